@@ -248,6 +248,22 @@ fn no_error_says_in_its_source_what_it_says_itself() {
     }
 }
 
+/// As `main` prints it, which returns it.
+#[test]
+fn an_error_that_leaves_main_is_readable() {
+    let cause = std::io::Error::other("connection refused");
+    let error = StoreError::unavailable("Redis cannot be reached").with_source(cause);
+    assert_eq!(
+        format!("{:?}", RateLimitError::from(error)),
+        "the rate limiter is unavailable\n  caused by: Redis cannot be reached\n  caused by: connection refused"
+    );
+    let wrong = StoreError::misconfigured("policies.toml: line 1:\n  |\n1 | limits = 3");
+    assert_eq!(
+        format!("{:?}", RateLimitError::from(wrong)),
+        "the rate limiter is misconfigured: policies.toml: line 1:\n  |\n1 | limits = 3"
+    );
+}
+
 #[tokio::test]
 async fn the_limiter_in_force_can_be_had_by_hand() {
     let limiter = RateLimiter::memory();

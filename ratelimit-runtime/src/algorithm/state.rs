@@ -45,8 +45,11 @@ impl Taken {
     #[inline(never)]
     pub(super) fn step_by_step(state: &mut impl AlgorithmState, demand: &Demand<'_>, now: u64) -> Self {
         let standing = state.standing(demand, now);
-        let ticket = if standing.status.wait == 0 { state.charge(demand, now) } else { 0 };
-        Self { standing, ticket, life: state.life(demand, now), reset: state.reset(demand, standing.limit, now) }
+        let (ticket, life) = match standing.status.wait {
+            0 => (state.charge(demand, now), state.life(demand, now)),
+            _ => (0, 0),
+        };
+        Self { standing, ticket, life, reset: state.reset(demand, standing.limit, now) }
     }
 }
 

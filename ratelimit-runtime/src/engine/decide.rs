@@ -13,12 +13,11 @@ use tokio::task::coop;
 
 use super::call::OwnedCall;
 use super::check::Check;
+use super::group::{self, CallPermits};
 use super::outcome::{Admission, Decided};
-use super::permits::CallPermits;
 use super::reservations::Reservations;
-use super::shared::Engine;
+use super::state::Engine;
 use super::time_limit::TimeLimit;
-use super::waiting;
 use crate::decision::Decision;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::Store as _;
@@ -48,18 +47,20 @@ pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> De
     {
         return outcome.into();
     }
-    if engine.in_memory {
-        match engine.store.acquire(request).known() {
-            Ok(Ok(verdict)) => check.conclude_verdict(&verdict),
-            Ok(Err(error)) => outcome_without_store(engine, check, error).into(),
-            Err(_) => Decided::Later(()),
+    let verdict = if engine.in_memory {
+        // Copied, so that nothing is dropped after the outcome, which would be moved once more.
+        match engine.store.acquire(request).if_known() {
+            Some(Ok(verdict)) => *verdict,
+            Some(Err(error)) => return outcome_without_store(engine, check, error.clone()).into(),
+            None => return Decided::Later(()),
         }
     } else {
         match engine.store.own().known_refusal(&request) {
-            Some(refusal) => check.conclude_verdict(&refusal),
-            None => Decided::Later(()),
+            Some(refusal) => refusal,
+            None => return Decided::Later(()),
         }
-    }
+    };
+    check.conclude_verdict(&verdict)
 }
 
 /// Not in line, so that what a check that waits needs does not slow down one that does not.
@@ -115,7 +116,7 @@ pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<De
 /// Decides several checks together, and waits for slots and places for as long as the rules that
 /// refuse allow. With the decisions come the permits of those that take places.
 pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, CallPermits), RateLimitError> {
-    let outcome = match waiting::acquire(group).await {
+    let outcome = match group::acquire_all(group).await {
         Ok((decided, permits)) => {
             let decided = group.iter().zip(decided);
             let decisions: Result<_, _> = decided.map(|(call, decided)| call.check().conclude(decided)).collect();

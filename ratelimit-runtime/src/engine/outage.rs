@@ -1,7 +1,7 @@
 //! [`OutageAnswer`]: what answers a check whose store gave none.
 
 use super::check::Check;
-use super::shared::Engine;
+use super::state::Engine;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;

@@ -19,12 +19,12 @@ pub use self::keys::Keys;
 pub use self::permit::Permit;
 pub use self::reservation::Reservation;
 use crate::decision::Decision;
-use crate::engine::{self, Decided, Engine, OwnedCall};
+use crate::engine::{self, CheckBuilder, Decided, Engine, OwnedCall};
 use crate::error::RateLimitError;
-use crate::key::{Key, KeyBuf};
+use crate::key::Key;
 use crate::rule::{Limit, Policy, Rule};
 use crate::store::memory::MemoryStore;
-use crate::store::{Feature, Reserves, Store};
+use crate::store::{Feature, Store};
 
 /// Decides which calls may go on. Cheap to clone; clones are the same limiter.
 ///
@@ -119,17 +119,16 @@ impl RateLimiter {
 
     /// Charges the rule's cost to the key, if all its limits admit it.
     ///
-    /// A rule with [`wait`](Rule::wait) waits for its turn. Other processes on the same store see
+    /// A rule with [`wait`](Rule::with_wait) waits for its turn. Other processes on the same store see
     /// the charge at once.
     ///
     /// # Errors
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let mut whole = KeyBuf::new();
+        let mut building = CheckBuilder::by_hand(rule, key);
         // Most are borrowed while they wait; what more than the rule decides on is kept.
-        let plain = engine::plain_check_by_hand(rule, &self.engine, key, &mut whole);
-        let refused = if let Some(check) = plain {
+        let refused = if let Some(check) = building.plain_check(&self.engine) {
             match engine::decide_now(&self.engine, &check) {
                 Decided::Admitted(decision) => return Ok(decision),
                 Decided::Refused(error) => error,
@@ -137,10 +136,7 @@ impl RateLimiter {
             }
         } else {
             must_not_limit_calls_in_flight(rule)?;
-            let decided = engine::with_check_by_hand(rule, &self.engine, key, Reserves::Nothing, |check| {
-                engine::decide(&self.engine, check)
-            });
-            match decided {
+            match building.with_check(&self.engine, |check| engine::decide(&self.engine, check)) {
                 Decided::Admitted(decision) => return Ok(decision),
                 Decided::Refused(error) => error,
                 Decided::Later(call) => return engine::finish(&self.engine, &call.check()).await,
@@ -184,7 +180,9 @@ impl RateLimiter {
     /// afterwards. A refused call is charged nothing.
     pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
         must_not_limit_calls_in_flight(rule)?;
-        Reservation::acquire(self.call_reserving(rule, key, Reserves::Estimate)).await
+        let mut check = CheckBuilder::by_hand(rule, key);
+        check.reserve_estimate();
+        Reservation::acquire(self.owned(check)).await
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
@@ -203,7 +201,7 @@ impl RateLimiter {
     /// to its other limits: all of it, or nothing. The call ends when the [`Permit`] is dropped: it
     /// can be moved to a task, or into a response that is streamed.
     ///
-    /// A rule with [`wait`](Rule::wait) waits for a place. It is not re-entrant: a call that enters
+    /// A rule with [`wait`](Rule::with_wait) waits for a place. It is not re-entrant: a call that enters
     /// the same key once more before it drops its permit may wait for itself, until its wait is
     /// over.
     ///
@@ -455,7 +453,11 @@ impl RateLimiter {
     }
 
     fn call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        self.call_reserving(rule, key, Reserves::Nothing)
+        self.owned(CheckBuilder::by_hand(rule, key))
+    }
+
+    fn owned(&self, mut check: CheckBuilder<'_>) -> OwnedCall {
+        check.with_check(&self.engine, |check| OwnedCall::new(Arc::clone(&self.engine), check))
     }
 
     /// A call about the limits of the rule.
@@ -472,13 +474,9 @@ impl RateLimiter {
 
     /// A call that takes a place where the rule limits calls in flight.
     fn placed_call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        self.call(rule, key).with_place(engine::place_by_hand(rule, &self.engine, key))
-    }
-
-    fn call_reserving(&self, rule: &Rule, key: &Key, reserves: Reserves) -> OwnedCall {
-        engine::with_check_by_hand(rule, &self.engine, key, reserves, |check| {
-            OwnedCall::new(Arc::clone(&self.engine), check)
-        })
+        let check = CheckBuilder::by_hand(rule, key);
+        let place = check.place(&self.engine, None);
+        self.owned(check).with_place(place)
     }
 }
 

@@ -21,6 +21,7 @@ enum Repr<'a, T> {
 
 impl<'a, T> Answer<'a, T> {
     /// An answer that is known.
+    #[inline]
     pub fn ready(result: Result<T, StoreError>) -> Self {
         Self(Repr::Known(Some(result)))
     }
@@ -38,6 +39,15 @@ impl<'a, T> Answer<'a, T> {
         match self.known() {
             Ok(result) => Answer::ready(result.map(change)),
             Err(unknown) => Answer::later(async move { unknown.await.map(change) }),
+        }
+    }
+
+    /// The result if it is known already.
+    #[inline]
+    pub(crate) fn if_known(&self) -> Option<&Result<T, StoreError>> {
+        match &self.0 {
+            Repr::Known(result) => result.as_ref(),
+            Repr::Later(_) => None,
         }
     }
 

@@ -102,8 +102,9 @@ async fn with_the_servers_clock_and_with_clients() {
 }
 
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "sets the clock of a server by LD_PRELOAD")]
 async fn while_the_servers_clock_is_set() {
-    let Ok(clock) = ServerClock::new() else { return };
+    let clock = ServerClock::new();
     let server = clock.server(&[]);
     used_by(&stores(&server), &server, Some(&clock)).await;
 }

@@ -12,18 +12,23 @@ pub(super) struct Long {
     /// The tickets of the units, ascending.
     pub(super) units: VecDeque<u64>,
     /// The units of reservations that are to be settled, ascending: they are among the units.
-    pub(super) open: Vec<Open>,
+    open: VecDeque<Open>,
+    /// How many units were reserved by `count` before the first of them, of all that ever were.
+    reserved_before: u64,
     /// Of a log that was copied: what others used. It is older than all units.
     pub(super) shared: SmallVec<[Shared; 1]>,
 }
 
 /// A reservation that is to be settled: its tickets follow each other.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Open {
-    pub(super) first: u64,
-    pub(super) last: u64,
-    /// Else it is a charge.
-    pub(super) is_estimate: bool,
+struct Open {
+    first: u64,
+    last: u64,
+    /// A charge, and not reserved by `count`.
+    is_estimate: bool,
+    /// How many units were reserved by `count` up to its last, of all that ever were: so that what
+    /// any two have between them is known without a look at the others.
+    reserved: u64,
 }
 
 /// Units that leave together, with the newest of them.
@@ -46,6 +51,15 @@ pub(super) struct View {
 }
 
 impl Long {
+    pub(super) fn of_units(units: impl Iterator<Item = u64>) -> Self {
+        Self { units: units.collect(), ..Self::default() }
+    }
+
+    /// A log that says what this one does now, and to which nothing can be given back.
+    pub(super) fn copy(&self, limits: &[Limit], now: u64) -> Self {
+        Self { shared: self.share(limits, now), ..Self::default() }
+    }
+
     /// Whether units are all there is.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
@@ -70,15 +84,46 @@ impl Long {
         }
     }
 
-    /// How many units in the window are reserved by `count`.
-    pub(super) fn reserved(&self, view: View) -> u64 {
-        self.reservations(view).map(|(first, last)| last + 1 - first).sum()
+    /// Notes a reservation that is to be settled.
+    pub(super) fn open(&mut self, first: u64, last: u64, is_estimate: bool) {
+        let reserved = self.ever_reserved() + if is_estimate { 0 } else { last + 1 - first };
+        self.open.push_back(Open { first, last, is_estimate, reserved });
     }
 
-    /// The units of each reservation by `count` that are in the window.
-    fn reservations(&self, view: View) -> impl Iterator<Item = (u64, u64)> {
-        let reserved = self.open.iter().filter(move |open| !open.is_estimate && open.last > view.edge);
-        reserved.map(move |open| (open.first.max(view.edge + 1), open.last))
+    /// Ends the reservation of this kind whose last ticket this is, if it is open.
+    pub(super) fn settle(&mut self, last: u64, is_estimate: bool) -> bool {
+        let position = self.open.partition_point(|open| open.last < last);
+        let is_it = |open: &&Open| open.last == last && open.is_estimate == is_estimate;
+        let Some(&Open { first, .. }) = self.open.get(position).filter(is_it) else { return false };
+        self.open.remove(position);
+        if !is_estimate {
+            self.open.range_mut(position..).for_each(|open| open.reserved -= last + 1 - first);
+        }
+        true
+    }
+
+    /// Whether anything is reserved by `count`.
+    #[inline]
+    pub(super) fn reserves(&self) -> bool {
+        self.ever_reserved() > self.reserved_before
+    }
+
+    #[inline]
+    fn ever_reserved(&self) -> u64 {
+        self.open.back().map_or(self.reserved_before, |open| open.reserved)
+    }
+
+    /// How many units up to this ticket are reserved by `count`, of all that ever were.
+    fn reserved_up_to(&self, ticket: u64) -> u64 {
+        let next = self.open.partition_point(|open| open.last <= ticket);
+        let last = next.checked_sub(1).and_then(|last| self.open.get(last));
+        let part = self.open.get(next).filter(|open| !open.is_estimate && open.first <= ticket);
+        last.map_or(self.reserved_before, |open| open.reserved) + part.map_or(0, |open| ticket + 1 - open.first)
+    }
+
+    /// How many units in the window are reserved by `count`.
+    pub(super) fn reserved(&self, view: View) -> u64 {
+        self.ever_reserved() - self.reserved_up_to(view.edge)
     }
 
     /// How long until so many units have left the window; without those that are reserved by
@@ -93,14 +138,27 @@ impl Long {
         }
         let mut position = view.skip.saturating_add(usize::try_from(before).unwrap_or(usize::MAX));
         if released {
-            for (first, last) in self.reservations(view) {
-                if self.position(first) > position {
-                    break;
-                }
-                position = position.saturating_add(usize::try_from(last + 1 - first).unwrap_or(usize::MAX));
-            }
+            position = self.behind_reserved(view, before);
         }
         self.units.get(position).map_or(0, |last| last + view.window - now)
+    }
+
+    /// The position of the first unit in the window that has so many before it, and is not reserved
+    /// by `count` as they are not.
+    fn behind_reserved(&self, view: View, before: u64) -> usize {
+        let reserved = self.reserved_up_to(view.edge);
+        let is_before = |position: usize, unit: &u64| {
+            (position + 1 - view.skip) as u64 - (self.reserved_up_to(*unit) - reserved) <= before
+        };
+        let (mut start, mut end) = (view.skip, self.units.len());
+        while start < end {
+            let middle = start.midpoint(end);
+            match self.units.get(middle) {
+                Some(unit) if is_before(middle, unit) => start = middle + 1,
+                _ => end = middle,
+            }
+        }
+        start
     }
 
     /// Lets go of what is not newer than this; returns the newest of it, or 0.
@@ -121,10 +179,10 @@ impl Long {
         if self.units.capacity() > 64 && self.units.len() < self.units.capacity() / 4 {
             self.units.shrink_to(self.units.len() * 2);
         }
-        if !self.is_plain() {
-            self.open.retain(|open| open.last > edge);
-            self.shared.retain(|shared| shared.last > edge);
+        while let Some(open) = self.open.pop_front_if(|open| open.last <= edge) {
+            self.reserved_before = open.reserved;
         }
+        self.shared.retain(|shared| shared.last > edge);
         newest
     }
 
@@ -149,7 +207,7 @@ impl Long {
 
     /// What others used before a copy, in as many steps as there are limits: what is in the same
     /// windows leaves them with its newest unit.
-    pub(super) fn share(&self, limits: &[Limit], now: u64) -> SmallVec<[Shared; 1]> {
+    fn share(&self, limits: &[Limit], now: u64) -> SmallVec<[Shared; 1]> {
         // The longest window first: what has left the next one is a step.
         let mut views: SmallVec<[View; 4]> = limits.iter().map(|limit| self.view(limit, now)).collect();
         views.sort_unstable_by_key(|view| view.skip);

@@ -6,12 +6,10 @@
 //! plus the cost is at most `max`.
 
 mod long;
-#[cfg(test)]
-mod tests;
 
 use smallvec::SmallVec;
 
-use self::long::{Long, Open};
+use self::long::Long;
 use super::demand::Demand;
 use super::state::{AlgorithmState, Settlement, SettlementOutcome, Taken};
 use super::status::{LimitStatus, Standing};
@@ -45,7 +43,7 @@ impl Log {
     /// All of it as a long log, without what has left the windows.
     fn long(&mut self, limits: &[Limit], now: u64) -> &mut Long {
         let few = std::mem::take(&mut self.few).into_iter().filter(|ticket| *ticket > 0);
-        let long = self.long.get_or_insert_with(|| Box::new(Long { units: few.collect(), ..Long::default() }));
+        let long = self.long.get_or_insert_with(|| Box::new(Long::of_units(few)));
         let window = longest(limits);
         let newest = long.let_go(now.saturating_sub(window));
         if newest > 0 {
@@ -194,7 +192,7 @@ impl Log {
 
     fn reserve_as(&mut self, is_estimate: bool, demand: &Demand<'_>, now: u64) -> u64 {
         let (first, last) = self.charge_to_long(demand, demand.cost, now);
-        self.long(demand.limits, now).open.push(Open { first, last, is_estimate });
+        self.long(demand.limits, now).open(first, last, is_estimate);
         first
     }
 }
@@ -243,7 +241,7 @@ impl AlgorithmState for Log {
 
     #[inline]
     fn reserves(&self, _: &Demand<'_>, _: u64) -> bool {
-        self.long.as_ref().is_some_and(|long| long.open.iter().any(|open| !open.is_estimate))
+        self.long.as_ref().is_some_and(|long| long.reserves())
     }
 
     fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool) {
@@ -308,9 +306,9 @@ impl AlgorithmState for Log {
             return SettlementOutcome { was_open: false, dropped: actual - charged, changed: charged > 0 };
         }
         let long = self.long(demand.limits, now);
-        let is_it = |open: &Open| open.last == last && open.is_estimate == is_estimate;
-        let Some(position) = long.open.iter().position(is_it) else { return SettlementOutcome::default() };
-        long.open.remove(position);
+        if !long.settle(last, is_estimate) {
+            return SettlementOutcome::default();
+        }
         // One unit counts for all windows: where they have left one of them, they begin anew in
         // all.
         let has_left = demand.limits.iter().any(|limit| last + limit.window_us() <= now);
@@ -327,8 +325,8 @@ impl AlgorithmState for Log {
         if self.single(demand).is_some() {
             return Self { few, ticket, long: None };
         }
-        let shared = self.long(demand.limits, now).share(demand.limits, now);
-        Self { few: [0; FEW], ticket: self.ticket, long: Some(Box::new(Long { shared, ..Long::default() })) }
+        let copy = self.long(demand.limits, now).copy(demand.limits, now);
+        Self { few: [0; FEW], ticket: self.ticket, long: Some(Box::new(copy)) }
     }
 
     /// The tickets go on.

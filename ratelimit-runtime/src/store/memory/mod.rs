@@ -59,8 +59,8 @@ impl MemoryStore {
         Self::with_capacity(DEFAULT_CAPACITY)
     }
 
-    /// A store for about `keys` live keys (at least one). A key of a sliding window takes some 300
-    /// bytes and 32 for each admission in the window.
+    /// A store for about `keys` live keys (at least one). A key takes some 150 bytes; a sliding
+    /// window with more than three units of cost in it takes 100 more, and 8 to 16 for each unit.
     #[must_use]
     pub fn with_capacity(keys: usize) -> Self {
         let shards = (keys / 64).clamp(1, MAX_SHARDS).next_power_of_two().min(MAX_SHARDS);

@@ -8,7 +8,6 @@ use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use crate::rule::Limit;
-use crate::store::Request;
 
 /// What keys have in common, by numbers that their entries have. What no key has is forgotten.
 #[derive(Default)]
@@ -51,33 +50,23 @@ impl Rules {
     }
 
     /// The rule of one more key that begins like this.
-    pub(super) fn enter(&mut self, head: &[u8], request: &Request<'_>) -> u32 {
-        let (hasher, limits) = (self.families.hasher(), request.limits());
-        let hash_of = |head: &[u8], limits: &[Limit]| hasher.hash_one((head, limits));
-        let (hash, family) = (hash_of(head, limits), hasher.hash_one(head));
+    pub(super) fn enter(&mut self, head: &[u8], limits: &[Limit]) -> u32 {
+        let family = self.families.hasher().hash_one(head);
         *self.families.entry(family).or_default() += 1;
-        let rules = &mut self.rules;
-        let is_same =
-            |at: &u32| rules.get(*at as usize).is_some_and(|rule| *rule.head == *head && *rule.limits == *limits);
-        if let Some(known) = self.index.find(hash, is_same).copied() {
-            if let Some(rule) = rules.get_mut(known as usize) {
+        if let Some(number) = self.find(head, limits) {
+            if let Some(rule) = self.rules.get_mut(number as usize) {
                 rule.keys += 1;
             }
-            return known;
+            return number;
         }
         let rule = Rule { head: head.into(), limits: limits.into(), family, keys: 1 };
-        let number = match self.free.pop() {
-            Some(number) => number,
-            // There are no more rules than keys.
-            None => u32::try_from(rules.len()).unwrap_or(u32::MAX),
-        };
-        match rules.get_mut(number as usize) {
+        // There are no more rules than keys.
+        let number = self.free.pop().unwrap_or(u32::try_from(self.rules.len()).unwrap_or(u32::MAX));
+        match self.rules.get_mut(number as usize) {
             Some(free) => *free = rule,
-            None => rules.push(rule),
+            None => self.rules.push(rule),
         }
-        let hasher = self.families.hasher();
-        let rehash = |at: &u32| rules.get(*at as usize).map_or(0, |rule| hasher.hash_one((&*rule.head, &*rule.limits)));
-        self.index.insert_unique(hash, number, rehash);
+        self.add_to_index(number);
         number
     }
 
@@ -92,21 +81,48 @@ impl Rules {
             }
         }
         if rule.keys == 0 {
-            let hash = self.families.hasher().hash_one((&*rule.head, &*rule.limits));
-            if let Ok(known) = self.index.find_entry(hash, |at| *at == number) {
-                known.remove();
-            }
-            rule.head = Box::default();
+            self.remove_from_index(number);
             self.free.push(number);
         }
     }
 
     /// The rule of a key of that rule whose call had other limits.
     #[cold]
-    pub(super) fn change(&mut self, number: u32, request: &Request<'_>) -> u32 {
-        let head: SmallVec<[u8; 128]> = self.get(number).map(|rule| rule.head[..].into()).unwrap_or_default();
-        let changed = self.enter(&head, request);
+    pub(super) fn change(&mut self, number: u32, limits: &[Limit]) -> u32 {
+        let Some(rule) = self.get(number) else { return number };
+        if rule.keys == 1 && rule.limits.len() == limits.len() && self.find(&rule.head, limits).is_none() {
+            self.remove_from_index(number);
+            if let Some(rule) = self.rules.get_mut(number as usize) {
+                rule.limits.copy_from_slice(limits);
+            }
+            self.add_to_index(number);
+            return number;
+        }
+        let head: SmallVec<[u8; 128]> = rule.head[..].into();
+        let changed = self.enter(&head, limits);
         self.leave(number);
         changed
+    }
+
+    fn find(&self, head: &[u8], limits: &[Limit]) -> Option<u32> {
+        let is_it = |rule: &Rule| *rule.head == *head && *rule.limits == *limits;
+        let hash = self.families.hasher().hash_one((head, limits));
+        self.index.find(hash, |number| self.get(*number).is_some_and(is_it)).copied()
+    }
+
+    fn add_to_index(&mut self, number: u32) {
+        let Self { rules, index, families, .. } = self;
+        let hash = |number: &u32| {
+            rules.get(*number as usize).map_or(0, |rule| families.hasher().hash_one((&*rule.head, &*rule.limits)))
+        };
+        index.insert_unique(hash(&number), number, hash);
+    }
+
+    fn remove_from_index(&mut self, number: u32) {
+        let Some(rule) = self.rules.get(number as usize) else { return };
+        let hash = self.families.hasher().hash_one((&*rule.head, &*rule.limits));
+        if let Ok(known) = self.index.find_entry(hash, |other| *other == number) {
+            known.remove();
+        }
     }
 }

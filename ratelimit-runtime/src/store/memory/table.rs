@@ -66,7 +66,7 @@ impl Table {
         match (self.rules.get(entry.rule).map(|rule| &*rule.limits), request.limits()) {
             (Some([known]), [limit]) if known == limit => {}
             (Some(known), limits) if known == limits => {}
-            _ => entry.rule = self.rules.change(entry.rule, request),
+            (_, limits) => entry.rule = self.rules.change(entry.rule, limits),
         }
         Some(&mut entry.bucket)
     }
@@ -75,7 +75,7 @@ impl Table {
     pub(super) fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket) {
         // A shard has room for fewer.
         let Ok(position) = u32::try_from(self.entries.len()) else { return };
-        let rule = self.rules.enter(request.rule_key(), request);
+        let rule = self.rules.enter(request.rule_key(), request.limits());
         self.entries.push(Entry::new(request, rule, kept(hash), bucket));
         let entries = &self.entries;
         let hash_of = |at: &u32| entries.get(*at as usize).map_or(0, |entry| spread(entry.hash));

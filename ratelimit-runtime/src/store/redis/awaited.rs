@@ -1,10 +1,11 @@
-//! [`Awaited`]: a caller of its own who waits for replies beside the batcher.
+//! [`Awaited`]: a call that is sent beside the batcher, and late replies to it.
 
 use std::time::Instant;
 
 use super::link::{Connection, Link};
 
-/// A call whose reply has not come. Dropped when its caller's time is over, it tells the link.
+/// A call whose reply has not come. If it is dropped after its caller's time was over, it tells the
+/// link that the server is late.
 pub(super) struct Awaited<'a> {
     link: &'a Link,
     /// The connection by which the server is measured.
@@ -14,7 +15,7 @@ pub(super) struct Awaited<'a> {
 }
 
 impl<'a> Awaited<'a> {
-    /// Of a caller who waits until then.
+    /// A call that is sent now, for a caller that waits until then.
     pub(super) fn new(link: &'a Link, connection: &'a Connection, until: Option<Instant>) -> Self {
         Self { link, connection, sent: Instant::now(), until }
     }

@@ -25,7 +25,7 @@ const KEYS_PER_PAGE: u32 = 250;
 /// Some keys, and where the next ones begin.
 type Part = (Vec<Vec<u8>>, ServerPosition);
 
-/// Whose keys are listed: those that begin with the prefix, for a caller who waits until then.
+/// The keys that begin with a prefix, for a caller that waits until a moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) prefix: &'a [u8],
@@ -48,8 +48,8 @@ pub(crate) async fn of_server(link: &Link, wanted: Wanted<'_>, from: Option<&[u8
     Ok(Page::new(keys, next))
 }
 
-/// The same of a cluster, one master after the other. What was seen is noted by slot, since masters
-/// come and go: a slot was seen once its master has been listed to the end and serves it still. So
+/// The same of a cluster, one master after the other. Progress is noted by slot, since masters come
+/// and go: a slot was seen once its master has been listed to the end and serves it still. So
 /// a slot that is moved meanwhile, or whose master is replaced, is listed again; only keys that are
 /// being moved may be missing.
 pub(crate) async fn of_cluster(cluster: &Cluster, wanted: Wanted<'_>, from: Option<&[u8]>) -> Result<Page, StoreError> {

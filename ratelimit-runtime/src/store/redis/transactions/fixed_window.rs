@@ -1,7 +1,7 @@
 //! The fixed window without scripts: a counter that begins with its expiry, and is raised only as
 //! far as the limit.
 //!
-//! The key holds 16 bytes: what is used, and a number that tells this window from the next, both as
+//! The key holds 16 bytes: the units used, and a number that tells this window from the next, both as
 //! big-endian integers. Redis ends the window by expiring the key, on a whole millisecond.
 
 use std::hash::{BuildHasher as _, RandomState};
@@ -68,7 +68,7 @@ pub(crate) async fn refund(pool: &Pool, asking: bool, request: &Request<'_>, tic
 }
 
 /// Adding up to the brim, and taking that away again, fails in the first step if the call does not
-/// fit, and then in the second. What is used is at most 2^53, so neither can fail without the
+/// fit, and then in the second. At most 2^53 units are used, so neither can fail without the
 /// other.
 fn acquire(key: &[u8], cost: u64, limit: &Limit) -> Vec<Cmd> {
     // A window in which nothing is used, and which no other has the number of.

@@ -81,7 +81,7 @@ pub(crate) async fn decide(
         } else if acquires {
             log.offend(&mut commands);
         }
-        // What was read in several steps holds only if nothing has changed since.
+        // Reads in several steps hold together only if nothing has changed since.
         if !commands.is_empty() || log.has_reservations() {
             let Some(replies) = lent.execute(commands).await? else { continue };
             if lacks_counts {

@@ -47,7 +47,7 @@ impl Pool {
         Self { link, places: (0..SIZE).map(|_| Arc::default()).collect(), hasher: RandomState::new() }
     }
 
-    /// A connection for a caller with this key, who waits `until` then. `asking` puts an `ASKING`
+    /// A connection for a caller with this key that waits `until` then. `asking` puts an `ASKING`
     /// before each command.
     pub(super) async fn lend(&self, key: &[u8], asking: bool, until: Option<Instant>) -> Result<Lent<'_>, Failure> {
         let (place, beside) = self.place(self.hasher.hash_one(key) % SIZE).await.map_err(Failure::NotSent)?;

@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::policies::waits_in_vain;
-use super::{Check, PlaceCheck};
-use crate::engine::shared::Engine;
+use super::check::{Check, PlaceCheck};
+use super::state::{Engine, waits_in_vain};
 use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
 use crate::observe;
@@ -15,8 +14,8 @@ use crate::store::Reserves;
 
 /// A check in the making: what one call says to a rule. It is small, because it moves from hand to
 /// hand.
-pub struct CheckBuilder {
-    rule: &'static Rule,
+pub struct CheckBuilder<'r> {
+    rule: &'r Rule,
     call: Call,
     /// The limiter to ask, where the attribute names one.
     engine: Option<Arc<Engine>>,
@@ -35,29 +34,22 @@ struct Call {
     reserves: Reserves,
 }
 
-impl Call {
-    /// Reserves the cost as an estimate, which is at least 1: there is something to commit then.
-    fn estimate(&mut self, rule: &Rule) {
-        self.reserves = Reserves::Estimate;
-        self.cost = Some(self.cost.unwrap_or(rule.cost()).max(1));
-    }
-}
-
-/// What a check is made of, apart from the key.
-#[derive(Clone, Copy)]
-struct RuledCall<'a> {
-    rule: &'a Rule,
-    call: Call,
-    policy: Option<&'a str>,
-}
-
 /// A rule of an attribute whose calls name the policy is used by hand.
 const NO_POLICY: &str = "the policy of this rule is named by each call: say which by `with_policy_named`";
 
-impl CheckBuilder {
+impl<'r> CheckBuilder<'r> {
     #[inline]
-    pub(crate) fn of(rule: &'static Rule, engine: Option<Arc<Engine>>) -> Self {
+    pub(crate) fn of(rule: &'r Rule, engine: Option<Arc<Engine>>) -> Self {
         Self { rule, call: Call::default(), engine, policy: None, key: KeyBuf::new() }
+    }
+
+    /// The check of a key by hand.
+    #[inline]
+    pub(crate) fn by_hand(rule: &'r Rule, key: &Key) -> Self {
+        let mut check = Self::of(rule, None);
+        check.begin();
+        check.key.extend_from_slice(key.as_bytes());
+        check
     }
 
     /// Another `max` for the first limit.
@@ -85,9 +77,11 @@ impl CheckBuilder {
         self.call.reserves = Reserves::Cost;
     }
 
-    /// Only reserve, at an estimate: what the function returns says what the call costs.
+    /// Only reserve, at an estimate, which is at least 1: there is something to commit then. What
+    /// the function returns says what the call costs.
     pub fn reserve_estimate(&mut self) {
-        self.call.estimate(self.rule);
+        self.call.reserves = Reserves::Estimate;
+        self.call.cost = Some(self.call.cost.unwrap_or(self.rule.cost()).max(1));
     }
 
     /// Text of the template.
@@ -130,129 +124,69 @@ impl CheckBuilder {
         }
     }
 
-    /// The check for this engine, if it is just what the rule says.
+    /// The check for this engine, unless something differs from what the rule says, or the stored
+    /// key from what was rendered by more than the limiter's prefix.
     #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
     #[inline(always)]
     pub(crate) fn plain_check(&mut self, engine: &Engine) -> Option<Check<'_>> {
-        plain_check(self.rule, self.call, engine, &mut self.key)
+        if engine.key_hasher.is_some() || !is_as_ruled(self.rule, self.call, engine) {
+            return None;
+        }
+        let prefix = engine.prefix.as_bytes();
+        Some(check_as_ruled(self.rule, self.call, self.key.behind(prefix)?, prefix.len()))
     }
 
-    /// The place that the call asks for; `max` is how many there are, where the call says so.
+    /// The place that the call asks for, if its rule limits calls in flight; `max` is how many there
+    /// are, where the call says so.
     pub(crate) fn place(&self, engine: &Engine, max: Option<u64>) -> Option<PlaceCheck> {
+        let limit = self.rule.in_flight_limit()?;
         let rendered = self.key.get(head(self.rule).len()..).unwrap_or_default();
-        place(self.rule, engine, rendered, max)
+        let mut head = String::new();
+        rule::push_in_flight_head(&mut head, &self.rule.resolved().escaped);
+        Some(PlaceCheck {
+            name: self.rule.resolved().name,
+            key: stored_key(engine, &head, rendered),
+            rule_len: engine.prefix.len() + head.len(),
+            max: max.unwrap_or(limit.max),
+            lease: limit.lease,
+            index: 0,
+        })
     }
 
-    /// Makes the check for this engine.
+    /// Makes the check for this engine, for as long as `work` takes: the only way to one, and the
+    /// only place where keys are hashed.
+    #[inline]
     pub(crate) fn with_check<T>(&mut self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
-        let ruled =
-            RuledCall { rule: self.rule, call: self.call, policy: self.policy.as_deref().or(self.rule.policy()) };
-        with_check(ruled, engine, &mut self.key, work)
+        match self.plain_check(engine) {
+            Some(check) => work(&check),
+            None => self.with_changed_check(engine, work),
+        }
     }
-}
 
-/// Makes the check of a key by hand.
-#[inline]
-pub(crate) fn with_check_by_hand<T>(
-    rule: &Rule,
-    engine: &Engine,
-    key: &Key,
-    reserves: Reserves,
-    work: impl FnOnce(&Check<'_>) -> T,
-) -> T {
-    let mut whole = KeyBuf::new();
-    begin_by_hand(rule, key, &mut whole);
-    let mut call = Call { reserves, ..Call::default() };
-    if reserves == Reserves::Estimate {
-        call.estimate(rule);
+    #[inline(never)]
+    fn with_changed_check<T>(&self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
+        let check = check_as_ruled(self.rule, self.call, &self.key, 0);
+        let rendered = check.key.get(check.rule_len..).unwrap_or_default();
+        let is_as_ruled = is_as_ruled(self.rule, self.call, engine);
+        let changes = (!is_as_ruled).then(|| Changes::new(self, engine, rendered));
+        let changes = changes.as_ref();
+        let head = changes.and_then(|changes| changes.head.as_deref()).unwrap_or(&self.rule.resolved().head);
+        let key = stored_key(engine, head, rendered);
+        work(&Check {
+            terms: changes.map_or(check.terms, |changes| &changes.terms),
+            shadow: changes.and_then(|changes| changes.shadow).unwrap_or(check.shadow),
+            broken: changes.and_then(|changes| changes.broken.as_ref()),
+            key: &key,
+            rule_len: engine.prefix.len() + head.len(),
+            ..check
+        })
     }
-    with_check(RuledCall { rule, call, policy: rule.policy() }, engine, &mut whole, work)
-}
-
-/// The place of a key by hand.
-pub(crate) fn place_by_hand(rule: &Rule, engine: &Engine, key: &Key) -> Option<PlaceCheck> {
-    place(rule, engine, key.as_bytes(), None)
-}
-
-/// The place of a rendered key, if the rule limits calls in flight.
-fn place(rule: &Rule, engine: &Engine, rendered: &[u8], max: Option<u64>) -> Option<PlaceCheck> {
-    let limit = rule.in_flight_limit()?;
-    let mut head = String::new();
-    rule::push_in_flight_head(&mut head, &rule.resolved().escaped);
-    Some(PlaceCheck {
-        name: rule.resolved().name,
-        key: stored_key(engine, &head, rendered),
-        rule_len: engine.prefix.len() + head.len(),
-        max: max.unwrap_or(limit.max),
-        lease: limit.lease,
-        index: 0,
-    })
-}
-
-/// The check of a key by hand, which is written to `whole`, if it is just what the rule says.
-#[inline]
-pub(crate) fn plain_check_by_hand<'a>(
-    rule: &'a Rule,
-    engine: &Engine,
-    key: &Key,
-    whole: &'a mut KeyBuf,
-) -> Option<Check<'a>> {
-    begin_by_hand(rule, key, whole);
-    plain_check(rule, Call::default(), engine, whole)
-}
-
-/// Writes a key by hand, after what all keys of the rule begin with.
-#[inline]
-fn begin_by_hand(rule: &Rule, key: &Key, whole: &mut KeyBuf) {
-    whole.extend_from_slice(head(rule));
-    whole.extend_from_slice(key.as_bytes());
 }
 
 /// What all keys of the rule begin with, after the prefix.
 #[inline]
 fn head(rule: &Rule) -> &[u8] {
     rule.resolved().head.as_bytes()
-}
-
-/// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys
-/// are hashed. `key` is the rendered key, after what all keys of the rule begin with.
-#[inline]
-fn with_check<T>(ruled: RuledCall<'_>, engine: &Engine, key: &mut KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
-    match plain_check(ruled.rule, ruled.call, engine, key) {
-        Some(check) => work(&check),
-        None => with_changed_check(ruled, engine, key, work),
-    }
-}
-
-#[inline(never)]
-fn with_changed_check<T>(ruled: RuledCall<'_>, engine: &Engine, key: &KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
-    let RuledCall { rule, call, .. } = ruled;
-    let check = check_as_ruled(rule, call, key, 0);
-    let rendered = check.key.get(check.rule_len..).unwrap_or_default();
-    let changes = if is_as_ruled(rule, call, engine) { None } else { Some(Changes::new(ruled, engine, rendered)) };
-    let changes = changes.as_ref();
-    let head = changes.and_then(|changes| changes.head.as_deref()).unwrap_or(&rule.resolved().head);
-    let key = stored_key(engine, head, rendered);
-    work(&Check {
-        terms: changes.map_or(check.terms, |changes| &changes.terms),
-        shadow: changes.and_then(|changes| changes.shadow).unwrap_or(check.shadow),
-        broken: changes.and_then(|changes| changes.broken.as_ref()),
-        key: &key,
-        rule_len: engine.prefix.len() + head.len(),
-        ..check
-    })
-}
-
-/// The check, unless something differs from what the rule says, or the stored key from what was
-/// rendered by more than the limiter's prefix.
-#[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
-#[inline(always)]
-fn plain_check<'a>(rule: &'a Rule, call: Call, engine: &Engine, key: &'a mut KeyBuf) -> Option<Check<'a>> {
-    if engine.key_hasher.is_some() || !is_as_ruled(rule, call, engine) {
-        return None;
-    }
-    let prefix = engine.prefix.as_bytes();
-    Some(check_as_ruled(rule, call, key.behind(prefix)?, prefix.len()))
 }
 
 #[inline]
@@ -302,12 +236,12 @@ struct Changes {
 }
 
 impl Changes {
-    fn new(ruled: RuledCall<'_>, engine: &Engine, rendered: &[u8]) -> Self {
-        let RuledCall { rule, call, policy } = ruled;
+    fn new(check: &CheckBuilder<'_>, engine: &Engine, rendered: &[u8]) -> Self {
+        let CheckBuilder { rule, call, .. } = check;
         let mut changes = Self { terms: *rule.terms(), shadow: None, head: None, broken: None };
         let head = rule.head();
         let is_current = matches!(head, Cow::Borrowed(_));
-        match policy {
+        match check.policy.as_deref().or(rule.policy()) {
             Some(name) => changes.adopt(rule, name, engine, rendered),
             None if rule.has_policy() => changes.broken = Some(RateLimitError::misconfigured(NO_POLICY)),
             None if is_current => changes.enter_zone(rule),
@@ -384,7 +318,7 @@ impl Changes {
     }
 }
 
-impl fmt::Debug for CheckBuilder {
+impl fmt::Debug for CheckBuilder<'_> {
     /// Without the key, which may hold personal data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CheckBuilder")

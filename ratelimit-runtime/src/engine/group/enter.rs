@@ -1,15 +1,19 @@
-//! Entering: takes the places of a group of checks, and decides on the limits beside them.
+//! Entering: takes the places of a group of checks, before the limits beside them or in one step
+//! with them.
+//!
+//! This process counts its own open permits by key: what holds all places of a key refuses without
+//! asking, and the count goes on where the store gives no answer.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::permit::{OpenPermit, StorePermit};
-use super::{CallPermits, PermitCounts};
+use super::permit::{CallPermits, OpenPermit};
+use super::{Charged, Outcome, Refused, all_or_longest, without_store};
 use crate::decision::{Decision, Source};
 use crate::engine::call::OwnedCall;
 use crate::engine::check::PlaceCheck;
-use crate::engine::group::{self, Admitted, Charged, Refused};
 use crate::engine::outage::OutageAnswer;
+use crate::engine::state::PermitCounts;
 use crate::engine::time_limit::TimeLimit;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::{Entry, Feature, PermitId, Request};
@@ -17,21 +21,17 @@ use crate::store::{Entry, Feature, PermitId, Request};
 /// A check, with its place in the group.
 type Member<'a> = (usize, &'a OwnedCall);
 
-/// Asks once, for checks that take places and others: all are charged and enter, or none. `handed`
-/// is a permit whose place was handed over to this caller.
+/// Asks once, for checks that take places and others: all are charged and enter, or none.
 ///
 /// Where the last place and all limits are of one store that can do it, they are taken in one step.
 /// Else places come first, everywhere in the same order, and are left if a limit refuses.
-pub(in crate::engine) async fn acquire(
-    group: &[OwnedCall],
-    start: Instant,
-    handed: Option<StorePermit>,
-) -> Result<(Admitted, CallPermits), Refused> {
+pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
+    let start = Instant::now();
     if group.iter().all(|call| call.place().is_none()) {
-        return Ok((group::acquire(group, start).await?, CallPermits::default()));
+        return Ok((super::acquire(group, start).await?, CallPermits::default()));
     }
     let decisions = vec![None; group.len()];
-    let mut entering = Entering { start, handed, decisions, permits: Vec::new(), charged: Charged::default() };
+    let mut entering = Entering { start, decisions, permits: Vec::new(), charged: Charged::default() };
     let (shadows, others): (Vec<Member<'_>>, Vec<_>) =
         group.iter().enumerate().partition(|(_, call)| call.check().shadow);
     entering.all(&others).await?;
@@ -50,7 +50,6 @@ pub(in crate::engine) async fn acquire(
 /// What has been decided so far. Dropping it leaves all places, and gives back what was charged.
 struct Entering<'a> {
     start: Instant,
-    handed: Option<StorePermit>,
     decisions: Vec<Option<Result<Decision, RateLimitError>>>,
     permits: Vec<OpenPermit>,
     charged: Charged<'a>,
@@ -97,7 +96,7 @@ impl<'a> Entering<'a> {
         }
         let calls: Vec<&OwnedCall> = limited.iter().map(|(_, call)| *call).collect();
         let at = |index: usize| limited.get(index).map_or(index, |(at, _)| *at);
-        let decided = group::acquire(&calls, self.start)
+        let decided = super::acquire(&calls, self.start)
             .await
             .map_err(|refused| Refused { by: at(refused.by), error: refused.error })?;
         for (&member, decision) in limited.iter().zip(decided) {
@@ -121,8 +120,6 @@ impl<'a> Entering<'a> {
     ) -> Result<(), Refused> {
         let engine = &call.engine;
         let refuse = |decision| Err(Refused { by, error: RateLimitError::Exceeded(decision) });
-        // Left when it is dropped, unless the store leaves it in the same step.
-        let handed = self.handed.take_if(|handed| handed.is_of(engine, place));
         if engine.permits.count(place.key()) >= place.max() {
             return refuse(place.refused(Source::Store));
         }
@@ -143,23 +140,22 @@ impl<'a> Entering<'a> {
         {
             return Err(Refused { by, error: RateLimitError::Exceeded(call.check().decision(&refusal)) });
         }
-        // Whatever happens from here on, the place is left by its id: a call that is dropped, late
-        // or without an answer may have entered.
-        let permit = StorePermit::new(engine, place);
-        let answer = ask(&permit, handed.as_ref(), &requests, limit).await;
+        let id = PermitId::next();
+        let permit = OpenPermit::new(engine, place, Some(id));
+        // With limits only where the store itself decides on them.
+        let store = if requests.is_empty() { engine.store.innermost() } else { engine.store.own() };
+        let mut answer = store.enter(place.request(id).with_timeout_at(limit.at()), &requests);
+        let answer = engine.await_within(limit, &mut answer).await;
         match answer {
             Ok(entry) => {
-                if let Some(handed) = handed {
-                    handed.has_no_place();
-                }
                 let decided = decided(&entry, beside).map_err(|error| Refused { by, error })?;
                 if !entry.is_entered() {
                     permit.has_no_place();
-                    group::all_or_longest(decided)?;
+                    all_or_longest(decided)?;
                     return refuse(place.refused(Source::Store));
                 }
                 engine.permits.add(place.key());
-                self.permits.push(OpenPermit::counted(permit));
+                self.permits.push(permit.counted());
                 self.note((by, call), Ok(place.entered(entry.in_flight, Source::Store)));
                 for (&member, (_, decision)) in beside.iter().zip(decided) {
                     self.note(member, Ok(decision));
@@ -167,7 +163,7 @@ impl<'a> Entering<'a> {
                 Ok(())
             }
             Err(error) => {
-                drop((permit, handed));
+                drop(permit);
                 self.enter_without_store((by, call), place, beside, &requests, error)
             }
         }
@@ -193,10 +189,10 @@ impl<'a> Entering<'a> {
             };
             return Err(Refused { by, error });
         };
-        self.permits.push(OpenPermit::counted(StorePermit::unknown_to_store(engine, place)));
+        self.permits.push(OpenPermit::new(engine, place, None).counted());
         self.note((by, call), Ok(place.entered(in_flight, source)));
         if !beside.is_empty() {
-            let decided = group::without_store(beside, requests, error)?;
+            let decided = without_store(beside, requests, error)?;
             for (&member, decision) in beside.iter().zip(decided) {
                 self.note(member, Ok(decision));
             }
@@ -213,26 +209,6 @@ fn count_without_store(answer: OutageAnswer, open: &PermitCounts, place: &PlaceC
         OutageAnswer::Unchecked => Some((Source::Nobody, open.add(place.key()))),
         OutageAnswer::Error => None,
     }
-}
-
-/// Asks the store for a place.
-async fn ask(
-    permit: &StorePermit,
-    handed: Option<&StorePermit>,
-    requests: &[Request<'_>],
-    limit: TimeLimit,
-) -> Result<Entry, StoreError> {
-    let Some(request) = permit.request() else { return Err(StoreError::misconfigured("a permit without an id")) };
-    let request = request.with_timeout_at(limit.at());
-    let request = match handed.and_then(StorePermit::id) {
-        Some(replaced) => request.replacing(replaced),
-        None => request,
-    };
-    let engine = permit.engine();
-    // With limits only where the store itself decides on them.
-    let store = if requests.is_empty() { engine.store.innermost() } else { engine.store.own() };
-    let mut answer = store.enter(request, requests);
-    engine.await_within(limit, &mut answer).await
 }
 
 /// What an entry says to these limits.

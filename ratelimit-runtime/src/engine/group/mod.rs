@@ -1,8 +1,15 @@
-//! Several checks together: all are charged, or none.
+//! Several checks together: all are charged and take their places, or none.
+
+mod enter;
+mod permit;
+mod waiting;
 
 use std::borrow::Borrow;
 use std::time::Instant;
 
+pub(crate) use self::enter::{in_flight, no_in_flight_limit, peek};
+pub use self::permit::CallPermits;
+pub(super) use self::waiting::acquire as acquire_all;
 use super::call::OwnedCall;
 use super::outage::OutageAnswer;
 use super::reservations;
@@ -22,14 +29,17 @@ pub(super) struct Refused {
 /// in shadow mode.
 pub(super) type Admitted = Vec<Result<Decision, RateLimitError>>;
 
-/// Asks the store once, for one check or for several together.
+/// What came of a group, with the permits of those that take places.
+pub(super) type Outcome = Result<(Admitted, CallPermits), Refused>;
+
+/// Asks the store once, for one check or for the limits of several together.
 ///
 /// Checks of one limiter are decided in one step if its store can do that. What one step has
 /// charged is given back when a later step refuses or fails, and when the caller drops this future.
 /// All steps share the time of the check.
 ///
 /// A check in shadow mode has no say. It is asked once the others have admitted the call.
-pub(super) async fn acquire<C: Borrow<OwnedCall> + Sync>(group: &[C], start: Instant) -> Result<Admitted, Refused> {
+async fn acquire<C: Borrow<OwnedCall> + Sync>(group: &[C], start: Instant) -> Result<Admitted, Refused> {
     if let [call] = group {
         let call = call.borrow();
         let decided = call.acquire(call.limit_after(start)).await;
@@ -87,15 +97,15 @@ fn admitted(by: usize, decided: Result<Decision, RateLimitError>) -> Result<Deci
 
 /// What earlier steps have charged; given back unless all steps admit.
 #[derive(Default)]
-pub(super) struct Charged<'a>(Vec<(&'a OwnedCall, Receipt)>);
+struct Charged<'a>(Vec<(&'a OwnedCall, Receipt)>);
 
 impl<'a> Charged<'a> {
-    pub(super) fn add(&mut self, call: &'a OwnedCall, decision: &Decision) {
+    fn add(&mut self, call: &'a OwnedCall, decision: &Decision) {
         self.0.push((call, decision.charge()));
     }
 
     /// All steps have admitted.
-    pub(super) fn keep(mut self) {
+    fn keep(mut self) {
         self.0.clear();
     }
 }
@@ -167,7 +177,7 @@ async fn together(step: &Step<'_>, start: Instant) -> Result<Vec<Decision>, Refu
 
 /// The answers for a step whose store gave none. Those that the fallback decides are charged
 /// together: all or none.
-pub(super) fn without_store(
+fn without_store(
     step: &[(usize, &OwnedCall)],
     requests: &[Request<'_>],
     error: StoreError,
@@ -194,7 +204,7 @@ pub(super) fn without_store(
 }
 
 /// All decisions if all admit; else the refusal that takes longest to end.
-pub(super) fn all_or_longest(decided: Vec<(usize, Decision)>) -> Result<Vec<Decision>, Refused> {
+fn all_or_longest(decided: Vec<(usize, Decision)>) -> Result<Vec<Decision>, Refused> {
     let refusals = decided.iter().filter(|(_, decision)| !decision.is_allowed());
     // The first of several that last equally long.
     let longest = refusals.reduce(|a, b| if b.1.retry_after_us > a.1.retry_after_us { b } else { a });

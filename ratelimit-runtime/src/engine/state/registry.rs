@@ -45,7 +45,7 @@ impl Registry {
     /// `Misconfigured` when an explicit name stands for different windows or algorithms. Two
     /// functions of one derived name are only logged, once: the name was not chosen, and refusing
     /// calls would make things worse.
-    pub(super) fn meet(&self, rule: &Rule) -> Result<(), RateLimitError> {
+    pub(in crate::engine) fn meet(&self, rule: &Rule) -> Result<(), RateLimitError> {
         let name = rule.full_name();
         let known = {
             let names = self.names.read().unwrap_or_else(PoisonError::into_inner);

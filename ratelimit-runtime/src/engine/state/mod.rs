@@ -1,5 +1,12 @@
 //! [`Engine`]: what it takes to answer checks.
 
+mod counts;
+mod fallback;
+mod policies;
+mod registry;
+mod settlements;
+mod turns;
+
 use std::any::TypeId;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,11 +16,14 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use super::check::{Check, PolicySet, Registry};
-use super::fallback::Fallback;
-use super::permits::PermitCounts;
-use super::reservations::settlements::Settlements;
-use super::waiting::queue::WaitQueues;
+pub(in crate::engine) use self::counts::PermitCounts;
+use self::fallback::Fallback;
+pub(in crate::engine) use self::policies::PolicySet;
+pub(crate) use self::policies::{Unfit, waits_in_vain};
+use self::registry::Registry;
+use self::settlements::Settlements;
+pub(in crate::engine) use self::turns::{Turn, Turns};
+use super::check::Check;
 use crate::error::{RateLimitError, StoreError};
 use crate::key::KeyHasher;
 use crate::observe;
@@ -30,7 +40,7 @@ pub(crate) struct Engine {
     /// Whether the store is one in memory that only this limiter has.
     pub(crate) in_memory: bool,
     /// Those of the store: they do not change.
-    pub(super) capabilities: Capabilities,
+    pub(in crate::engine) capabilities: Capabilities,
     /// The prefix of every key, with its colon; or empty.
     pub(crate) prefix: Box<str>,
     pub(crate) timeout: Duration,
@@ -40,10 +50,10 @@ pub(crate) struct Engine {
     /// Whether a file says which they are.
     #[cfg(feature = "watch")]
     pub(crate) watches_policies: Arc<AtomicBool>,
-    pub(super) registry: Registry,
-    pub(super) queues: WaitQueues,
-    pub(super) permits: PermitCounts,
-    pub(super) settlements: Settlements,
+    pub(in crate::engine) registry: Registry,
+    pub(in crate::engine) turns: Turns,
+    pub(in crate::engine) permits: PermitCounts,
+    pub(in crate::engine) settlements: Settlements,
     pub(crate) fallback: Fallback,
     #[cfg(feature = "http")]
     pub(crate) responses: crate::response::Responses,
@@ -73,7 +83,7 @@ impl Engine {
             #[cfg(feature = "watch")]
             watches_policies: Arc::default(),
             registry: Registry::default(),
-            queues: WaitQueues::default(),
+            turns: Turns::default(),
             permits: PermitCounts::default(),
             settlements: Settlements::default(),
             fallback: Fallback::default(),
@@ -89,13 +99,13 @@ impl Engine {
     /// Whether the check is sound, and the store declares what it needs.
     #[allow(clippy::inline_always, reason = "a call to it would cost more than it does")]
     #[inline(always)]
-    pub(super) fn can_be_asked(&self, check: &Check<'_>, request: &Request<'_>) -> bool {
+    pub(in crate::engine) fn can_be_asked(&self, check: &Check<'_>, request: &Request<'_>) -> bool {
         check.is_sound() && self.supports(request)
     }
 
     /// Why it cannot be asked.
     #[cold]
-    pub(super) fn problem(&self, check: &Check<'_>) -> RateLimitError {
+    pub(in crate::engine) fn problem(&self, check: &Check<'_>) -> RateLimitError {
         if check.is_sound() { self.unsupported(&check.as_request()).into() } else { check.problem() }
     }
 

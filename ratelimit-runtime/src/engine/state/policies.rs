@@ -50,7 +50,7 @@ const LISTED: usize = 16;
 impl PolicySet {
     /// The policy of this name, for a check of a rule that waits or does not. From then on a set
     /// is refused that lacks it, or blocks in it where the rule waits.
-    pub(super) fn used(&self, name: &str, waits: bool) -> Option<&Policy> {
+    pub(in crate::engine) fn used(&self, name: &str, waits: bool) -> Option<&Policy> {
         let entry = self.by_name.get(name)?;
         mark(&entry.uses.any);
         if waits {
@@ -71,7 +71,7 @@ impl PolicySet {
 
     /// The message to a check whose policy is not among them, with the names of those that are.
     #[cold]
-    pub(super) fn unknown(&self, name: &str) -> String {
+    pub(in crate::engine) fn unknown(&self, name: &str) -> String {
         let mut names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
         names.sort_unstable();
         let more = match names.len().saturating_sub(LISTED) {

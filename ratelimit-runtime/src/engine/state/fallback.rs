@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use once_cell::sync::OnceCell;
 
-use super::check::Check;
+use crate::engine::check::Check;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::memory::MemoryStore;
 use crate::store::{Answer, BuiltInStore as _, Request, Store as _, Verdict};
@@ -29,14 +29,14 @@ struct Memory {
 }
 
 impl Fallback {
-    pub(super) fn acquire(&self, request: Request<'_>) -> Result<Verdict, RateLimitError> {
+    pub(in crate::engine) fn acquire(&self, request: Request<'_>) -> Result<Verdict, RateLimitError> {
         let memory = self.memory();
         let verdict = known(memory.store.acquire(request))?;
         memory.note(&verdict);
         Ok(verdict)
     }
 
-    pub(super) fn acquire_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, RateLimitError> {
+    pub(in crate::engine) fn acquire_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, RateLimitError> {
         let memory = self.memory();
         let verdicts = known(memory.store.acquire_all(requests))?;
         for verdict in &verdicts {
@@ -45,18 +45,18 @@ impl Fallback {
         Ok(verdicts)
     }
 
-    pub(super) fn peek(&self, request: Request<'_>) -> Result<Verdict, RateLimitError> {
+    pub(in crate::engine) fn peek(&self, request: Request<'_>) -> Result<Verdict, RateLimitError> {
         Ok(known(self.memory().store.peek(request))?)
     }
 
     /// Whether it may hold blocks.
     #[inline]
-    pub(super) fn is_in_use(&self) -> bool {
+    pub(in crate::engine) fn is_in_use(&self) -> bool {
         self.memory.get().is_some()
     }
 
     /// The refusal of a key that was blocked here while the store did not answer.
-    pub(super) fn blocked(&self, check: &Check<'_>) -> Option<Verdict> {
+    pub(in crate::engine) fn blocked(&self, check: &Check<'_>) -> Option<Verdict> {
         let memory = self.memory.get()?;
         memory.blocked(check)
     }
@@ -79,7 +79,7 @@ impl Fallback {
         self.memory.get().is_some_and(|memory| known(memory.store.unblock(request)).unwrap_or(false))
     }
 
-    pub(super) fn store(&self) -> &MemoryStore {
+    pub(in crate::engine) fn store(&self) -> &MemoryStore {
         &self.memory().store
     }
 

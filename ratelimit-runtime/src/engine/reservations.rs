@@ -3,10 +3,8 @@
 //!
 //! The call does not wait for this. A store in memory does it at once; for others a task of the
 //! runtime that the call was made on does it, once the store serves. There are at most
-//! [`MAX_OPEN`](settlements::MAX_OPEN) such tasks for a limiter; beyond, and where that runtime has
+//! 10,000 such tasks for a limiter; beyond, and where that runtime has
 //! ended, a charge stays as it is, and counts until it expires.
-
-pub(super) mod settlements;
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
@@ -14,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 use super::call::OwnedCall;
-use super::shared::Engine;
+use super::state::Engine;
 use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};

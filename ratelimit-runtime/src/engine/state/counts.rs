@@ -12,17 +12,17 @@ pub(in crate::engine) struct PermitCounts {
 }
 
 impl PermitCounts {
-    pub(super) fn count(&self, key: &[u8]) -> u64 {
+    pub(in crate::engine) fn count(&self, key: &[u8]) -> u64 {
         self.lock().get(key).copied().unwrap_or_default()
     }
 
     /// Counts one more.
-    pub(super) fn add(&self, key: &[u8]) -> u64 {
+    pub(in crate::engine) fn add(&self, key: &[u8]) -> u64 {
         Self::one_more(&mut self.lock(), key)
     }
 
     /// Counts one more, unless there are so many already.
-    pub(super) fn add_below(&self, key: &[u8], max: u64) -> Option<u64> {
+    pub(in crate::engine) fn add_below(&self, key: &[u8], max: u64) -> Option<u64> {
         let mut by_key = self.lock();
         let open = by_key.get(key).copied().unwrap_or_default();
         (open < max).then(|| Self::one_more(&mut by_key, key))
@@ -37,7 +37,7 @@ impl PermitCounts {
         1
     }
 
-    pub(super) fn remove(&self, key: &[u8]) {
+    pub(in crate::engine) fn remove(&self, key: &[u8]) {
         let mut by_key = self.lock();
         if let Some(open) = by_key.get_mut(key) {
             *open -= 1;
