@@ -73,7 +73,7 @@ async fn a_single_server_is_told_from_a_cluster_and_a_cluster_from_a_single_serv
 
 /// Only those that serve the keys of a store know of it and of its scripts.
 #[tokio::test]
-async fn replicas_and_nodes_whose_slots_nobody_wants_are_left_alone() {
+async fn replicas_and_nodes_without_wanted_slots_get_no_connection() {
     let cluster = RedisCluster::start(2, 1);
     let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", cluster.node(0).port())).unwrap();
     let key = key_on(&cluster, 0);

@@ -69,7 +69,7 @@ async fn a_call_that_is_dropped_or_panics_is_charged_the_estimate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_admitted_may_cost_more_than_there_is_and_those_who_come_later_wait() {
+async fn a_cost_beyond_the_limit_is_charged_and_later_callers_wait() {
     let limiter = RateLimiter::memory();
     assert!(complete(&limiter, "a", 60, Ends::With(150)).await.is_ok());
     let refused = complete(&limiter, "a", 1, Ends::With(1)).await.unwrap_err();

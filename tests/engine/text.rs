@@ -188,7 +188,7 @@ fn limits_that_may_decide_are_taken() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_is_underlined() {
+fn a_fault_in_a_policy_is_underlined() {
     for (text, underlined) in [
         ("token_bucket  5/1x burst 9", "                ^"),
         ("5/1m, 0/1d", "      ^"),

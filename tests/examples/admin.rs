@@ -126,7 +126,7 @@ fn charge(limiter: &RateLimiter, rule: &Rule, keys: &[Key]) {
 }
 
 #[test]
-fn people_read_what_was_there_and_what_is_there_now() {
+fn the_output_shows_the_state_before_and_after() {
     let server = RedisServer::start();
     let url = server.url();
     let flags = ["--url", &url, "--limits", "5/1m,50/1d"];
@@ -350,7 +350,7 @@ fn a_list_is_no_longer_than_was_asked_for() {
 
 /// Nothing is asked of Redis, let alone changed, before all of it is understood.
 #[test]
-fn what_is_wrong_is_said_and_nothing_is_changed() {
+fn a_wrong_command_is_an_error_and_changes_nothing() {
     let server = RedisServer::start();
     let url = server.url();
     charge(&strict().redis(&url).build().unwrap(), &Rule::new("login", Limit::per_hour(5)), &[Key::of("alice")]);

@@ -133,7 +133,7 @@ async fn a_cost_above_the_limit_is_its_own_error_and_never_try_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_a_shadow_bans_nobody() {
+async fn a_shadow_refusal_sets_no_block() {
     let clock = FakeClock::new();
     for (place, limiter) in everywhere(&clock) {
         let shadow = Rule::new("shadow", Limit::per_minute(1)).with_block(MINUTE * 10).with_shadow(true);

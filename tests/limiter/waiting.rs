@@ -51,7 +51,7 @@ fn patient(max: u64, window: Duration, patience: Duration) -> Rule {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_served_in_the_order_of_coming() {
+async fn waiting_callers_are_served_in_order() {
     let (limiter, _) = counting();
     let rule = Arc::new(patient(1, SECOND, SECOND * 3600));
     let start = Instant::now();
@@ -75,7 +75,7 @@ async fn whoever_waits_is_served_in_the_order_of_coming() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_promised() {
+async fn no_caller_waits_longer_than_promised() {
     let (limiter, _) = counting();
     let rule = patient(1, SECOND * 10, SECOND * 2);
     assert!(limiter.acquire(&rule, &alice()).await.is_ok());
@@ -98,7 +98,7 @@ async fn nobody_waits_longer_than_promised() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_who_wait_are_no_herd() {
+async fn a_thousand_waiting_callers_do_not_ask_at_once() {
     // Ten slots come free at once, or each at a microsecond of its own.
     for (algorithm, moments) in [(Algorithm::FixedWindow, 1_000 / 10), (Algorithm::SlidingWindow, 1_000)] {
         let (limiter, calls) = counting();

@@ -165,7 +165,7 @@ async fn told(server: &RedisServer, store: RedisStore, is_enough: impl Fn() -> b
 }
 
 #[tokio::test]
-async fn mistreated_replies_tell_nobody_of_others() {
+async fn a_damaged_reply_answers_no_other_caller() {
     let server = RedisServer::start();
     for mischief in MISCHIEFS {
         let proxy = Proxy::start(server.port()).await;
@@ -178,7 +178,7 @@ async fn mistreated_replies_tell_nobody_of_others() {
 
 /// Servers from Redis 7.2 on may give no reply to an `AUTH` that fails behind another command.
 #[tokio::test]
-async fn a_login_without_a_reply_tells_nobody_of_others() {
+async fn a_login_without_a_reply_answers_no_other_caller() {
     for protocol in ["resp2", "resp3"] {
         let server = RedisServer::start();
         server.cli(&["ACL", "SETUSER", "limiter", "on", ">right", "~*", "&*", "+@all"]);

@@ -64,7 +64,7 @@ async fn admissions_to_many_logs_at_once_are_told_what_remains_of_their_own() {
 
 /// All are there before the first is answered.
 #[tokio::test]
-async fn what_is_asked_of_a_key_is_done_in_the_order_in_which_it_came() {
+async fn questions_on_a_key_are_decided_in_their_order() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let limits = [Limit::new(10, MINUTE)];

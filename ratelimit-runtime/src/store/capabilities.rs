@@ -229,7 +229,7 @@ mod tests {
     use crate::Limit;
 
     #[test]
-    fn what_is_not_declared_is_named() {
+    fn an_undeclared_feature_is_named() {
         let limits = [Limit::per_minute(1), Limit::per_hour(2)];
         let one = Request::new(b"key", Algorithm::SlidingWindow, &limits[..1]);
         let default = Capabilities::default();

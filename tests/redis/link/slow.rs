@@ -81,7 +81,7 @@ async fn a_busy_server_is_slow() {
 /// Callers were put off because an answer had once taken long; with nothing on its way, no answer
 /// could tell that it was over.
 #[tokio::test]
-async fn one_late_answer_does_not_put_off_everybody_after_it() {
+async fn one_late_answer_does_not_delay_later_callers() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
     let store = connected(&proxy.url()).await;

@@ -19,7 +19,7 @@ async fn mint(cache: &DenyCache<Far>, nth: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_mints_keys_gets_no_more_room() {
+async fn a_client_that_mints_keys_gets_no_more_room() {
     let far = Far::new();
     let cache = DenyCache::new(far.clone()).with_capacity(64);
     for nth in 0..5_000 {
@@ -36,7 +36,7 @@ async fn whoever_mints_keys_gets_no_more_room() {
 
 /// A key that is asked for now and then stays, whoever else comes.
 #[tokio::test(start_paused = true)]
-async fn whoever_mints_keys_drives_nobody_out() {
+async fn a_client_that_mints_keys_drives_no_other_refusal_out() {
     let cache = DenyCache::new(Far::new()).with_capacity(64);
     let hot: Vec<String> = (0..8).map(|nth| format!("hot:{nth}")).collect();
     for key in &hot {
@@ -57,7 +57,7 @@ async fn whoever_mints_keys_drives_nobody_out() {
 
 /// What has ended makes room by itself.
 #[tokio::test(start_paused = true)]
-async fn what_is_over_makes_room() {
+async fn refusals_that_are_over_make_room() {
     let cache = DenyCache::new(Far::new()).with_capacity(8);
     for round in 0..50 {
         for nth in 0..8 {
