@@ -47,7 +47,7 @@ async fn without_any_seed_callers_are_told_in_time_and_it_is_tried_again() {
     }
     server.restart();
     let error = acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "nobody serves any slot: {error}");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "no node serves any slot: {error}");
     serve_all_slots(&server);
     store.ready().await.unwrap();
     assert!(acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap().allowed);

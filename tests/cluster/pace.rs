@@ -10,7 +10,7 @@ use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 /// On one server, callers of many keys share calls, so few calls are on their way. In a cluster
-/// they cannot; then nobody may wait for the call of another key.
+/// they cannot; then no caller may wait for the call of another key.
 #[tokio::test]
 async fn callers_of_many_keys_do_not_wait_for_each_other() {
     const CALLERS: u32 = 64;
@@ -74,7 +74,7 @@ async fn throughput(store: RedisStore, callers: u64) -> u64 {
     run(time).await
 }
 
-/// Figures, for whoever asks: `cargo test --release -p ratelimit-tests --test cluster
+/// Prints figures: `cargo test --release -p ratelimit-tests --test cluster
 /// --all-features -- --ignored --nocapture`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "it measures"]

@@ -44,7 +44,7 @@ async fn every_order(limiter: &RateLimiter, rule: &Rule, context: &str) {
     );
     let refused = limiter.acquire(rule, &alice()).await.unwrap_err();
     assert_eq!(refused.retry_after(), Some(MINUTE * 10), "{context}");
-    assert_eq!(limiter.peek(rule, &bob()).await.unwrap().remaining(), 3, "{context}: nobody else is banned");
+    assert_eq!(limiter.peek(rule, &bob()).await.unwrap().remaining(), 3, "{context}: no other key is blocked");
     assert_eq!(banned.remaining(), 0, "{context}: a block leaves nothing, whatever is left of the limits");
     assert!(limiter.unblock(rule, &alice()).await.unwrap(), "{context}");
     assert!(!limiter.unblock(rule, &alice()).await.unwrap(), "{context}");

@@ -84,7 +84,7 @@ async fn no_caller_waits_longer_than_promised() {
     assert_eq!(asked.elapsed(), Duration::ZERO, "a wait that cannot succeed is not begun");
     assert!(refused.retry_after().unwrap() > SECOND * 2);
 
-    // In line behind somebody who has more patience, it ends all the same.
+    // Behind a caller with a longer wait, it ends all the same.
     let long = Arc::new(patient(1, SECOND * 10, SECOND * 60));
     let ahead = tokio::spawn({
         let (limiter, long) = (limiter.clone(), Arc::clone(&long));

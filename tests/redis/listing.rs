@@ -186,7 +186,7 @@ async fn what_scripts_keep_and_what_plain_commands_keep_are_listed_apart() {
     }
 }
 
-/// What others have put beside the keys of a rule is nobody's key.
+/// Keys of other programs beside those of a rule are not listed.
 #[tokio::test]
 async fn what_no_key_can_be_is_left_out() {
     let server = RedisServer::start();

@@ -74,7 +74,7 @@ async fn questions_on_a_key_are_decided_in_their_order() {
         let reserved = store.acquire(request.reserving()).await.unwrap().ticket;
         let charged = store.acquire(request).await.unwrap().ticket;
 
-        // Whoever comes now waits until the first is answered.
+        // The next caller waits until the first is answered.
         let told = |verdict: Verdict| (verdict.allowed, verdict.remaining);
         let peek = || async { told(store.peek(request).await.unwrap()) };
         let other = Request::new(noise.as_bytes(), algorithm, &limits);

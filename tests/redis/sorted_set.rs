@@ -1,4 +1,4 @@
-//! The log as a sorted set: whose members are all of one width, and nobody else's.
+//! The log as a sorted set: whose members are all of one width, and all written by the store.
 
 use std::time::Duration;
 

@@ -49,7 +49,7 @@ fn store(name: &str) -> Arc<dyn Store> {
         "memory" => Arc::new(MemoryStore::new().with_clock(clock)),
         "Redis" => Arc::new(RedisStore::new(&shared().url()).unwrap().with_clock(clock)),
         "Redis without scripts" => Arc::new(RedisStore::new(&shared().url()).unwrap().mode(RedisMode::Transactions)),
-        other => panic!("the table names a store that nobody knows: {other}"),
+        other => panic!("the table names an unknown store: {other}"),
     };
     // As a limiter tells it: each use connects anew, and a busy machine takes its time.
     store.own().answers_within(TIMEOUT);
@@ -65,7 +65,7 @@ fn limiter(name: &str) -> RateLimiter {
         "Redis without scripts" => {
             builder.store(RedisStore::new(&shared().url()).unwrap().mode(RedisMode::Transactions))
         }
-        other => panic!("the table names a store that nobody knows: {other}"),
+        other => panic!("the table names an unknown store: {other}"),
     };
     builder.prefix(unique("capabilities")).build().unwrap()
 }
@@ -235,7 +235,7 @@ async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Resul
             store.own().leave(place);
             assert_eq!(store.own().in_flight(place).await?, 0);
         }
-        other => panic!("nobody knows how to try {other}"),
+        other => panic!("no test tries {other}"),
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Replies that come twice, not at all, or in another order. Whoever is answered is answered by the
-//! reply to its own call; the connection ends as soon as a reply is not that.
+//! Replies that come twice, not at all, or in another order. Each caller gets
+//! the reply to its own call; the connection ends as soon as a reply is another.
 
 use std::time::Duration;
 

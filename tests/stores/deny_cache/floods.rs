@@ -34,7 +34,7 @@ async fn a_client_that_mints_keys_gets_no_more_room() {
     assert_eq!(far.asked(), asked);
 }
 
-/// A key that is asked for now and then stays, whoever else comes.
+/// A key that is asked for now and then stays, whichever others come.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_mints_keys_drives_no_other_refusal_out() {
     let cache = DenyCache::new(Far::new()).with_capacity(64);
@@ -70,7 +70,7 @@ async fn refusals_that_are_over_make_room() {
     }
 }
 
-/// A key that nobody could reset would stay refused for a second: here it is free at once, each
+/// A key without a reset would stay refused for a second: here it is free at once, each
 /// time.
 #[test]
 fn a_reset_is_seen_by_all_threads() {

@@ -57,7 +57,7 @@ async fn newcomers_have_a_limit_of_their_own_once_a_flood_is_over() {
     }
 }
 
-/// Whoever used up an overflow bucket finds that in the bucket of its own that it gets later.
+/// A key that used up an overflow bucket starts with that charge in its own bucket later.
 #[tokio::test]
 async fn free_space_gives_no_fresh_quota_to_a_used_up_overflow_bucket() {
     for &algorithm in ALGORITHMS {

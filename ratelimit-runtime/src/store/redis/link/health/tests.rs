@@ -139,7 +139,7 @@ fn without_an_answer_it_is_slow_then_down() {
     assert_eq!(clock.state(), LinkState::Slow);
     assert_eq!(clock.sleep(ms(1)), Some(Action::HangUp));
     clock.on(Event::Ended);
-    assert_eq!(clock.state(), LinkState::Down, "nobody begins to wait again");
+    assert_eq!(clock.state(), LinkState::Down, "no caller begins to wait again");
     assert_eq!(clock.pause(), Duration::ZERO);
 }
 
