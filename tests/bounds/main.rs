@@ -2,7 +2,7 @@
 //! process and on Redis. A binary of its own, one test at a time: it measures the process.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
-#![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
+#![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 #[path = "../support/mod.rs"]
 mod support;

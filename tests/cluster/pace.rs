@@ -9,7 +9,7 @@ use crate::support::cluster::{lone_node, serve_all_slots};
 use crate::support::proxy::Proxy;
 
 /// On one server, callers of many keys share calls, so few calls are on their way. In a cluster
-/// they cannot; then nobody may wait for the call of another key.
+/// they cannot; then no caller may wait for the call of another key.
 #[tokio::test]
 async fn callers_of_many_keys_do_not_wait_for_each_other() {
     const CALLERS: u32 = 64;

@@ -1,5 +1,5 @@
 //! What Redis faults do to callers: each case keeps calls running through the public API while a
-//! real server fails and comes back, and gives a row of a table.
+//! real server fails and recovers, and gives a row of a table.
 //!
 //! ```sh
 //! cargo test -p ratelimit-tests --test faults                          # all of them, and the table

@@ -111,7 +111,7 @@ async fn export(user: &str) -> Result<String, Status> {
     Ok(format!("all of {user}"))
 }
 
-/// When a call ends is not known, so nobody is told to come again.
+/// No client is told when to try again, because the end of a call is not known.
 #[tokio::test]
 async fn a_status_about_calls_in_flight_says_so_and_names_no_time() {
     async fn exported(request: Request<String>) -> Result<Response<String>, Status> {
@@ -143,7 +143,7 @@ async fn a_cost_above_the_limit_names_no_time() {
     assert!(said.retry_info().is_none(), "{said:?}");
 }
 
-/// Whoever makes a status of one's own says no less.
+/// A handler that makes its own status says no less.
 #[tokio::test]
 async fn a_status_without_metadata_gets_them_from_the_layer() {
     async fn terse(request: Request<String>) -> Result<Response<String>, Status> {
@@ -220,7 +220,7 @@ async fn requests_give_parts_of_keys() {
     let from = |client| [("x-forwarded-for", client), ("x-api-key", "abc")];
     assert_eq!(open.ask("", &from("9.9.9.9")).await.unwrap().get_ref(), "127.0.0.1 3");
     let status = open.ask("", &from("9.9.9.8")).await.unwrap_err();
-    assert_eq!(status.code(), Code::ResourceExhausted, "a header that anybody can send");
+    assert_eq!(status.code(), Code::ResourceExhausted, "a header that any client can send");
     assert_eq!(behind.ask("", &from("9.9.9.9")).await.unwrap().get_ref(), "9.9.9.9 3");
     assert_eq!(behind.ask("", &from("1.1.1.1, 9.9.9.9")).await.unwrap_err().code(), Code::ResourceExhausted);
     assert_eq!(open.ask("", &[]).await.unwrap_err().code(), Code::InvalidArgument);

@@ -44,7 +44,7 @@ async fn every_order(limiter: &RateLimiter, rule: &Rule, context: &str) {
     );
     let refused = limiter.acquire(rule, &alice()).await.unwrap_err();
     assert_eq!(refused.retry_after(), Some(MINUTE * 10), "{context}");
-    assert_eq!(limiter.peek(rule, &bob()).await.unwrap().remaining(), 3, "{context}: nobody else is banned");
+    assert_eq!(limiter.peek(rule, &bob()).await.unwrap().remaining(), 3, "{context}: no other key is blocked");
     assert_eq!(banned.remaining(), 0, "{context}: a block leaves nothing, whatever is left of the limits");
     assert!(limiter.unblock(rule, &alice()).await.unwrap(), "{context}");
     assert!(!limiter.unblock(rule, &alice()).await.unwrap(), "{context}");
@@ -133,7 +133,7 @@ async fn a_cost_above_the_limit_is_its_own_error_and_never_try_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_a_shadow_bans_nobody() {
+async fn a_shadow_refusal_sets_no_block() {
     let clock = FakeClock::new();
     for (place, limiter) in everywhere(&clock) {
         let shadow = Rule::new("shadow", Limit::per_minute(1)).with_block(MINUTE * 10).with_shadow(true);

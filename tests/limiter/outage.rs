@@ -49,7 +49,7 @@ async fn check(limiter: &RateLimiter) -> Result<Decision, RateLimitError> {
 fn assert_let_through(answer: Result<Decision, RateLimitError>) {
     let decision = answer.unwrap();
     assert!(decision.is_allowed() && decision.is_degraded(), "{decision:?}");
-    // While the server is up as far as anybody knows, a call that is not answered is judged by this
+    // While the server counts as up, a call that is not answered is judged by this
     // process.
     assert!(matches!(decision.source(), Source::Nobody | Source::Fallback), "{decision:?}");
     assert_eq!((decision.limit(), decision.rule()), (1_000, "outage"));

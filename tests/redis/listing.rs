@@ -152,7 +152,7 @@ async fn what_no_key_can_be_is_left_out() {
 }
 
 #[tokio::test]
-async fn who_may_not_scan_and_who_is_not_answered_are_told() {
+async fn a_user_without_scan_and_a_silent_server_are_errors() {
     let server = RedisServer::start_with(&["--user", "shop", "on", ">pw", "~*", "+@all", "-scan"]);
     let url = format!("redis://shop:pw@{}/", server.address());
     let limiter = strict().timeout(Duration::from_millis(200)).redis(&url).build().unwrap();

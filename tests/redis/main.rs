@@ -25,6 +25,7 @@ mod scriptfree;
 mod sentinel;
 mod sentinel_views;
 mod settings;
+mod settlements;
 mod sorted_set;
 mod stacked_groups;
 mod stored_bytes;

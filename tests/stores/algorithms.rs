@@ -392,7 +392,7 @@ fn rates_that_do_not_divide_lose_nothing() {
                 key.advance(verdict.retry_after_us);
             }
         }
-        // Whoever comes late by a fraction of a microsecond each time loses that fraction: the
+        // A caller who is late by a fraction of a microsecond each time loses that fraction: the
         // bucket of one is full. So the last comes at 70,000 waits of ⌈window / max⌉.
         assert_eq!(key.now() - start, 70_000 * 1_000_003_u64.div_ceil(7), "{algorithm:?}");
 

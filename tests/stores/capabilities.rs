@@ -45,7 +45,7 @@ fn store(name: &str) -> Arc<dyn Store> {
         "memory" => Arc::new(MemoryStore::new().with_clock(clock)),
         "Redis" => Arc::new(RedisStore::new(&shared().url()).unwrap().with_clock(clock)),
         "Redis without scripts" => Arc::new(RedisStore::new(&shared().url()).unwrap().mode(RedisMode::Transactions)),
-        other => panic!("the table names a store that nobody knows: {other}"),
+        other => panic!("the table names an unknown store: {other}"),
     };
     // As a limiter tells it: each use connects anew, and a busy machine takes its time.
     store.own().answers_within(TIMEOUT);

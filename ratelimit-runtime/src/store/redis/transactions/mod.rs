@@ -66,7 +66,7 @@ pub(crate) async fn decide(
     acquires: bool,
     request: Request<'_>,
 ) -> Result<Verdict, Failure> {
-    let mut lent = pool.lend(request.key(), asking, request.timeout_at()).await?;
+    let mut lent = pool.lend(request.key(), asking).await?;
     loop {
         let mut log = look(&mut lent, clock, request).await?;
         if log.has_reservations() {
@@ -100,7 +100,7 @@ pub(crate) async fn change(
     operation: Operation,
     request: Request<'_>,
 ) -> Result<bool, Failure> {
-    let mut lent = pool.lend(request.key(), asking, request.timeout_at()).await?;
+    let mut lent = pool.lend(request.key(), asking).await?;
     loop {
         let log = look(&mut lent, clock, request).await?;
         let (mut commands, mut done) = (Vec::new(), true);
