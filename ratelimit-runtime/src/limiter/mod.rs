@@ -105,7 +105,7 @@ impl RateLimiter {
         find::scope(Arc::clone(&self.engine), future)
     }
 
-    /// Calls what uses this limiter and is no future.
+    /// Runs a closure whose checks use this limiter.
     #[cfg(feature = "_layer")]
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         find::within(Arc::clone(&self.engine), work)
@@ -126,7 +126,8 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let mut building = CheckBuilder::by_hand(rule, key);
+        let mut building = CheckBuilder::of(rule, None);
+        building.key(key);
         // Most are borrowed while they wait; what more than the rule decides on is kept.
         let refused = if let Some(check) = building.plain_check(&self.engine) {
             match engine::decide_now(&self.engine, &check) {
@@ -151,7 +152,7 @@ impl RateLimiter {
     /// means 1.
     ///
     /// What is admitted by estimates stays within the limits; what calls did cost beyond their
-    /// estimates adds to it, and is paid by those that come later.
+    /// estimates adds to it, and later calls wait for it.
     ///
     /// ```
     /// use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, Rule};
@@ -180,14 +181,13 @@ impl RateLimiter {
     /// afterwards. A refused call is charged nothing.
     pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
         must_not_limit_calls_in_flight(rule)?;
-        let mut check = CheckBuilder::by_hand(rule, key);
+        let mut check = by_hand(rule, key);
         check.reserve_estimate();
         Reservation::acquire(self.owned(check)).await
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
-    /// taking a place, waiting or blocking: the
-    /// answer is the decision, also when it is a refusal.
+    /// taking a place, waiting or blocking: the answer is the decision, also when it is a refusal.
     ///
     /// # Errors
     ///
@@ -245,8 +245,8 @@ impl RateLimiter {
         engine::in_flight(&self.placed_call(rule, key)).await
     }
 
-    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same
-    /// store; says whether there was anything. Calls in flight keep their places.
+    /// Forgets the charges and the block of the key, for all processes on the same store; says
+    /// whether there was anything. Calls in flight keep their places.
     ///
     /// # Errors
     ///
@@ -271,8 +271,8 @@ impl RateLimiter {
         engine::refund(&self.limited_call(rule, key)?, admission).await
     }
 
-    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an
-    /// earlier block. Processes that cache the store's answers see it once they ask again.
+    /// Refuses the key for all processes on the same store until `duration` has passed, in place of
+    /// an earlier block. Processes that cache the store's answers see it once they ask again.
     ///
     /// # Errors
     ///
@@ -294,7 +294,7 @@ impl RateLimiter {
         outcome
     }
 
-    /// Ends a block for everyone on the same store, and leaves what was charged as it is; says
+    /// Ends a block for all processes on the same store, and leaves the charges as they are; says
     /// whether there was one. Offences are forgotten, also where no block lasts: of a rule whose
     /// block grows, the next one is a first one again.
     ///
@@ -421,8 +421,8 @@ impl RateLimiter {
         self.engine.store.innermost().ready().await.map_err(Into::into)
     }
 
-    /// Waits until what calls have left behind is over: reservations that are settled, charges that
-    /// are given back, places that are left. It waits for a slow store, as long as that takes.
+    /// Waits until the store has answered everything that calls left behind: settlements, charges
+    /// that are given back, places that are left. It waits for a slow store as long as that takes.
     ///
     /// A `main` that returns at once calls it last: otherwise a success under `count = "err"` stays
     /// counted as a failure, and a place stays taken until its lease ends.
@@ -453,7 +453,7 @@ impl RateLimiter {
     }
 
     fn call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        self.owned(CheckBuilder::by_hand(rule, key))
+        self.owned(by_hand(rule, key))
     }
 
     fn owned(&self, mut check: CheckBuilder<'_>) -> OwnedCall {
@@ -474,10 +474,16 @@ impl RateLimiter {
 
     /// A call that takes a place where the rule limits calls in flight.
     fn placed_call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        let check = CheckBuilder::by_hand(rule, key);
+        let check = by_hand(rule, key);
         let place = check.place(&self.engine, None);
         self.owned(check).with_place(place)
     }
+}
+
+fn by_hand<'r>(rule: &'r Rule, key: &Key) -> CheckBuilder<'r> {
+    let mut check = CheckBuilder::of(rule, None);
+    check.key(key);
+    check
 }
 
 /// # Errors

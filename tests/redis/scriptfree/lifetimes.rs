@@ -91,12 +91,6 @@ fn stores(server: &RedisServer) -> Vec<RedisStore> {
 }
 
 #[tokio::test]
-async fn with_scripts_and_without() {
-    let server = RedisServer::start();
-    used_by(&stores(&server), &server, None).await;
-}
-
-#[tokio::test]
 async fn with_the_servers_clock_and_with_clients() {
     let server = RedisServer::start();
     let mut stores = stores(&server);
