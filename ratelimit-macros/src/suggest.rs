@@ -37,7 +37,7 @@ mod tests {
         ["key", "window", "max", "on_refused", "on_unavailable", "limits", "algorithm", "burst", "block", "wait"];
 
     #[test]
-    fn suggests_what_is_near() {
+    fn suggests_the_nearest_name() {
         for (wrong, meant) in [
             ("kye", "key"),
             ("mx", "max"),

@@ -181,7 +181,7 @@ async fn what_a_layer_forgets_is_answered_by_the_store_it_is_around() {
     assert_eq!(layer.decisions.load(Ordering::SeqCst), 3);
 }
 
-/// Whoever forgets the shorter ways would otherwise have calls decided without the layer.
+/// Without them a layer that forgets the shorter ways would be bypassed.
 #[tokio::test]
 async fn no_decision_goes_past_the_acquire_of_a_layer() {
     let layer = counted();

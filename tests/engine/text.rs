@@ -23,7 +23,7 @@ fn limits_read_back_as_they_are_written() {
     assert_eq!(format!("{:>8}|", Limit::per_minute(5)), "   5/60s|");
 }
 
-/// What attributes write, configurations write: and no month, whose length nobody knows.
+/// What attributes write, configurations write: and no month, whose length varies.
 #[test]
 fn a_duration_is_the_same_in_attributes_and_configurations() {
     macro_rules! both {
@@ -188,7 +188,7 @@ fn limits_that_may_decide_are_taken() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_is_underlined() {
+fn a_fault_in_a_policy_is_underlined() {
     for (text, underlined) in [
         ("token_bucket  5/1x burst 9", "                ^"),
         ("5/1m, 0/1d", "      ^"),

@@ -21,7 +21,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::{Seen, actix, axum_server, item, poem_server, search};
 
-/// A limiter whose answers nobody takes for those of another one.
+/// A limiter whose answers differ from those of any other.
 fn limiter() -> RateLimiter {
     RateLimiter::builder().responses(Responses::new().problem_json()).build().unwrap()
 }

@@ -26,7 +26,6 @@ mod sentinel;
 mod sentinel_views;
 mod settings;
 mod settlements;
-mod shared_calls;
 mod sorted_set;
 mod stacked_groups;
 mod stored_bytes;

@@ -105,7 +105,7 @@ impl RateLimiter {
         find::scope(Arc::clone(&self.engine), future)
     }
 
-    /// Calls what uses this limiter and is no future.
+    /// Runs a closure whose checks use this limiter.
     #[cfg(feature = "_layer")]
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         find::within(Arc::clone(&self.engine), work)
@@ -152,7 +152,7 @@ impl RateLimiter {
     /// means 1.
     ///
     /// What is admitted by estimates stays within the limits; what calls did cost beyond their
-    /// estimates adds to it, and is paid by those that come later.
+    /// estimates adds to it, and later calls wait for it.
     ///
     /// ```
     /// use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, Rule};
@@ -187,8 +187,7 @@ impl RateLimiter {
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
-    /// taking a place, waiting or blocking: the
-    /// answer is the decision, also when it is a refusal.
+    /// taking a place, waiting or blocking: the answer is the decision, also when it is a refusal.
     ///
     /// # Errors
     ///
@@ -246,8 +245,8 @@ impl RateLimiter {
         engine::in_flight(&self.placed_call(rule, key)).await
     }
 
-    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same
-    /// store; says whether there was anything. Calls in flight keep their places.
+    /// Forgets the charges and the block of the key, for all processes on the same store; says
+    /// whether there was anything. Calls in flight keep their places.
     ///
     /// # Errors
     ///
@@ -272,8 +271,8 @@ impl RateLimiter {
         engine::refund(&self.limited_call(rule, key)?, admission).await
     }
 
-    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an
-    /// earlier block. Processes that cache the store's answers see it once they ask again.
+    /// Refuses the key for all processes on the same store until `duration` has passed, in place of
+    /// an earlier block. Processes that cache the store's answers see it once they ask again.
     ///
     /// # Errors
     ///
@@ -295,7 +294,7 @@ impl RateLimiter {
         outcome
     }
 
-    /// Ends a block for everyone on the same store, and leaves what was charged as it is; says
+    /// Ends a block for all processes on the same store, and leaves the charges as they are; says
     /// whether there was one. Offences are forgotten, also where no block lasts: of a rule whose
     /// block grows, the next one is a first one again.
     ///
@@ -422,8 +421,8 @@ impl RateLimiter {
         self.engine.store.innermost().ready().await.map_err(Into::into)
     }
 
-    /// Waits until what calls have left behind is over: reservations that are settled, charges that
-    /// are given back, places that are left. It waits for a slow store, as long as that takes.
+    /// Waits until the store has answered everything that calls left behind: settlements, charges
+    /// that are given back, places that are left. It waits for a slow store as long as that takes.
     ///
     /// A `main` that returns at once calls it last: otherwise a success under `count = "err"` stays
     /// counted as a failure, and a place stays taken until its lease ends.

@@ -138,7 +138,7 @@ async fn a_lapsed_permit_enters_again_while_there_is_a_place() {
     gone(&server, &key).await;
 }
 
-/// Renewing fails for want of memory, and nobody takes that for a lost place.
+/// Renewing fails for want of memory, and is not taken for a lost place.
 #[tokio::test]
 async fn a_full_server_loses_no_permit() {
     let server = RedisServer::start();
