@@ -48,17 +48,14 @@ pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> De
     {
         return outcome.into();
     }
-    if engine.in_memory {
-        match engine.store.acquire(request).known() {
-            Ok(Ok(verdict)) => check.conclude_verdict(&verdict),
-            Ok(Err(error)) => outcome_without_store(engine, check, error).into(),
-            Err(_) => Decided::Later(()),
-        }
-    } else {
-        match engine.store.own().known_refusal(&request) {
-            Some(refusal) => check.conclude_verdict(&refusal),
-            None => Decided::Later(()),
-        }
+    let own = engine.store.own();
+    let verdict = match own.as_memory() {
+        Some(memory) => Some(memory.decide(&request)),
+        None => own.known_refusal(&request),
+    };
+    match verdict {
+        Some(verdict) => check.conclude_verdict(&verdict),
+        None => Decided::Later(()),
     }
 }
 
