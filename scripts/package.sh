@@ -36,12 +36,12 @@ for crate in "${crates[@]}"; do
         cmp "$file" "$packages/$crate/$file" || fail "$crate is packaged with another $file"
     done
     find "$packages/$crate" -type f | grep -vE '/(src|benches)/|/(Cargo\.(toml|toml\.orig|lock)|README\.md|LICENSE-(MIT|APACHE)|\.cargo_vcs_info\.json)$' &&
-        fail "$crate is packaged with what nobody needs"
+        fail "$crate is packaged with files that users do not need"
     printf '%s: %s files, %s bytes\n' "$crate" "$(find "$packages/$crate" -type f | wc -l)" \
         "$(stat -c %s "$CARGO_TARGET_DIR/package/$crate-$version.crate")"
 done
 
-step 'a crate of somebody else, with no feature, each alone, the default ones, and all'
+step 'a crate of a user, with no feature, each alone, the default ones, and all'
 reader=$packages/reader
 mkdir -p "$reader/src"
 {

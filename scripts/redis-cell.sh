@@ -9,7 +9,7 @@ version=0.2.2
 module=$dir/redis-cell-$version/libredis_cell.so
 [ -f "$module" ] && { printf '%s\n' "$module"; exit; }
 
-# One build at a time; whoever waits finds it done.
+# One build at a time; a second caller waits and finds it done.
 exec 9>"$dir/lock"
 command -v flock >/dev/null && flock 9
 [ -f "$module" ] && { printf '%s\n' "$module"; exit; }

@@ -132,7 +132,7 @@ impl Log {
             }
             let reset = live().next_back().map_or(0, |tickets| tickets.end - 1 + limit.window_us() - now);
             let left = limit.max().saturating_sub(used);
-            // The longest wait decides, and where nobody has to wait, the least that is left.
+            // The longest wait decides, and where no limit refuses, the least that is left.
             if wait > decisive.retry_after_us || (wait == decisive.retry_after_us && left < decisive.remaining) {
                 let verdict = if wait == 0 { Verdict::admitted() } else { Verdict::refused() };
                 decisive = verdict

@@ -1,4 +1,4 @@
-//! Somebody else's API: it counts the calls of the last two seconds by a list of its own, and
+//! The remote API: it counts the calls of the last two seconds by a list of its own, and
 //! answers 429 above 20.
 
 use std::collections::VecDeque;

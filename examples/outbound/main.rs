@@ -1,4 +1,4 @@
-//! A client that stays below somebody else's limit, in several processes that know of each other
+//! A client that stays below the limit of a remote API, in many processes that know of each other
 //! only by Redis.
 //!
 //! ```text

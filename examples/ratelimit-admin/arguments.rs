@@ -175,7 +175,7 @@ pub(crate) struct Bucket {
     /// '<acme>/<7>'. A lone value needs none: alice@example.com; a lone IPv6 address stands for its
     /// /64, unless the key is stored as it is
     key: Option<String>,
-    /// The rule has no key: one bucket for everybody
+    /// The rule has no key: one bucket for all callers
     #[arg(long, conflicts_with = "key")]
     global: bool,
 }

@@ -198,7 +198,7 @@ async fn list(limiter: RateLimiter, rule: Rule, policy: &Policy, max_keys: usize
 enum Failure {
     Arguments(String),
     Limiter(RateLimitError),
-    /// Of a change that may have been made although nobody answered.
+    /// Of a change that may have been made although no server answered.
     Change(RateLimitError),
 }
 
@@ -215,7 +215,7 @@ impl From<RateLimitError> for Failure {
 }
 
 impl Failure {
-    /// 1 for what may pass, 2 for what somebody has to change.
+    /// 1 for what may pass by itself, 2 for what the operator has to change.
     fn print(self) -> ExitCode {
         let (message, code) = match self {
             Self::Limiter(RateLimitError::Unavailable(cause)) => (format!("Redis cannot be asked: {cause}"), 1),

@@ -1,10 +1,10 @@
-//! The async blocks among tokens, found without reading what is in them: that may be anything the
-//! compiler reads, inner attributes and newer syntax too, and stays as it is.
+//! The async blocks among tokens, found without parsing their insides: these may hold inner
+//! attributes and newer syntax, and stay unchanged.
 
-use proc_macro2::{Delimiter, Group, Ident, Literal, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Literal, TokenStream, TokenTree};
 
-/// `tokens` with each async block in them emptied but for its number, from 0. What is inside of one
-/// is not looked at.
+/// `tokens` with each async block in them emptied but for its number, from 0, and the blocks. Blocks
+/// inside of a block are not numbered.
 pub(crate) fn numbered(tokens: TokenStream) -> (TokenStream, Vec<Group>) {
     let mut blocks = Vec::new();
     let (tokens, _) = walk(tokens, &mut |block| {
@@ -38,22 +38,21 @@ pub(crate) fn with_stream(group: &Group, stream: TokenStream) -> Group {
 fn walk(tokens: TokenStream, change: &mut dyn FnMut(&Group) -> Option<Group>) -> (TokenStream, bool) {
     let mut walked = TokenStream::new();
     let mut any = false;
-    let mut head = Head::Other;
+    // Whether `async` was read last, or `async move`.
+    let (mut after_async, mut after_move) = (false, false);
     for tree in tokens {
-        let before = std::mem::replace(&mut head, Head::Other);
-        let tree = if before == Head::Other { tree } else { visible(tree) };
+        let is_body = after_async || after_move;
+        let tree = if is_body { visible(tree) } else { tree };
         let replacement = match &tree {
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace && before != Head::Other => change(group),
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace && is_body => change(group),
             TokenTree::Group(group) => {
                 let (stream, changed) = walk(group.stream(), change);
                 changed.then(|| with_stream(group, stream))
             }
-            TokenTree::Ident(word) => {
-                head = before.and(word);
-                None
-            }
             _ => None,
         };
+        let is = |name: &str| matches!(&tree, TokenTree::Ident(word) if word == name);
+        (after_async, after_move) = (is("async"), after_async && is("move"));
         any |= replacement.is_some();
         walked.extend([replacement.map_or(tree, TokenTree::Group)]);
     }
@@ -67,24 +66,6 @@ fn visible(tree: TokenTree) -> TokenTree {
     match (group.delimiter(), inside.next(), inside.next()) {
         (Delimiter::None, Some(only), None) => visible(only),
         _ => tree,
-    }
-}
-
-/// What was read last.
-#[derive(PartialEq)]
-enum Head {
-    Async,
-    AsyncMove,
-    Other,
-}
-
-impl Head {
-    fn and(self, word: &Ident) -> Self {
-        match self {
-            _ if word == "async" => Self::Async,
-            Self::Async if word == "move" => Self::AsyncMove,
-            _ => Self::Other,
-        }
     }
 }
 

@@ -23,6 +23,10 @@ impl Diagnostics {
         self.push(Error::new_spanned(tokens, message));
     }
 
+    pub(crate) fn found_any(&self) -> bool {
+        self.errors.is_some()
+    }
+
     /// The value of `result`, or `None` with its error kept.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()

@@ -25,7 +25,11 @@ pub(crate) fn key(input: TokenStream) -> TokenStream {
         syn::parse2(input).and_then(|input: KeyInput| Ok((check::key::key_macro::check(&input)?, input.krate)));
     match checked {
         Ok((pieces, krate)) => expand::key::key_macro::expand(&pieces, krate.as_ref()),
-        Err(errors) => expand::errors::in_a_block(&errors),
+        Err(errors) => {
+            // As an expression: several can only stand in a block.
+            let errors = errors.to_compile_error();
+            quote::quote!({ #errors })
+        }
     }
 }
 

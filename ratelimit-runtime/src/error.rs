@@ -17,6 +17,7 @@ use crate::decision::{Decision, whole_seconds};
 /// | `CostExceedsLimit` | this call weighs more than the limit ever allows | 413 | never |
 /// | `Unavailable` | the store did not answer in time, and the rule says `deny` | 503 | when the store is back |
 /// | `Misconfigured` | a setting is wrong: the URL, the password, the script's permissions, two meanings for one name | 500 | after a change |
+///
 /// As `Debug`, which a `main` that returns it prints, an error reads as its `Display`, with its
 /// causes below it.
 #[derive(Clone)]
@@ -245,24 +246,3 @@ impl Error for StoreError {
 
 // An error that travels through every `Result` of a service stays small.
 const _: () = assert!(size_of::<RateLimitError>() <= 64);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_that_leaves_main_is_readable() {
-        let cause = std::io::Error::other("connection refused");
-        let error = StoreError::unavailable("Redis cannot be reached").with_source(cause);
-        let printed = format!("{:?}", RateLimitError::from(error));
-        assert_eq!(
-            printed,
-            "the rate limiter is unavailable\n  caused by: Redis cannot be reached\n  caused by: connection refused"
-        );
-        let wrong = RateLimitError::misconfigured("policies.toml: line 1:\n  |\n1 | limits = 3");
-        assert_eq!(
-            format!("{wrong:?}"),
-            "the rate limiter is misconfigured: policies.toml: line 1:\n  |\n1 | limits = 3"
-        );
-    }
-}

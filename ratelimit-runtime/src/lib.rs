@@ -36,14 +36,12 @@ pub mod clock;
 mod decision;
 mod engine;
 mod error;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub mod fuzzing;
 #[cfg(doc)]
 pub mod guide;
 mod key;
 mod limiter;
 pub mod observe;
+mod parse_error;
 mod real_time;
 #[cfg(feature = "http")]
 mod response;
@@ -81,9 +79,10 @@ pub use decision::{Decision, Source};
 pub use error::RateLimitError;
 pub use key::{ExactIp, Key, KeyPart, KeyWriter};
 pub use limiter::{DefaultGuard, Keys, Permit, RateLimiter, RateLimiterBuilder, Reservation, Scoped};
+pub use parse_error::ParseError;
 #[cfg(feature = "http")]
 pub use response::{KeyRejection, Refusal, Responses};
-pub use rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Override, ParseError, Policy, Rule};
+pub use rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Override, Policy, Rule};
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

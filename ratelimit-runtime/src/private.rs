@@ -21,17 +21,17 @@ pub use crate::store::{
 };
 pub use crate::{FromRateLimitError, Key, KeyPart, KeyWriter, RateLimitError, RateLimiter};
 
-impl CheckBuilder {
+impl<'r> CheckBuilder<'r> {
     /// A check by the limiter that is in force when it is run.
     #[inline]
     #[must_use]
-    pub fn new(rule: &'static Rule) -> Self {
+    pub fn new(rule: &'r Rule) -> Self {
         Self::of(rule, None)
     }
 
     /// A check by this limiter.
     #[must_use]
-    pub fn on(rule: &'static Rule, limiter: RateLimiter) -> Self {
+    pub fn on(rule: &'r Rule, limiter: RateLimiter) -> Self {
         Self::of(rule, Some(limiter.into_engine()))
     }
 
@@ -148,13 +148,13 @@ impl<T> fmt::Debug for Guard<T> {
 }
 
 /// The guard of a function with one attribute.
-pub fn run(check: &mut CheckBuilder) -> Guard<()> {
+pub fn run(check: &mut CheckBuilder<'_>) -> Guard<()> {
     check.decide()
 }
 
 /// The guard of a function with several attributes, in written order; `None` where `when` was
 /// false.
-pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
+pub fn run_all<const N: usize>(checks: [Option<CheckBuilder<'_>>; N]) -> Guard<()> {
     let mut checks = checks.into_iter().flatten();
     let Some(mut first) = checks.next() else { return Guard(Repr::Admitted(Some(()))) };
     let Some(second) = checks.next() else { return run(&mut first) };
@@ -163,22 +163,22 @@ pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
 }
 
 /// The guard of a function whose outcome counts, or says what the call costs.
-pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<Reservations<N>> {
+pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder<'_>>; N]) -> Guard<Reservations<N>> {
     let calls = checks.map(|check| check.map(CheckBuilder::into_call));
     Guard::waiting(async move { engine::reserve(calls).await.map(|(reservations, _no_permits)| reservations) })
 }
 
 /// A check, and how many calls of its key may be in flight, where the call says so.
-pub type Entering = (CheckBuilder, Option<u64>);
+pub type Entering<'r> = (CheckBuilder<'r>, Option<u64>);
 
 /// The guard of a function whose calls in flight are limited. The permits live as long as the body.
-pub fn enter<const N: usize>(checks: [Option<Entering>; N]) -> Guard<CallPermits> {
+pub fn enter<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<CallPermits> {
     let group: Vec<OwnedCall> = checks.into_iter().flatten().map(|(check, max)| check.into_placed_call(max)).collect();
     Guard::waiting(async move { engine::acquire_all(&group).await.map(|(_, permits)| permits) })
 }
 
 /// The same, where the outcome counts, or says what the call costs.
-pub fn enter_reserved<const N: usize>(checks: [Option<Entering>; N]) -> Guard<(Reservations<N>, CallPermits)> {
+pub fn enter_reserved<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<(Reservations<N>, CallPermits)> {
     let calls = checks.map(|check| check.map(|(check, max)| check.into_placed_call(max)));
     Guard::waiting(engine::reserve(calls))
 }

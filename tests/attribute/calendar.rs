@@ -117,7 +117,7 @@ async fn no_other_algorithm_takes_a_quota_for_a_time() {
     }
 }
 
-/// Whoever writes `per_day` and a zone means a day of the calendar.
+/// A user who writes `per_day` and a zone means a day of the calendar.
 #[tokio::test]
 async fn a_rule_by_hand_says_no_zone_in_vain() {
     let limiter = limiter(&evening());

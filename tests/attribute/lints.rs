@@ -32,7 +32,7 @@
     clippy::large_futures,
     clippy::future_not_send
 )]
-#![allow(clippy::implicit_return, clippy::missing_docs_in_private_items, reason = "not how anybody writes Rust")]
+#![allow(clippy::implicit_return, clippy::missing_docs_in_private_items, reason = "not a common style")]
 
 mod counted;
 

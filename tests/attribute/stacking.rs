@@ -211,12 +211,12 @@ mod confusing_names {
 
     use super::alone;
 
-    #[allow(dead_code, reason = "nobody is to find them")]
+    #[allow(dead_code, reason = "the expansion must not find them")]
     mod core {
         pub(super) mod result {}
     }
 
-    #[allow(dead_code, reason = "nobody is to find them")]
+    #[allow(dead_code, reason = "the expansion must not find them")]
     mod std {
         pub(super) mod option {}
     }
@@ -233,31 +233,31 @@ mod confusing_names {
         }
     }
 
-    #[allow(non_snake_case, dead_code, reason = "nobody is to find them")]
+    #[allow(non_snake_case, dead_code, reason = "the expansion must not find them")]
     fn Ok() {}
 
-    #[allow(non_snake_case, dead_code, reason = "nobody is to find them")]
+    #[allow(non_snake_case, dead_code, reason = "the expansion must not find them")]
     fn Err() {}
 
-    #[allow(dead_code, reason = "nobody is to find them")]
+    #[allow(dead_code, reason = "the expansion must not find them")]
     struct Some;
 
-    #[allow(dead_code, reason = "nobody is to find them")]
+    #[allow(dead_code, reason = "the expansion must not find them")]
     struct None;
 
-    #[allow(dead_code, reason = "nobody is to find them")]
+    #[allow(dead_code, reason = "the expansion must not find them")]
     struct Option;
 
-    #[allow(dead_code, reason = "nobody is to find them")]
+    #[allow(dead_code, reason = "the expansion must not find them")]
     struct String;
 
-    #[allow(dead_code, reason = "nobody is to find them")]
+    #[allow(dead_code, reason = "the expansion must not find them")]
     struct Duration;
 
-    #[allow(non_camel_case_types, dead_code, reason = "nobody is to find them")]
+    #[allow(non_camel_case_types, dead_code, reason = "the expansion must not find them")]
     struct bool;
 
-    #[allow(unused_macros, reason = "nobody is to find it")]
+    #[allow(unused_macros, reason = "the expansion must not find it")]
     macro_rules! drop {
         () => {};
     }

@@ -2,7 +2,7 @@
 //! process and on Redis. A binary of its own, one test at a time: it measures the process.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
-#![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
+#![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -10,7 +10,7 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::__private::DenyCache;
+use ratelimit_runtime::__private::{BuiltInStore as _, DenyCache};
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{

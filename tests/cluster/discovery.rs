@@ -47,7 +47,7 @@ async fn without_any_seed_callers_are_told_in_time_and_it_is_tried_again() {
     }
     server.restart();
     let error = acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "nobody serves any slot: {error}");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "no node serves any slot: {error}");
     serve_all_slots(&server);
     store.ready().await.unwrap();
     assert!(acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap().allowed);
@@ -73,7 +73,7 @@ async fn a_single_server_is_told_from_a_cluster_and_a_cluster_from_a_single_serv
 
 /// Only those that serve the keys of a store know of it and of its scripts.
 #[tokio::test]
-async fn replicas_and_nodes_whose_slots_nobody_wants_are_left_alone() {
+async fn replicas_and_nodes_without_wanted_slots_get_no_connection() {
     let cluster = RedisCluster::start(2, 1);
     let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", cluster.node(0).port())).unwrap();
     let key = key_on(&cluster, 0);

@@ -40,5 +40,5 @@ async fn a_fail_over_is_followed() {
     cluster.restart(0);
     cluster.wait_until_whole();
     let took = recovered(&store, &sick).await;
-    assert!(took < Duration::from_millis(1_500), "the old master comes back as a replica: {took:?}");
+    assert!(took < Duration::from_millis(1_500), "the old master returns as a replica: {took:?}");
 }

@@ -89,7 +89,7 @@ async fn a_caller_who_gives_up_is_given_back_what_was_decided() {
     let cluster = RedisCluster::start(2, 0);
     for scripts in [true, false] {
         let pair = Pair::on(&cluster, PATIENCE, scripts).await;
-        // Between the two: the first is decided, and nobody answers for the second.
+        // Between the two: the first is decided, and no node answers for the second.
         cluster.freeze(1);
         assert!(timeout(Duration::from_millis(300), both(&pair)).await.is_err(), "it waits for the second");
         cluster.thaw(1);

@@ -1,7 +1,7 @@
 //! Redis Cluster: what the store makes of slots, redirects and nodes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
-#![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
+#![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -211,7 +211,7 @@ async fn no_call_is_lost_or_counted_twice_while_slots_move_under_load() {
 }
 
 #[tokio::test]
-async fn a_slot_that_nobody_serves_degrades_alone() {
+async fn a_slot_without_a_node_degrades_alone() {
     let cluster = RedisCluster::start_with(2, 0, &["--cluster-require-full-coverage", "no"]);
     let store = on(&cluster).await;
     let (sick, well) = (key_on(&cluster, 0), key_on(&cluster, 0));

@@ -11,7 +11,7 @@ use super::*;
 use crate::support::cluster::shared;
 use crate::support::proxy::Proxy;
 
-/// The map is everybody's; connections belong to the runtime that uses them, and end with it.
+/// All runtimes share the map; connections belong to the runtime that uses them, and end with it.
 #[test]
 fn runtimes_come_and_go() {
     let cluster = shared();

@@ -71,7 +71,7 @@ async fn keys_of_one_rule_spread_over_all_slots() {
     assert!(chi_square < 130.0, "{chi_square}: {parts:?}");
 }
 
-/// Whoever could choose the slot could put all of his load, or all of somebody's limits, on one
+/// A client that chose the slot could put all of its load, or all of another's limits, on one
 /// node.
 #[tokio::test]
 async fn no_value_chooses_its_slot() {

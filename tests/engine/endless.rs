@@ -83,7 +83,7 @@ async fn stacked(memory: &RateLimiter, taken: &RateLimiter) -> Result<(), rateli
     Ok(())
 }
 
-/// What ends when somebody is done may end at any moment.
+/// A refusal that ends with another call may end at any moment.
 #[tokio::test]
 async fn a_refusal_that_no_waiting_ends_is_asked_for_each_time() {
     let store = Taken::default();

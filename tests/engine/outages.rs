@@ -135,7 +135,7 @@ async fn a_block_by_hand_during_an_outage_says_that_it_failed_and_holds_in_this_
 }
 
 #[tokio::test(start_paused = true)]
-async fn refunds_go_to_whoever_was_charged() {
+async fn a_refund_goes_to_the_store_that_was_charged() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = on(&store, OnUnavailable::Local);
     let rule = Rule::new("refund", Limit::per_hour(1));

@@ -1,4 +1,4 @@
-//! What becomes of reservations: once, and by whoever made them.
+//! Reservations are settled once, and by the call that made them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

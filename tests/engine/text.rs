@@ -23,7 +23,7 @@ fn limits_read_back_as_they_are_written() {
     assert_eq!(format!("{:>8}|", Limit::per_minute(5)), "   5/60s|");
 }
 
-/// What attributes write, configurations write: and no month, whose length nobody knows.
+/// What attributes write, configurations write: and no month, whose length varies.
 #[test]
 fn a_duration_is_the_same_in_attributes_and_configurations() {
     macro_rules! both {
@@ -188,7 +188,7 @@ fn limits_that_may_decide_are_taken() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_is_underlined() {
+fn a_fault_in_a_policy_is_underlined() {
     for (text, underlined) in [
         ("token_bucket  5/1x burst 9", "                ^"),
         ("5/1m, 0/1d", "      ^"),
@@ -246,6 +246,22 @@ fn no_error_says_in_its_source_what_it_says_itself() {
             source = next.source();
         }
     }
+}
+
+/// As `main` prints it, which returns it.
+#[test]
+fn an_error_that_leaves_main_is_readable() {
+    let cause = std::io::Error::other("connection refused");
+    let error = StoreError::unavailable("Redis cannot be reached").with_source(cause);
+    assert_eq!(
+        format!("{:?}", RateLimitError::from(error)),
+        "the rate limiter is unavailable\n  caused by: Redis cannot be reached\n  caused by: connection refused"
+    );
+    let wrong = StoreError::misconfigured("policies.toml: line 1:\n  |\n1 | limits = 3");
+    assert_eq!(
+        format!("{:?}", RateLimitError::from(wrong)),
+        "the rate limiter is misconfigured: policies.toml: line 1:\n  |\n1 | limits = 3"
+    );
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ async fn a_shadow_rule_adds_no_timeout_to_that_of_its_call() {
 async fn a_wait_ends_by_its_time_and_one_timeout() {
     let limiter = flooded();
     let rule = Rule::new("wait", Limit::per_hour(1)).with_wait(Duration::from_millis(50));
-    // The memory of this process has one slot, and then refuses for an hour: nobody waits for that.
+    // The memory of this process has one slot, and then refuses for an hour: no call waits it out.
     for _ in 0..2 {
         let start = Instant::now();
         let _ = limiter.acquire(&rule, &Key::global()).await;

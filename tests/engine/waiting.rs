@@ -45,7 +45,7 @@ async fn twice_limited(user: &str) -> Outcome {
     Ok(())
 }
 
-/// Whoever moves on to another key leaves the queue of the first to those who wait there.
+/// A caller who moves on to another key leaves the queue of the first to the callers there.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_another_key_refuses_moves_to_its_queue() {
     RateLimiter::memory()

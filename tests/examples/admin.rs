@@ -94,7 +94,7 @@ fn frees_a_user_of_a_running_service(url: &str) {
     assert_eq!(refusal.status, 429);
     let wait: u64 = refusal.header("retry-after").unwrap().parse().unwrap();
     assert!((590..=600).contains(&wait), "{wait}");
-    assert_eq!(service.send("bob@example.com").status, 200, "nobody else is blocked");
+    assert_eq!(service.send("bob@example.com").status, 200, "no other key is blocked");
     let change = on_alice("unblock", &[]);
     assert_eq!((&change["changed"], &change["before"]["state"]), (&true.into(), &"blocked".into()));
     admitted_in_time();
@@ -126,7 +126,7 @@ fn charge(limiter: &RateLimiter, rule: &Rule, keys: &[Key]) {
 }
 
 #[test]
-fn people_read_what_was_there_and_what_is_there_now() {
+fn the_output_shows_the_state_before_and_after() {
     let server = RedisServer::start();
     let url = server.url();
     let flags = ["--url", &url, "--limits", "5/1m,50/1d"];
@@ -350,7 +350,7 @@ fn a_list_is_no_longer_than_was_asked_for() {
 
 /// Nothing is asked of Redis, let alone changed, before all of it is understood.
 #[test]
-fn what_is_wrong_is_said_and_nothing_is_changed() {
+fn a_wrong_command_is_an_error_and_changes_nothing() {
     let server = RedisServer::start();
     let url = server.url();
     charge(&strict().redis(&url).build().unwrap(), &Rule::new("login", Limit::per_hour(5)), &[Key::of("alice")]);
@@ -384,7 +384,7 @@ fn what_is_wrong_is_said_and_nothing_is_changed() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(expected) && output.stdout.is_empty(), "{args:?}: {stderr}");
     }
-    assert_eq!(connections(), before + 1, "nobody but this test has asked Redis");
+    assert_eq!(connections(), before + 1, "only this test has asked Redis");
     assert_eq!(server.cli(&["KEYS", "*"]), "rl1:sw-3600s:login:<alice>");
 
     let login = ["peek", "login", "alice", "--limits", "5/1h"];

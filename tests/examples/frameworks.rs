@@ -47,7 +47,7 @@ fn behave_alike(name: &str) {
         assert_eq!(search("tea", forged, "alice").status, 429, "{name}: {forged}");
     }
 
-    // Whoever has no key is nobody's neighbour: refused, charged to none.
+    // A request without a key shares no limit: refused, and charged to none.
     for headers in [&[][..], &[("x-api-key", "")], &[("x-api-key", "alice"), ("x-api-key", "bob")]] {
         for _ in 0..101 {
             let answer = get(&service, "/search/tea", headers);

@@ -79,7 +79,7 @@ async fn tonic_tells_and_refuses() {
         assert_exhausted(&client.search("tea", &alice(forged)).await.expect_err("the same client"));
     }
 
-    // Whoever has no key is nobody's neighbour: refused, charged to none.
+    // A request without a key shares no limit: refused, and charged to none.
     for headers in [&[][..], &[("x-api-key", "")], &[("x-api-key", "alice"), ("x-api-key", "bob")]] {
         for _ in 0..101 {
             let status = client.search("tea", headers).await.expect_err("no key");

@@ -226,7 +226,7 @@ fn the_fourth_code_in_a_minute_is_refused() {
     assert!(body["message"].as_str().is_some_and(|message| message.contains("try again in")), "{body}");
 
     assert_eq!(service.send(" Alice@EXAMPLE.com ").status, 429, "the same mailbox, spelled differently");
-    assert_eq!(service.send("bob@example.com").status, 200, "somebody else");
+    assert_eq!(service.send("bob@example.com").status, 200, "another key");
 }
 
 #[test]
@@ -313,7 +313,7 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Self {
-        // Somebody else may have the ports, or a cluster there: then the script starts none.
+        // Another program may have the ports, or a cluster there: then the script starts none.
         let place = |attempt: u32| u16::try_from((std::process::id() + attempt * 97) % 900).unwrap();
         let mut ports = (0..10).map(|attempt| 5_000 + place(attempt) * 6);
         let first_port = ports.find(|&port| Self::script("start", port).status.success());
@@ -355,7 +355,7 @@ fn it_runs_on_a_cluster_by_its_url_alone() {
 }
 
 /// By default the limits go on in the process: a dead or silent Redis costs a request at most its
-/// timeout, nobody fails because of it, and nobody is unlimited.
+/// timeout, no call fails because of it, and none is unlimited.
 #[test]
 fn losing_redis_hangs_no_request_and_lifts_no_limit() {
     let mut redis = RedisServer::start();
@@ -413,7 +413,7 @@ fn a_wrong_password_is_not_answered_by_allow() {
     let url = format!("redis://:wrong@127.0.0.1:{}/", redis.port());
     let service = Service::start(Some(&url));
     let deadline = Instant::now() + Duration::from_secs(20);
-    // Until the server has refused the password, nobody knows that it is wrong.
+    // Until the server has refused the password, it may be right.
     while service.prompt_status("alice@example.com") != 500 {
         assert!(Instant::now() < deadline, "a wrong password is noticed");
     }

@@ -1,4 +1,4 @@
-//! `outbound`: processes that share a limit of somebody else's.
+//! `outbound`: processes that share the limit of a remote API.
 
 use std::process::{Command, Output};
 

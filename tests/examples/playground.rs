@@ -291,7 +291,7 @@ fn calls_are_in_flight_until_a_click_ends_them() {
 }
 
 #[test]
-fn what_is_chosen_is_what_is_limited() {
+fn the_chosen_key_is_the_limited_key() {
     let playground = Playground::start();
     let Some(mut browser) = Browser::start(1120, 940) else { return };
     browser.open(&playground.url);

@@ -8,10 +8,9 @@ use ratelimit_runtime::{Key, OnUnavailable, Permit, RateLimitError, RateLimiter,
 use tokio::time::sleep;
 
 use crate::harness::{Row, TIMEOUT};
-use crate::support::clock::ServerClock;
 use crate::support::eventually;
 use crate::support::proxy::Proxy;
-use crate::support::redis::{RedisServer, free_port};
+use crate::support::redis::RedisServer;
 use crate::support::sentinel::Sentinels;
 
 const MAX: u64 = 2;

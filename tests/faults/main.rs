@@ -1,5 +1,5 @@
 //! What Redis faults do to callers: each case keeps calls running through the public API while a
-//! real server fails and comes back, and gives a row of a table.
+//! real server fails and recovers, and gives a row of a table.
 //!
 //! ```sh
 //! cargo test -p ratelimit-tests --test faults                          # all of them, and the table
@@ -57,9 +57,6 @@ fn main() -> ExitCode {
         standalone::swallowed,
         standalone::connections_forgotten,
         standalone::garbled,
-        standalone::doubled,
-        standalone::lost,
-        standalone::swapped,
         standalone::far_away,
         standalone::failed_over,
         standalone::promoted_without_the_last_writes,

@@ -1,12 +1,9 @@
 //! Faults of masters and of the sentinels that watch over them.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
-use crate::harness::{Account, CALLERS, Load, Row, nothing_is_left_on};
-use crate::support::fake_sentinel::FakeSentinel;
-use crate::support::redis::RedisServer;
-use crate::support::sentinel::{Sentinels, WATCHER, watcher_login};
+use crate::harness::{Load, Row, nothing_is_left_on};
+use crate::support::sentinel::Sentinels;
 
 /// A fail-over is followed within this time after the sentinels say where the master is.
 const FOLLOWED: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Clients on tower that stay below somebody else's limit.
+//! Clients on tower that stay below the limit of a remote API.
 
 use std::time::Duration;
 

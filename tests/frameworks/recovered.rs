@@ -2,19 +2,16 @@
 
 use std::time::Duration;
 
-use actix_web::test::{TestRequest, call_service, init_service};
-use actix_web::{App, dev::ServiceRequest, web};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use poem::{EndpointExt as _, Route};
 use ratelimit_runtime::{Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, key, rate_limit};
 use tower::ServiceExt as _;
 
 use crate::axum_server::{ask, request};
-use crate::{Seen, actix, item, poem_server, search};
+use crate::search;
 
 #[rate_limit(window = "60s", max = 1, name = "observed", shadow)]
 async fn observed() -> Result<(), RateLimitError> {
@@ -105,60 +102,4 @@ async fn the_layer_that_refuses_is_the_stricter_one() {
     let _ = app.clone().oneshot(request("/")).await.unwrap();
     let refused = app.oneshot(request("/")).await.unwrap();
     assert_eq!((refused.status().as_u16(), legacy(&refused)), (429, [vec!["5"], vec!["2"], vec!["10"]]));
-}
-
-/// In a task of its own a check is not collected, and its refusal is the handler's all the same.
-async fn elsewhere(limiter: RateLimiter) -> Result<String, RateLimitError> {
-    tokio::spawn(async move { limiter.scope(search("alice")).await }).await.unwrap()
-}
-
-fn assert_both(answer: &Seen, framework: &str) {
-    assert_eq!((answer.status, answer.retry_after.as_deref()), (429, Some("60")), "{framework}");
-    let mut policies = answer.policies.clone();
-    policies.sort();
-    assert_eq!(
-        policies,
-        [item("search", &[("q", 2), ("w", 60)]), item("wide", &[("q", 600), ("w", 60)])],
-        "{framework}"
-    );
-    let mut standings = answer.standings.clone();
-    standings.sort();
-    assert_eq!(
-        standings,
-        [item("search", &[("r", 0), ("t", 60)]), item("wide", &[("r", 597), ("t", 60)])],
-        "{framework}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_refusal_that_was_not_collected_keeps_its_fields() {
-    let limiter = RateLimiter::memory();
-    let of = limiter.clone();
-    let on_axum = Router::new()
-        .route("/", get(async move || elsewhere(of).await))
-        .layer(RateLimitLayer::new().limiter(limiter.clone()).rule(&WIDE, |_: &Request| key!("axum")));
-    let of = limiter.clone();
-    let endpoint = poem::endpoint::make(move |_| elsewhere(of.clone()));
-    let on_poem = Route::new()
-        .at("/", endpoint)
-        .with(RateLimitLayer::new().limiter(limiter.clone()).rule(&WIDE, |_: &poem::Request| key!("poem")));
-    let of = limiter.clone();
-    let handler = move || elsewhere(of.clone());
-    let on_actix = App::new()
-        .route("/", web::get().to(handler))
-        .wrap(RateLimitLayer::new().limiter(limiter.clone()).rule(&WIDE, |_: &ServiceRequest| key!("actix")));
-    let on_actix = init_service(on_actix).await;
-    for _ in 0..2 {
-        limiter.scope(search("alice")).await.unwrap();
-    }
-    for last in [false, false, true] {
-        let answers = [
-            ("axum", ask(&on_axum, request("/")).await),
-            ("poem", poem_server::ask(&on_poem, poem_server::request("/")).await),
-            ("actix-web", actix::seen(call_service(&on_actix, TestRequest::get().to_request()).await).await),
-        ];
-        for (framework, answer) in answers.iter().filter(|_| last) {
-            assert_both(answer, framework);
-        }
-    }
 }

@@ -12,6 +12,7 @@ use crate::links::workspace;
 
 /// Modules of one line may use each other.
 const RUNTIME: &[&[&str]] = &[
+    &["parse_error"],
     &["key"],
     &["rule"],
     &["decision", "error", "clock", "real_time"],

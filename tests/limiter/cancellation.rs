@@ -2,7 +2,7 @@
 //! at most once each.
 
 #![allow(clippy::expect_used, reason = "a test that cannot go on fails")]
-#![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
+#![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -99,7 +99,7 @@ async fn give_up_at_random(store: impl Store, what: &str, max: u64, seed: u64) -
         callers.spawn(caller(limiter.clone(), rule(), random.fork()));
     }
     let mut fates = vec![Fate::default(); usize::try_from(KEYS).unwrap()];
-    while let Some(seen) = timeout(SOON * 4, callers.join_next()).await.expect("nobody hangs") {
+    while let Some(seen) = timeout(SOON * 4, callers.join_next()).await.expect("no caller hangs") {
         for (fate, seen) in fates.iter_mut().zip(seen.unwrap()) {
             fate.admitted += seen.admitted;
             fate.refused += seen.refused;

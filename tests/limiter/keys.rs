@@ -20,7 +20,7 @@ async fn all(mut keys: Keys) -> BTreeSet<Key> {
 }
 
 #[tokio::test]
-async fn whoever_has_a_listed_key_reaches_its_bucket() {
+async fn a_listed_key_reaches_its_bucket() {
     for (name, limiter) in everywhere(&FakeClock::new()) {
         let rule = Rule::named(unique("a rule: {100%} [of*] \\ them?"), LIMIT);
         let longer = Rule::named(format!("{}2", rule.name()), LIMIT);

@@ -1,6 +1,6 @@
 //! Stacked limits whose keys live on different servers, as those of a cluster do: never admitted
-//! without being charged everywhere, given back when one of them refuses, and expired if nobody is
-//! left to give back.
+//! without being charged everywhere, given back when one of them refuses, and expired where no
+//! process is left to give back.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;

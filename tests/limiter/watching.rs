@@ -139,7 +139,7 @@ async fn it_ends_with_the_limiter_and_is_the_only_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_from_the_start_is_an_error_and_can_be_tried_again() {
+async fn a_wrong_first_file_is_an_error_and_can_be_tried_again() {
     async fn error(limiter: &RateLimiter, file: &Path) -> String {
         let error = limiter.watch_policies(file).await.unwrap_err();
         assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");

@@ -131,7 +131,7 @@ async fn stacked(user: &str) -> Result<(), RateLimitError> {
 }
 
 #[tokio::test]
-async fn stacked_rules_are_counted_each_and_the_one_that_refuses_alone() {
+async fn admitted_stacked_rules_are_all_counted_and_of_a_refusal_the_refusing_rule() {
     record();
     let limiter = RateLimiter::memory();
     for _ in 0..3 {
@@ -148,7 +148,7 @@ async fn stacked_rules_are_counted_each_and_the_one_that_refuses_alone() {
 /// A recorder of a test's own thread, in the midst of others, and one that comes late: nothing is
 /// kept of the first.
 #[test]
-fn whoever_records_now_is_asked_anew() {
+fn the_current_recorder_is_asked_each_time() {
     let rule = rule("late", 100);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let limiter = RateLimiter::memory();

@@ -13,7 +13,7 @@ use crate::samples::{Samples, record};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 
-/// What nobody but the keys here holds.
+/// A text that only the keys here hold.
 const MARK: &str = "mallory4711";
 
 fn hostile() -> Vec<Key> {

@@ -98,7 +98,7 @@ async fn connections_and_outages() {
     until("it is up again", || states(&server) == UP).await;
 
     drop(limiter);
-    until("nobody is connected", || states(&server) == GONE).await;
+    until("no connection is open", || states(&server) == GONE).await;
 }
 
 /// Calls that come at once share commands, and each is counted.

@@ -97,7 +97,7 @@ async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
                     tally[1] += 1;
                 }
             }
-            // It is neither made to stay nor touched if it is nobody's.
+            // It is neither made to stay nor touched if it is foreign.
             assert_ne!(server.cli(&["PTTL", &keys[1]]), "-1", "{what}");
         }
         assert!(tally.iter().all(|count| *count > 5), "{algorithm}: {tally:?}");

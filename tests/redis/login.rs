@@ -97,7 +97,7 @@ async fn a_provider_is_asked_for_each_connection() {
     for _ in 0..10 {
         assert!(answers(&store).await);
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 1, "nobody is asked for a call");
+    assert_eq!(asked.load(Ordering::Relaxed), 1, "a call asks for no credentials");
     set_password(&server, "second");
     *password.lock().unwrap() = "second";
     kill(&server);
@@ -141,7 +141,7 @@ async fn a_token_is_renewed_by_a_connection_that_takes_the_place_of_the_old_one(
     }
     assert!(eventually(|| server.info("commandstats", "cmdstat_hello").starts_with("calls=4,")));
     assert!(server.info("commandstats", "cmdstat_hello").contains("failed_calls=1"));
-    assert_eq!(server.info("commandstats", "cmdstat_auth"), "", "nobody logs in on a connection in use");
+    assert_eq!(server.info("commandstats", "cmdstat_auth"), "", "no login on a connection in use");
     assert!(eventually(|| number_of(&server.info("clients", "connected_clients")) == 2), "the old ones end");
     assert_eq!(tokens.load(Ordering::Relaxed), 4);
 }

@@ -75,7 +75,7 @@ async fn forgotten_after(policy: &str, minted: Limit, most: usize) -> Option<usi
 /// Redis draws the keys that it compares. Of the 8,000 that fit, a thousand evictions miss one key
 /// with a chance of 1 in 1.1 where one is drawn at a time, and of 1 in 1.9 where five are.
 #[tokio::test]
-async fn whoever_mints_keys_evicts_his_own_counter_unless_the_server_refuses() {
+async fn a_client_that_mints_keys_evicts_its_own_counter_unless_the_server_refuses() {
     let day = Limit::new(1, DAY);
     let (a, b, c, d, sooner, later, kept) = tokio::join!(
         forgotten_after("allkeys-lru", day, 60),

@@ -126,7 +126,7 @@ fn one_installed_limiter_serves_several_runtimes_one_after_the_other_and_at_once
 
     let lasting = multi_thread();
     assert_eq!(lasting.block_on(twenty("a")), 20);
-    // A runtime that ends takes its connection along, and nobody else's.
+    // A runtime that ends takes its own connection along, and no other.
     let passing = current_thread();
     assert_eq!(passing.block_on(twenty("a")), 20);
     drop(passing);

@@ -180,7 +180,7 @@ async fn the_store_says_what_the_module_says() {
 
 #[tokio::test]
 #[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
-async fn whoever_waits_as_long_as_told_is_admitted() {
+async fn a_client_that_waits_as_told_is_admitted() {
     let server = server();
     let store = cell(server);
     for (max, seconds, burst, cost) in [(7, 1, 2, 1), (10, 1, 4, 3), (20, 3, 5, 2), (3, 1, 1, 1)] {

@@ -38,7 +38,7 @@ struct Seen {
     wrong: AtomicU64,
 }
 
-/// Somebody on a key that is his alone, so that he knows what he has to be told.
+/// A caller with a private key, so it can predict every reply.
 struct Caller {
     store: Arc<RedisStore>,
     seen: Arc<Seen>,
@@ -89,7 +89,7 @@ impl Caller {
         Some(verdict.ticket)
     }
 
-    /// One of each operation. `None` where one failed: nobody knows whether it was done.
+    /// One of each operation. `None` where one failed: it may have been done or not.
     async fn round(&mut self) -> Option<()> {
         self.acquire().await?;
         let ticket = self.acquire().await?;
@@ -119,7 +119,7 @@ impl Caller {
     }
 }
 
-/// Somebody whose key holds a list: whatever he asks is an error.
+/// A caller whose key holds a list: each of its questions is an error.
 async fn on_a_list(store: Arc<RedisStore>, seen: Arc<Seen>, key: String) {
     let limits = [Limit::per_minute(1)];
     while !seen.stopped.load(Ordering::Relaxed) {
@@ -165,7 +165,7 @@ async fn told(server: &RedisServer, store: RedisStore, is_enough: impl Fn() -> b
 }
 
 #[tokio::test]
-async fn mistreated_replies_tell_nobody_of_others() {
+async fn a_damaged_reply_answers_no_other_caller() {
     let server = RedisServer::start();
     for mischief in MISCHIEFS {
         let proxy = Proxy::start(server.port()).await;
@@ -178,7 +178,7 @@ async fn mistreated_replies_tell_nobody_of_others() {
 
 /// Servers from Redis 7.2 on may give no reply to an `AUTH` that fails behind another command.
 #[tokio::test]
-async fn a_login_without_a_reply_tells_nobody_of_others() {
+async fn a_login_without_a_reply_answers_no_other_caller() {
     for protocol in ["resp2", "resp3"] {
         let server = RedisServer::start();
         server.cli(&["ACL", "SETUSER", "limiter", "on", ">right", "~*", "&*", "+@all"]);

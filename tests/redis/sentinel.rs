@@ -68,7 +68,7 @@ async fn a_killed_master_is_replaced() {
     all.until_master_is(1);
     let took = followed(&store, &all.servers[1]).await;
     assert!(took < FOLLOWED + SLACK, "followed {took:?} after the fail-over");
-    // The old one comes back as a master, is not used, and is made a replica.
+    // The old one returns as a master, is not used, and is made a replica.
     all.servers[0].restart();
     stays_on(&store, &all.servers[1]).await;
 }
@@ -108,7 +108,7 @@ async fn one_sentinel_is_enough() {
     all.sentinels[1].freeze();
     let start = Instant::now();
     let store = ready(&all.url()).await;
-    assert!(start.elapsed() < Duration::from_millis(500), "nobody waits for the others: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(500), "no caller waits for the others: {:?}", start.elapsed());
     assert!(counts_on(&store, &all.servers[0]).await);
 }
 
@@ -143,7 +143,7 @@ async fn without_sentinels_the_last_master_is_used() {
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         sleep(Duration::from_millis(20)).await;
     }
-    // A new store has nobody to ask.
+    // A new store has no sentinel to ask.
     let new = RedisStore::new(&all.url()).unwrap();
     let error = timeout(DEADLINE, acquire(&new, "k", Limit::new(1, MINUTE))).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");

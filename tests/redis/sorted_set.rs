@@ -1,4 +1,4 @@
-//! The log as a sorted set: whose members are all of one width, and nobody else's.
+//! The log as a sorted set: whose members are all of one width, and all written by the store.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn a_clock_that_stands_where_digits_are_added_admits_no_more() {
 }
 
 #[tokio::test]
-async fn members_of_somebody_else_are_an_error_in_every_operation() {
+async fn foreign_members_are_an_error_in_every_operation() {
     let server = shared();
     for scripts in [true, false] {
         let foreign = [("1e18", "1"), ("nan", "1"), ("alice", "1e17"), ("9999998", "1"), ("ban", "inf")];

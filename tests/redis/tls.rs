@@ -60,7 +60,7 @@ async fn certificates_that_are_not_to_be_trusted() {
     server.show(&authority.expired(&LOCAL));
     let store = trusting(&authority);
     assert!(mistake(&store).await.contains("expired"));
-    // It is renewed, and nobody has to tell the store.
+    // It is renewed without a call to the store.
     server.show(&authority.identity(&LOCAL));
     let took = recovered(&store, &unique("renewed")).await;
     assert!(took < Duration::from_secs(3), "{took:?}");

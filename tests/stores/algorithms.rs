@@ -373,45 +373,6 @@ proptest! {
             }
         }
     }
-
-    /// At the moment that `reset_after` names the deciding limit is whole, and not a microsecond
-    /// before.
-    #[test]
-    fn every_reset_is_exact(limit in any_limit(), calls in calls(40)) {
-        for &algorithm in ALGORITHMS {
-            let mut key = Key::new(algorithm, &[limit]);
-            for &(after, cost) in &calls {
-                key.advance(after);
-                let _ = key.acquire(cost.min(heaviest(algorithm, limit)));
-            }
-            let reset = key.peek(1).reset_after_us;
-            if reset > 0 {
-                key.advance(reset - 1);
-                prop_assert!(key.peek(1).remaining < capacity(algorithm, limit), "{:?}", algorithm);
-                key.advance(1);
-            }
-            let whole = key.peek(1);
-            prop_assert_eq!((whole.remaining, whole.reset_after_us), (capacity(algorithm, limit), 0), "{:?}", algorithm);
-        }
-    }
-
-    /// `remaining` is what is left: that much passes at once, and not one more.
-    #[test]
-    fn what_remains_may_be_used_and_no_more(limits in vec(any_limit(), 1..4), calls in calls(40)) {
-        for &algorithm in ALGORITHMS {
-            let mut key = Key::new(algorithm, &limits);
-            let least = limits.iter().map(|limit| heaviest(algorithm, *limit)).min().unwrap();
-            for &(after, cost) in &calls {
-                key.advance(after);
-                let _ = key.acquire(cost.min(least));
-            }
-            let left = key.peek(1).remaining.min(least);
-            if left < least {
-                prop_assert!(!key.peek(left + 1).allowed, "{:?}: more than the {} that remain", algorithm, left);
-            }
-            prop_assert!(left == 0 || key.acquire(left).allowed, "{:?}: the {} that remain", algorithm, left);
-        }
-    }
 }
 
 /// A rate that does not divide loses nothing: after any number of windows, exactly as much as was
@@ -431,7 +392,7 @@ fn rates_that_do_not_divide_lose_nothing() {
                 key.advance(verdict.retry_after_us);
             }
         }
-        // Whoever comes late by a fraction of a microsecond each time loses that fraction: the
+        // A caller who is late by a fraction of a microsecond each time loses that fraction: the
         // bucket of one is full. So the last comes at 70,000 waits of ⌈window / max⌉.
         assert_eq!(key.now() - start, 70_000 * 1_000_003_u64.div_ceil(7), "{algorithm:?}");
 
@@ -485,4 +446,80 @@ async fn a_clock_that_stands_at_zero_charges() {
         }
         assert_eq!(admitted, 2, "{algorithm}");
     }
+}
+
+#[test]
+fn the_largest_limits_admit_their_burst_at_once_and_no_more() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        for window in [Duration::from_millis(1), Duration::from_secs(86_400), Limit::MAX_WINDOW] {
+            for max in [1, 52_000, 53_000, 1_000_000, 3_000_000_000, u64::MAX] {
+                let limit = Limit::new(max, window);
+                let mut key = Key::new(algorithm, &[limit]);
+                key.advance(7);
+                let whole = key.acquire(limit.max());
+                assert_eq!((whole.allowed, whole.remaining), (true, 0), "{limit}");
+                let refused = key.acquire(1);
+                assert_eq!((refused.allowed, refused.remaining), (false, 0), "{limit}");
+                // It is admitted when it was told, and not a microsecond before.
+                key.advance(refused.retry_after_us - 1);
+                assert!(!key.peek(1).allowed, "{limit}");
+                key.advance(1);
+                assert!(key.peek(1).allowed, "{limit}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_level_in_coarse_ticks_loses_nothing_by_frequent_writes_or_another_max() {
+    let (small, large) =
+        (Limit::new(1, Duration::from_secs(86_400)), Limit::new(1_000_000, Duration::from_secs(86_400)));
+    let mut key = Key::new(Algorithm::TokenBucket, &[large]);
+    let spent = at_once(key.store.acquire(key.request(1_000_000)));
+    assert_eq!(spent.remaining, 0);
+    let reset = |key: &Key| key.peek(1).reset_after_us;
+    let whole = reset(&key);
+    for _ in 0..2_000 {
+        key.advance(43_200);
+        assert_eq!(key.acquire(1).remaining, 0, "half a token drains between two calls");
+        key.advance(43_200);
+    }
+    assert!(reset(&key) >= whole - 2_000 * 86_400 / 2 && reset(&key) <= whole + 32, "{}", reset(&key));
+    key.limits = vec![small];
+    assert!(!key.peek(1).allowed);
+}
+
+#[test]
+fn a_refund_of_a_sliding_window_takes_the_units_that_it_names_once_and_none_of_an_estimate() {
+    let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(10)]);
+    let ticket = at_once(key.store.acquire(key.request(5))).ticket;
+    let estimate = at_once(key.store.acquire(key.request(2).reserving_estimate())).ticket;
+    assert_eq!((ticket, estimate), (key.now(), key.now() + 5));
+    let refund = |cost, ticket| at_once(key.store.refund(key.request(cost), ticket));
+    assert!(refund(2, ticket + 1));
+    assert!(!refund(2, ticket + 1) && !refund(2, estimate));
+    // Of the units at 0, 3 and 4, two have lapsed.
+    for (pause, remaining) in [(1, 5), (WINDOW - 1, 6), (3, 7), (1, 8), (2, 10)] {
+        key.advance(pause);
+        assert_eq!(key.peek(1).remaining, remaining, "{pause}");
+    }
+    assert!(!refund(5, ticket));
+}
+
+#[test]
+fn a_sliding_window_gives_no_ticket_twice_after_a_refund() {
+    let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(10)]);
+    let ticket = at_once(key.store.acquire(key.request(3))).ticket;
+    assert!(at_once(key.store.refund(key.request(3), ticket)));
+    assert_eq!(at_once(key.store.acquire(key.request(1))).ticket, ticket + 3);
+}
+
+#[test]
+fn an_actual_cost_in_a_sliding_window_counts_up_to_a_thousand_and_once() {
+    let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(3_000)]);
+    let request = key.request(10).reserving_estimate();
+    let ticket = at_once(key.store.acquire(request)).ticket;
+    let settled = at_once(key.store.settle(request, ticket, 2_500));
+    assert_eq!((settled.was_open, settled.dropped, key.peek(1).remaining), (true, 1_500, 2_000));
+    assert!(!at_once(key.store.settle(request, ticket, 2_500)).was_open);
 }

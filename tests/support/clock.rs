@@ -1,12 +1,12 @@
 //! [`ServerClock`]: the clock of a server, to be set while it runs.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::process::Command;
+use std::sync::LazyLock;
 
 use super::redis::RedisServer;
 use super::unique;
@@ -20,12 +20,12 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
-    /// A clock that goes right, or why there can be none here.
-    pub(crate) fn new() -> Result<Self, &'static str> {
-        let library = library()?;
-        let clock = Self { file: std::env::temp_dir().join(unique("ratelimit-clock")), library };
+    /// A clock that goes right.
+    pub(crate) fn new() -> Self {
+        static LIBRARY: LazyLock<PathBuf> = LazyLock::new(compiled);
+        let clock = Self { file: std::env::temp_dir().join(unique("ratelimit-clock")), library: &LIBRARY };
         fs::write(&clock.file, text(0)).unwrap();
-        Ok(clock)
+        clock
     }
 
     /// A server that goes by this clock.
@@ -53,25 +53,16 @@ fn text(micros: i64) -> String {
     format!("{micros:+020}")
 }
 
-/// The library, compiled once per process, and tried.
-fn library() -> Result<&'static Path, &'static str> {
-    static LIBRARY: OnceLock<Result<PathBuf, &'static str>> = OnceLock::new();
-    LIBRARY.get_or_init(compiled).as_deref().map_err(|why| *why)
-}
-
-fn compiled() -> Result<PathBuf, &'static str> {
-    if !cfg!(target_os = "linux") {
-        return Err("a server's clock is set by LD_PRELOAD, which is Linux's");
-    }
+/// The library, compiled once per process.
+fn compiled() -> PathBuf {
+    assert!(cfg!(target_os = "linux"), "a server's clock is set by LD_PRELOAD, which Linux has");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/support/settable_clock.c");
     // One for all runs: a file that is not there yet appears as a whole.
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settable_clock.so");
     let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique("settable_clock"));
     let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&fresh).arg(source).stderr(Stdio::null());
-    if !cc.status().is_ok_and(|status| status.success()) {
-        return Err("a server's clock is set by a library that `cc` compiles, and there is no working `cc`");
-    }
+    cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&fresh).arg(source);
+    assert!(cc.status().unwrap().success(), "`cc` compiles the library that sets a server's clock");
     fs::rename(&fresh, &library).unwrap();
-    Ok(library)
+    library
 }

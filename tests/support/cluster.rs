@@ -157,7 +157,7 @@ impl RedisCluster {
                 return owner;
             }
             // Nodes that have not heard of the last move may dispute it for a moment.
-            assert!(Instant::now() < deadline, "somebody serves slot {slot}");
+            assert!(Instant::now() < deadline, "a node serves slot {slot}");
             thread::sleep(Duration::from_millis(5));
         }
     }

@@ -373,7 +373,7 @@ fn last_decisions(bytes: &[u8]) -> Option<usize> {
 impl Weather {
     /// What becomes of a reply. Whether the connection ends with it.
     fn distort(&self, bytes: &mut Vec<u8>) -> bool {
-        // In between two decisions, so that somebody waits for the second.
+        // In between two decisions, so that a caller waits for the second.
         if let Some(at) = last_decisions(bytes)
             && let Some(stray) = self.stray.lock().unwrap().take()
         {

@@ -1,6 +1,6 @@
 //! Random choices that can be made again: the seed is printed, and `RATELIMIT_SEED` gives it.
 
-#![allow(clippy::print_stdout, reason = "the seed, for whoever has to find out what went wrong")]
+#![allow(clippy::print_stdout, reason = "the seed, to repeat a failure")]
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::OnceLock;

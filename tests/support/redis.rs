@@ -86,7 +86,7 @@ impl RedisServer {
     }
 
     fn start_as(how: &How) -> Self {
-        // Between finding a free port and binding it, somebody else may take it.
+        // Between finding a free port and binding it, another program may take it.
         let started = (0..10).find_map(|_| Self::start_on(free_port(), how));
         started.unwrap_or_else(|| panic!("redis-server found ten ports in a row taken"))
     }

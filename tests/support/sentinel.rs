@@ -16,7 +16,7 @@ pub(crate) struct Sentinels {
 /// What the sentinels call the master.
 pub(crate) const NAME: &str = "main";
 
-/// The user that sentinels may log in as, apart from everybody else.
+/// The user that sentinels may log in as, apart from all other clients.
 pub(crate) const WATCHER: [&str; 7] = ["--user", "watcher", "on", ">w", "~*", "&*", "+@all"];
 
 /// Makes sentinels log in as [`WATCHER`].

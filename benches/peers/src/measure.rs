@@ -154,7 +154,7 @@ async fn call(
         let answered = Instant::now();
         done.took.add((answered - asked).as_nanos() as u64);
         asked = answered;
-        // Whoever always has an answer at once must let the others, and the connection, run too.
+        // A caller who is always answered at once must let the others, and the connection, run too.
         if done.calls % BATCH == 0 {
             tokio::task::yield_now().await;
             asked = Instant::now();

@@ -30,7 +30,7 @@ pub(crate) struct Outcome {
     pub(crate) refused_at: Vec<u64>,
     /// How many of each key, by its place in the log.
     pub(crate) refused_of_key: Vec<u64>,
-    /// The longest that a refusal told somebody to wait.
+    /// The longest wait that a refusal told a client.
     pub(crate) longest_wait: Duration,
     /// How many of the refusals were of requests that weigh more than the rule ever admits.
     pub(crate) too_heavy: u64,

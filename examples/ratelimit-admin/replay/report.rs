@@ -55,7 +55,7 @@ fn worst_hit(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut impl Writ
     for request in read.log.requests() {
         requests_of_key[request.key] += 1;
     }
-    // Keyed anew in each run: nobody finds an address by hashing all of them.
+    // Keyed anew in each run: hashing all addresses finds none of them.
     let hasher = RandomState::new();
     let mut table = table(&["rule", "key"], &["requests", "refused", "share"]);
     for (candidate, outcome) in args.rules.iter().zip(outcomes) {

@@ -12,7 +12,7 @@ const START: u64 = 1_767_258_000_000_000;
 const PACE: u64 = 10_000;
 
 /// Writes a log of so many requests, the same one whenever it is asked for. Some of 10,000 users
-/// come far more often than others, and for five minutes of each half hour somebody tries
+/// come far more often than others, and for five minutes of each half hour an attacker tries
 /// passwords.
 pub(crate) fn write(requests: u32, out: &mut impl Write) -> io::Result<()> {
     let mut random = Rng::with_seed(1);

@@ -1,7 +1,7 @@
 //! Errors as tokens, where the user's code still has to make sense.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens as _, quote, quote_spanned};
+use quote::{ToTokens as _, quote_spanned};
 use syn::{Error, Ident};
 
 use crate::check::function::scope::Scope;
@@ -28,10 +28,4 @@ pub(crate) fn beside_function(errors: &Error, function: &Function) -> TokenStrea
         None => function.to_token_stream(),
     });
     tokens
-}
-
-/// The errors as an expression: several can only stand in a block.
-pub(crate) fn in_a_block(errors: &Error) -> TokenStream {
-    let errors = errors.to_compile_error();
-    quote!({ #errors })
 }

@@ -10,14 +10,14 @@ use crate::expand::guard::reservation::Around;
 use crate::expand::guard::{self, refusal, reservation};
 use crate::expand::output_type::OutputType;
 use crate::expand::receiver::Receiver;
-use crate::expand::{body, runtime};
+use crate::expand::{body, import};
 use crate::plan::{Guard, Plan};
 
 pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let Plan { checked, guard, taken } = plan;
     let Checked { function, body: Body { shape, output, scope }, krate, rules, refusal } = checked;
     let receiver = Receiver(scope.receiver.as_ref());
-    let context = Context { import: runtime::import(krate.as_ref()), receiver, output: OutputType::of(output) };
+    let context = Context { import: import(krate.as_ref()), receiver, output: OutputType::of(output) };
     let refusal = refusal::expand(refusal, &context);
     let refusal = refusal.as_ref();
     let (guard, around) = match guard {

@@ -15,10 +15,12 @@ use crate::suggest::nearest;
 pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnostics) -> Arguments {
     let mut reader = Reader { arguments: Arguments::default(), attempted: Vec::new(), meant: Vec::new(), diagnostics };
     let parsed = Parser::parse2(|input: ParseStream<'_>| reader.all(input), tokens);
-    // The one thing that is found only at the end: what an expression has left over inside of
-    // brackets.
+    // Tokens left over inside of brackets are found last. A mistake that is reported already leaves
+    // some, too.
     let parsed = parsed.map_err(|error| Error::new(error.span(), format!("{error}, in the value of an argument")));
-    reader.diagnostics.keep(parsed);
+    if !reader.diagnostics.found_any() {
+        reader.diagnostics.keep(parsed);
+    }
     reader.report_missing(whole);
     reader.arguments
 }
@@ -124,7 +126,7 @@ impl Reader<'_> {
             format!("unknown argument `{text}`: write `limits = [\"{max}/{window}\"]`")
         } else if let Some(limit) = limit_ahead(input) {
             self.meant.push("limits");
-            format!("unknown argument `{text}`: write `limits = [{limit}]`")
+            format!("unknown argument `{text}`: write `limits = [\"{limit}\"]`")
         } else if let Some(meant) = synonym.or_else(|| nearest(text, arguments::names())) {
             self.meant.push(meant);
             format!("unknown argument `{text}`: did you mean `{meant}`?")
@@ -156,32 +158,22 @@ impl Reader<'_> {
 /// The arguments that a text without a name may be meant for, and how they are written. `token` is
 /// the text as it was written.
 fn positional(text: &str, token: &str) -> (&'static [&'static str], String) {
-    let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '_');
-    let is_window = |text: &str| duration::parse(text, &duration::WINDOW).is_ok();
-    match text.split_once('/') {
-        Some((max, window)) if digits(max.trim()) && is_window(window) => {
-            (&["limits"], format!("`limits = [{token}]`"))
-        }
-        // A word without a number, as in "3 a minute".
-        Some((max, window)) if digits(max.trim()) && duration::short(window.trim()).is_some() => {
-            let short = duration::short(window.trim()).unwrap_or_default();
-            (&["limits"], format!("`limits = [\"{}/1{short}\"]`", max.trim()))
-        }
-        None if is_window(text) => (&["window"], format!("`window = {token}`")),
-        None if digits(text) => {
-            (&["window", "max"], format!("`window = \"{text}s\"` for the time, `max = {text}` for the number"))
-        }
-        _ => (&["key"], format!("`key = {token}`")),
+    if let Some(limit) = duration::limit(text) {
+        (&["limits"], format!("`limits = [\"{limit}\"]`"))
+    } else if duration::parse(text, &duration::WINDOW).is_ok() {
+        (&["window"], format!("`window = {token}`"))
+    } else if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit()) {
+        (&["window", "max"], format!("`window = \"{text}s\"` for the time, `max = {text}` for the number"))
+    } else {
+        (&["key"], format!("`key = {token}`"))
     }
 }
 
-/// The value ahead, as it was written, if it is a limit as `limits` lists them.
+/// The value ahead, if it reads as a limit.
 fn limit_ahead(input: ParseStream<'_>) -> Option<String> {
     let ahead = input.fork();
     ahead.parse::<Token![=]>().ok()?;
-    let token = ahead.parse::<LitStr>().ok()?;
-    let (meant, _) = positional(&token.value(), "");
-    (meant == ["limits"]).then(|| token.token().to_string())
+    duration::limit(&ahead.parse::<LitStr>().ok()?.value())
 }
 
 /// The value after `name`.
@@ -244,10 +236,6 @@ mod tests {
             "max = 3",
             "window = \"1s\"",
             "windw = \"1s\", max = 3",
-            "limts = []",
-            "win = \"1s\", max = 3",
-            "per_second = 3",
-            "rate = \"3/1m\"",
             "3, window = \"1s\"",
             "\"3/1m\"",
             "\"60s\", max = 3",

@@ -15,7 +15,7 @@ use crate::check::rule::count::Count;
 /// `count` or `actual_cost` looks at.
 pub(crate) fn plan(Checked { function, body, rules, .. }: &Checked) -> Vec<Ident> {
     if let Shape::Future(_) = body.shape {
-        // There, what the body names first is dropped first, with a block around it and without.
+        // There, arguments are dropped in the order in which the body names them, with this block or without.
         return Vec::new();
     }
     let used = match body.shape {
@@ -71,17 +71,14 @@ mod tests {
     fn uses_of_a_variable() {
         for (text, expected) in [
             ("email", true),
-            ("a(b(&email))", true),
             ("email.len()", true),
             ("a[..email]", true),
             ("format!(\"{email:?}\")", true),
             ("User { email }", true),
             ("user.email", false),
-            ("user.email()", false),
             ("User { email: user }", false),
             ("email::send()", false),
             ("\"email\"", false),
-            ("other", false),
             ("'email: loop { break 'email; }", false),
         ] {
             let tokens = text.parse::<TokenStream>().unwrap_or_default();

@@ -3,4 +3,3 @@
 
 mod arguments;
 mod expansion_doc;
-mod support;

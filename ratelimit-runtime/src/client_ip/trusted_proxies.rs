@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 use super::address::address;
 use super::{ClientIp, forwarded};
 use crate::observe;
+use crate::parse_error::ParseError;
 use crate::response::KeyRejection;
-use crate::rule::ParseError;
 
 /// Proxies whose forwarding header [`ClientIp`] trusts. None by default.
 ///

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::check::{Check, OwnedCheck, PlaceCheck};
 use super::outage::OutageAnswer;
-use super::shared::Engine;
+use super::state::Engine;
 use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError};

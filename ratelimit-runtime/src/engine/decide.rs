@@ -13,12 +13,11 @@ use tokio::task::coop;
 
 use super::call::OwnedCall;
 use super::check::Check;
+use super::group::{self, CallPermits};
 use super::outcome::{Admission, Decided};
-use super::permits::CallPermits;
 use super::reservations::Reservations;
-use super::shared::Engine;
+use super::state::Engine;
 use super::time_limit::TimeLimit;
-use super::waiting;
 use crate::decision::Decision;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::Store as _;
@@ -112,7 +111,7 @@ pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<De
 /// Decides several checks together, and waits for slots and places for as long as the rules that
 /// refuse allow. With the decisions come the permits of those that take places.
 pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, CallPermits), RateLimitError> {
-    let outcome = match waiting::acquire(group).await {
+    let outcome = match group::acquire_all(group).await {
         Ok((decided, permits)) => {
             let decided = group.iter().zip(decided);
             let decisions: Result<_, _> = decided.map(|(call, decided)| call.check().conclude(decided)).collect();

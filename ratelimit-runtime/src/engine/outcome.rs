@@ -82,13 +82,7 @@ impl Check<'_> {
                 return Err(error);
             }
         };
-        observe::decision(&observe::Observed {
-            decision: &decision,
-            algorithm: self.terms.algorithm(),
-            limits: self.terms.limits(),
-            shadow: self.shadow,
-            is_settled: self.reserves == Reserves::Nothing,
-        });
+        observe::decision(&decision, self.terms, self.shadow, self.reserves == Reserves::Nothing);
         if decision.is_allowed() || self.shadow {
             Ok(T::of(|| decision))
         } else {

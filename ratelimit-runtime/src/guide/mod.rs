@@ -1,13 +1,13 @@
 //! The guide, in the order in which a service grows.
 //!
-//! - Begin: [quick start](quick_start), [the attribute](attribute), [algorithms](algorithms),
+//! - Begin: [quick start](quick_start), [the attribute](attribute), [algorithms],
 //!   [keys and security](keys_and_security), [web services](web_services), [gRPC](grpc).
 //! - Further limits: [calls in flight](calls_in_flight), [calendar quotas](calendar_quotas),
-//!   [policies](policies) that operators change.
+//!   [policies] that operators change.
 //! - In production: [Redis](redis), [when Redis fails](failures),
-//!   [before production](before_production), [testing](testing), [observability](observability),
-//!   [performance](performance).
-//! - Coming from something else: [migrating](migrating), [questions](questions).
+//!   [before production](before_production), [testing], [observability],
+//!   [performance].
+//! - Coming from something else: [migrating], [questions].
 //!
 //! Every program in it is run by the tests of this crate.
 

@@ -27,7 +27,7 @@ pub(crate) use self::canonical::is_canonical;
 pub(crate) use self::hasher::KeyHasher;
 pub use self::ip::ExactIp;
 pub use self::writer::{KeyPart, KeyWriter};
-use crate::rule::ParseError;
+use crate::parse_error::ParseError;
 
 /// A rendered key, made by [`key!`](crate::key!) or [`Key::of`].
 ///

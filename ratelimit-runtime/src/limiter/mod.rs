@@ -19,12 +19,12 @@ pub use self::keys::Keys;
 pub use self::permit::Permit;
 pub use self::reservation::Reservation;
 use crate::decision::Decision;
-use crate::engine::{self, Decided, Engine, OwnedCall};
+use crate::engine::{self, CheckBuilder, Decided, Engine, OwnedCall};
 use crate::error::RateLimitError;
-use crate::key::{Key, KeyBuf};
+use crate::key::Key;
 use crate::rule::{Limit, Policy, Rule};
 use crate::store::memory::MemoryStore;
-use crate::store::{Feature, Reserves, Store};
+use crate::store::{Feature, Store};
 
 /// Decides which calls may go on. Cheap to clone; clones are the same limiter.
 ///
@@ -105,7 +105,7 @@ impl RateLimiter {
         find::scope(Arc::clone(&self.engine), future)
     }
 
-    /// Calls what uses this limiter and is no future.
+    /// Runs a closure whose checks use this limiter.
     #[cfg(feature = "_layer")]
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         find::within(Arc::clone(&self.engine), work)
@@ -119,17 +119,17 @@ impl RateLimiter {
 
     /// Charges the rule's cost to the key, if all its limits admit it.
     ///
-    /// A rule with [`wait`](Rule::wait) waits for its turn. Other processes on the same store see
+    /// A rule with [`wait`](Rule::with_wait) waits for its turn. Other processes on the same store see
     /// the charge at once.
     ///
     /// # Errors
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let mut whole = KeyBuf::new();
+        let mut building = CheckBuilder::of(rule, None);
+        building.key(key);
         // Most are borrowed while they wait; what more than the rule decides on is kept.
-        let plain = engine::plain_check_by_hand(rule, &self.engine, key, &mut whole);
-        let refused = if let Some(check) = plain {
+        let refused = if let Some(check) = building.plain_check(&self.engine) {
             match engine::decide_now(&self.engine, &check) {
                 Decided::Admitted(decision) => return Ok(decision),
                 Decided::Refused(error) => error,
@@ -137,10 +137,7 @@ impl RateLimiter {
             }
         } else {
             must_not_limit_calls_in_flight(rule)?;
-            let decided = engine::with_check_by_hand(rule, &self.engine, key, Reserves::Nothing, |check| {
-                engine::decide(&self.engine, check)
-            });
-            match decided {
+            match building.with_check(&self.engine, |check| engine::decide(&self.engine, check)) {
                 Decided::Admitted(decision) => return Ok(decision),
                 Decided::Refused(error) => error,
                 Decided::Later(call) => return engine::finish(&self.engine, &call.check()).await,
@@ -155,7 +152,7 @@ impl RateLimiter {
     /// means 1.
     ///
     /// What is admitted by estimates stays within the limits; what calls did cost beyond their
-    /// estimates adds to it, and is paid by those that come later.
+    /// estimates adds to it, and later calls wait for it.
     ///
     /// ```
     /// use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, Rule};
@@ -184,12 +181,13 @@ impl RateLimiter {
     /// afterwards. A refused call is charged nothing.
     pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
         must_not_limit_calls_in_flight(rule)?;
-        Reservation::acquire(self.call_reserving(rule, key, Reserves::Estimate)).await
+        let mut check = by_hand(rule, key);
+        check.reserve_estimate();
+        Reservation::acquire(self.owned(check)).await
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
-    /// taking a place, waiting or blocking: the
-    /// answer is the decision, also when it is a refusal.
+    /// taking a place, waiting or blocking: the answer is the decision, also when it is a refusal.
     ///
     /// # Errors
     ///
@@ -203,7 +201,7 @@ impl RateLimiter {
     /// to its other limits: all of it, or nothing. The call ends when the [`Permit`] is dropped: it
     /// can be moved to a task, or into a response that is streamed.
     ///
-    /// A rule with [`wait`](Rule::wait) waits for a place. It is not re-entrant: a call that enters
+    /// A rule with [`wait`](Rule::with_wait) waits for a place. It is not re-entrant: a call that enters
     /// the same key once more before it drops its permit may wait for itself, until its wait is
     /// over.
     ///
@@ -247,8 +245,8 @@ impl RateLimiter {
         engine::in_flight(&self.placed_call(rule, key)).await
     }
 
-    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same
-    /// store; says whether there was anything. Calls in flight keep their places.
+    /// Forgets the charges and the block of the key, for all processes on the same store; says
+    /// whether there was anything. Calls in flight keep their places.
     ///
     /// # Errors
     ///
@@ -273,8 +271,8 @@ impl RateLimiter {
         engine::refund(&self.limited_call(rule, key)?, admission).await
     }
 
-    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an
-    /// earlier block. Processes that cache the store's answers see it once they ask again.
+    /// Refuses the key for all processes on the same store until `duration` has passed, in place of
+    /// an earlier block. Processes that cache the store's answers see it once they ask again.
     ///
     /// # Errors
     ///
@@ -296,7 +294,7 @@ impl RateLimiter {
         outcome
     }
 
-    /// Ends a block for everyone on the same store, and leaves what was charged as it is; says
+    /// Ends a block for all processes on the same store, and leaves the charges as they are; says
     /// whether there was one. Offences are forgotten, also where no block lasts: of a rule whose
     /// block grows, the next one is a first one again.
     ///
@@ -423,8 +421,8 @@ impl RateLimiter {
         self.engine.store.innermost().ready().await.map_err(Into::into)
     }
 
-    /// Waits until what calls have left behind is over: reservations that are settled, charges that
-    /// are given back, places that are left. It waits for a slow store, as long as that takes.
+    /// Waits until the store has answered everything that calls left behind: settlements, charges
+    /// that are given back, places that are left. It waits for a slow store as long as that takes.
     ///
     /// A `main` that returns at once calls it last: otherwise a success under `count = "err"` stays
     /// counted as a failure, and a place stays taken until its lease ends.
@@ -455,7 +453,11 @@ impl RateLimiter {
     }
 
     fn call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        self.call_reserving(rule, key, Reserves::Nothing)
+        self.owned(by_hand(rule, key))
+    }
+
+    fn owned(&self, mut check: CheckBuilder<'_>) -> OwnedCall {
+        check.with_check(&self.engine, |check| OwnedCall::new(Arc::clone(&self.engine), check))
     }
 
     /// A call about the limits of the rule.
@@ -472,14 +474,16 @@ impl RateLimiter {
 
     /// A call that takes a place where the rule limits calls in flight.
     fn placed_call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        self.call(rule, key).with_place(engine::place_by_hand(rule, &self.engine, key))
+        let check = by_hand(rule, key);
+        let place = check.place(&self.engine, None);
+        self.owned(check).with_place(place)
     }
+}
 
-    fn call_reserving(&self, rule: &Rule, key: &Key, reserves: Reserves) -> OwnedCall {
-        engine::with_check_by_hand(rule, &self.engine, key, reserves, |check| {
-            OwnedCall::new(Arc::clone(&self.engine), check)
-        })
-    }
+fn by_hand<'r>(rule: &'r Rule, key: &Key) -> CheckBuilder<'r> {
+    let mut check = CheckBuilder::of(rule, None);
+    check.key(key);
+    check
 }
 
 /// # Errors

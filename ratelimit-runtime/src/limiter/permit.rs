@@ -11,7 +11,7 @@ use crate::error::RateLimitError;
 /// The call ends when its permit is dropped, on any thread, with a runtime or without. The place is
 /// free at once then in this process, and for others as soon as the store is told: on Redis, that
 /// is the next command of the connection. The place of a process that dies is free after the
-/// [`lease`](crate::Rule::lease).
+/// [`lease`](crate::Rule::with_lease).
 #[must_use = "dropping it ends the call"]
 pub struct Permit {
     decision: Decision,

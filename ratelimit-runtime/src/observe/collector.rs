@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 use tokio::task::futures::TaskLocalFuture;
 
-use super::observation::{Observation, Observed};
+use super::observation::Observation;
 
 tokio::task_local! {
     /// The decisions of the innermost collector around what runs now.
@@ -85,11 +85,11 @@ pub(super) fn listens() -> bool {
     COLLECTORS.load(Ordering::Relaxed) > 0 && COLLECTING.try_with(|_| ()).is_ok()
 }
 
-pub(super) fn decision(observed: &Observed<'_>) {
+pub(super) fn decision(observation: impl FnOnce() -> Observation) {
     let _ = COLLECTING.try_with(|collecting| {
         let mut decisions = collecting.borrow_mut();
         if decisions.len() < MOST {
-            decisions.push(Observation::of(observed));
+            decisions.push(observation());
         }
     });
 }

@@ -15,8 +15,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::episodes::Episodes;
 use super::labels::{self, OutcomeLabel};
-use super::observation::Observed;
-use crate::decision::Source;
+use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
 
 /// What became of calls.
@@ -37,15 +36,14 @@ pub(super) fn listens(allowed: bool, shadow: bool) -> bool {
     level <= LevelFilter::current()
 }
 
-pub(super) fn decision(observed: &Observed<'_>) {
-    let Observed { decision, shadow, .. } = observed;
+pub(super) fn decision(decision: &Decision, shadow: bool) {
     let (rule, source) = (decision.rule(), labels::source(decision.source()));
-    let outcome = OutcomeLabel::of(decision, *shadow).as_str();
+    let outcome = OutcomeLabel::of(decision, shadow).as_str();
     let retry_after = decision.retry_after().map(field::debug);
     if decision.is_allowed() {
         let remaining = decision.remaining();
         tracing::trace!(name: "admitted", target: DECISION, rule, outcome, source, remaining, "admitted");
-    } else if *shadow {
+    } else if shadow {
         tracing::info!(
             name: "shadow_refused", target: DECISION, rule, outcome, source, retry_after,
             "a call that the limit refuses runs: the rule is in shadow mode"

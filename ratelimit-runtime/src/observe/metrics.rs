@@ -28,47 +28,33 @@ enum Kind {
     Histogram,
 }
 
-const METRICS: &[(Kind, &str, Unit, &str)] = &[
-    (Kind::Counter, series::DECISIONS, Unit::Count, "Checks, by rule, by what became of them, and by who answered."),
-    (
-        Kind::Counter,
-        series::COST_DROPPED,
-        Unit::Count,
-        "What calls did cost and were not charged, because debts are bounded, by rule.",
-    ),
-    (Kind::Gauge, series::IN_FLIGHT, Unit::Count, "Calls in flight of this process, by rule."),
-    (Kind::Histogram, series::STORE, Unit::Seconds, "How long checks waited for the store, by its server."),
+const METRICS: &[(Kind, &str, &str)] = &[
+    (Kind::Counter, series::DECISIONS, "Checks, by rule, by what became of them, and by who answered."),
+    (Kind::Counter, series::COST_DROPPED, "What calls did cost and were not charged: debts are bounded; by rule."),
+    (Kind::Gauge, series::IN_FLIGHT, "Calls in flight of this process, by rule."),
+    (Kind::Histogram, series::STORE, "How long checks waited for the store, by its server."),
     #[cfg(feature = "watch")]
-    (
-        Kind::Counter,
-        series::POLICY_CHANGES,
-        Unit::Count,
-        "Changes of a watched file of policies, by whether they were put in force.",
-    ),
+    (Kind::Counter, series::POLICY_CHANGES, "Changes of a watched file of policies, by whether they are in force."),
     #[cfg(feature = "redis")]
-    (
-        Kind::Counter,
-        series::PERMITS_LOST,
-        Unit::Count,
-        "Calls in flight that have lost their places and went on, by rule.",
-    ),
+    (Kind::Counter, series::PERMITS_LOST, "Calls in flight that have lost their places and went on, by rule."),
     #[cfg(feature = "redis")]
-    (Kind::Histogram, series::COMMANDS, Unit::Count, "How many decisions one command to Redis carried."),
+    (Kind::Histogram, series::COMMANDS, "How many decisions one command to Redis carried."),
     #[cfg(feature = "redis")]
-    (Kind::Gauge, series::CONNECTIONS, Unit::Count, "Connections of this process to a Redis server, by their state."),
+    (Kind::Gauge, series::CONNECTIONS, "Connections of this process to a Redis server, by their state."),
     #[cfg(feature = "redis")]
-    (Kind::Counter, series::CONNECTS, Unit::Count, "Connections to a Redis server that were made."),
+    (Kind::Counter, series::CONNECTS, "Connections to a Redis server that were made."),
     #[cfg(feature = "redis")]
-    (Kind::Counter, series::LOSSES, Unit::Count, "Connections to a Redis server that were lost."),
+    (Kind::Counter, series::LOSSES, "Connections to a Redis server that were lost."),
     #[cfg(feature = "redis")]
-    (Kind::Counter, series::OUTAGES, Unit::Count, "How often a Redis server ceased to serve."),
+    (Kind::Counter, series::OUTAGES, "How often a Redis server ceased to serve."),
 ];
 
 /// Says to the recorder what the metrics mean.
 pub(crate) fn describe() {
     with_recorder(|recorder| {
-        for (kind, name, unit, text) in METRICS {
-            let (name, unit, text) = ((*name).into(), Some(*unit), (*text).into());
+        for (kind, name, text) in METRICS {
+            let unit = Some(if *name == series::STORE { Unit::Seconds } else { Unit::Count });
+            let (name, text) = ((*name).into(), (*text).into());
             match kind {
                 Kind::Counter => recorder.describe_counter(name, unit, text),
                 Kind::Gauge => recorder.describe_gauge(name, unit, text),

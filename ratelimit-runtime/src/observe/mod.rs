@@ -23,12 +23,11 @@ pub(crate) use self::connection::{ConnectionState, ObservedConnection};
 pub(crate) use self::metrics::command_sent;
 pub(crate) use self::metrics::{describe, timed};
 pub use self::observation::Observation;
-pub(crate) use self::observation::Observed;
 
 use self::labels::OutcomeLabel;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
-use crate::rule::Name;
+use crate::rule::{Name, Terms};
 
 /// Counts a decision that neither the log nor a collector takes.
 #[inline]
@@ -68,15 +67,16 @@ pub(crate) fn listens(allowed: bool, shadow: bool) -> bool {
     log::listens(allowed, shadow) || collector::listens()
 }
 
-/// Counts a decision, and tells the log and the collector.
+/// Counts a decision by these terms, and tells the log and the collector. `is_settled` says whether
+/// what is charged is charged for good.
 #[cold]
-pub(crate) fn decision(observed: &Observed<'_>) {
-    count(|| *observed.decision, observed.shadow);
-    if log::listens(observed.decision.is_allowed(), observed.shadow) {
-        log::decision(observed);
+pub(crate) fn decision(decision: &Decision, terms: &Terms, shadow: bool, is_settled: bool) {
+    count(|| *decision, shadow);
+    if log::listens(decision.is_allowed(), shadow) {
+        log::decision(decision, shadow);
     }
     if collector::listens() {
-        collector::decision(observed);
+        collector::decision(|| Observation::new(decision, terms, shadow, is_settled));
     }
 }
 

@@ -3,18 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::decision::Decision;
-use crate::rule::{Algorithm, Limit};
-
-/// A decision as it is made.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Observed<'a> {
-    pub(crate) decision: &'a Decision,
-    pub(crate) algorithm: Algorithm,
-    pub(crate) limits: &'a [Limit],
-    pub(crate) shadow: bool,
-    /// Whether what is charged is charged for good.
-    pub(crate) is_settled: bool,
-}
+use crate::rule::{Algorithm, Limit, Terms};
 
 /// A decision, and the limits that it was made by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,14 +16,9 @@ pub struct Observation {
 }
 
 impl Observation {
-    pub(super) fn of(observed: &Observed<'_>) -> Self {
-        Self {
-            decision: *observed.decision,
-            algorithm: observed.algorithm,
-            limits: SmallVec::from_slice(observed.limits),
-            shadow: observed.shadow,
-            is_settled: observed.is_settled,
-        }
+    pub(super) fn new(decision: &Decision, terms: &Terms, shadow: bool, is_settled: bool) -> Self {
+        let (algorithm, limits) = (terms.algorithm(), SmallVec::from_slice(terms.limits()));
+        Self { decision: *decision, algorithm, limits, shadow, is_settled }
     }
 
     /// The decision.

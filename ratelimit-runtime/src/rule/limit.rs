@@ -1,9 +1,9 @@
 //! [`Limit`]: how many calls are admitted in what time, and the bounds of such numbers.
 
+use crate::parse_error::ParseError;
 use std::time::Duration;
 
 use super::calendar::{Calendar, CalendarUnit, Zone};
-use super::text::ParseError;
 
 /// How many limits a rule may have.
 pub(super) const MAX_LIMITS: usize = 8;

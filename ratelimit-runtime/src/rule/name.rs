@@ -24,24 +24,15 @@ pub(crate) const FORMATS: [&str; 1] = [FORMAT];
 pub(crate) fn from_type_path(path: &str, nth: u8) -> String {
     let path = path.rsplit_once("::").map_or(path, |(function, _anchor)| function);
     let mut name = String::with_capacity(path.len());
-    let mut rest = path;
-    while let Some(c) = rest.chars().next() {
-        if let Some(after) = rest.strip_prefix("::{{") {
+    for (index, segment) in path.split("::").enumerate() {
+        if let Some(lowered) = segment.strip_prefix("{{") {
             // `{{closure}}`, `{{constant}}`: how the body was lowered, not where it is.
-            rest = after.split_once("}}").map_or("", |(_, after)| after);
-        } else if let Some(after) = rest.strip_prefix("::") {
-            name.push('.');
-            rest = after;
+            name.push_str(lowered.split_once("}}").map_or("", |(_, after)| after));
         } else {
-            name.push(match c {
-                ' ' => '+',
-                '{' => '(',
-                '}' => ')',
-                c => c,
-            });
-            rest = rest.get(c.len_utf8()..).unwrap_or_default();
+            name.extend([if index > 0 { "." } else { "" }, segment]);
         }
     }
+    let mut name = name.replace(' ', "+").replace('{', "(").replace('}', ")");
     if nth > 1 {
         let _ = write!(name, "#{nth}");
     }

@@ -91,7 +91,7 @@ async fn hopeless() -> Outcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_would_wait_too_long_is_refused_at_once() {
+async fn a_caller_who_would_wait_too_long_is_refused_at_once() {
     alone(async {
         assert!(hopeless().await.is_ok());
         let before = Instant::now();
@@ -102,7 +102,7 @@ async fn who_would_wait_too_long_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_leaves_the_place_and_is_charged_nothing() {
+async fn a_caller_who_stops_waiting_is_charged_nothing() {
     let limiter = RateLimiter::memory();
     assert!(patient(limiter.clone(), "a").await.is_ok());
     let first = tokio::spawn(patient(limiter.clone(), "a"));
@@ -138,7 +138,7 @@ async fn a_slot_that_is_given_back_ends_a_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_in_vain_behind_a_call_under_way_is_told_that_it_may_end_soon() {
+async fn a_caller_who_waits_behind_a_running_call_is_told_a_short_time() {
     let (limiter, go) = (RateLimiter::memory(), Arc::new(Notify::new()));
     let first = tokio::spawn(one_at_a_time(limiter.clone(), Arc::clone(&go)));
     tokio::task::yield_now().await;

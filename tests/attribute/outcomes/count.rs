@@ -150,7 +150,7 @@ async fn panics(limiter: RateLimiter, now: bool) -> Outcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_cancelled_or_panics_counts() {
+async fn a_cancelled_call_and_a_panic_count() {
     let limiter = RateLimiter::memory();
     drop(never_ends(&limiter));
     let cancelled = tokio::time::timeout(Duration::from_secs(1), never_ends(&limiter)).await;

@@ -67,7 +67,7 @@ pub(crate) async fn frozen_replica() -> Row {
     account.row("cluster: a replica frozen (SIGSTOP) for 3 s, scripts flushed")
 }
 
-/// It is found to be slow, a replica takes over, and it comes back as a replica.
+/// It is found to be slow, a replica takes over, and it returns as a replica.
 pub(crate) async fn frozen_master() -> Row {
     let cluster = RedisCluster::start_with(3, 1, &EACH_FOR_ITSELF);
     let mut load = Load::on(&cluster.url()).await;

@@ -13,7 +13,7 @@ pub(super) fn slots_in_use(cluster: &RedisCluster) -> Vec<u16> {
     let keys: Vec<String> = (0..3).flat_map(|node| on(node).lines().map(str::to_owned).collect::<Vec<_>>()).collect();
     let used: HashSet<u16> = keys.iter().map(|key| cluster.slot(key.as_bytes())).collect();
     let hot = keys.iter().filter(|key| key.contains("<shared>")).map(|key| cluster.slot(key.as_bytes()));
-    // Those of the hot keys come first: they are what everybody asks for.
+    // Those of the hot keys come first: all callers ask for them.
     hot.chain(used.iter().copied()).take(24).chain([0, 8_191, 16_383]).collect()
 }
 

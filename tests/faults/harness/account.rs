@@ -54,7 +54,7 @@ pub(crate) struct Call {
     pub(crate) admitted: bool,
     /// On the key that all callers of its policy share.
     pub(crate) hot: bool,
-    /// What was wrong, if nobody decided.
+    /// The error, if there was no decision.
     pub(crate) error: Option<String>,
 }
 
@@ -156,7 +156,7 @@ impl Account {
             (OnUnavailable::Deny, &[Unavailable]),
         ] {
             let felt: usize = answers.iter().map(|by| self.during(policy, *by) + self.after(policy, *by)).sum();
-            assert!(felt > 0, "under `{policy}` nobody felt the fault");
+            assert!(felt > 0, "under `{policy}` no caller felt the fault");
         }
     }
 

@@ -172,7 +172,7 @@ impl Load {
         self.marks.forgets.push(self.start.elapsed());
     }
 
-    /// Goes on until the store alone answers everybody, which must not take longer than `within`
+    /// Goes on until the store alone answers all callers, which must not take longer than `within`
     /// after the fault; and then for another window, so that it is seen whether limits hold.
     pub(crate) async fn recover(&mut self, within: Duration) {
         let healed = self.marks.healed.expect("the fault is over");

@@ -37,7 +37,7 @@ impl Logged {
 
 /// Listens from now on.
 pub(super) fn listen() {
-    tracing::subscriber::set_global_default(Listener).expect("nobody else listens");
+    tracing::subscriber::set_global_default(Listener).expect("no other subscriber is set");
 }
 
 struct Listener;

@@ -11,8 +11,6 @@ pub(crate) struct Row {
     pub(super) admitted: String,
     pub(super) seen: String,
     pub(super) recovery: String,
-    /// Why the case was not run.
-    pub(super) skipped: bool,
 }
 
 impl Row {
@@ -20,20 +18,7 @@ impl Row {
     /// others.
     pub(crate) fn new(fault: impl Into<String>) -> Self {
         let none = || "–".to_owned();
-        Self {
-            fault: fault.into(),
-            calls: none(),
-            slowest: none(),
-            admitted: none(),
-            seen: none(),
-            recovery: none(),
-            skipped: false,
-        }
-    }
-
-    /// The row of a case that cannot be run here, and why.
-    pub(crate) fn skipped(fault: impl Into<String>, why: &str) -> Self {
-        Self { seen: format!("skipped: {why}"), skipped: true, ..Self::new(fault) }
+        Self { fault: fault.into(), calls: none(), slowest: none(), admitted: none(), seen: none(), recovery: none() }
     }
 
     pub(crate) fn calls(self, calls: usize) -> Self {

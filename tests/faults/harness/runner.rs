@@ -139,25 +139,18 @@ pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
         println!("---- {name} ----\n{why}\n");
     }
     let failed = failures.len();
-    let ignored = outcomes.iter().filter(|outcome| outcome.is_ignored()).count();
-    let passed = outcomes.len() - failed - ignored;
+    let passed = outcomes.len() - failed;
     if failed == 0 && others.is_empty() {
         report(&table(&rows));
     }
     println!(
-        "test result: {}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; {} filtered out; finished in {:.2}s\n",
+        "test result: {}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {} filtered out; finished in {:.2}s\n",
         if failed == 0 { "ok" } else { "FAILED" },
         others.len(),
         took.as_secs_f64()
     );
     // As libtest does.
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(101) }
-}
-
-impl Outcome {
-    fn is_ignored(&self) -> bool {
-        self.result.as_ref().is_ok_and(|rows| !rows.is_empty() && rows.iter().all(|row| row.skipped))
-    }
 }
 
 fn run_all(cases: Vec<Case>, abreast: usize) -> Vec<Outcome> {
@@ -172,7 +165,6 @@ fn run_all(cases: Vec<Case>, abreast: usize) -> Vec<Outcome> {
             let outcome = Outcome { name: case.name, result: guarded(case) };
             let word = match &outcome.result {
                 Err(_) => "FAILED",
-                Ok(_) if outcome.is_ignored() => "ignored",
                 Ok(_) => "ok",
             };
             println!("test {} ... {word} ({:.1} s)", outcome.name, start.elapsed().as_secs_f64());

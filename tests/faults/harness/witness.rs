@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::redis::RedisServer;
 
-/// From when to when nobody was served in time.
+/// From when to when no caller was served in time.
 pub(super) type Stall = (Instant, Instant);
 
 static STALLS: Mutex<Vec<Stall>> = Mutex::new(Vec::new());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::OnUnavailable;
 
-use crate::harness::{Answered, CALLERS, Load, Row, nothing_is_left_on};
+use crate::harness::{Answered, Load, Row, nothing_is_left_on};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 

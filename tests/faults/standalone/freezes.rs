@@ -45,7 +45,7 @@ pub(crate) async fn frozen_for_seconds() -> Row {
     account.row("frozen (SIGSTOP) for 4 s")
 }
 
-/// It answers everybody with BUSY, at once.
+/// It answers all clients with BUSY, at once.
 pub(crate) async fn busy_with_an_endless_script() -> Row {
     let server = RedisServer::start_with(&["--busy-reply-threshold", "50"]);
     let mut load = Load::on(&server.url()).await;
@@ -99,7 +99,7 @@ pub(crate) async fn too_few_replicas() -> Row {
     account.row("NOREPLICAS: too few replicas to write, for 1 s")
 }
 
-/// Whoever can fill it must not be able to switch limits off.
+/// An attacker who fills it must not switch limits off.
 pub(crate) async fn out_of_memory() -> Row {
     let server = RedisServer::start_with(&["--maxmemory-policy", "noeviction"]);
     let mut load = Load::on(&server.url()).await;

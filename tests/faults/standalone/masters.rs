@@ -1,14 +1,12 @@
 //! Masters that are replaced by their replicas. The clients' name leads to the new one, as a
 //! fail-over makes it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule};
 use tokio::time::sleep;
 
-use super::clocks::{SLACK, Spent};
 use crate::harness::{Load, Row, nothing_is_left_on};
-use crate::support::clock::ServerClock;
 use crate::support::eventually;
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;

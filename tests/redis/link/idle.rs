@@ -1,4 +1,4 @@
-//! Servers close connections on which nobody has spoken for a while.
+//! Servers close connections that were idle for a while.
 
 use std::time::Duration;
 

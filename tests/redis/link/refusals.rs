@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 static RULE: Rule = Rule::new("refused", Limit::per_hour(10));
 
-/// Something that says the same to everybody, and hangs up.
+/// A server that says the same to every client, and hangs up.
 async fn grumpy(says: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://127.0.0.1:{}/", listener.local_addr().unwrap().port());
@@ -23,7 +23,7 @@ async fn grumpy(says: &'static str) -> String {
     url
 }
 
-/// A code that nobody knows must not switch limits off.
+/// An unknown error code must not switch limits off.
 #[tokio::test]
 async fn a_server_in_protected_mode_and_unknown_codes_are_not_answered_by_allow() {
     for says in ["-DENIED Redis is running in protected mode because\r\n", "-NOVEL what is this\r\n"] {

@@ -26,7 +26,7 @@ async fn a_frozen_server_is_slow_then_down_and_up_again_when_it_goes_on() {
     assert!(start.elapsed() >= Duration::from_millis(195), "{:?}", start.elapsed());
     let asked = Instant::now();
     assert!(matches!(ask(&store, "key", LIMIT).await, Outcome::Failed(StoreErrorKind::Unavailable)));
-    assert!(asked.elapsed() < TIMEOUT / 4, "nobody waits");
+    assert!(asked.elapsed() < TIMEOUT / 4, "no caller waits");
     become_like(&store, Health::Down, Duration::from_secs(4)).await;
     assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", start.elapsed());
     server.thaw();
@@ -55,7 +55,7 @@ async fn a_short_freeze_keeps_its_connection() {
     assert_eq!(connections_since(&server, taken), 0);
 }
 
-/// A script of somebody else keeps the server busy; it answers everything with BUSY, PINGs
+/// A script of another client keeps the server busy; it answers everything with BUSY, PINGs
 /// included.
 #[tokio::test]
 async fn a_busy_server_is_slow() {
@@ -81,7 +81,7 @@ async fn a_busy_server_is_slow() {
 /// Callers were put off because an answer had once taken long; with nothing on its way, no answer
 /// could tell that it was over.
 #[tokio::test]
-async fn one_late_answer_does_not_put_off_everybody_after_it() {
+async fn one_late_answer_does_not_delay_later_callers() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
     let store = connected(&proxy.url()).await;

@@ -101,8 +101,9 @@ async fn what_has_lapsed_is_swept_out_by_and_by() {
 }
 
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "sets the clock of a server by LD_PRELOAD")]
 async fn a_clock_that_is_set_back_keeps_no_place_for_longer_than_a_lease() {
-    let Ok(clock) = ServerClock::new() else { return };
+    let clock = ServerClock::new();
     let server = clock.server(&[]);
     // Of a process that dies.
     let key = unique("back");
@@ -120,8 +121,9 @@ async fn a_clock_that_is_set_back_keeps_no_place_for_longer_than_a_lease() {
 }
 
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "sets the clock of a server by LD_PRELOAD")]
 async fn a_clock_that_is_set_forward_lets_others_in_and_the_permit_is_lost() {
-    let Ok(clock) = ServerClock::new() else { return };
+    let clock = ServerClock::new();
     let server = clock.server(&[]);
     let (store, key) = (on(&server).await, unique("forward"));
     let first = place(&key, 1);

@@ -123,8 +123,9 @@ async fn in_flight_or(store: &RedisStore, key: &str) -> u64 {
 
 /// The lease ends while nothing reaches the server. Where there is a place, it is taken anew.
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "sets the clock of a server by LD_PRELOAD")]
 async fn a_lapsed_permit_enters_again_while_there_is_a_place() {
-    let Ok(clock) = ServerClock::new() else { return };
+    let clock = ServerClock::new();
     let server = clock.server(&[]);
     let (store, key) = (on(&server).await, unique("again"));
     let entered = place(&key, 1);
@@ -137,7 +138,7 @@ async fn a_lapsed_permit_enters_again_while_there_is_a_place() {
     gone(&server, &key).await;
 }
 
-/// Renewing fails for want of memory, and nobody takes that for a lost place.
+/// Renewing fails for want of memory, and is not taken for a lost place.
 #[tokio::test]
 async fn a_full_server_loses_no_permit() {
     let server = RedisServer::start();

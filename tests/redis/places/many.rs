@@ -1,6 +1,6 @@
 //! 20,000 calls in flight: what renewing their leases costs the server.
 
-#![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
+#![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -191,7 +191,7 @@ async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
     }
 }
 
-/// A caller who gives up leaves the connection to nobody, and its charge counted at most once.
+/// The connection of a cancelled caller is not used again, and its charge counts at most once.
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_who_give_up_do_no_harm() {
     let server = without_scripts();

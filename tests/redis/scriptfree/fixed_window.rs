@@ -73,7 +73,7 @@ async fn a_refusal_ends_when_it_says_and_not_before() {
         let refused = ask(&store, &key, FIXED, limit).await;
         let mut last = (asked_at, refused.retry_after_us);
         assert!(!refused.allowed && refused.retry_after_us > 0 && refused.remaining == 0, "{refused:?}");
-        // Whoever asks again in the meantime changes nothing.
+        // A caller who asks again in the meantime changes nothing.
         loop {
             let asked_at = Instant::now();
             let again = ask(&store, &key, FIXED, limit).await;

@@ -61,7 +61,7 @@ async fn a_change_that_is_given_up_counts_as_made() {
     drop(change);
     far.is(State::Answers);
     assert!(ask(&cache, request("key")).await.allowed);
-    // One that nobody polled was not.
+    // A future that no task polled was not.
     assert!(!ask(&cache, request("key")).await.cached);
     drop(cache.reset(request("key")));
     assert!(ask(&cache, request("key")).await.cached);
@@ -99,7 +99,7 @@ async fn an_admission_here_is_seen_at_once() {
     assert_eq!(far.asked(), 5);
 }
 
-/// A group is the store's to decide, also where a member is known to be refused: whoever asks is
+/// A group is the store's to decide, also where a member is known to be refused: the caller is
 /// told the longest wait.
 #[tokio::test(start_paused = true)]
 async fn a_group_is_always_asked() {

@@ -19,7 +19,7 @@ async fn mint(cache: &DenyCache<Far>, nth: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_mints_keys_gets_no_more_room() {
+async fn a_client_that_mints_keys_gets_no_more_room() {
     let far = Far::new();
     let cache = DenyCache::new(far.clone()).with_capacity(64);
     for nth in 0..5_000 {
@@ -34,9 +34,9 @@ async fn whoever_mints_keys_gets_no_more_room() {
     assert_eq!(far.asked(), asked);
 }
 
-/// A key that is asked for now and then stays, whoever else comes.
+/// A key that is asked for now and then stays, whichever others come.
 #[tokio::test(start_paused = true)]
-async fn whoever_mints_keys_drives_nobody_out() {
+async fn a_client_that_mints_keys_drives_no_other_refusal_out() {
     let cache = DenyCache::new(Far::new()).with_capacity(64);
     let hot: Vec<String> = (0..8).map(|nth| format!("hot:{nth}")).collect();
     for key in &hot {
@@ -57,7 +57,7 @@ async fn whoever_mints_keys_drives_nobody_out() {
 
 /// What has ended makes room by itself.
 #[tokio::test(start_paused = true)]
-async fn what_is_over_makes_room() {
+async fn refusals_that_are_over_make_room() {
     let cache = DenyCache::new(Far::new()).with_capacity(8);
     for round in 0..50 {
         for nth in 0..8 {
@@ -70,7 +70,7 @@ async fn what_is_over_makes_room() {
     }
 }
 
-/// A key that nobody could reset would stay refused for a second: here it is free at once, each
+/// A key without a reset would stay refused for a second: here it is free at once, each
 /// time.
 #[test]
 fn a_reset_is_seen_by_all_threads() {

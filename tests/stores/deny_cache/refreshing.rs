@@ -4,9 +4,9 @@ use futures_util::future::join_all;
 
 use super::*;
 
-/// However those who ask fare, nobody is given a refusal that is too old.
+/// However the asking callers fare, no caller gets a refusal that is too old.
 #[tokio::test(start_paused = true)]
-async fn everybody_asks_once_a_refusal_is_too_old() {
+async fn all_callers_ask_once_a_refusal_is_too_old() {
     let (far, cache) = refused("key").await;
     tokio::time::advance(SECOND - MICROSECOND).await;
     assert!(ask(&cache, request("key")).await.cached);

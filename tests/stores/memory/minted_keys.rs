@@ -138,7 +138,7 @@ async fn minted_keys_of_one_rule_push_out_none_of_another_and_leave_room_for_its
     }
 }
 
-/// Not by that of whoever comes after it.
+/// Not by the charge of a later caller.
 #[tokio::test]
 async fn a_key_in_a_full_store_is_judged_by_the_max_it_was_asked_with() {
     for &algorithm in ALGORITHMS {

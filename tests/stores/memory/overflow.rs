@@ -57,9 +57,9 @@ async fn newcomers_have_a_limit_of_their_own_once_a_flood_is_over() {
     }
 }
 
-/// Whoever used up an overflow bucket finds that in the bucket of its own that it gets later.
+/// A key that used up an overflow bucket starts with that charge in its own bucket later.
 #[tokio::test]
-async fn room_is_no_fresh_quota_for_whoever_used_up_an_overflow_bucket() {
+async fn free_space_gives_no_fresh_quota_to_a_used_up_overflow_bucket() {
     for &algorithm in ALGORITHMS {
         let flooded = Flooded::new(algorithm, 999).await;
         // One shard has 63 keys or so: fill them all with keys that live on, and let those of the
@@ -107,7 +107,7 @@ async fn neighbours(flooded: &Flooded) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn nobody_gives_back_what_strangers_used_before_the_copy() {
+async fn a_refund_frees_no_charge_from_before_the_copy() {
     for &algorithm in ALGORITHMS {
         let flooded = tiny(algorithm);
         let (_, key) = neighbours(&flooded).await;

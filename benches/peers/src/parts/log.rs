@@ -13,7 +13,7 @@ use crate::Failure;
 use crate::peer::{Kind, Peer};
 use crate::server::{Server, Slow};
 
-/// A call that keeps the server longer than this keeps everybody waiting. In microseconds.
+/// A call that keeps the server longer than this keeps all clients waiting. In microseconds.
 pub const LONG: u32 = 250;
 
 /// How many calls stand for a full log, how many for one that has changed at once, and how many for

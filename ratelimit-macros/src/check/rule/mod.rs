@@ -1,8 +1,8 @@
 //! One rule: the arguments of one attribute, judged one by one and against each other.
 
-pub(crate) mod actual_cost;
 pub(crate) mod block;
 pub(crate) mod conflicts;
+pub(crate) mod cost;
 pub(crate) mod count;
 pub(crate) mod limiter;
 pub(crate) mod limits;
@@ -15,7 +15,7 @@ use crate::check::function::scope::Scope;
 use crate::check::key::{self, Key};
 use crate::check::rule::count::Count;
 use crate::check::rule::limits::Limits;
-use crate::check::rule::limits::{algorithm, cost, zone};
+use crate::check::rule::limits::{algorithm, zone};
 use crate::check::rule::settings::Setting;
 use crate::check::values::condition::Shadow;
 use crate::check::values::number::{self, Number};
@@ -79,11 +79,11 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         arguments.concurrent.as_ref().and_then(|argument| number::read(argument, &number::CONCURRENT, diagnostics));
     let cost = arguments.cost.as_ref().and_then(|argument| number::read(argument, &number::COST, diagnostics));
     let count = arguments.count.as_ref().and_then(|argument| count::read(argument, diagnostics));
-    let actual_cost = arguments.actual_cost.as_ref().and_then(|argument| actual_cost::read(argument, diagnostics));
+    let actual_cost = arguments.actual_cost.as_ref().and_then(|argument| cost::actual(argument, diagnostics));
     if actual_cost.is_some() {
-        actual_cost::must_have_an_estimate(arguments, diagnostics);
+        cost::must_have_an_estimate(arguments, diagnostics);
     }
-    // One that is wrong may be meant to be another.
+    // A misspelt algorithm may be any.
     let is_log = arguments.algorithm.is_none() || algorithm.is_some_and(algorithm::Algorithm::is_log);
     let key = key::read(arguments.key.as_ref(), scope, diagnostics);
     let settings = settings::read(arguments, algorithm, diagnostics);
@@ -92,7 +92,7 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         cost::must_fit(cost, argument, &limits, is_log, diagnostics);
     }
     if let (Some(argument), true) = (&arguments.actual_cost, is_log) {
-        actual_cost::must_be_counted(argument, &limits, diagnostics);
+        cost::must_be_counted(argument, &limits, diagnostics);
     }
     if let Some(zone) = &arguments.zone {
         zone::must_be_of_a_calendar(zone, &limits, diagnostics);
@@ -129,6 +129,8 @@ mod tests {
             r#"policy = "login", wait = "1h", cost = email.len(), count = |r| r.is_ok()"#,
             r#"policy = "tokens", cost = estimate(email), actual_cost = |r| r.tokens"#,
             r#"policy = "p", cost = 9"#,
+            r#"window = "1s", max = 4_503_599_627_370_495, algorithm = "fixed_window""#,
+            r#"window = "1s", max = 0b11, cost = 3u8"#,
             r#"window = "1s", max = 3, burst = 10, algorithm = "token_bucket", cost = 10"#,
             r#"window = "1s", max = 3, shadow = dry, wait = "1s""#,
             r#"window = "1s", max = 3, shadow, block = "1m..1h", count = "err""#,

@@ -41,13 +41,7 @@ const ANSWERS: Keywords<&str> = Keywords {
     argument: "on_unavailable",
     noun: "answer",
     values: &[("allow", "Allow"), ("deny", "Deny"), ("local", "Local")],
-    synonyms: &[
-        ("open", "allow"),
-        ("failopen", "allow"),
-        ("closed", "deny"),
-        ("failclosed", "deny"),
-        ("memory", "local"),
-    ],
+    synonyms: &[("allow", &["open", "failopen"]), ("deny", &["closed", "failclosed"]), ("local", &["memory"])],
     or: None,
 };
 

@@ -74,14 +74,9 @@ mod tests {
 
     #[test]
     fn hidden() {
-        for (text, hidden) in [
-            ("mine!(a)", true),
-            ("(a, x::mine!())", true),
-            ("{ mine!(a); b }", true),
-            ("a.map(|a| mine!(a))", false),
-            ("format!(\"{a}\")", false),
-            ("std::matches!(a, B)", false),
-        ] {
+        for (text, hidden) in
+            [("mine!(a)", true), ("{ mine!(a); b }", true), ("format!(\"{a}\")", false), ("std::matches!(a, B)", false)]
+        {
             assert_eq!(is_hidden(&syn::parse_str(text).unwrap()), hidden, "{text}");
         }
     }
@@ -93,8 +88,6 @@ mod tests {
             "ready(async { f().await })",
             "loop { break 1; }",
             "{ fn g() -> u8 { return 1 } g() }",
-            "<T as Trait<dyn A>>::f(await_time)",
-            "format!(\"{x:?}\", x = a.map(|a| { return a }))",
             "vec![ready(async { f().await? })]",
             "mine!(T: ?Sized => a)",
         ] {

@@ -13,8 +13,8 @@ pub(crate) struct Keywords<T: 'static> {
     pub(crate) noun: &'static str,
     /// Each of them, with what it stands for.
     pub(crate) values: &'static [(&'static str, T)],
-    /// What other limiters say for one of the keywords, in lower case without punctuation.
-    pub(crate) synonyms: &'static [(&'static str, &'static str)],
+    /// What other limiters say for a keyword, in lower case without punctuation.
+    pub(crate) synonyms: &'static [(&'static str, &'static [&'static str])],
     /// What else may stand in their place.
     pub(crate) or: Option<&'static str>,
 }
@@ -51,9 +51,9 @@ impl<T: Copy> Keywords<T> {
     fn meant(&self, other: &str) -> Option<&'static str> {
         let plain = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
         let keywords = || self.values.iter().map(|(keyword, _)| *keyword);
-        let synonym = self.synonyms.iter().find(|(synonym, _)| *synonym == plain(other));
-        synonym
-            .map(|(_, keyword)| *keyword)
+        let meant = self.synonyms.iter().find(|(_, synonyms)| synonyms.contains(&plain(other).as_str()));
+        meant
+            .map(|(keyword, _)| *keyword)
             .or_else(|| keywords().find(|keyword| plain(keyword) == plain(other)))
             .or_else(|| nearest(other, keywords()))
     }
@@ -63,9 +63,10 @@ impl<T: Copy> Keywords<T> {
 impl<T> Keywords<T> {
     /// Every synonym stands for a keyword, and is spelled so that it can match.
     pub(crate) fn assert_synonyms_are_sound(&self) {
-        for (synonym, meant) in self.synonyms {
+        for (meant, synonyms) in self.synonyms {
             assert!(self.values.iter().any(|(keyword, _)| keyword == meant), "{meant}");
-            assert!(synonym.chars().all(|c| c.is_alphanumeric() && !c.is_uppercase()), "{synonym}");
+            let plain = |synonym: &&str| synonym.chars().all(|c| c.is_alphanumeric() && !c.is_uppercase());
+            assert!(synonyms.iter().all(plain), "{synonyms:?}");
         }
     }
 }

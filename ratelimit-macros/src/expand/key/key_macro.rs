@@ -4,13 +4,13 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::Path;
 
+use crate::expand::import;
 use crate::expand::key::pieces;
-use crate::expand::runtime;
 use crate::parse::template::Piece;
 
 pub(crate) fn expand(parts: &[Piece], krate: Option<&Path>) -> TokenStream {
     let steps = pieces::expand(parts, "KeyBuilder", "__ratelimit_key");
-    let import = runtime::import(krate);
+    let import = import(krate);
     quote_spanned! {Span::mixed_site()=>
         {
             #import

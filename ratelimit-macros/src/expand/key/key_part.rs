@@ -6,7 +6,7 @@ use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{Data, DataEnum, DeriveInput, Field, Fields, Generics, Ident, Index, Member, Path};
 
-use crate::expand::runtime;
+use crate::expand::import;
 use crate::parse::key_part::is_marker;
 
 /// The implementation of `KeyPart`, for which the types in `bounds` have to be `KeyPart`.
@@ -21,7 +21,7 @@ pub(crate) fn expand(input: DeriveInput, krate: Option<&Path>, bounds: &[TokenSt
     bound(&mut generics, bounds);
     let name = ours(&ident);
     let (parameters, arguments, conditions) = generics.split_for_impl();
-    let import = runtime::import(krate);
+    let import = import(krate);
     quote_spanned! {mixed=>
         const _: () = {
             #import

@@ -12,7 +12,7 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
 use crate::adapter::layer::header_update::{Fields, HeaderUpdate, keep_out_of_caches};
-use crate::adapter::layer::{RateLimitLayer, RequestCheck, RequestRule};
+use crate::adapter::layer::{RateLimitLayer, RequestRule, acquire};
 use crate::response::RefusalDecision;
 use crate::{KeyRejection, RateLimitError};
 
@@ -67,8 +67,8 @@ where
         };
         let inner = Rc::clone(&self.inner);
         let running = self.layer.run(async move {
-            match RequestCheck::acquire(check).await {
-                Ok(()) => inner.call(request).await.map(ServiceResponse::map_into_left_body).map_err(Failure::of),
+            match acquire(check).await {
+                Ok(()) => inner.call(request).await.map(ServiceResponse::map_into_left_body).map_err(answered),
                 Err(error) => Ok(request.into_response(error.error_response()).map_into_right_body()),
             }
         });
@@ -79,31 +79,22 @@ where
                     apply(&update, answer.response_mut());
                     Ok(answer)
                 }
-                Err(Failure::Ours(error, mut response)) => {
+                Err((error, Some(mut response))) => {
                     apply(&update, &mut response);
                     Err(InternalError::from_response(error, response).into())
                 }
-                Err(Failure::Other(error)) => Err(error),
+                Err((error, None)) => Err(error),
             }
         })
     }
 }
 
-/// A middleware further in gave no response.
-enum Failure {
-    /// But an error of ours, which becomes one while the layer's limiter is in force.
-    Ours(Error, HttpResponse),
-    Other(Error),
-}
-
-impl Failure {
-    fn of(error: Error) -> Self {
-        if error.as_error::<RateLimitError>().is_some() || error.as_error::<KeyRejection>().is_some() {
-            let response = error.error_response();
-            return Self::Ours(error, response);
-        }
-        Self::Other(error)
-    }
+/// An error of ours becomes a response while the layer's limiter is in force; others are for the
+/// handlers around the layer.
+fn answered(error: Error) -> (Error, Option<HttpResponse>) {
+    let is_ours = error.as_error::<RateLimitError>().is_some() || error.as_error::<KeyRejection>().is_some();
+    let response = is_ours.then(|| error.error_response());
+    (error, response)
 }
 
 fn apply<B>(update: &HeaderUpdate, response: &mut HttpResponse<B>) {

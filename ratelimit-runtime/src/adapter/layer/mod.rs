@@ -61,7 +61,7 @@ use crate::rule::Rule;
 /// # let _ = app;
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "a layer does nothing until it is applied"]
 pub struct RateLimitLayer<R = Unlimited> {
     limiter: Option<RateLimiter>,
@@ -90,16 +90,10 @@ impl<F> fmt::Debug for Limited<F> {
     }
 }
 
-impl Default for RateLimitLayer {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl RateLimitLayer {
     /// Tells of the decisions in responses.
     pub fn new() -> Self {
-        Self { limiter: None, exposed: false, proxies: None, rule: Unlimited }
+        Self::default()
     }
 
     /// Limits requests by this rule. `key` makes the key from a request of the framework: a
@@ -144,7 +138,7 @@ impl<R> RateLimitLayer<R> {
     }
 
     /// The check that a request needs, if any, or the answer to one without a key.
-    pub(super) fn check<Q, A>(&self, request: &Q) -> Result<Option<RequestCheck>, A>
+    pub(super) fn check<Q, A>(&self, request: &Q) -> Result<RequestCheck, A>
     where
         R: RequestRule<Q, A>,
     {
@@ -173,37 +167,30 @@ impl<R> RateLimitLayer<R> {
 #[allow(unnameable_types, unreachable_pub, reason = "sealed: a bound that frameworks see")]
 pub trait RequestRule<Q, A>: Sized {
     /// The check that the request needs, if any, or the response to a request without a key.
-    fn check(&self, request: &Q) -> Result<Option<RequestCheck>, A>;
+    fn check(&self, request: &Q) -> Result<RequestCheck, A>;
 }
 
 impl<Q, A> RequestRule<Q, A> for Unlimited {
-    fn check(&self, _: &Q) -> Result<Option<RequestCheck>, A> {
+    fn check(&self, _: &Q) -> Result<RequestCheck, A> {
         Ok(None)
     }
 }
 
 impl<Q, A, F: Fn(&Q) -> K, K: RequestKey<A>> RequestRule<Q, A> for Limited<F> {
-    fn check(&self, request: &Q) -> Result<Option<RequestCheck>, A> {
+    fn check(&self, request: &Q) -> Result<RequestCheck, A> {
         let key = (self.key)(request).into_key()?;
-        Ok(Some(RequestCheck { rule: Arc::clone(&self.rule), key }))
+        Ok(Some((Arc::clone(&self.rule), key)))
     }
 }
 
-/// A rule and the key of one request.
-#[allow(unnameable_types, unreachable_pub, reason = "sealed, with the trait that gives it")]
-#[derive(Debug)]
-pub struct RequestCheck {
-    rule: Arc<Rule>,
-    key: Key,
-}
+/// The rule and the key of one request, if it is limited.
+pub(super) type RequestCheck = Option<(Arc<Rule>, Key)>;
 
-impl RequestCheck {
-    /// Charges the request, if there is anything to check, or gives the refusal.
-    pub(super) async fn acquire(check: Option<Self>) -> Result<(), RateLimitError> {
-        match check {
-            Some(Self { rule, key }) => RateLimiter::current().acquire(&rule, &key).await.map(drop),
-            None => Ok(()),
-        }
+/// Charges a request, if there is anything to check, or gives the refusal.
+pub(super) async fn acquire(check: RequestCheck) -> Result<(), RateLimitError> {
+    match check {
+        Some((rule, key)) => RateLimiter::current().acquire(&rule, &key).await.map(drop),
+        None => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use poem::error::ResponseError as _;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
 use crate::adapter::layer::header_update::keep_out_of_caches;
-use crate::adapter::layer::{RateLimitLayer, RequestCheck, RequestRule};
+use crate::adapter::layer::{RateLimitLayer, RequestRule, acquire};
 use crate::response::RefusalDecision;
 use crate::{KeyRejection, RateLimitError};
 
@@ -38,7 +38,7 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint for 
             }
         };
         let answer = async {
-            match RequestCheck::acquire(check).await {
+            match acquire(check).await {
                 Ok(()) => self.inner.call(request).await.map(IntoResponse::into_response).or_else(responded),
                 Err(error) => Ok(error.as_response()),
             }

@@ -49,13 +49,13 @@ impl Protocol {
 
     /// The answer to a request that has no key.
     pub(super) fn no_key<B>(self, no_key: NoKey<B>) -> Response<LimitedBody<B>> {
-        match no_key.0 {
-            Reason::Answer(mut response) => {
+        match no_key {
+            NoKey::Answer(mut response) => {
                 keep_out_of_caches(response.headers_mut());
                 response.map(LimitedBody::served)
             }
-            Reason::Refused(error) => self.refusal(&error),
-            Reason::Rejected(rejection) => {
+            NoKey::Refused(error) => self.refusal(&error),
+            NoKey::Rejected(rejection) => {
                 if let Some(error) = rejection.misconfigured() {
                     return self.refusal(&error);
                 }
@@ -63,7 +63,7 @@ impl Protocol {
                 self.translated(rejection.to_http_response(), code, &rejection.to_string())
             }
             #[cfg(feature = "tonic")]
-            Reason::Status(status) => self.status(status),
+            NoKey::Status(status) => self.status(status),
         }
     }
 
@@ -87,21 +87,15 @@ impl Protocol {
 
     #[cfg(feature = "tonic")]
     fn status<B>(self, status: tonic::Status) -> Response<LimitedBody<B>> {
-        use crate::limiter::find;
-
-        let over_http = || find::responses().response_without_key(grpc::http_status(status.code()), status.message());
-        let mut response = match self {
-            Self::Http => over_http().map(LimitedBody::refused),
-            Self::Grpc => status.into_http::<()>().map(|()| LimitedBody::refused(String::new())),
-            Self::GrpcWeb(kind) => {
-                let mut response = over_http().map(|_| LimitedBody::refused(String::new()));
-                let (own, ()) = status.into_http::<()>().into_parts();
-                response.headers_mut().extend(own.headers);
-                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-                response
-            }
-        };
-        keep_out_of_caches(response.headers_mut());
+        let over_http = grpc::http_status(status.code());
+        let over_http = crate::limiter::find::responses().response_without_key(over_http, status.message());
+        let mut response = self.translated(over_http, 0, "");
+        if !matches!(self, Self::Http) {
+            // With its code, its message and its metadata.
+            let (mut own, ()) = status.into_http::<()>().into_parts();
+            own.headers.remove(CONTENT_TYPE);
+            response.headers_mut().extend(own.headers);
+        }
         response
     }
 }
@@ -112,10 +106,7 @@ impl Protocol {
 /// so itself.
 #[allow(unnameable_types, unreachable_pub, reason = "what errors of key functions become")]
 #[derive(Debug)]
-pub struct NoKey<B>(Reason<B>);
-
-#[derive(Debug)]
-enum Reason<B> {
+pub enum NoKey<B> {
     Answer(Response<B>),
     Rejected(KeyRejection),
     Refused(RateLimitError),
@@ -125,27 +116,27 @@ enum Reason<B> {
 
 impl<B> From<Response<B>> for NoKey<B> {
     fn from(response: Response<B>) -> Self {
-        Self(Reason::Answer(response))
+        Self::Answer(response)
     }
 }
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it, or a status of gRPC.
 impl<B> From<KeyRejection> for NoKey<B> {
     fn from(rejection: KeyRejection) -> Self {
-        Self(Reason::Rejected(rejection))
+        Self::Rejected(rejection)
     }
 }
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it, or a status of gRPC.
 impl<B> From<RateLimitError> for NoKey<B> {
     fn from(error: RateLimitError) -> Self {
-        Self(Reason::Refused(error))
+        Self::Refused(error)
     }
 }
 
 #[cfg(feature = "tonic")]
 impl<B> From<tonic::Status> for NoKey<B> {
     fn from(status: tonic::Status) -> Self {
-        Self(Reason::Status(status))
+        Self::Status(status)
     }
 }

@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::body::LimitedBody;
 use super::refusal::{NoKey, Protocol};
-use crate::adapter::layer::{Limited, RateLimitLayer, RequestCheck, RequestKey, Unlimited};
+use crate::adapter::layer::{Limited, RateLimitLayer, RequestKey, Unlimited, acquire};
 use crate::response::RefusalDecision;
 
 impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
@@ -104,7 +104,7 @@ where
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         self.answered(async move {
-            match RequestCheck::acquire(check).await {
+            match acquire(check).await {
                 Ok(()) => inner.call(request).await.map(|response| response.map(LimitedBody::served)),
                 Err(error) => Ok(protocol.refusal(&error)),
             }

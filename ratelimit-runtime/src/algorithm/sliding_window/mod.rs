@@ -6,8 +6,6 @@
 //! plus the cost is at most `max`.
 
 mod long;
-#[cfg(test)]
-mod tests;
 
 use smallvec::SmallVec;
 

@@ -1,18 +1,10 @@
 //! [`Check`]: everything that one check asks, apart from the engine that answers it.
 
-mod builder;
 mod place;
-mod policies;
-mod registry;
 
 use std::fmt;
 
-pub use self::builder::CheckBuilder;
-pub(crate) use self::builder::{place_by_hand, plain_check_by_hand, with_check_by_hand};
 pub(in crate::engine) use self::place::PlaceCheck;
-pub(super) use self::policies::PolicySet;
-pub(crate) use self::policies::{Unfit, waits_in_vain};
-pub(super) use self::registry::Registry;
 use crate::error::RateLimitError;
 use crate::key::KeyBuf;
 use crate::rule::{Name, Terms};
@@ -24,14 +16,14 @@ use crate::store::{Request, Reserves};
 pub(crate) struct Check<'a> {
     pub(in crate::engine) name: Name,
     pub(in crate::engine) terms: &'a Terms,
-    cost: u64,
+    pub(in crate::engine) cost: u64,
     pub(in crate::engine) reserves: Reserves,
     pub(in crate::engine) shadow: bool,
     pub(in crate::engine) key: &'a [u8],
     /// The length of the part of the key that all keys of the rule share.
-    rule_len: usize,
+    pub(in crate::engine) rule_len: usize,
     /// What is wrong with the check itself.
-    broken: Option<&'a RateLimitError>,
+    pub(in crate::engine) broken: Option<&'a RateLimitError>,
 }
 
 impl<'a> Check<'a> {

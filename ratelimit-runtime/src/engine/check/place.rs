@@ -11,15 +11,15 @@ use crate::store::{PermitId, PlaceRequest};
 /// A place among the calls in flight of a key.
 #[derive(Clone)]
 pub(crate) struct PlaceCheck {
-    pub(super) name: Name,
-    pub(super) key: KeyBuf,
+    pub(in crate::engine) name: Name,
+    pub(in crate::engine) key: KeyBuf,
     /// The length of the part of the key that all keys of the rule share.
-    pub(super) rule_len: usize,
+    pub(in crate::engine) rule_len: usize,
     /// How many there are.
-    pub(super) max: u64,
-    pub(super) lease: Duration,
+    pub(in crate::engine) max: u64,
+    pub(in crate::engine) lease: Duration,
     /// Which of the limits of its rule it is.
-    pub(super) index: u8,
+    pub(in crate::engine) index: u8,
 }
 
 impl PlaceCheck {

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn an_error_names_its_place() {
         assert!(error("a/b.toml", b"login = \"5/1m\"\nsearch = \"5/1 parsec\"\n").starts_with("a/b.toml: "));
         assert!(error("b.toml", b"login = \"5/1m\"\nsearch = \"5/1 parsec\"\n").contains("line 2, column 10"));
         assert!(error("b.json", b"{\n\"login\": \"5\"}").contains("line 2 column"));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_not_opened() {
+    fn a_path_that_is_no_file_is_not_opened() {
         let folder = std::env::temp_dir();
         let file = PolicyFile { path: folder, format: Format::Toml };
         assert_eq!(file.read().unwrap_err(), "it is not a file");

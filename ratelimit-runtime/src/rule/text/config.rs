@@ -9,8 +9,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use smallvec::SmallVec;
 
-use super::fault::ParseError;
 use super::{block, duration, finished, limits_in};
+use crate::parse_error::ParseError;
 use crate::rule::algorithm::Algorithm;
 use crate::rule::block::BlockDuration;
 use crate::rule::limit::Limit;

@@ -1,25 +1,6 @@
 //! What is wrong with a text, and where: errors draw carets, as those of the attribute do.
 
-use std::fmt;
-
-/// What is wrong with a limit, a policy, a rendered key or another setting that was given as text:
-/// on several lines, where there is a place in the text to point at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseError(String);
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ParseError {}
-
-impl From<String> for ParseError {
-    fn from(message: String) -> Self {
-        Self(message)
-    }
-}
+use crate::parse_error::ParseError;
 
 /// What is wrong with the part `at` of a text.
 pub(super) struct Fault<'a> {
@@ -33,11 +14,11 @@ impl Fault<'_> {
         let Self { at, message } = self;
         let start = (at.as_ptr() as usize).checked_sub(text.as_ptr() as usize);
         let Some(before) = start.and_then(|start| text.get(..start)).filter(|_| !text.is_empty()) else {
-            return ParseError(message);
+            return message.into();
         };
         let indent = before.chars().count();
         let carets = at.chars().count().max(1);
-        ParseError(format!("{message}\n    {text}\n    {}{}", " ".repeat(indent), "^".repeat(carets)))
+        format!("{message}\n    {text}\n    {}{}", " ".repeat(indent), "^".repeat(carets)).into()
     }
 }
 

@@ -8,6 +8,7 @@ mod config;
 mod duration;
 mod fault;
 
+use crate::parse_error::ParseError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -25,7 +26,6 @@ use super::policy::overrides::burst_fault;
 pub(crate) use self::config::Entries;
 #[cfg(feature = "serde")]
 pub(super) use self::config::Numbers;
-pub use self::fault::ParseError;
 
 /// `max/window`: `5/1m`, `1000/1h 30m`; or `max/unit` for one of the calendar: `500/day`,
 /// `500/day@Europe/Berlin`.

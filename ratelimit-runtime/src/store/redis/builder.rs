@@ -60,7 +60,7 @@ impl RedisStore {
         A: Future<Output = Result<RedisCredentials, E>> + Send + 'static,
         E: fmt::Display,
     {
-        self.server_mut().login.set_provider(Provider::new(provider));
+        self.server_mut().login.provider = Some(Provider::new(provider));
         self
     }
 

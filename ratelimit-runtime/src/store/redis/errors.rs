@@ -12,11 +12,11 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use StoreErrorKind::{Full, Misconfigured, Unavailable};
 
-/// What is said of a key that this store cannot read.
+/// The message for a key that this store cannot read.
 const FOREIGN: &str =
     "a key of the rate limiter holds something that another program has written: set a prefix of its own";
 
-/// What is said of a login that the server refuses.
+/// The message for a login that the server refuses.
 pub(super) const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
 
 const NO_CELL: &str = "the Redis server has not loaded redis-cell: load it, or choose RedisMode::Scripts";
@@ -101,7 +101,7 @@ pub(super) fn from_server(error: &ServerError) -> StoreError {
         (Some((_, kind, meaning)), _) => StoreError::new(*kind, format!("{meaning} ({code} {text})")),
         // The script does not run on this server.
         (None, "ERR") => StoreError::misconfigured(format!("Redis rejected the rate limiter's command: {text}")),
-        // What is not known to pass must not switch limits off.
+        // An error that is not known to pass must not switch limits off.
         (None, _) => StoreError::misconfigured(format!("Redis answered {code} {text}")),
     }
 }

@@ -142,7 +142,7 @@ impl Throttle {
         Some(Self { allowed: limited == 0, remaining, retry_after, reset_after })
     }
 
-    /// What is left. The module divides by microseconds rounded down, and so may say too much.
+    /// The units left. The module divides by microseconds rounded down, and so may say too many.
     fn left(&self, limit: &Limit) -> u64 {
         let max = u128::from(limit.max().max(1));
         let window = u128::from(limit.window_us());

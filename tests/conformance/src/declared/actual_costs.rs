@@ -97,7 +97,7 @@ pub(crate) async fn a_settlement_that_is_sent_again_charges_nothing_anew(bench: 
 
 /// Of a sliding window: what was committed, released or reset is settled. A settlement that comes
 /// after that, or once more, does nothing.
-pub(crate) async fn what_is_over_stays_over(bench: Bench, algorithm: Algorithm) {
+pub(crate) async fn a_settled_reservation_stays_settled(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 10);
     let mut tickets = Vec::new();
     for (actual, left) in [(2, 8), (3, 5), (0, 5), (1, 4)] {

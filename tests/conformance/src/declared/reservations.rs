@@ -99,7 +99,7 @@ pub(crate) async fn charges_behind_reservations_are_waited_for(bench: Bench, alg
 }
 
 /// What is released is free, and what is left stays.
-pub(crate) async fn what_is_released_is_free(bench: Bench, algorithm: Algorithm) {
+pub(crate) async fn a_released_reservation_is_free(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let first = bucket.reserve(1).await;
     let second = bucket.reserve(1).await;

@@ -6,7 +6,7 @@ use ratelimit_runtime::Algorithm;
 use ratelimit_runtime::store::Answer;
 
 /// Whether the answer was there at once: then the store has done what it was asked. One for later
-/// is dropped here before anybody has polled it: then the store must have done nothing.
+/// is dropped here before any task has polled it: then the store must have done nothing.
 fn done_at_once<T>(answer: Answer<'_, T>) -> bool {
     answer.known().is_ok()
 }

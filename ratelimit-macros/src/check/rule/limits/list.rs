@@ -1,6 +1,6 @@
 //! The value of `limits`: several limits on one key, as `["3/60s", "20/1d"]`.
 
-use syn::{Error, Expr, LitStr};
+use syn::{Error, Expr};
 
 use crate::check::rule::limits::algorithm::Algorithm;
 use crate::check::rule::limits::window::Window;
@@ -23,7 +23,7 @@ const MOST: usize = 8;
 pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Vec<Limit>> {
     let Expr::Array(array) = bare(&argument.value) else {
         let message = match as_str(&argument.value) {
-            Some(text) => format!("`limits` is an array: write `limits = [{}]`", listed(text)),
+            Some(text) => format!("`limits` is an array: write `limits = [{}]`", listed(&text.value())),
             None => "`limits` is an array of string literals: write `limits = [\"3/60s\", \"20/1d\"]`".to_owned(),
         };
         diagnostics.error(&argument.value, message);
@@ -55,13 +55,13 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
 }
 
 /// The elements of an array that `text` lists, as they are written: `"3/1m", "5/1h"`.
-fn listed(text: &LitStr) -> String {
-    let value = text.value();
-    let limits: Vec<_> = value.split([',', ';']).map(str::trim).filter(|limit| !limit.is_empty()).collect();
-    if limits.len() < 2 {
-        return text.token().to_string();
-    }
-    limits.iter().map(|limit| format!("{limit:?}")).collect::<Vec<_>>().join(", ")
+fn listed(text: &str) -> String {
+    let limits = text.split([',', ';']).map(str::trim).filter(|limit| !limit.is_empty());
+    let written = |limit: &str| match limit.split_once('/').map(|(_, window)| Window::by_calendar(window)) {
+        Some(Ok(Some(_))) => format!("{limit:?}"),
+        _ => format!("{:?}", duration::limit(limit).unwrap_or_else(|| limit.to_owned())),
+    };
+    limits.map(written).collect::<Vec<_>>().join(", ")
 }
 
 /// Reports each limit, of the value of `argument`, that another one makes useless: over a longer
@@ -76,18 +76,11 @@ pub(crate) fn must_all_decide(
     let most = algorithm.map_or(1, |algorithm| algorithm.times_at_an_edge);
     for (element, limit) in array.elems.iter().zip(limits) {
         let useless = |other: &&Limit| {
-            // A time of 30 days may begin in January and end in March, with all of February.
-            let is_across = matches!((limit.window, other.window), (Window::Micros(_), Window::Calendar(_)));
             let most = match (limit.window, other.window) {
                 // Each of the shorter ones lies in one of the longer, but for weeks.
-                (Window::Calendar(shorter), Window::Calendar(_)) => {
-                    if shorter.word == "week" {
-                        2
-                    } else {
-                        1
-                    }
-                }
-                _ if is_across => most + 1,
+                (Window::Calendar(shorter), Window::Calendar(_)) => 1 + u64::from(shorter.word == "week"),
+                // A time of 30 days may begin in January and end in March, with all of February.
+                (Window::Micros(_), Window::Calendar(_)) => most + 1,
                 _ => most,
             };
             other.window.micros() > limit.window.micros() && other.max.saturating_mul(most) <= limit.max
@@ -128,6 +121,9 @@ fn limit(element: &Expr, diagnostics: &mut Diagnostics) -> Option<Limit> {
 
 /// The limit that `text` spells, or what is wrong with it.
 fn spelled(text: &str) -> Result<Limit, String> {
+    if text.contains([',', ';']) {
+        return Err(format!("each limit is a string of its own: write {}", listed(text)));
+    }
     let Some((max, window)) = text.split_once('/') else {
         return Err("a limit is `max/window`: write \"3/60s\" for 3 in any 60 seconds".to_owned());
     };

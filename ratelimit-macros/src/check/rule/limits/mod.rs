@@ -1,8 +1,6 @@
 //! How much in how long: `window` and `max`, `limits`, or `policy`; nothing beside `concurrent`.
 
 pub(crate) mod algorithm;
-pub(crate) mod burst;
-pub(crate) mod cost;
 pub(crate) mod list;
 pub(crate) mod policy;
 pub(crate) mod window;
@@ -10,14 +8,14 @@ pub(crate) mod zone;
 
 use syn::Expr;
 
-use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::rule::limits::algorithm::{Algorithm, with_burst};
 use crate::check::rule::limits::list::Limit;
 use crate::check::rule::limits::policy::PolicyName;
 use crate::check::rule::limits::window::Window;
 use crate::check::values::number::{self, Number};
 use crate::diagnostics::Diagnostics;
 use crate::duration::SECOND;
-use crate::parse::arguments::Arguments;
+use crate::parse::arguments::{Argument, Arguments};
 
 #[derive(Default)]
 pub(crate) struct Limits {
@@ -28,7 +26,7 @@ pub(crate) struct Limits {
     pub(crate) burst: Option<u64>,
     /// The `max` that replaces the fixed one at each call.
     pub(crate) max: Option<Expr>,
-    /// The limits are what the limiter's policy of this name says.
+    /// The name of the limiter's policy that holds the limits, if one does.
     pub(crate) policy: Option<PolicyName>,
 }
 
@@ -63,8 +61,10 @@ pub(crate) fn read(
         diagnostics.error(&argument.value, fault);
     }
     let max = arguments.max.as_ref().and_then(|argument| number::read(argument, &number::MAX, diagnostics));
-    let burst = arguments.burst.as_ref().and_then(|argument| burst::read(argument, diagnostics));
-    burst::must_have_bucket(arguments, algorithm, diagnostics);
+    let burst = arguments.burst.as_ref().and_then(|argument| burst(argument, diagnostics));
+    if is_algorithm_known {
+        burst_must_have_bucket(arguments, algorithm, diagnostics);
+    }
     if is_nothing_but_concurrent(arguments) {
         return Some(Limits::default());
     }
@@ -82,6 +82,31 @@ pub(crate) fn read(
         Number::Computed(max) => (1, Some(max)),
     };
     (!burst_is_wrong).then_some(Limits { fixed: vec![Limit { max: fixed, window }], burst, max, policy: None })
+}
+
+fn burst(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<u64> {
+    match number::read(argument, &number::BURST, diagnostics)? {
+        Number::Fixed(burst) => Some(burst),
+        Number::Computed(expr) => {
+            let message = "`burst` is an integer literal, such as `burst = 10`: for one that changes use a `policy`";
+            diagnostics.error(expr, message);
+            None
+        }
+    }
+}
+
+/// Reports a `burst` of an algorithm that has none. Where `limits` or `policy` is given too, that
+/// is the mistake.
+fn burst_must_have_bucket(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) {
+    let Arguments { burst: Some(burst), limits: None, policy: None, .. } = arguments else { return };
+    if !algorithm.is_some_and(|algorithm| algorithm.has_burst) {
+        let buckets: Vec<_> = with_burst().map(|keyword| format!("\"{keyword}\"`")).collect();
+        let message = format!(
+            "only the buckets have a burst: write `algorithm = {}, or leave `burst` out",
+            buckets.join(" or `")
+        );
+        diagnostics.error(&burst.name, message);
+    }
 }
 
 /// Whether nothing but the calls in flight is limited.

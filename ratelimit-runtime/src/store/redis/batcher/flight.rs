@@ -35,7 +35,7 @@ impl Stack {
 /// What is sent at once: a command for each script and slot, and one for each stack.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
-    pub(super) scripts: SmallVec<[ScriptCall; 1]>,
+    pub(super) scripts: Vec<ScriptCall>,
     pub(super) stacks: Vec<Stack>,
     pub(super) keys: usize,
     pub(super) units: u64,
@@ -49,38 +49,21 @@ pub(super) struct ScriptCall {
     slot: u16,
     script: &'static Script,
     pub(super) keys: SmallVec<[Arc<[u8]>; 1]>,
-    pub(super) asked: SmallVec<[AskedGroup; 1]>,
+    pub(super) asked: SmallVec<[Asked; 1]>,
+    /// Who is answered: of each question, for each key that it is asked of.
+    callers: SmallVec<[SmallVec<[Callers; 1]>; 1]>,
 }
 
-/// A question, who asks it (the key's index, from 1, and how many calls), and who is answered.
-#[derive(Debug)]
-pub(super) struct AskedGroup {
-    question: Question,
-    pub(super) asks: SmallVec<[(u8, u16); 1]>,
-    callers: SmallVec<[Callers; 1]>,
-}
+pub(super) type Calls = SmallVec<[Call; 1]>;
 
 /// A command of a flight, which knows what its reply means and who waits for it.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "a lone call, which is not to be allocated, is the large one")]
 pub(super) enum Call {
-    Script(ScriptCall),
-    Stack(Stack),
+    Script(Box<ScriptCall>),
+    Stack(Box<Stack>),
 }
 
 impl Flight {
-    /// What one caller asks.
-    pub(super) fn of_one(stack: &[(&[u8], Question)], caller: Caller) -> Self {
-        let mut flight = Self::default();
-        if let [(key, question)] = stack {
-            let group = Group { question: question.clone(), callers: smallvec![caller] };
-            flight.add(0, &Arc::from(*key), group, 0);
-        } else {
-            flight.stacks.push(Stack::new(stack, caller));
-        }
-        flight
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.scripts.is_empty() && self.stacks.is_empty()
     }
@@ -100,14 +83,16 @@ impl Flight {
         let is_its = |call: &ScriptCall| call.slot == slot && call.script == question.script;
         let at = self.scripts.iter().position(is_its).unwrap_or_else(|| {
             let script = question.script;
-            self.scripts.push(ScriptCall { slot, script, keys: SmallVec::new(), asked: SmallVec::new() });
+            let (keys, asked, callers) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
+            self.scripts.push(ScriptCall { slot, script, keys, asked, callers });
             self.scripts.len() - 1
         });
         self.scripts.get_mut(at).map_or(from, |call| call.add(key, question, callers, from))
     }
 
-    pub(super) fn into_calls(self) -> impl Iterator<Item = Call> {
-        self.stacks.into_iter().map(Call::Stack).chain(self.scripts.into_iter().map(Call::Script))
+    pub(super) fn into_calls(self) -> Calls {
+        let stacks = self.stacks.into_iter().map(|stack| Call::Stack(Box::new(stack)));
+        stacks.chain(self.scripts.into_iter().map(|call| Call::Script(Box::new(call)))).collect()
     }
 }
 
@@ -119,22 +104,27 @@ impl ScriptCall {
         let index = u8::try_from(self.keys.len()).unwrap_or(u8::MAX);
         let calls = if question.joins == Joins::Calls { callers.len() } else { 1 };
         let asks = (index, u16::try_from(calls).unwrap_or(u16::MAX));
-        let same = self.asked.iter().skip(from).position(|asked| asked.question == question);
-        if let Some((at, asked)) = same.and_then(|same| Some((from + same, self.asked.get_mut(from + same)?))) {
+        let mut all = self.asked.iter_mut().zip(&mut self.callers).enumerate().skip(from);
+        if let Some((at, (asked, answered))) = all.find(|(_, (asked, _))| asked.question == question) {
             asked.asks.push(asks);
-            asked.callers.push(callers);
+            answered.push(callers);
             return at + 1;
         }
-        self.asked.push(AskedGroup { question, asks: smallvec![asks], callers: smallvec![callers] });
+        self.asked.push(Asked { question, asks: smallvec![asks] });
+        self.callers.push(smallvec![callers]);
         self.asked.len()
-    }
-
-    fn asked(&self) -> SmallVec<[Asked<'_>; 1]> {
-        self.asked.iter().map(|AskedGroup { question, asks, .. }| Asked { question, asks }).collect()
     }
 }
 
 impl Call {
+    /// What one caller asks.
+    pub(super) fn of_one(stack: &[(&[u8], Question)], caller: Caller) -> Self {
+        let [(key, question)] = stack else { return Self::Stack(Box::new(Stack::new(stack, caller))) };
+        let asked = smallvec![Asked { question: question.clone(), asks: smallvec![(1, 1)] }];
+        let (keys, callers) = (smallvec![Arc::from(*key)], smallvec![smallvec![smallvec![caller]]]);
+        Self::Script(Box::new(ScriptCall { slot: 0, script: question.script, keys, asked, callers }))
+    }
+
     pub(super) fn script(&self) -> &'static Script {
         match self {
             Self::Script(call) => call.script,
@@ -145,14 +135,14 @@ impl Call {
     /// How many decisions it asks for.
     pub(super) fn decisions(&self) -> usize {
         match self {
-            Self::Script(call) => call.asked.iter().flat_map(|asked| &asked.callers).map(SmallVec::len).sum(),
+            Self::Script(call) => call.callers.iter().flatten().map(SmallVec::len).sum(),
             Self::Stack(stack) => stack.questions.len(),
         }
     }
 
     pub(super) fn command(&self, number: u32) -> Cmd {
         match self {
-            Self::Script(call) => call::command(number, call.script, call.keys.iter().map(|key| &**key), &call.asked()),
+            Self::Script(call) => call::command(number, call.script, call.keys.iter().map(|key| &**key), &call.asked),
             Self::Stack(stack) => call::stack_command(number, &stack.questions),
         }
     }
@@ -161,7 +151,7 @@ impl Call {
     /// of single keys to `note`.
     pub(super) fn answer(self, reply: &Value, number: u32, note: impl Fn(&ServerError)) -> bool {
         let is_sound = match &self {
-            Self::Script(call) => call::read(reply, number, &call.asked()).map(|answers| (answers, true)),
+            Self::Script(call) => call::read(reply, number, &call.asked).map(|answers| (answers, true)),
             Self::Stack(stack) => call::read_stack(reply, number, &stack.questions),
         };
         let Ok(((now, answers), is_charged)) = is_sound else {
@@ -172,18 +162,19 @@ impl Call {
         match self {
             Self::Script(call) => {
                 let mut answers = answers.into_iter();
-                for AskedGroup { question, callers, .. } in call.asked {
+                for (Asked { question, .. }, callers) in call.asked.iter().zip(call.callers) {
                     for (callers, answer) in callers.into_iter().zip(&mut answers) {
                         for (index, caller) in callers.into_iter().enumerate() {
                             let index = if question.joins == Joins::Calls { index } else { 0 };
                             let index = u16::try_from(index).unwrap_or(u16::MAX);
-                            let verdict = |answer: ScriptAnswer| smallvec![answer.verdict(index, &question, now)];
+                            let verdict = |answer: ScriptAnswer| smallvec![answer.verdict(index, question, now)];
                             caller.tell(answer.clone().map(verdict).map_err(Failure::Server));
                         }
                     }
                 }
             }
-            Self::Stack(Stack { questions, caller }) => {
+            Self::Stack(stack) => {
+                let Stack { questions, caller } = *stack;
                 let told = answers.into_iter().zip(&questions).map(|(answer, (_, question))| {
                     let verdict = answer?.verdict(0, question, now);
                     // One that admits where another refuses is not charged.
@@ -198,7 +189,7 @@ impl Call {
     pub(super) fn fail(self, failure: &Failure) {
         match self {
             Self::Script(call) => {
-                for caller in call.asked.into_iter().flat_map(|asked| asked.callers).flatten() {
+                for caller in call.callers.into_iter().flatten().flatten() {
                     caller.tell(Err(failure.clone()));
                 }
             }

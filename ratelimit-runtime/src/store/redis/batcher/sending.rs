@@ -1,4 +1,13 @@
 //! [`Sending`]: sends what waits as soon as it may, and answers it.
+//!
+//! - A caller [enters](Sending::enter). Where the link is idle, the caller itself polls
+//!   [`fly`](Sending::fly), which sends its question and answers it. Else the question is queued,
+//!   and a task does the same with what [`send_next`](Sending::send_next) takes of the queue.
+//! - A reply is handed to those who wait for it by [`Call::answer`].
+//! - At its timeout a caller is dropped. If it sends by itself, a task goes on in its place; if it
+//!   is queued, it is not sent. A reply that is late makes the link doubtful ([`watch`](Sending::watch)).
+//! - When a connection ends, all that was sent on it fails as lost. Those who are queued wait for
+//!   the next connection, or fail when the link says that the server is away.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -11,7 +20,7 @@ use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
-use super::flight::{Call, Flight};
+use super::flight::{Call, Calls};
 use super::queue::Queue;
 use super::{Caller, Failure, Told};
 use crate::error::StoreError;
@@ -105,9 +114,9 @@ impl Sending {
         state.in_flight += 1;
         drop(state);
         let (answer, waits) = oneshot::channel();
-        let flight = Flight::of_one(stack, Caller { answer, until });
+        let calls = smallvec![Call::of_one(stack, Caller { answer, until })];
         let sent = Instant::now();
-        let flying = Arc::clone(self).fly(Arc::clone(&connection), flight, asking);
+        let flying = Arc::clone(self).fly(Arc::clone(&connection), calls, asking);
         // One that gives up says by that when it is late: it needs no timer.
         let flying: BoxFuture<()> = match until {
             Some(_) => Box::pin(flying),
@@ -161,72 +170,58 @@ impl Sending {
         if !flight.is_empty() {
             state.in_flight += 1;
             drop(state);
-            let flying = Arc::clone(self).fly(Arc::clone(&connection), flight, false);
+            let flying = Arc::clone(self).fly(Arc::clone(&connection), flight.into_calls(), false);
             self.runtime.spawn(Arc::clone(self).watch_owned(connection, Instant::now(), flying));
         }
         true
     }
 
-    /// Sends a call and answers all who wait for it. Nothing gives it up but the end of its
+    /// Sends calls and answers all who wait for them. Nothing gives them up but the end of their
     /// connection: a caller that is dropped leaves the rest to a task.
-    async fn fly(self: Arc<Self>, connection: Arc<Connection>, flight: Flight, asking: bool) {
-        let calls: SmallVec<[(u32, Call); 1]> = flight.into_calls().map(|call| (connection.number(), call)).collect();
-        let replies = Self::exchange(&connection, &calls, asking).await;
+    async fn fly(self: Arc<Self>, connection: Arc<Connection>, calls: Calls, asking: bool) {
+        let first = connection.numbers(calls.len());
+        let numbers = || (0..).map(|call| first.wrapping_add(call));
+        let numbered = || numbers().zip(&calls);
+        for call in &calls {
+            observe::command_sent(call.decisions());
+        }
+        let mut replies = match (&calls[..], asking) {
+            ([call], false) => connection.send(&call.command(first)).await.map(|reply| smallvec![Some(reply)]),
+            _ => send_all(&connection, numbered().map(|(number, call)| call.command(number)), asking).await,
+        };
+        // A server that does not know a script is sent its source, while others wait.
+        if let Ok(known) = &mut replies
+            && known.iter().any(|reply| is_unknown(reply.as_ref()))
+        {
+            let unknown = numbered().zip(&*known).filter(|(_, reply)| is_unknown(reply.as_ref()));
+            let by_source = unknown.map(|((number, call), _)| by_source(&call.command(number), call.script()));
+            let again = Box::pin(send_all(&connection, by_source, asking)).await;
+            let mut again = again.unwrap_or_default().into_iter();
+            for reply in known.iter_mut().filter(|reply| is_unknown(reply.as_ref())) {
+                *reply = again.next().flatten();
+            }
+        }
         let mut state = self.state();
         state.in_flight -= 1;
         if !state.queue.is_empty() {
             self.wake.notify_one();
         }
         drop(state);
-        for ((number, call), reply) in calls.into_iter().zip(replies) {
-            let note = |error: &_| self.link.note(&connection, error);
-            match reply {
-                Err(Lost) => call.fail(&lost()),
-                Ok(Value::ServerError(error)) => {
-                    note(&error);
+        let mut replies = replies.unwrap_or_default().into_iter();
+        for (number, call) in numbers().zip(calls) {
+            match replies.next().flatten() {
+                None => call.fail(&lost()),
+                Some(Value::ServerError(error)) => {
+                    connection.note(&error);
                     call.fail(&Failure::Server(error));
                 }
-                Ok(reply) => {
-                    if !call.answer(&reply, number, note) {
+                Some(reply) => {
+                    if !call.answer(&reply, number, |error| connection.note(error)) {
                         connection.hang_up();
                     }
                 }
             }
         }
-    }
-
-    /// Sends calls, and gives the reply to each. A server that does not know a script is sent its
-    /// source, while others wait.
-    async fn exchange(
-        connection: &Connection,
-        calls: &[(u32, Call)],
-        asking: bool,
-    ) -> SmallVec<[Result<Value, Lost>; 1]> {
-        let send = async |commands: SmallVec<[Cmd; 1]>| match (&commands[..], asking) {
-            ([command], false) => connection.send(command).await.map(|reply| smallvec![reply]),
-            _ => send_all(connection, commands, asking).await,
-        };
-        for (_, call) in calls {
-            observe::command_sent(call.decisions());
-        }
-        let commands = calls.iter().map(|(number, call)| call.command(*number)).collect();
-        let replies: Result<SmallVec<[Value; 1]>, Lost> = send(commands).await;
-        let Ok(replies) = replies else { return calls.iter().map(|_| Err(Lost)).collect() };
-        let mut replies: SmallVec<[Result<Value, Lost>; 1]> = replies.into_iter().map(Ok).collect();
-        let is_unknown = |reply: &Result<Value, Lost>| match reply {
-            Ok(Value::ServerError(error)) => error.code() == "NOSCRIPT",
-            _ => false,
-        };
-        if replies.iter().any(is_unknown) {
-            let unknown = || calls.iter().zip(&replies).filter(|(_, reply)| is_unknown(reply)).map(|(call, _)| call);
-            let by_source = |(number, call): &(u32, Call)| by_source(&call.command(*number), call.script());
-            let again = Box::pin(send(unknown().map(by_source).collect())).await;
-            let mut again = again.unwrap_or_default().into_iter();
-            for reply in replies.iter_mut().filter(|reply| is_unknown(reply)) {
-                *reply = again.next().ok_or(Lost);
-            }
-        }
-        replies
     }
 
     /// Waits for a reply, however long. Tells the link when it is late.
@@ -235,7 +230,7 @@ impl Sending {
         if let Ok(reply) = real_time::timeout_at(sent + self.link.timeout(), &mut reply).await {
             return reply;
         }
-        self.link.late(connection, sent);
+        connection.late(sent);
         reply.await
     }
 
@@ -249,12 +244,15 @@ impl Sending {
     }
 }
 
+fn is_unknown(reply: Option<&Value>) -> bool {
+    matches!(reply, Some(Value::ServerError(error)) if error.code() == "NOSCRIPT")
+}
+
+/// What is replied to each call; `None` where that is lost.
+type Replies = SmallVec<[Option<Value>; 1]>;
+
 /// Sends commands, each behind an `ASKING` or not.
-async fn send_all(
-    connection: &Connection,
-    commands: SmallVec<[Cmd; 1]>,
-    asking: bool,
-) -> Result<SmallVec<[Value; 1]>, Lost> {
+async fn send_all(connection: &Connection, commands: impl Iterator<Item = Cmd>, asking: bool) -> Result<Replies, Lost> {
     let mut pipeline = redis::pipe();
     for command in commands {
         if asking {
@@ -264,7 +262,7 @@ async fn send_all(
     }
     let each = 1 + usize::from(asking);
     let replies = connection.send_all(&pipeline, pipeline.len()).await?;
-    Ok(replies.into_iter().skip(each - 1).step_by(each).collect())
+    Ok(replies.into_iter().skip(each - 1).step_by(each).map(Some).collect())
 }
 
 /// A caller in the queue, or on its way.

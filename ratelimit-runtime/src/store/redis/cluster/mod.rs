@@ -119,8 +119,8 @@ impl Cluster {
         }
     }
 
-    /// What is answered for a node that does not carry a call out and names no other. Where it is
-    /// away, or a replica, perhaps another one serves its slots by now.
+    /// The answer for a node that does not carry a call out and names no other. Where the node is
+    /// away, or a replica, another one may serve its slots by now.
     async fn failed(&self, error: StoreError) -> StoreError {
         if error.kind() == StoreErrorKind::Unavailable {
             let _ = self.slots.refreshed().await;

@@ -1,5 +1,5 @@
 //! [`Slots`]: the slot map of one runtime, and the task that asks for it: one at a time, and not too
-//! often. It asks several nodes and waits for none that is slow.
+//! often. It asks several nodes and does not wait for slow ones.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,9 +86,9 @@ impl Slots {
         }
     }
 
-    /// The same. Waits for the first outcome there is; and where the runtime does not drive the
-    /// task: one that runs only while a caller blocks on it would never end it, where calls are
-    /// answered at once. The error is that of the last outcome.
+    /// The same. Waits while there has been no outcome at all, and where the runtime does not drive
+    /// the task: a runtime that runs only while a caller blocks on it would never end the task, if
+    /// its calls were answered at once. The error is that of the last outcome.
     pub(super) async fn refreshed(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut outcome = self.outcome.subscribe();
         self.refresh();

@@ -46,7 +46,7 @@ enum Seen {
 const WORDS: [(&str, Seen); 3] = [("no", Seen::No), ("now", Seen::Now), ("yes", Seen::Yes)];
 
 impl Walk {
-    /// One that has seen nothing.
+    /// A walk that has seen no slot.
     pub(super) fn new() -> Self {
         Self { slots: vec![Seen::No; usize::from(SLOTS)], visit: None }
     }

@@ -8,9 +8,15 @@ use super::question::Question;
 use super::script::Script;
 
 /// A question, and who asks it: the key's index, from 1, and how many callers.
-pub(crate) struct Asked<'a> {
-    pub(crate) question: &'a Question,
-    pub(crate) asks: &'a [(u8, u16)],
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) question: Question,
+    pub(crate) asks: SmallVec<[(u8, u16); 1]>,
+}
+
+/// Whether one caller asks one question of one key: that has a shorter form.
+fn is_lone(asked: &[Asked]) -> bool {
+    matches!(asked, [Asked { asks, .. }] if asks[..] == [(1, 1)])
 }
 
 /// What is said to each pair of a question and a key, in their order; and when it was decided.
@@ -21,19 +27,18 @@ pub(crate) fn command<'a>(
     number: u32,
     script: &Script,
     keys: impl ExactSizeIterator<Item = &'a [u8]>,
-    asked: &[Asked<'_>],
+    asked: &[Asked],
 ) -> Cmd {
-    let is_lone = matches!(asked, [Asked { asks: [(1, 1)], .. }]);
     let mut command = begin(script, keys, 2 * asked.len());
-    let mut bytes = head(number, asked.first().map(|asked| asked.question));
+    let mut bytes = head(number, asked.first().map(|asked| &asked.question));
     for Asked { question, asks } in asked {
         bytes.extend_from_slice(&question.bytes);
         command.arg(&bytes[..]);
         bytes.clear();
-        if is_lone {
+        if is_lone(asked) {
             break;
         }
-        for (key, callers) in *asks {
+        for (key, callers) in asks {
             bytes.push(*key);
             bytes.extend_from_slice(&callers.to_le_bytes());
         }
@@ -94,8 +99,8 @@ pub(crate) fn by_source(command: &Cmd, script: &Script) -> Cmd {
 /// # Errors
 ///
 /// `Foreign` if it is not one: it has another number, or another shape.
-pub(crate) fn read(reply: &Value, number: u32, asked: &[Asked<'_>]) -> Result<Answers, Foreign> {
-    if let (Value::BulkString(bytes), [Asked { question, asks: [(1, 1)] }]) = (reply, asked) {
+pub(crate) fn read(reply: &Value, number: u32, asked: &[Asked]) -> Result<Answers, Foreign> {
+    if let (Value::BulkString(bytes), [Asked { question, .. }], true) = (reply, asked, is_lone(asked)) {
         let (repeated, bytes) = bytes.split_first_chunk().ok_or(Foreign)?;
         let (now, answer) = bytes.split_first_chunk().ok_or(Foreign)?;
         if u32::from_le_bytes(*repeated) != number {
@@ -106,7 +111,7 @@ pub(crate) fn read(reply: &Value, number: u32, asked: &[Asked<'_>]) -> Result<An
     }
     let (now, answers) = numbered(reply, number)?;
     let asked =
-        asked.iter().flat_map(|Asked { question, asks }| asks.iter().map(move |(_, callers)| (*question, *callers)));
+        asked.iter().flat_map(|Asked { question, asks }| asks.iter().map(move |(_, callers)| (question, *callers)));
     Ok((now, read_all(answers, now, asked)?))
 }
 

@@ -19,15 +19,15 @@ pub struct RedisCredentials {
 }
 
 impl RedisCredentials {
-    /// Of this user, who is `default` where Redis has no others.
+    /// Credentials of this user: `default` where Redis has no others.
     #[must_use]
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: Some(user.into()), password: password.into(), renew_after: None }
     }
 
     /// Asks for new ones after this time, at least a second, and connects anew with them: for
-    /// tokens that expire. The old connection serves until the new one does, and what is on its way
-    /// is answered there.
+    /// tokens that expire. The old connection serves until the new one does, and calls on their way are
+    /// answered there.
     #[must_use]
     pub fn renew_after(mut self, time: Duration) -> Self {
         self.renew_after = Some(time.max(Duration::from_secs(1)));

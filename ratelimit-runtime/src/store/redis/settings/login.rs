@@ -8,19 +8,13 @@ use crate::error::StoreError;
 /// User, database, protocol and name of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Login {
-    user: User,
+    /// `None` for the default user without a password.
+    credentials: Option<RedisCredentials>,
+    /// Names the user at each login, in the place of the credentials.
+    pub(crate) provider: Option<Provider>,
     pub(crate) database: i64,
     protocol: ProtocolVersion,
     pub(crate) client_name: Option<String>,
-}
-
-#[derive(Debug, Clone)]
-enum User {
-    /// The default user, who needs no password.
-    Default,
-    This(RedisCredentials),
-    /// The user whom the provider names at each login.
-    Provided(Provider),
 }
 
 impl Login {
@@ -32,21 +26,15 @@ impl Login {
 
     /// The login of a user on no database, in the protocol that every version speaks.
     pub(super) fn of_user(user: Option<String>, password: Option<String>) -> Self {
-        let this = |password| User::This(RedisCredentials { user, password, renew_after: None });
-        let user = password.map_or(User::Default, this);
-        Self { user, database: 0, protocol: ProtocolVersion::RESP2, client_name: None }
-    }
-
-    pub(crate) fn set_provider(&mut self, provider: Provider) {
-        self.user = User::Provided(provider);
+        let credentials = password.map(|password| RedisCredentials { user, password, renew_after: None });
+        Self { credentials, provider: None, database: 0, protocol: ProtocolVersion::RESP2, client_name: None }
     }
 
     /// The user name and the password of this moment; `None` for the default user.
     pub(crate) async fn credentials(&self) -> Result<Option<RedisCredentials>, StoreError> {
-        match &self.user {
-            User::Default => Ok(None),
-            User::This(credentials) => Ok(Some(credentials.clone())),
-            User::Provided(provider) => provider.ask().await.map(Some),
+        match &self.provider {
+            Some(provider) => provider.ask().await.map(Some),
+            None => Ok(self.credentials.clone()),
         }
     }
 

@@ -98,7 +98,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Those that can be read: one that is malformed does not make the others useless.
+/// The certificates that can be read: a malformed one does not make the others useless.
 fn of_the_platform() -> io::Result<Arc<RootCertStore>> {
     let mut authorities = RootCertStore::empty();
     authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

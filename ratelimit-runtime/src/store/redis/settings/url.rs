@@ -150,7 +150,7 @@ impl<'a> Parts<'a> {
         all.into_iter().next().map(|first| (first, addresses)).ok_or_else(|| self.form.malformed())
     }
 
-    /// What is between slashes behind the hosts.
+    /// The parts between slashes behind the hosts.
     fn path(&self) -> Result<Vec<&'a str>, StoreError> {
         let (_, path) = self.place.split_once('/').unwrap_or_default();
         // A slash of a password that is not encoded.

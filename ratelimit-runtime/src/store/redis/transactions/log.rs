@@ -1,10 +1,10 @@
 //! [`StoredLog`]: the exact sliding window without scripts. It is the sorted set that
 //! `sliding_window/script.lua` keeps, decided here; both may work on one key.
 //!
-//! What is read depends on no clock, so that it can be read in one go with the server's. Whether a
-//! limit refuses follows from the one unit that has to leave before the call fits. How much is used
+//! The reads depend on no clock, so they go in one call with that for the server's. Whether a limit
+//! refuses follows from the one unit that has to leave before the call fits. How much is used
 //! is counted by [`StoredLog::counts`] in the transaction that writes; or before, where units are
-//! reserved by `count`, because these stand apart from what is charged.
+//! reserved by `count`, because these stand apart from charged ones.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
@@ -24,7 +24,7 @@ pub(super) struct Time {
     pub(super) is_servers: bool,
 }
 
-/// What is known of one limit.
+/// One limit, and how far the log uses it.
 #[derive(Debug)]
 struct Standing<'a> {
     limit: &'a Limit,
@@ -34,7 +34,7 @@ struct Standing<'a> {
     used: Option<(u64, u64)>,
 }
 
-/// What was read of a key, and what it means for the request.
+/// The state of a key, read for a request.
 #[derive(Debug)]
 pub(super) struct StoredLog<'a> {
     request: Request<'a>,
@@ -77,7 +77,7 @@ fn charged(members: &[Member], has_meta: bool) -> u64 {
 }
 
 impl Standing<'_> {
-    /// How long the limit refuses for what is charged; 0 if it does not.
+    /// How long the limit refuses because of charged units; 0 if it does not.
     fn wait_for_charged(&self, now: u64) -> u64 {
         if self.leaves == 0 { 0 } else { (self.leaves + self.limit.window_us()).saturating_sub(now) }
     }
@@ -137,7 +137,7 @@ impl<'a> StoredLog<'a> {
         counts.collect()
     }
 
-    /// Notes what is used before this call.
+    /// Notes the units that are used before this call.
     pub(super) fn count(&mut self, replies: &[Value]) -> Option<()> {
         let beside = u64::from(self.meta.is_some());
         for (standing, [charged, reserved]) in self.limits.iter_mut().zip(replies.as_chunks::<2>().0) {
@@ -199,7 +199,10 @@ impl<'a> StoredLog<'a> {
         commands.push(add);
         let meta = Meta { newest: last, ..self.lasting_meta() };
         let is_kept = meta.strikes > 0 || self.reserved > 0;
-        self.remember(is_kept.then_some(meta), self.end_of_periods(last), commands);
+        // As the scripts do: most keys see one call in a window.
+        let is_first = self.newest() == 0 && self.request.cost() == 1 && self.limits.len() == 1;
+        let until = if is_first { last + horizon } else { self.end_of_periods(last) };
+        self.remember(is_kept.then_some(meta), until, commands);
         first
     }
 
@@ -238,8 +241,8 @@ impl<'a> StoredLog<'a> {
         self.blocked_for() > 0
     }
 
-    /// What is remembered of blocks, and of the newest ticket. Only a request with a range forgets
-    /// strikes before their time.
+    /// The meta member to go on with: strikes that are remembered still, and the newest ticket. Only
+    /// a request with a range forgets strikes before their time.
     fn lasting_meta(&self) -> Meta {
         let meta = Meta { newest: self.newest(), ..self.meta.unwrap_or_default() };
         let longest = self.request.block_duration().longest_us();

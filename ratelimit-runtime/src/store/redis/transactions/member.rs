@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again_and_nothing_else_is() {
+    fn written_members_are_read_back_and_others_are_not() {
         for (member, score, is_open) in [("17", 17.0, false), ("17e", 17.0, false), ("17", -17.0, true)] {
             assert_eq!(Member::of(member, score), Some(Member::Unit { ticket: 17, is_open }));
         }

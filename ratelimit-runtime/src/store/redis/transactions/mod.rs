@@ -66,7 +66,7 @@ pub(crate) async fn decide(
     acquires: bool,
     request: Request<'_>,
 ) -> Result<Verdict, Failure> {
-    let mut lent = pool.lend(request.key(), asking, request.timeout_at()).await?;
+    let mut lent = pool.lend(request.key(), asking).await?;
     loop {
         let mut log = look(&mut lent, clock, request).await?;
         if log.has_reservations() {
@@ -81,7 +81,7 @@ pub(crate) async fn decide(
         } else if acquires {
             log.offend(&mut commands);
         }
-        // What was read in several steps holds only if nothing has changed since.
+        // Reads in several steps hold together only if nothing has changed since.
         if !commands.is_empty() || log.has_reservations() {
             let Some(replies) = lent.execute(commands).await? else { continue };
             if lacks_counts {
@@ -100,7 +100,7 @@ pub(crate) async fn change(
     operation: Operation,
     request: Request<'_>,
 ) -> Result<bool, Failure> {
-    let mut lent = pool.lend(request.key(), asking, request.timeout_at()).await?;
+    let mut lent = pool.lend(request.key(), asking).await?;
     loop {
         let log = look(&mut lent, clock, request).await?;
         let (mut commands, mut done) = (Vec::new(), true);

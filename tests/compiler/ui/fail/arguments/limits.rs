@@ -23,7 +23,7 @@ async fn limits_same_window(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<email>", limits = ["0/60s", "3", "3/1x"])]
 async fn limits_several_mistakes(email: &str) -> Outcome { Ok(()) }
 
-#[rate_limit(key = "<email>", limits = "3/60s")]
+#[rate_limit(key = "<email>", limits = "3/minute")]
 async fn limits_string(email: &str) -> Outcome { Ok(()) }
 
 #[rate_limit(key = "<email>", limits = ["3/60s", "1d/20"])]
@@ -55,5 +55,11 @@ async fn limits_word(email: &str) -> Outcome { Ok(()) }
 
 #[rate_limit(policy = "", algorithm = "gcra", burst = 0, cost = -1, count = "error", block = "0s", wait = "2")]
 async fn several_limits_errors(email: &str) -> Outcome { Ok(()) }
+
+#[rate_limit(key = "<email>", limits = ["3/1m, 20/1d"])]
+async fn two_in_one_string(email: &str) -> Outcome { Ok(()) }
+
+#[rate_limit(key = "<email>", limits = ["3/1m" "20/1d"])]
+async fn without_a_comma(email: &str) -> Outcome { Ok(()) }
 
 fn main() {}

@@ -44,7 +44,7 @@ async fn positional(email: &str) -> Outcome { Ok(()) }
 #[rate_limit("3/1m")]
 async fn limit(email: &str) -> Outcome { Ok(()) }
 
-#[rate_limit("3/minute")]
+#[rate_limit("3 per minute")]
 async fn limit_in_words(email: &str) -> Outcome { Ok(()) }
 
 #[rate_limit("60s", max = 3)]

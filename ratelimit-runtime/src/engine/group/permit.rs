@@ -1,0 +1,82 @@
+//! [`OpenPermit`]: the permit of a call in flight.
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+
+use crate::engine::check::PlaceCheck;
+use crate::engine::state::Engine;
+use crate::observe;
+use crate::store::PermitId;
+
+/// The permits of one call, which leave their places when they are dropped.
+#[derive(Debug, Default)]
+#[must_use = "dropping them ends the call"]
+pub struct CallPermits {
+    _open: Box<[OpenPermit]>,
+}
+
+impl CallPermits {
+    pub(super) fn new(permits: Vec<OpenPermit>) -> Self {
+        Self { _open: permits.into_boxed_slice() }
+    }
+}
+
+/// A panic leaves them to be dropped, and what they share with others is behind locks.
+impl UnwindSafe for CallPermits {}
+impl RefUnwindSafe for CallPermits {}
+
+/// A permit, from before its place is asked for. When it is dropped, on whichever thread, the place
+/// is left by its id, whatever has become of the answer: a call that is dropped, late or without an
+/// answer may have entered.
+pub(super) struct OpenPermit {
+    pub(super) engine: Arc<Engine>,
+    place: Arc<PlaceCheck>,
+    /// `None` where the store has no place of it.
+    id: Option<PermitId>,
+    /// Whether its call is in flight, and counted by this process.
+    is_counted: bool,
+}
+
+impl OpenPermit {
+    /// One that is about to be asked for, or of this process alone.
+    pub(super) fn new(engine: &Arc<Engine>, place: &Arc<PlaceCheck>, id: Option<PermitId>) -> Self {
+        Self { engine: Arc::clone(engine), place: Arc::clone(place), id, is_counted: false }
+    }
+
+    /// The permit of a call that begins, which [`PermitCounts`](crate::engine::state::PermitCounts)
+    /// has counted.
+    pub(super) fn counted(mut self) -> Self {
+        observe::in_flight(self.place.name(), true);
+        self.is_counted = true;
+        self
+    }
+
+    /// The store has no place of it.
+    pub(super) fn has_no_place(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for OpenPermit {
+    fn drop(&mut self) {
+        if self.is_counted {
+            observe::in_flight(self.place.name(), false);
+            self.engine.permits.remove(self.place.key());
+        }
+        if let Some(id) = self.id {
+            self.engine.store.innermost().leave(self.place.request(id));
+        }
+        // Once it is left: the caller that wakes asks at once. Places of a memory that only this
+        // limiter has are wanted by no other process.
+        if self.is_counted {
+            self.engine.turns.wake(self.place.key(), !self.engine.in_memory);
+        }
+    }
+}
+
+impl fmt::Debug for OpenPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenPermit").field("place", &self.place).field("id", &self.id).finish_non_exhaustive()
+    }
+}

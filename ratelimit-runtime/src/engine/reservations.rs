@@ -1,0 +1,271 @@
+//! What becomes of a charge once its call is over: a reservation is committed or released, a charge
+//! given back.
+//!
+//! The call does not wait for this. A store in memory does it at once; for others a task of the
+//! runtime that the call was made on does it, once the store serves. There are at most
+//! 10,000 such tasks for a limiter; beyond, and where that runtime has
+//! ended, a charge stays as it is, and counts until it expires.
+
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+use super::call::OwnedCall;
+use super::state::Engine;
+use super::time_limit::TimeLimit;
+use crate::decision::{Decision, Receipt};
+use crate::error::{RateLimitError, StoreError, StoreErrorKind};
+use crate::observe;
+use crate::real_time;
+use crate::rule::Limit;
+use crate::store::{Answer, Feature, Health};
+
+/// Between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How a charge ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// A reservation becomes a charge of its cost.
+    Commit,
+    /// A reservation becomes a charge of this, which the call did cost.
+    CommitActual(u64),
+    /// A reservation is given back.
+    Release,
+    /// A charge is given back.
+    Refund,
+}
+
+/// Gives back what was charged.
+pub(super) fn give_back(call: &OwnedCall, charge: Receipt) {
+    let completion = if call.reserves() { Completion::Release } else { Completion::Refund };
+    complete(call, charge, completion, Instant::now(), runtime());
+}
+
+impl Engine {
+    /// Returns once nothing that calls have left is open.
+    pub(crate) async fn settled(&self) {
+        self.settlements.ended().await;
+        // What is left undone is reported where it is given up.
+        let _ = self.store.innermost().settled().await;
+    }
+
+    /// # Errors
+    ///
+    /// `Unavailable` after `timeout`.
+    pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
+        let limit = TimeLimit::new(timeout);
+        real_time::timeout_at(limit.at(), self.settled()).await.map_err(|_| {
+            let open = self.settlements.open();
+            StoreError::timed_out(format!("{open} settlements were not answered within {timeout:?}")).into()
+        })
+    }
+}
+
+/// The runtime that a call is made on, where what it leaves is settled.
+fn runtime() -> Option<Handle> {
+    Handle::try_current().ok()
+}
+
+/// Gives back a charge by hand; says whether anything of it was left.
+pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<bool, RateLimitError> {
+    call.engine.capabilities.require(call.check().terms.algorithm(), Feature::Refund)?;
+    let Some(mut answer) =
+        call.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
+    else {
+        return Ok(false);
+    };
+    let limit = TimeLimit::new(call.timeout());
+    call.engine.await_within(limit, &mut answer).await.map_err(Into::into)
+}
+
+/// A charge that is reserved.
+#[derive(Debug)]
+struct Reserved {
+    call: OwnedCall,
+    decision: Decision,
+    /// When the store was first asked for it.
+    since: Instant,
+    runtime: Option<Handle>,
+}
+
+/// Reservations of one call, to be committed or released by what it returns.
+///
+/// If they are dropped before, because the call was cancelled or panicked, they count.
+#[derive(Debug)]
+#[must_use = "dropping it counts the call"]
+pub struct Reservations<const N: usize> {
+    reserved: [Option<Box<Reserved>>; N],
+}
+
+impl<const N: usize> Reservations<N> {
+    /// Those of these calls that have reserved something, each in its place.
+    pub(super) fn new(decided: [Option<(OwnedCall, Decision)>; N], since: Instant) -> Self {
+        Self {
+            reserved: decided.map(|decided| {
+                let (call, decision) = decided?;
+                call.reserves().then(|| Box::new(Reserved { call, decision, since, runtime: runtime() }))
+            }),
+        }
+    }
+
+    /// The decisions on those that have reserved something.
+    pub(crate) fn decisions(&self) -> impl Iterator<Item = &Decision> {
+        self.reserved.iter().flatten().map(|reserved| &reserved.decision)
+    }
+
+    /// Ends them, each as it is said in its place.
+    pub fn complete(mut self, completions: [Completion; N]) {
+        for (reserved, completion) in self.reserved.iter_mut().zip(completions) {
+            if let Some(reserved) = reserved.take() {
+                reserved.complete(completion);
+            }
+        }
+    }
+}
+
+impl Reserved {
+    fn complete(&self, completion: Completion) {
+        // It may be dropped where there is no runtime.
+        let runtime = runtime().or_else(|| self.runtime.clone());
+        complete(&self.call, self.decision.charge(), completion, self.since, runtime);
+    }
+}
+
+/// A panic leaves them to be dropped, and what they share with others is behind locks.
+impl<const N: usize> UnwindSafe for Reservations<N> {}
+impl<const N: usize> RefUnwindSafe for Reservations<N> {}
+
+impl<const N: usize> Drop for Reservations<N> {
+    fn drop(&mut self) {
+        for reserved in self.reserved.iter_mut().filter_map(Option::take) {
+            reserved.complete(Completion::Commit);
+        }
+    }
+}
+
+/// Completes a charge that is no older than `since`.
+fn complete(call: &OwnedCall, charge: Receipt, completion: Completion, since: Instant, runtime: Option<Handle>) {
+    let Ok(Some(answer)) = ask(call, charge, completion, false) else { return };
+    match answer.known() {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => report(call, completion, &error),
+        // An answer that was not polled has done nothing: see `Answer`.
+        unknown => {
+            drop(unknown);
+            later(call, charge, completion, since, runtime);
+        }
+    }
+}
+
+fn later(call: &OwnedCall, charge: Receipt, completion: Completion, since: Instant, runtime: Option<Handle>) {
+    let Some(runtime) = runtime else {
+        return report(call, completion, &StoreError::unavailable("there is no tokio runtime to settle it on"));
+    };
+    if !call.engine.settlements.begin() {
+        return report(call, completion, &StoreError::unavailable("too many charges are being settled"));
+    }
+    let mut open = Open { call: call.clone(), completion, is_over: false };
+    runtime.spawn(async move {
+        let completed = complete_once_served(&open.call, charge, completion, since).await;
+        open.is_over = true;
+        if let Err(error) = completed {
+            report(&open.call, completion, &error);
+        }
+    });
+}
+
+/// Waits until the store serves, and completes the charge. No timeout gives it up: it is answered,
+/// or its connection ends.
+///
+/// Of what may have been carried out, it is not known whether it was. Then it is done again only
+/// where the ticket names entries, which cannot be completed twice: in the log of a sliding window,
+/// within the window.
+async fn complete_once_served(
+    call: &OwnedCall,
+    charge: Receipt,
+    completion: Completion,
+    since: Instant,
+) -> Result<(), StoreError> {
+    let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
+    let terms = call.check().terms;
+    let window = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
+    let names_entries = terms.algorithm().row().is_log;
+    loop {
+        let Ok(request) = call.check().key_request() else { return Ok(()) };
+        if call.engine.store.innermost().health(&request) != Health::Up {
+            // Only for the part of the store that has the key: another one may be away for long.
+            call.engine.store.innermost().ready_for(request).await?;
+        }
+        let counts = since.elapsed() < window;
+        if !counts && completion.frees_alone(request.cost()) {
+            return Ok(());
+        }
+        let Ok(Some(answer)) = ask(call, charge, completion, is_sent_again) else { return Ok(()) };
+        let Err(error) = answer.await else { return Ok(()) };
+        let may_pass =
+            matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);
+        if !may_pass || (error.is_lost() && !(names_entries && counts)) {
+            return Err(error);
+        }
+        is_sent_again |= error.is_lost();
+        real_time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn ask(
+    call: &OwnedCall,
+    charge: Receipt,
+    completion: Completion,
+    is_sent_again: bool,
+) -> Result<Option<Answer<'_, ()>>, RateLimitError> {
+    call.charged_by(charge, |store, request, ticket| {
+        let request = if is_sent_again { request.sent_again() } else { request };
+        let Some(actual) = completion.actual(request.cost()) else {
+            return store.refund(request, ticket).map(drop);
+        };
+        let name = call.check().name;
+        store.settle(request, ticket, actual).map(move |settled| observe::cost_dropped(name, settled.dropped))
+    })
+}
+
+impl Completion {
+    /// What is charged in the place of the reservation; `None` where there is none.
+    fn actual(self, reserved: u64) -> Option<u64> {
+        match self {
+            Self::Commit => Some(reserved),
+            Self::CommitActual(cost) => Some(cost),
+            Self::Release => Some(0),
+            Self::Refund => None,
+        }
+    }
+
+    /// Whether it changes nothing where the window of the charge is over.
+    fn frees_alone(self, reserved: u64) -> bool {
+        self.actual(reserved).is_none_or(|actual| actual == 0)
+    }
+}
+
+fn report(call: &OwnedCall, completion: Completion, error: &StoreError) {
+    observe::log::unsettled(call.check().name.as_str(), &completion, error);
+}
+
+/// A settlement among those of its limiter. One whose task is dropped, because its runtime ended,
+/// is reported.
+struct Open {
+    call: OwnedCall,
+    completion: Completion,
+    is_over: bool,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.is_over {
+            report(&self.call, self.completion, &StoreError::unavailable("its tokio runtime has ended"));
+        }
+        self.call.engine.settlements.end();
+    }
+}

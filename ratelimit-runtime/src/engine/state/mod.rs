@@ -1,0 +1,137 @@
+//! [`Engine`]: what it takes to answer checks.
+
+mod counts;
+mod fallback;
+mod policies;
+mod registry;
+mod settlements;
+mod turns;
+
+use std::any::TypeId;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "watch")]
+use std::sync::{Arc, atomic::AtomicBool};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+pub(in crate::engine) use self::counts::PermitCounts;
+use self::fallback::Fallback;
+pub(in crate::engine) use self::policies::PolicySet;
+pub(crate) use self::policies::{Unfit, waits_in_vain};
+use self::registry::Registry;
+use self::settlements::Settlements;
+pub(in crate::engine) use self::turns::{Turn, Turns};
+use super::check::Check;
+use crate::error::{RateLimitError, StoreError};
+use crate::key::KeyHasher;
+use crate::observe;
+use crate::rule::OnUnavailable;
+use crate::store::memory::MemoryStore;
+use crate::store::{Capabilities, Request, Store};
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// What the clones of one limiter share.
+pub(crate) struct Engine {
+    pub(crate) id: u64,
+    pub(crate) store: Box<dyn Store>,
+    /// Whether the store is one in memory that only this limiter has.
+    pub(crate) in_memory: bool,
+    /// Those of the store: they do not change.
+    pub(in crate::engine) capabilities: Capabilities,
+    /// The prefix of every key, with its colon; or empty.
+    pub(crate) prefix: Box<str>,
+    pub(crate) timeout: Duration,
+    pub(crate) on_unavailable: OnUnavailable,
+    pub(crate) key_hasher: Option<KeyHasher>,
+    pub(crate) policies: ArcSwap<PolicySet>,
+    /// Whether a file says which they are.
+    #[cfg(feature = "watch")]
+    pub(crate) watches_policies: Arc<AtomicBool>,
+    pub(in crate::engine) registry: Registry,
+    pub(in crate::engine) turns: Turns,
+    pub(in crate::engine) permits: PermitCounts,
+    pub(in crate::engine) settlements: Settlements,
+    pub(crate) fallback: Fallback,
+    #[cfg(feature = "http")]
+    pub(crate) responses: crate::response::Responses,
+    #[cfg(feature = "http")]
+    pub(crate) trusted_proxies: crate::client_ip::TrustedProxies,
+}
+
+impl Engine {
+    /// An engine on a store of its own.
+    pub(crate) fn on(store: impl Store) -> Self {
+        Self { in_memory: is_in_memory(&store), ..Self::new(Box::new(store)) }
+    }
+
+    pub(crate) fn new(store: Box<dyn Store>) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        observe::describe();
+        Self {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            capabilities: store.capabilities(),
+            store,
+            in_memory: false,
+            prefix: Box::default(),
+            timeout: DEFAULT_TIMEOUT,
+            on_unavailable: OnUnavailable::default(),
+            key_hasher: None,
+            policies: ArcSwap::default(),
+            #[cfg(feature = "watch")]
+            watches_policies: Arc::default(),
+            registry: Registry::default(),
+            turns: Turns::default(),
+            permits: PermitCounts::default(),
+            settlements: Settlements::default(),
+            fallback: Fallback::default(),
+            #[cfg(feature = "http")]
+            responses: crate::response::Responses::default(),
+            #[cfg(feature = "http")]
+            trusted_proxies: crate::client_ip::TrustedProxies::default(),
+        }
+    }
+}
+
+impl Engine {
+    /// Whether the check is sound, and the store declares what it needs.
+    #[allow(clippy::inline_always, reason = "a call to it would cost more than it does")]
+    #[inline(always)]
+    pub(in crate::engine) fn can_be_asked(&self, check: &Check<'_>, request: &Request<'_>) -> bool {
+        check.is_sound() && self.supports(request)
+    }
+
+    /// Why it cannot be asked.
+    #[cold]
+    pub(in crate::engine) fn problem(&self, check: &Check<'_>) -> RateLimitError {
+        if check.is_sound() { self.unsupported(&check.as_request()).into() } else { check.problem() }
+    }
+
+    /// Whether the store declares what the request needs.
+    #[inline]
+    pub(crate) fn supports(&self, request: &Request<'_>) -> bool {
+        self.capabilities.supports(request).is_ok()
+    }
+
+    /// Why it does not.
+    #[cold]
+    pub(crate) fn unsupported(&self, request: &Request<'_>) -> StoreError {
+        // The store knows better words for what it cannot do.
+        let declared = self.capabilities.supports(request).err();
+        let own = self.store.innermost().supports(request).err();
+        own.or(declared).unwrap_or_else(|| StoreError::unsupported("the store cannot keep this rule"))
+    }
+}
+
+/// Whether the store keeps counts in memory, and is not shared.
+pub(crate) fn is_in_memory<S: Store>(_: &S) -> bool {
+    TypeId::of::<S>() == TypeId::of::<MemoryStore>()
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("id", &self.id).finish_non_exhaustive()
+    }
+}

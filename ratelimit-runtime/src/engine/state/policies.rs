@@ -1,0 +1,123 @@
+//! [`PolicySet`]: the policies of a limiter, and which of them checks have used.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::rule::{Policies, Policy, nearest};
+
+/// The policies of a limiter, by name.
+#[derive(Debug, Default)]
+pub(crate) struct PolicySet {
+    by_name: HashMap<String, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    policy: Policy,
+    /// Shared with the sets that replace this one: a check may still mark an old set while a new
+    /// one is put in its place.
+    uses: Arc<Uses>,
+}
+
+/// What checks have used a policy for.
+#[derive(Debug, Default)]
+struct Uses {
+    any: AtomicBool,
+    /// Those of a rule that waits, unless the policy says otherwise.
+    waiting: AtomicBool,
+}
+
+/// Why a set cannot take the place of another.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// It lacks these, which rules use.
+    Lacks(Vec<String>),
+    /// This one blocks, and a rule that uses it waits.
+    Blocks(String),
+}
+
+/// Sets a flag. Reads first, so that checks on many cores do not write to one cache line.
+fn mark(flag: &AtomicBool) {
+    if !flag.load(Ordering::Relaxed) {
+        flag.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How many names a message lists, and how many characters of a name that a call has made.
+const LISTED: usize = 16;
+
+impl PolicySet {
+    /// The policy of this name, for a check of a rule that waits or does not. From then on a set
+    /// is refused that lacks it, or blocks in it where the rule waits.
+    pub(in crate::engine) fn used(&self, name: &str, waits: bool) -> Option<&Policy> {
+        let entry = self.by_name.get(name)?;
+        mark(&entry.uses.any);
+        if waits {
+            mark(&entry.uses.waiting);
+        }
+        Some(&entry.policy)
+    }
+
+    /// Those of these names that are not among them, each as it is told to an operator.
+    pub(crate) fn missing(&self, names: &[&str]) -> Vec<String> {
+        let missing = names.iter().filter(|name| !self.by_name.contains_key(**name));
+        let told = |name: &&str| match nearest(name, self.by_name.keys().map(String::as_str)) {
+            Some(near) => format!("`{name}` (there is `{near}`)"),
+            None => format!("`{name}`"),
+        };
+        missing.map(told).collect()
+    }
+
+    /// The message to a check whose policy is not among them, with the names of those that are.
+    #[cold]
+    pub(in crate::engine) fn unknown(&self, name: &str) -> String {
+        let mut names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        let more = match names.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        names.truncate(LISTED);
+        // A call may make the name of what a client has sent.
+        let shown: String = name.chars().take(4 * LISTED).flat_map(char::escape_debug).collect();
+        if names.is_empty() {
+            return format!(
+                "the limiter has no policy `{shown}`: give it one with `RateLimiter::builder().policy(\"{shown}\", …)`"
+            );
+        }
+        format!(
+            "the limiter has no policy `{shown}`, only `{}`{more}: give it that one, or use one of these",
+            names.join("`, `")
+        )
+    }
+
+    /// The set of these policies, which takes the place of this one.
+    pub(crate) fn replaced_by(&self, policies: Policies) -> Result<Self, Unfit> {
+        let is_used = |entry: &Entry| entry.uses.any.load(Ordering::Relaxed);
+        let names = self.by_name.iter().filter(|(_, entry)| is_used(entry)).map(|(name, _)| name);
+        let mut lacking: Vec<String> = names.filter(|name| !policies.contains_key(*name)).cloned().collect();
+        if !lacking.is_empty() {
+            lacking.sort_unstable();
+            return Err(Unfit::Lacks(lacking));
+        }
+        let is_waited_for =
+            |name: &str| self.by_name.get(name).is_some_and(|entry| entry.uses.waiting.load(Ordering::Relaxed));
+        if let Some((name, _)) = policies.iter().find(|(name, policy)| policy.stops_waiting() && is_waited_for(name)) {
+            return Err(Unfit::Blocks(name.clone()));
+        }
+        let entry = |(name, policy): (String, Policy)| {
+            let uses = self.by_name.get(&name).map(|entry| Arc::clone(&entry.uses)).unwrap_or_default();
+            (name, Entry { policy, uses })
+        };
+        Ok(Self { by_name: policies.into_iter().map(entry).collect() })
+    }
+}
+
+/// The message where a policy blocks and a rule that uses it waits.
+pub(crate) fn waits_in_vain(policy: &str) -> String {
+    format!(
+        "the policy `{policy}` blocks, and a rule that uses it waits: a call either waits or is blocked: leave `block` out, \
+         or write `wait = \"0s\"` in the policy"
+    )
+}

@@ -1,0 +1,240 @@
+//! [`Turns`]: the turns of callers that wait, one queue for each key that refuses, first come, first
+//! served.
+//!
+//! The first in a queue has the turn: it alone tries again, at the moment that its last refusal
+//! named. One that is dropped makes room for the next. So does one that has not used its turn a
+//! second after that moment: its runtime may not be driven. It joins again at the end.
+//!
+//! One lock guards all queues of a limiter, and is never kept across an `.await`. A turn that comes
+//! between two looks at the queue is not lost: [`Notify`] keeps one notification until it is
+//! awaited, and a caller that wakes looks at the queue again, so that one notification too many
+//! does no harm.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How many callers of one limiter may wait; further ones are refused at once.
+const MAX_WAITERS: usize = 10_000;
+/// How late the first in a queue may be. After that, and the time of an attempt, the turn is the
+/// next one's.
+const LATE: Duration = Duration::from_secs(1);
+/// After so many wake-ups in a row one is left out, if the places of a key are shared with other
+/// processes: they look now and then, and are to find one.
+const MOST_IN_A_ROW: u8 = 8;
+
+/// The queues of one limiter, one per key that is waited for.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Turns {
+    queues: Mutex<Queues>,
+    /// How many callers wait, those whose turn has lapsed included.
+    waiting: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    by_key: HashMap<Box<[u8]>, Queue>,
+    /// The number of the next place, in whichever queue: one that has lapsed is not taken for
+    /// another in a later queue of its key.
+    next: u64,
+}
+
+/// Those who wait for one key, by number; never empty. The first of them has the turn.
+#[derive(Debug)]
+struct Queue {
+    waiters: BTreeMap<u64, Waiter>,
+    /// When the first tries again.
+    retry_at: Instant,
+    /// When the turn is the next one's, unless the first has done something by then.
+    lapses_at: Instant,
+    wakes_in_a_row: u8,
+}
+
+/// What tells a caller to look at its queue, and how long it may take over an attempt.
+#[derive(Debug, Clone)]
+struct Waiter {
+    comes: Arc<Notify>,
+    attempt: Duration,
+}
+
+impl Turns {
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(in crate::engine) fn are_waited_for(&self, key: &[u8]) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0 && self.lock().by_key.contains_key(key)
+    }
+
+    /// When the first in the queue of this key tries again.
+    pub(in crate::engine) fn front(&self, key: &[u8]) -> Option<Instant> {
+        self.lock().by_key.get(key).map(|queue| queue.retry_at)
+    }
+
+    /// A place at the end of the queue of a key, for attempts that take at most so long; `None` if
+    /// too many callers wait already.
+    pub(in crate::engine) fn join(&self, key: &[u8], attempt: Duration) -> Option<Turn<'_>> {
+        let mut queues = self.lock();
+        if self.waiting.load(Ordering::Relaxed) >= MAX_WAITERS {
+            return None;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiter = Waiter { comes: Arc::new(Notify::new()), attempt };
+        let number = queues.join(key, &waiter);
+        Some(Turn { turns: self, key: key.into(), number, waiter })
+    }
+
+    /// Wakes the first that waits for this key: a place has been left. One that joins at this
+    /// moment finds the place when it asks.
+    pub(in crate::engine) fn wake(&self, key: &[u8], is_shared: bool) {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut queues = self.lock();
+        let Some(queue) = queues.by_key.get_mut(key) else { return };
+        if is_shared && queue.wakes_in_a_row >= MOST_IN_A_ROW {
+            queue.wakes_in_a_row = 0;
+            return;
+        }
+        queue.wakes_in_a_row = queue.wakes_in_a_row.saturating_add(1);
+        if let Some(first) = queue.waiters.values().next() {
+            first.comes.notify_one();
+        }
+    }
+}
+
+impl Queues {
+    /// Adds a caller at the end of the queue of a key, and gives its number.
+    fn join(&mut self, key: &[u8], waiter: &Waiter) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        if let Some(queue) = self.by_key.get_mut(key) {
+            queue.waiters.insert(number, waiter.clone());
+        } else {
+            let (now, waiters) = (Instant::now(), BTreeMap::from([(number, waiter.clone())]));
+            let lapses_at = now + waiter.attempt + LATE;
+            self.by_key.insert(key.into(), Queue { waiters, retry_at: now, lapses_at, wakes_in_a_row: 0 });
+        }
+        number
+    }
+}
+
+impl Queue {
+    /// Takes a caller out; if it was the first, the turn is the next one's, from now on, because
+    /// nothing says that the runtime of the next is driven. Says whether any are left.
+    fn leave(&mut self, number: u64) -> bool {
+        let had_turn = self.is_first(number);
+        self.waiters.remove(&number);
+        if had_turn && let Some(first) = self.waiters.values().next() {
+            let now = Instant::now();
+            (self.retry_at, self.lapses_at) = (now, now + first.attempt + LATE);
+            first.comes.notify_one();
+        }
+        !self.waiters.is_empty()
+    }
+
+    fn is_first(&self, number: u64) -> bool {
+        self.waiters.keys().next() == Some(&number)
+    }
+}
+
+/// A place in the queue of a key, which is left when this is dropped.
+#[derive(Debug)]
+pub(in crate::engine) struct Turn<'a> {
+    turns: &'a Turns,
+    key: Box<[u8]>,
+    number: u64,
+    waiter: Waiter,
+}
+
+impl Turn<'_> {
+    /// Waits for the turn; where it has come already, until `retry_at`, or if it is `woken`, until
+    /// a place is left before. Says whether that was in time.
+    pub(in crate::engine) async fn wait(&mut self, retry_at: Instant, until: Instant, is_woken: bool) -> bool {
+        if self.keeps_until(retry_at) {
+            if is_woken {
+                let _ = tokio::time::timeout_at(retry_at, self.waiter.comes.notified()).await;
+            } else {
+                tokio::time::sleep_until(retry_at).await;
+            }
+        }
+        while let Some(lapses_at) = self.is_behind() {
+            if Instant::now() >= until {
+                return false;
+            }
+            // A turn that has come meanwhile is kept by the notification, and else it was time to
+            // look.
+            let _ = tokio::time::timeout_at(until.min(lapses_at), self.waiter.comes.notified()).await;
+        }
+        true
+    }
+
+    /// Says that the next attempt is made at this moment, if it is this one's turn.
+    fn keeps_until(&self, retry_at: Instant) -> bool {
+        let mut queues = self.turns.lock();
+        let Some(queue) = queues.by_key.get_mut(&self.key).filter(|queue| queue.is_first(self.number)) else {
+            return false;
+        };
+        (queue.retry_at, queue.lapses_at) = (retry_at, retry_at + self.waiter.attempt + LATE);
+        true
+    }
+
+    /// When the turn of the caller lapses that is first, if that is another. A turn that has lapsed
+    /// is taken away, also this one's, which then joins again at the end.
+    fn is_behind(&mut self) -> Option<Instant> {
+        let mut queues = self.turns.lock();
+        loop {
+            let queue = queues.by_key.get_mut(&self.key).filter(|queue| queue.waiters.contains_key(&self.number));
+            let Some(queue) = queue else {
+                self.number = queues.join(&self.key, &self.waiter);
+                continue;
+            };
+            match queue.waiters.keys().next().copied() {
+                Some(first) if first != self.number && Instant::now() < queue.lapses_at => {
+                    return Some(queue.lapses_at);
+                }
+                Some(first) if first != self.number => queue.leave(first),
+                _ => return None,
+            };
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut queues = self.turns.lock();
+        self.turns.waiting.fetch_sub(1, Ordering::Relaxed);
+        let is_left = queues.by_key.get_mut(&self.key).is_some_and(|queue| !queue.leave(self.number));
+        if is_left {
+            queues.by_key.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_lapsed_is_none_in_a_later_queue_of_the_key() {
+        const ATTEMPT: Duration = Duration::from_millis(100);
+        let turns = Turns::default();
+        let [mut lapsed, mut second] = [(); 2].map(|()| turns.join(b"key", ATTEMPT).unwrap());
+        assert!(second.is_behind().is_some());
+        tokio::time::advance(ATTEMPT + LATE).await;
+        assert!(second.is_behind().is_none());
+        drop(second);
+        assert!(!turns.are_waited_for(b"key"));
+        let mut newcomer = turns.join(b"key", ATTEMPT).unwrap();
+        assert!(newcomer.is_behind().is_none());
+        assert!(lapsed.is_behind().is_some(), "the turn is the newcomer's");
+        drop(lapsed);
+        assert!(newcomer.is_behind().is_none() && turns.are_waited_for(b"key"));
+    }
+}

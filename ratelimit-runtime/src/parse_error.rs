@@ -1,0 +1,22 @@
+//! [`ParseError`]: what is wrong with a text.
+
+use std::fmt;
+
+/// What is wrong with a limit, a policy, a rendered key or another setting that was given as text:
+/// on several lines, where there is a place in the text to point at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError(String);
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl From<String> for ParseError {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}

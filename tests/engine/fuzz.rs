@@ -1,0 +1,30 @@
+//! What the fuzzers have kept, on the ordinary compiler.
+
+#[allow(unreachable_pub, reason = "it is a library of its own")]
+#[path = "../../fuzz/src/lib.rs"]
+mod targets;
+
+use std::fs;
+use std::path::Path;
+
+fn replay(target: &str, run: fn(&[u8])) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+    let mut files = 0;
+    for file in fs::read_dir(&corpus).unwrap() {
+        let file = file.unwrap().path();
+        println!("{}", file.display());
+        run(&fs::read(file).unwrap());
+        files += 1;
+    }
+    assert!(files > 10, "{target} has a corpus of {files}");
+}
+
+#[test]
+fn keys() {
+    replay("key", targets::key);
+}
+
+#[test]
+fn policies() {
+    replay("policy", targets::policy);
+}
