@@ -210,7 +210,7 @@ async fn cancelled_callers_are_not_sent_and_the_others_are_answered() {
     assert!(ask().await.unwrap().allowed);
     for dropped in 0..4 {
         let before = server.number(&["ZCARD", "key"]);
-        // The first is sent at once; the others wait for it.
+        // The first is sent at once; the others wait for its reply.
         let mut answers: Vec<_> = (0..4).map(|_| Some(ask())).collect();
         for answer in answers.iter_mut().flatten() {
             poll_once(answer);
@@ -219,9 +219,9 @@ async fn cancelled_callers_are_not_sent_and_the_others_are_answered() {
         for answer in answers.into_iter().flatten() {
             assert!(timeout(PATIENCE, answer).await.unwrap().unwrap().allowed);
         }
-        // One that was sent was asked.
-        let asked = if dropped == 0 { 4 } else { 3 };
-        assert_eq!(server.number(&["ZCARD", "key"]) - before, asked, "number {dropped} gave up");
+        // The first was sent, unless the runtime was late and had to read first.
+        let asked = if dropped == 0 { 3..=4 } else { 3..=3 };
+        assert!(asked.contains(&(server.number(&["ZCARD", "key"]) - before)), "number {dropped} gave up");
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use super::link::{Connection, Link};
+use super::link::Connection;
 
 /// A call whose reply has not come. If it is dropped after its caller's time was over, it tells the
 /// link that the server is late.
 pub(super) struct Awaited<'a> {
-    link: &'a Link,
     /// The connection by which the server is measured.
     connection: &'a Connection,
     sent: Instant,
@@ -16,8 +15,8 @@ pub(super) struct Awaited<'a> {
 
 impl<'a> Awaited<'a> {
     /// A call that is sent now, for a caller that waits until then.
-    pub(super) fn new(link: &'a Link, connection: &'a Connection, until: Option<Instant>) -> Self {
-        Self { link, connection, sent: Instant::now(), until }
+    pub(super) fn new(connection: &'a Connection, until: Option<Instant>) -> Self {
+        Self { connection, sent: Instant::now(), until }
     }
 
     /// The reply, once it has come.
@@ -31,7 +30,7 @@ impl<'a> Awaited<'a> {
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
         if self.until.is_some_and(|until| until <= Instant::now()) {
-            self.link.late(self.connection, self.sent);
+            self.connection.late(self.sent);
         }
     }
 }

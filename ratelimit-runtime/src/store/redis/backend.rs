@@ -96,72 +96,60 @@ impl Backend {
 
     /// Decides, and charges the request if it is admitted.
     pub(super) async fn charge(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
-        self.decide(Operation::Acquire, request).await
+        self.carry_out(Operation::Acquire, request).await
     }
 
-    async fn decide(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
-        match self.route(&request)? {
+    /// Carries an operation out. Of one that decides nothing, `allowed` says whether there was
+    /// anything to change.
+    async fn carry_out(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
+        let route = self.route(&request)?;
+        route.offers(operation)?;
+        match route {
             Route::Script => self.ask(operation, &request).await,
             // Large, and most stores run scripts.
-            route => Box::pin(self.decide_without_scripts(route, operation, request)).await,
+            route => Box::pin(self.carry_out_without_scripts(route, operation, request)).await,
         }
     }
 
-    async fn decide_without_scripts(
+    async fn carry_out_without_scripts(
         &self,
         route: Route,
         operation: Operation,
         request: Request<'_>,
     ) -> Result<Verdict, StoreError> {
-        let (client, until) = (self.client()?, request.timeout_at());
+        let (client, key, until) = (self.client()?, route.key(&request), request.timeout_at());
         let acquires = matches!(operation, Operation::Acquire);
-        match route {
-            Route::Counter => {
-                let count =
-                    |pool: Arc<_>, asking| async move { transactions::count(&pool, asking, acquires, &request).await };
-                client.transact(&route.key(&request), until, count).await
-            }
-            Route::RedisCell => {
+        let changed = |allowed| Verdict { allowed, ..Verdict::admitted() };
+        match (route, operation) {
+            (Route::RedisCell, _) => {
                 let command = if acquires { redis_cell::acquire(&request) } else { redis_cell::peek(&request) };
-                let reply = client.send(&redis_cell::key(&request), &command, until).await?;
+                let reply = client.send(&key, &command, until).await?;
                 let read = if acquires { redis_cell::acquired } else { redis_cell::peeked };
                 read(&reply, &request).ok_or_else(unexpected_reply)
             }
-            Route::Script | Route::Log => {
-                let decide = |pool: Arc<_>, asking| async move {
-                    transactions::decide(&pool, asking, self.clock(), acquires, request).await
-                };
-                client.transact(request.key(), until, decide).await
-            }
-        }
-    }
-
-    /// Changes what is kept, without deciding on a call; says whether there was anything to change.
-    async fn change(&self, operation: Operation, request: Request<'_>) -> Result<bool, StoreError> {
-        let route = self.route(&request)?;
-        route.offers(operation)?;
-        let until = request.timeout_at();
-        match (route, operation) {
-            (Route::Script, _) => Ok(self.ask(operation, &request).await?.allowed),
             (Route::Counter, Operation::Refund(ticket)) => {
                 let refund =
                     |pool: Arc<_>, asking| async move { transactions::refund(&pool, asking, &request, ticket).await };
-                self.client()?.transact(&route.key(&request), until, refund).await
+                client.transact(&key, until, refund).await.map(changed)
+            }
+            (Route::Counter, _) => {
+                let count =
+                    |pool: Arc<_>, asking| async move { transactions::count(&pool, asking, acquires, &request).await };
+                client.transact(&key, until, count).await
+            }
+            (_, Operation::Acquire | Operation::Peek) => {
+                let decide = |pool: Arc<_>, asking| async move {
+                    transactions::decide(&pool, asking, self.clock(), acquires, request).await
+                };
+                client.transact(&key, until, decide).await
             }
             _ => {
                 let change = |pool: Arc<_>, asking| async move {
                     transactions::change(&pool, asking, self.clock(), operation, request).await
                 };
-                self.client()?.transact(request.key(), until, change).await
+                client.transact(&key, until, change).await.map(changed)
             }
         }
-    }
-
-    async fn settle_now(&self, request: Request<'_>, ticket: u64, actual: u64) -> Result<Settled, StoreError> {
-        let operation = Operation::Settle(ticket, actual.min(Limit::MAX_COUNT));
-        self.route(&request)?.offers(operation)?;
-        let settled = self.ask(operation, &request).await?;
-        Ok(Settled::new(settled.allowed, settled.retry_after_us))
     }
 
     async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
@@ -216,10 +204,6 @@ impl Backend {
         page.keys = page.keys.into_iter().filter_map(|stored| route.key_of(stored)).collect();
         Ok(page)
     }
-
-    async fn wait_until_ready(&self, key: Option<&[u8]>) -> Result<(), StoreError> {
-        self.client()?.ready(key).await
-    }
 }
 
 impl Store for Backend {
@@ -228,7 +212,7 @@ impl Store for Backend {
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.decide(Operation::Peek, request))
+        Answer::later(self.carry_out(Operation::Peek, request))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
@@ -236,20 +220,24 @@ impl Store for Backend {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(self.change(Operation::Refund(ticket), request))
+        Answer::later(async move { Ok(self.carry_out(Operation::Refund(ticket), request).await?.allowed) })
     }
 
     fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
-        Answer::later(self.settle_now(request, ticket, actual_cost))
+        let operation = Operation::Settle(ticket, actual_cost.min(Limit::MAX_COUNT));
+        Answer::later(async move {
+            let settled = self.carry_out(operation, request).await?;
+            Ok(Settled::new(settled.allowed, settled.retry_after_us))
+        })
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        let duration = request.with_block(duration).block_us();
-        Answer::later(async move { self.change(Operation::Block(duration), request).await.map(drop) })
+        let operation = Operation::Block(request.with_block(duration).block_us());
+        Answer::later(async move { self.carry_out(operation, request).await.map(drop) })
     }
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::later(self.change(Operation::Unblock, request))
+        Answer::later(async move { Ok(self.carry_out(Operation::Unblock, request).await?.allowed) })
     }
 
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
@@ -335,10 +323,10 @@ impl BuiltInStore for Backend {
     }
 
     fn ready(&self) -> Answer<'_, ()> {
-        Answer::later(self.wait_until_ready(None))
+        Answer::later(async move { self.client()?.ready(None).await })
     }
 
     fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
-        Answer::later(self.wait_until_ready(Some(request.key())))
+        Answer::later(async move { self.client()?.ready(Some(request.key())).await })
     }
 }

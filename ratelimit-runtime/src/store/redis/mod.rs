@@ -47,7 +47,8 @@ mod transactions;
 pub use self::mode::RedisMode;
 pub use self::settings::credentials::RedisCredentials;
 
-/// Limits on a Redis server or on a Redis Cluster (Redis 6.2 or later, or Valkey).
+/// Limits on a Redis server, on the master that Sentinel names, or on a Redis Cluster (Redis 6.2 or
+/// later, or Valkey). [The guide](crate::guide::redis) says what each promises.
 ///
 /// The connection is made in the background at the first call, one per tokio runtime, and made
 /// again whenever it is lost; [`ready`](crate::RateLimiter::ready) waits for it. While there is none, calls fail
@@ -56,15 +57,17 @@ pub use self::settings::credentials::RedisCredentials;
 /// A call that is dropped at its timeout may have been charged although it was not admitted; this
 /// store admits no call that it has not charged.
 ///
+/// Of calls in flight, leases are renewed and places left by a task of the runtime on which they
+/// entered; once that has ended, a place stays taken until its lease ends.
+///
 /// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
 /// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
-/// scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take `SCAN` and `INFO`.
-/// Without `ROLE`, a script tells the store that its server has become a replica.
-///
-/// Each tokio runtime that uses the store has connections of its own, which end with it. Of calls
-/// in flight ([`enter`](crate::RateLimiter::enter)), leases are renewed and places left by a task of the runtime on
-/// which they entered; once that has ended, a place stays taken until its lease ends.
+/// scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take `SCAN`, and `INFO`
+/// to notice that the server was started anew. In a cluster, it also needs `CLUSTER SLOTS` and
+/// `ASKING`, and `CLUSTER INFO` for [`ready`](crate::RateLimiter::ready) to see whether the cluster is up. The
+/// user of sentinels needs `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL MASTER` and
+/// `SENTINEL SENTINELS`.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
@@ -84,40 +87,6 @@ impl RedisStore {
     /// percent-encoded. Connections speak RESP3 unless the URL says `?protocol=resp2`. What else
     /// there is to say, a method says: [`credentials`](Self::credentials) that change,
     /// [`client_name`](Self::client_name), and certificates.
-    ///
-    /// # Sentinel
-    ///
-    /// All sentinels are asked at once and the first answer counts, so one that is dead or frozen
-    /// costs nothing; further ones are learnt, up to 16. A server is used if it says itself that it
-    /// is a master. A fail-over is followed within two seconds after the first sentinel says where
-    /// the master is, also away from an old master that still answers: while connected, each
-    /// sentinel is asked every second. When none can be asked, the connection goes on, and a new
-    /// one is made to the last master that was known. The user also needs `ROLE`, and that of the
-    /// sentinels `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL MASTER` and `SENTINEL SENTINELS`.
-    ///
-    /// # Cluster
-    ///
-    /// `redis+cluster://a,b,c` names some of the nodes; the others are asked for, from whichever
-    /// answers first. Keys spread over all slots by themselves. Each master has a connection of its
-    /// own, made when one of its keys is first asked for, and a health of its own: a slow or dead
-    /// one degrades the keys of its slots alone. Replicas are never asked. A password, TLS and all
-    /// other settings hold for every node.
-    ///
-    /// Slots that move are followed (`MOVED`, `ASK`); a call that no node carries out now
-    /// (`TRYAGAIN`, `CLUSTERDOWN`) is tried again for up to 35 ms within its timeout, and then
-    /// fails as unavailable. While keys are asked for that no node serves, the slots are asked for
-    /// again every 250 ms, so that a fail-over is followed within half a second of the cluster's
-    /// own. A call whose reply is lost is never sent again. A replica that takes over has perhaps
-    /// not heard of the last admissions, since Redis replicates asynchronously: as much may be
-    /// admitted again.
-    ///
-    /// Keys of different slots do not share commands. Stacked rules are decided in one step where
-    /// all their keys are in one slot; else one after the other: never more than a limit is
-    /// admitted, and what a refused or cancelled call was charged is given back if this process
-    /// lives, and else expires with the window.
-    ///
-    /// The user needs `CLUSTER SLOTS` and `ASKING` as well, and `CLUSTER INFO` for
-    /// [`ready`](crate::RateLimiter::ready) to see whether the cluster is up.
     ///
     /// Returns at once and connects to nothing.
     ///

@@ -173,20 +173,3 @@ impl RouteSettings {
         Ok(GroupRoute::Each)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_route_lists_the_keys_that_it_keeps_and_no_others() {
-        let routes = [(Route::Script, "a"), (Route::Counter, "a%plain"), (Route::RedisCell, "a%cell")];
-        for (route, own) in routes {
-            assert_eq!(route.key(&Request::new(b"a", Algorithm::default(), &[])), own.as_bytes());
-            for (_, stored) in routes {
-                assert_eq!(route.key_of(stored.into()), (stored == own).then(|| b"a".to_vec()), "{route:?} {stored}");
-            }
-            assert_eq!(route.key_of(b"61%cellhex".to_vec()), None);
-        }
-    }
-}

@@ -115,7 +115,7 @@ impl Batcher {
                 Err(sending::foreign())
             }
             (Some(Value::ServerError(error)), _) => {
-                self.link().note(&connection, &error);
+                connection.note(&error);
                 Err(Failure::Server(error))
             }
             (Some(reply), Some(_)) => Ok(reply),

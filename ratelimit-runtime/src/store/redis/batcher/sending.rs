@@ -1,4 +1,13 @@
 //! [`Sending`]: sends what waits as soon as it may, and answers it.
+//!
+//! - A caller [enters](Sending::enter). Where the link is idle, the caller itself polls
+//!   [`fly`](Sending::fly), which sends its question and answers it. Else the question is queued,
+//!   and a task does the same with what [`send_next`](Sending::send_next) takes of the queue.
+//! - A reply is handed to those who wait for it by [`Call::answer`].
+//! - At its timeout a caller is dropped. If it sends by itself, a task goes on in its place; if it
+//!   is queued, it is not sent. A reply that is late makes the link doubtful ([`watch`](Sending::watch)).
+//! - When a connection ends, all that was sent on it fails as lost. Those who are queued wait for
+//!   the next connection, or fail when the link says that the server is away.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -182,13 +191,13 @@ impl Sending {
         };
         // A server that does not know a script is sent its source, while others wait.
         if let Ok(known) = &mut replies
-            && known.iter().any(is_unknown)
+            && known.iter().any(|reply| is_unknown(reply.as_ref()))
         {
-            let unknown = numbered().zip(&*known).filter(|(_, reply)| is_unknown(reply));
+            let unknown = numbered().zip(&*known).filter(|(_, reply)| is_unknown(reply.as_ref()));
             let by_source = unknown.map(|((number, call), _)| by_source(&call.command(number), call.script()));
             let again = Box::pin(send_all(&connection, by_source, asking)).await;
             let mut again = again.unwrap_or_default().into_iter();
-            for reply in known.iter_mut().filter(|reply| is_unknown(reply)) {
+            for reply in known.iter_mut().filter(|reply| is_unknown(reply.as_ref())) {
                 *reply = again.next().flatten();
             }
         }
@@ -200,15 +209,14 @@ impl Sending {
         drop(state);
         let mut replies = replies.unwrap_or_default().into_iter();
         for (number, call) in numbers().zip(calls) {
-            let note = |error: &_| self.link.note(&connection, error);
             match replies.next().flatten() {
                 None => call.fail(&lost()),
                 Some(Value::ServerError(error)) => {
-                    note(&error);
+                    connection.note(&error);
                     call.fail(&Failure::Server(error));
                 }
                 Some(reply) => {
-                    if !call.answer(&reply, number, note) {
+                    if !call.answer(&reply, number, |error| connection.note(error)) {
                         connection.hang_up();
                     }
                 }
@@ -222,7 +230,7 @@ impl Sending {
         if let Ok(reply) = real_time::timeout_at(sent + self.link.timeout(), &mut reply).await {
             return reply;
         }
-        self.link.late(connection, sent);
+        connection.late(sent);
         reply.await
     }
 
@@ -236,7 +244,7 @@ impl Sending {
     }
 }
 
-fn is_unknown(reply: &Option<Value>) -> bool {
+fn is_unknown(reply: Option<&Value>) -> bool {
     matches!(reply, Some(Value::ServerError(error)) if error.code() == "NOSCRIPT")
 }
 

@@ -1,8 +1,8 @@
 //! [`Connector`]: connecting to one server and logging in.
 
-use std::error::Error as _;
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
@@ -51,30 +51,29 @@ impl Connector {
         let socket = open(server).await?;
         let login = async {
             let connection = self.log_in(server, socket).await?;
-            let probed = match before_silence(server, connection.probe()).await? {
-                Ok(Probed::Refused(error)) => return Err(error),
-                Ok(probed) => probed,
-                Err(Lost) => return Err(lost(server, &connection)),
-            };
+            let lost = |Lost| lost(server, &connection);
+            let probed = within(server, SILENCE, connection.probe()).await?.map_err(lost)?;
+            if let Probed::Refused(error) = probed {
+                return Err(error);
+            }
             connection.vitals.take_beginning();
-            if !self.greeting.is_empty() {
-                let mut greeting = redis::pipe();
-                for command in &*self.greeting {
-                    greeting.add_command(command.clone());
-                }
-                let lost = |Lost| connection.vitals.cause().error;
-                before_silence(server, connection.ask(&greeting, greeting.len())).await?.map_err(lost)?;
+            let mut greeting = redis::pipe();
+            for command in &*self.greeting {
+                greeting.add_command(command.clone());
+            }
+            if !greeting.is_empty() {
+                within(server, SILENCE, connection.ask(&greeting, greeting.len())).await?.map_err(lost)?;
             }
             Ok((connection, probed))
         };
         // The futures of the crate are large.
-        within(server, Box::pin(login)).await
+        within(server, LOGIN, Box::pin(login)).await?
     }
 
     /// Connects and logs in.
     pub(crate) async fn connect_only(&self, server: &Arc<Server>) -> Result<Connection, StoreError> {
         let socket = open(server).await?;
-        within(server, Box::pin(self.log_in(server, socket))).await
+        within(server, LOGIN, Box::pin(self.log_in(server, socket))).await?
     }
 
     async fn log_in(&self, server: &Arc<Server>, socket: Socket) -> Result<Connection, StoreError> {
@@ -94,11 +93,14 @@ impl Connector {
             .map_err(|error| StoreError::unavailable(format!("no connection to Redis at {server}: {error}")))?;
         let driver = tokio::spawn(Arc::clone(&vitals).watch(driver)).abort_handle();
         let renew_after = credentials.as_ref().and_then(|credentials| credentials.renew_after);
-        let connection = Connection::new(redis, driver, server, vitals, renew_after);
+        let (server_of, role_question) = (Arc::clone(server), Mutex::default());
+        let (numbers, round_trip) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
+        let connection =
+            Connection { redis, driver, server: server_of, vitals, renew_after, role_question, numbers, round_trip };
         for command in server.login.commands(credentials.as_ref()) {
             let mut pipeline = redis::pipe();
             pipeline.add_command(command);
-            match before_silence(server, connection.ask(&pipeline, 1)).await?.as_deref() {
+            match within(server, SILENCE, connection.ask(&pipeline, 1)).await?.as_deref() {
                 Ok([Value::ServerError(error)]) => return Err(refused(error)),
                 Ok(_) => {}
                 Err(Lost) => return Err(lost(server, &connection)),
@@ -112,15 +114,10 @@ async fn open(server: &Server) -> Result<Socket, StoreError> {
     Socket::connect(server).await.map_err(|error| unreachable(server, error))
 }
 
-async fn within<T>(server: &Server, login: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    let late = || StoreError::unavailable(format!("no answer from Redis at {server} within {LOGIN:?}"));
-    real_time::timeout_at(Instant::now() + LOGIN, login).await.unwrap_or_else(|_| Err(late()))
-}
-
-/// A reply of the login, unless the server says nothing for [`SILENCE`].
-async fn before_silence<T>(server: &Server, reply: impl Future<Output = T>) -> Result<T, StoreError> {
-    let silent = || StoreError::unavailable(format!("no answer from Redis at {server} within {SILENCE:?}"));
-    real_time::timeout_at(Instant::now() + SILENCE, reply).await.map_err(|_| silent())
+/// What a server has so much time for.
+async fn within<T>(server: &Server, time: Duration, reply: impl Future<Output = T>) -> Result<T, StoreError> {
+    let silent = || StoreError::unavailable(format!("no answer from Redis at {server} within {time:?}"));
+    real_time::timeout_at(Instant::now() + time, reply).await.map_err(|_| silent())
 }
 
 fn unreachable(server: &Server, error: io::Error) -> StoreError {
@@ -134,15 +131,14 @@ fn unreachable(server: &Server, error: io::Error) -> StoreError {
 /// Why a connection has ended before the login was done. A server that is full, or that lets no
 /// client in, says so unasked and hangs up.
 fn lost(server: &Server, connection: &Connection) -> StoreError {
-    let (beginning, cause) = (connection.vitals.take_beginning(), connection.vitals.cause());
+    let (beginning, (kind, cause)) = (connection.vitals.take_beginning(), connection.vitals.cause());
     if let Ok(Value::ServerError(error)) = redis::parse_redis_value(&beginning) {
         return refused(&error);
     }
     if beginning.first().is_some_and(|first| !REPLIES.contains(first)) {
         return StoreError::unavailable(format!("what answers at {server} does not speak the protocol of Redis"));
     }
-    let text = cause.error.source().map_or_else(|| cause.error.to_string(), ToString::to_string);
-    unreachable(server, io::Error::new(cause.kind, text))
+    unreachable(server, io::Error::new(kind, cause.message().to_owned()))
 }
 
 /// The server's answer to a command of the login.

@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Pipeline, ServerError, Value};
 use tokio::task::AbortHandle;
 
 use super::probe::{Probed, RoleQuestion, unwell};
 use super::vitals::{Vitals, lock};
 use crate::error::StoreError;
+use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
 
 /// A round trip of this many microseconds needs one more call in flight.
-const PER_CALL: usize = 250;
+const PER_CALL: u32 = 250;
 /// A runtime that has read nothing for this long may not know yet what has become of a connection.
 const UNREAD: Duration = Duration::from_millis(5);
 
@@ -26,39 +27,21 @@ pub(crate) struct Lost;
 /// A connection of the crate `redis`, logged in. When it is dropped, it ends.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    redis: MultiplexedConnection,
-    driver: AbortHandle,
-    server: Arc<Server>,
+    pub(super) redis: MultiplexedConnection,
+    /// A task of its own: see [`Vitals::watch`].
+    pub(super) driver: AbortHandle,
+    pub(super) server: Arc<Server>,
     pub(super) vitals: Arc<Vitals>,
     /// After this time the login expires.
     pub(super) renew_after: Option<Duration>,
     pub(super) role_question: Mutex<RoleQuestion>,
-    numbers: AtomicU32,
-    /// The shortest time between sending and reply, in microseconds.
-    round_trip: AtomicU32,
+    /// How many calls have had a number.
+    pub(super) numbers: AtomicU32,
+    /// The shortest time between sending and reply, in microseconds, from the largest number on.
+    pub(super) round_trip: AtomicU32,
 }
 
 impl Connection {
-    /// Of a connection whose driver is a task of its own: see [`Vitals::watch`].
-    pub(super) fn new(
-        redis: MultiplexedConnection,
-        driver: AbortHandle,
-        server: &Arc<Server>,
-        vitals: Arc<Vitals>,
-        renew_after: Option<Duration>,
-    ) -> Self {
-        Self {
-            redis,
-            driver,
-            server: Arc::clone(server),
-            vitals,
-            renew_after,
-            role_question: Mutex::default(),
-            numbers: AtomicU32::new(1),
-            round_trip: AtomicU32::new(u32::MAX),
-        }
-    }
-
     /// The server that it leads to.
     pub(crate) fn server(&self) -> &Arc<Server> {
         &self.server
@@ -76,11 +59,8 @@ impl Connection {
 
     /// How many calls may be in flight: two, or what the round trip needs, at most 64.
     pub(crate) fn depth(&self) -> usize {
-        let micros = match self.round_trip.load(Relaxed) {
-            u32::MAX => 0,
-            micros => usize::try_from(micros).unwrap_or_default(),
-        };
-        (micros / PER_CALL).clamp(2, 64)
+        let micros = Some(self.round_trip.load(Relaxed)).filter(|micros| *micros != u32::MAX);
+        usize::try_from(micros.unwrap_or(0) / PER_CALL).unwrap_or_default().clamp(2, 64)
     }
 
     /// Whether nothing has been read for so long that the server may have hung up unnoticed.
@@ -119,6 +99,25 @@ impl Connection {
     fn note_answer(&self, sent: Instant) {
         self.vitals.note_answer(sent);
         self.round_trip.fetch_min(u32::try_from(sent.elapsed().as_micros()).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// A call that was sent at `sent` has waited for a timeout: the link is doubtful, unless
+    /// something sent later was answered.
+    pub(crate) fn late(&self, sent: Instant) {
+        if !self.vitals.has_answered_since(sent) {
+            self.vitals.tell(&self.vitals.doubted);
+        }
+    }
+
+    /// Notes what an error in reply to a call says of the server. One that is busy or loading, or
+    /// does not know the login any more, is doubtful: where it says the same to a PING, it is slow,
+    /// or another connection logs in anew.
+    pub(crate) fn note(&self, error: &ServerError) {
+        if errors::is_replica(error) {
+            self.vitals.tell(&self.vitals.is_replica);
+        } else if errors::is_no_service(error) || errors::is_logged_out(error) {
+            self.vitals.tell(&self.vitals.doubted);
+        }
     }
 
     /// Whether it has ended.

@@ -12,6 +12,7 @@
 
 use std::time::{Duration, Instant};
 
+pub(super) use crate::observe::ConnectionState as LinkState;
 use crate::store::redis::backoff::Backoff;
 
 /// A connection without a byte for this long, while a PING is unanswered, is given up.
@@ -26,15 +27,6 @@ const STABLE: Duration = Duration::from_millis(100);
 const LATE: Duration = Duration::from_millis(5);
 /// A timeout below this is none that a server is measured by.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
-
-/// What callers are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LinkState {
-    Connecting,
-    Up,
-    Slow,
-    Down,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
@@ -250,4 +242,5 @@ impl LinkHealth {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests;

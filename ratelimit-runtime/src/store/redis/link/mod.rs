@@ -4,17 +4,18 @@
 //! is decided in [`health`], without I/O.
 
 use std::mem::discriminant;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, ServerError};
+use redis::Cmd;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use self::upkeep::Upkeep;
+use self::vitals::lock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::Health;
@@ -37,6 +38,11 @@ pub(crate) use self::upstream::{BoxFuture, Upstream};
 
 /// The timeout of limiters that were not told another, in microseconds.
 pub(crate) const TIMEOUT_US: u64 = 100_000;
+
+/// How often the task of a link has its turn while the server is away, whatever it waits for; and
+/// how late it may be before its runtime counts as one that is not driven.
+const BEAT: Duration = Duration::from_millis(50);
+const LATE: Duration = Duration::from_millis(100);
 
 /// What a link is for.
 #[derive(Debug, Clone)]
@@ -90,7 +96,8 @@ pub(crate) struct Link {
     status: watch::Receiver<LinkStatus>,
     timeout_us: Arc<AtomicU64>,
     connector: Connector,
-    last_turn: Arc<LastTurn>,
+    /// When the task last had its turn.
+    last_turn: Arc<Mutex<Instant>>,
     task: AbortHandle,
 }
 
@@ -112,7 +119,7 @@ impl Link {
     pub(crate) fn start(settings: LinkSettings, runtime: &Handle) -> Self {
         let (publish, status) = watch::channel(LinkStatus::Connecting);
         let connector = Connector::new(Arc::clone(&settings.greeting));
-        let last_turn = Arc::new(LastTurn { born: Instant::now(), millis: AtomicU64::new(0) });
+        let last_turn = Arc::new(Mutex::new(Instant::now()));
         let timeout_us = Arc::clone(&settings.timeout_us);
         let upkeep = Upkeep::new(settings, connector.clone(), Arc::clone(&last_turn), publish);
         let task = runtime.spawn(upkeep.run()).abort_handle();
@@ -123,7 +130,11 @@ impl Link {
         let status = self.status.borrow().clone();
         match &status {
             LinkStatus::Up(connection) if connection.has_ended() => LinkStatus::Connecting,
-            LinkStatus::Slow(..) | LinkStatus::Down(_) if self.last_turn.is_long_ago() => LinkStatus::Connecting,
+            // A runtime that runs only while a caller blocks on it has to be waited for, or it would
+            // never get to know that a server is back.
+            LinkStatus::Slow(..) | LinkStatus::Down(_) if lock(&self.last_turn).elapsed() > BEAT + LATE => {
+                LinkStatus::Connecting
+            }
             _ => status,
         }
     }
@@ -180,25 +191,6 @@ impl Link {
         Duration::from_micros(self.timeout_us.load(Relaxed))
     }
 
-    /// A call that was sent at `sent` has waited for a timeout: the link is doubtful, unless
-    /// something sent later was answered.
-    pub(crate) fn late(&self, connection: &Connection, sent: Instant) {
-        if !connection.vitals.has_answered_since(sent) {
-            connection.vitals.tell(&connection.vitals.doubted);
-        }
-    }
-
-    /// Notes what an error in reply to a call says of the server. One that is busy or loading, or
-    /// does not know the login any more, is doubtful: where it says the same to a PING, it is slow,
-    /// or another connection logs in anew.
-    pub(crate) fn note(&self, connection: &Connection, error: &ServerError) {
-        if errors::is_replica(error) {
-            connection.vitals.tell(&connection.vitals.is_replica);
-        } else if errors::is_no_service(error) || errors::is_logged_out(error) {
-            connection.vitals.tell(&connection.vitals.doubted);
-        }
-    }
-
     /// Lets the runtime read first, if it may have missed the end of the connection: a call is not
     /// sent on one that the server has closed while the runtime stood still.
     pub(crate) async fn look(&self) {
@@ -219,35 +211,5 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.task.abort();
-    }
-}
-
-/// When the task of a link last had its turn.
-#[derive(Debug)]
-struct LastTurn {
-    born: Instant,
-    /// After `born`.
-    millis: AtomicU64,
-}
-
-impl LastTurn {
-    /// How often the task has its turn while the server is away, whatever it waits for.
-    const BEAT: Duration = Duration::from_millis(50);
-    /// How late it may be before its runtime counts as one that is not driven.
-    const LATE: Duration = Duration::from_millis(100);
-
-    fn is_now(&self) {
-        self.millis.store(self.now(), Relaxed);
-    }
-
-    /// Whether a runtime runs only while a caller blocks on it. It has to be waited for, or it would
-    /// never get to know that a server is back.
-    fn is_long_ago(&self) -> bool {
-        let most = Self::BEAT + Self::LATE;
-        Duration::from_millis(self.now().saturating_sub(self.millis.load(Relaxed))) > most
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }

@@ -94,35 +94,3 @@ pub(super) fn unwell(pong: &Value, number: &[u8]) -> Option<Probed> {
         _ => Some(Probed::Refused(errors::unexpected_reply())),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test")]
-
-    use redis::parse_redis_value;
-
-    use super::*;
-
-    fn reply(wire: &str) -> Value {
-        parse_redis_value(format!("{wire}\r\n").as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn roles() {
-        let read = |question: RoleQuestion, wire: &str| question.read(&reply(wire));
-        assert!(matches!(read(RoleQuestion::Role, "*1\r\n$6\r\nmaster"), Some(Probed::Master)));
-        assert!(matches!(read(RoleQuestion::Role, "*2\r\n$5\r\nslave\r\n:1"), Some(Probed::Replica)));
-        // KeyDB, whose replicas may write.
-        assert!(matches!(read(RoleQuestion::Role, "*1\r\n$14\r\nactive-replica"), Some(Probed::Serves)));
-        for refused in ["*0", "-NOPERM no permissions to run the 'role' command", "-ERR unknown command 'ROLE'"] {
-            assert!(read(RoleQuestion::Role, refused).is_none(), "{refused}");
-        }
-        assert!(matches!(read(RoleQuestion::Script, ":1"), Some(Probed::Serves)));
-        let readonly = "-READONLY You can not run script with write flag on readonly replica.";
-        assert!(matches!(read(RoleQuestion::Script, readonly), Some(Probed::Replica)));
-        assert!(read(RoleQuestion::Script, "-ERR Error compiling script (new function)").is_none());
-        // A full server is no reason to stop asking.
-        assert!(matches!(read(RoleQuestion::Script, "-OOM command not allowed"), Some(Probed::Serves)));
-        assert!(matches!(read(RoleQuestion::Role, "-BUSY Redis is busy"), Some(Probed::Busy(_))));
-    }
-}

@@ -2,8 +2,8 @@
 //! publishes the status.
 
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -14,7 +14,8 @@ use super::connection::{Connection, Lost};
 use super::health::{Action, Event, LinkHealth, LinkState, PingAnswer};
 use super::probe::Probed;
 use super::upstream::{BoxFuture, Upstream};
-use super::{LastTurn, LinkSettings, LinkStatus};
+use super::vitals::lock;
+use super::{BEAT, LinkSettings, LinkStatus};
 use crate::error::StoreError;
 use crate::store::redis::errors;
 use crate::{observe, real_time};
@@ -30,7 +31,7 @@ const RENEW_AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct Upkeep {
     settings: LinkSettings,
     connector: Connector,
-    last_turn: Arc<LastTurn>,
+    last_turn: Arc<Mutex<Instant>>,
     publish: watch::Sender<LinkStatus>,
     observer: observe::ObservedConnection,
     health: LinkHealth,
@@ -51,7 +52,7 @@ impl Upkeep {
     pub(super) fn new(
         settings: LinkSettings,
         connector: Connector,
-        last_turn: Arc<LastTurn>,
+        last_turn: Arc<Mutex<Instant>>,
         publish: watch::Sender<LinkStatus>,
     ) -> Self {
         Self {
@@ -82,7 +83,7 @@ impl Upkeep {
     fn act(&mut self) -> Option<Instant> {
         loop {
             let now = Instant::now();
-            self.last_turn.is_now();
+            *lock(&self.last_turn) = now;
             self.health.set_timeout(Duration::from_micros(self.settings.timeout_us.load(Relaxed)));
             let (last_byte, used) = self.connection.as_ref().map_or((now, false), |connection| {
                 (connection.vitals.last_byte(), connection.vitals.used.load(Relaxed))
@@ -115,7 +116,7 @@ impl Upkeep {
             }
             self.publish(false);
             let is_away = matches!(self.health.state(), LinkState::Slow | LinkState::Down);
-            let beat = is_away.then(|| now + LastTurn::BEAT);
+            let beat = is_away.then(|| now + BEAT);
             return wake.into_iter().chain(beat).min();
         }
     }
@@ -164,7 +165,7 @@ impl Upkeep {
     fn attempted(&mut self, attempt: Result<Result<Connected, StoreError>, JoinError>) {
         let error = match attempt.unwrap_or_else(|error| Err(panicked(&error))) {
             // One that has ended already has told so before it was the link's.
-            Ok((connection, _)) if connection.has_ended() => connection.vitals.cause().error,
+            Ok((connection, _)) if connection.has_ended() => connection.vitals.cause().1,
             Ok((_, Probed::Replica)) => errors::replica(),
             Ok((connection, probed)) => return self.take(connection, probed),
             Err(error) => error,
@@ -241,7 +242,7 @@ impl Upkeep {
     fn lose(&mut self, event: Event) {
         (self.probe, self.moved, self.renewal) = (None, None, JoinSet::new());
         let Some(connection) = self.connection.take() else { return };
-        let (server, error) = (self.settings.upstream.describe(connection.server()), connection.vitals.cause().error);
+        let (server, error) = (self.settings.upstream.describe(connection.server()), connection.vitals.cause().1);
         self.observer.lost(&server, connection.vitals.began.elapsed(), &error);
         self.health.on(event, Instant::now());
         if self.health.state() == LinkState::Down {
@@ -265,15 +266,13 @@ impl Upkeep {
 
     /// Publishes the status if it has changed, or in any case.
     fn publish(&mut self, in_any_case: bool) {
-        let (state, status) = match (self.health.state(), &self.connection) {
-            (LinkState::Up, Some(connection)) => (observe::ConnectionState::Up, LinkStatus::Up(Arc::clone(connection))),
-            (LinkState::Slow, Some(connection)) => {
-                (observe::ConnectionState::Slow, LinkStatus::Slow(Arc::clone(connection), self.error.clone()))
-            }
-            (LinkState::Down, _) => (observe::ConnectionState::Down, LinkStatus::Down(self.error.clone())),
-            _ => (observe::ConnectionState::Connecting, LinkStatus::Connecting),
+        let status = match (self.health.state(), &self.connection) {
+            (LinkState::Up, Some(connection)) => LinkStatus::Up(Arc::clone(connection)),
+            (LinkState::Slow, Some(connection)) => LinkStatus::Slow(Arc::clone(connection), self.error.clone()),
+            (LinkState::Down, _) => LinkStatus::Down(self.error.clone()),
+            _ => LinkStatus::Connecting,
         };
-        self.observer.set_state(state);
+        self.observer.set_state(self.health.state());
         self.publish.send_if_modified(|last| {
             let is_news = in_any_case || !last.is_like(&status);
             *last = status;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -30,14 +30,8 @@ pub(super) struct Vitals {
     pub(super) is_replica: AtomicBool,
     /// What came first; `None` once the login is done.
     beginning: Mutex<Option<Vec<u8>>>,
-    cause: Mutex<Option<Cause>>,
-}
-
-/// Why a connection has ended.
-#[derive(Debug, Clone)]
-pub(super) struct Cause {
-    pub(super) kind: io::ErrorKind,
-    pub(super) error: StoreError,
+    /// Why it has ended: what was noted first.
+    cause: OnceLock<(io::ErrorKind, StoreError)>,
 }
 
 impl Vitals {
@@ -52,7 +46,7 @@ impl Vitals {
             doubted: AtomicBool::new(false),
             is_replica: AtomicBool::new(false),
             beginning: Mutex::new(Some(Vec::new())),
-            cause: Mutex::new(None),
+            cause: OnceLock::new(),
         }
     }
 
@@ -62,7 +56,7 @@ impl Vitals {
 
         impl Drop for Ending {
             fn drop(&mut self) {
-                self.0.note_end();
+                self.0.tell(&self.0.ended);
             }
         }
 
@@ -76,13 +70,8 @@ impl Vitals {
 
     /// Notes why it ends, before its driver is stopped.
     pub(super) fn end(&self, cause: StoreError) {
-        self.note_cause(io::ErrorKind::Other, || cause);
-        self.note_end();
-    }
-
-    fn note_end(&self) {
-        self.ended.store(true, Release);
-        self.wake.notify_one();
+        self.cause.get_or_init(|| (io::ErrorKind::Other, cause));
+        self.tell(&self.ended);
     }
 
     fn micros(&self, at: Instant) -> u64 {
@@ -105,7 +94,7 @@ impl Vitals {
 
     /// Sets a flag and wakes the link's task.
     pub(super) fn tell(&self, flag: &AtomicBool) {
-        if !flag.swap(true, Relaxed) {
+        if !flag.swap(true, Release) {
             self.wake.notify_one();
         }
     }
@@ -113,7 +102,7 @@ impl Vitals {
     pub(super) fn note_read(&self, bytes: &[u8]) {
         if bytes.is_empty() {
             let closed = || StoreError::unavailable("Redis has closed the connection");
-            self.note_cause(io::ErrorKind::UnexpectedEof, closed);
+            self.cause.get_or_init(|| (io::ErrorKind::UnexpectedEof, closed()));
             return;
         }
         self.last_byte.store(self.micros(Instant::now()), Relaxed);
@@ -124,20 +113,13 @@ impl Vitals {
     }
 
     pub(super) fn note_error(&self, error: &io::Error) {
-        self.note_cause(error.kind(), || {
-            let source = io::Error::new(error.kind(), error.to_string());
-            StoreError::unavailable(format!("the connection to Redis was lost: {error}")).with_source(source)
-        });
+        let lost = || StoreError::unavailable(format!("the connection to Redis was lost: {error}"));
+        self.cause.get_or_init(|| (error.kind(), lost()));
     }
 
-    /// The first cause counts.
-    fn note_cause(&self, kind: io::ErrorKind, error: impl FnOnce() -> StoreError) {
-        lock(&self.cause).get_or_insert_with(|| Cause { kind, error: error() });
-    }
-
-    pub(super) fn cause(&self) -> Cause {
+    pub(super) fn cause(&self) -> (io::ErrorKind, StoreError) {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
-        lock(&self.cause).clone().unwrap_or_else(|| Cause { kind: io::ErrorKind::Other, error: closed() })
+        self.cause.get().cloned().unwrap_or_else(|| (io::ErrorKind::Other, closed()))
     }
 
     /// What came first, which is not kept any longer.

@@ -104,7 +104,7 @@ async fn scan(link: &Link, wanted: Wanted<'_>, from: Option<&ServerPosition>) ->
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("SCAN").arg(from.map_or(0, |from| from.cursor)).arg("MATCH").arg(beginning_with(wanted.prefix));
     pipeline.arg("COUNT").arg(KEYS_PER_PAGE);
-    let awaited = Awaited::new(link, &connection, wanted.until);
+    let awaited = Awaited::new(&connection, wanted.until);
     let replies = awaited.reply(connection.send_all(&pipeline, 2)).await;
     let replies = replies.map_err(|Lost| {
         StoreError::unavailable("the connection to Redis was lost while keys were listed: go on, or list again")

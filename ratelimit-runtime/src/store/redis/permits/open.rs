@@ -72,8 +72,8 @@ pub(super) fn member(place: &PlaceRequest<'_>) -> String {
 }
 
 impl OpenPermits {
-    /// Notes that a call is about to enter. Gives the permit that it replaces and those of the key
-    /// that leave, as [`leaving`](Self::leaving) does.
+    /// Notes that a call is about to enter. The permit that it replaces leaves; gives those of the
+    /// key that do, as [`leaving`](Self::leaving).
     pub(super) fn begin(&mut self, place: &PlaceRequest<'_>, now: Instant) -> Vec<String> {
         if let Some(replaced) = place.replaces() {
             self.leave(replaced, now);
@@ -81,8 +81,7 @@ impl OpenPermits {
         self.remove(place.permit());
         let entering = OpenPermit { place: place.into_owned(), due: None, leaves_until: None };
         self.permits.insert(place.permit(), entering);
-        let replaced = place.replaces().map(|replaced| member(&place.with_permit(replaced)));
-        replaced.into_iter().chain(self.leaving(place.key())).collect()
+        self.leaving(place.key())
     }
 
     /// The permits of a key that leave, as members: a call carries them along, because their own

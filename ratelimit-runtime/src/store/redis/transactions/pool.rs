@@ -49,9 +49,9 @@ impl Pool {
 
     /// A connection for a caller with this key that waits `until` then. `asking` puts an `ASKING`
     /// before each command.
-    pub(super) async fn lend(&self, key: &[u8], asking: bool, until: Option<Instant>) -> Result<Lent<'_>, Failure> {
+    pub(super) async fn lend(&self, key: &[u8], asking: bool, until: Option<Instant>) -> Result<Lent, Failure> {
         let (place, beside) = self.place(self.hasher.hash_one(key) % SIZE).await.map_err(Failure::NotSent)?;
-        Ok(Lent { link: &self.link, place, beside, asking, until, pauses: PAUSES })
+        Ok(Lent { place, beside, asking, until, pauses: PAUSES })
     }
 
     async fn place(&self, index: u64) -> Result<(OwnedMutexGuard<Place>, Arc<Connection>), StoreError> {
@@ -85,14 +85,13 @@ impl Pool {
         until: Option<Instant>,
     ) -> Result<Vec<Value>, Failure> {
         let connection = self.link.connected().await.map_err(Failure::NotSent)?;
-        let replies = send(&self.link, &connection, &connection, transaction(commands, asking), until).await;
+        let replies = send(&connection, &connection, transaction(commands, asking), until).await;
         executed(replies.map_err(Failure::Lost)?)?.ok_or_else(|| Failure::Lost(unexpected_reply().lost()))
     }
 }
 
 /// A connection lent to a caller.
-pub(super) struct Lent<'a> {
-    link: &'a Link,
+pub(super) struct Lent {
     place: OwnedMutexGuard<Place>,
     beside: Arc<Connection>,
     asking: bool,
@@ -100,11 +99,11 @@ pub(super) struct Lent<'a> {
     pauses: Backoff,
 }
 
-impl Lent<'_> {
+impl Lent {
     async fn send(&mut self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
         let connection = self.place.connection.take().ok_or_else(closed)?;
-        let replies = send(self.link, &connection, &self.beside, commands, self.until).await?;
+        let replies = send(&connection, &self.beside, commands, self.until).await?;
         if !errors::first(&replies).is_some_and(errors::is_logged_out) {
             self.place.connection = Some(connection);
         }
@@ -149,7 +148,6 @@ impl Lent<'_> {
 /// Sends all commands at once, and gives a reply to each. The link, whose own connection is `main`,
 /// hears of an answer that does not come in time, and of a server that does not serve.
 async fn send(
-    link: &Link,
     connection: &Connection,
     main: &Connection,
     commands: Vec<Cmd>,
@@ -160,10 +158,10 @@ async fn send(
         pipeline.add_command(command);
     }
     main.note_use();
-    let replies = Awaited::new(link, main, until).reply(connection.send_all(&pipeline, count)).await;
+    let replies = Awaited::new(main, until).reply(connection.send_all(&pipeline, count)).await;
     let replies = replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost").lost())?;
     if let Some(error) = errors::first(&replies) {
-        link.note(main, error);
+        main.note(error);
     }
     Ok(replies)
 }
