@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| ratelimit_runtime::fuzzing::key(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ratelimit_fuzz::key(data));

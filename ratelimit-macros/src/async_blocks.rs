@@ -1,10 +1,10 @@
-//! The async blocks among tokens, found without reading what is in them: that may be anything the
-//! compiler reads, inner attributes and newer syntax too, and stays as it is.
+//! The async blocks among tokens, found without parsing their insides: these may hold inner
+//! attributes and newer syntax, and stay unchanged.
 
 use proc_macro2::{Delimiter, Group, Literal, TokenStream, TokenTree};
 
-/// `tokens` with each async block in them emptied but for its number, from 0. What is inside of one
-/// is not looked at.
+/// `tokens` with each async block in them emptied but for its number, from 0, and the blocks. Blocks
+/// inside of a block are not numbered.
 pub(crate) fn numbered(tokens: TokenStream) -> (TokenStream, Vec<Group>) {
     let mut blocks = Vec::new();
     let (tokens, _) = walk(tokens, &mut |block| {

@@ -67,7 +67,7 @@ pub(crate) fn limit(text: &str) -> Option<String> {
     is_number.then(|| format!("{max}/{window}"))
 }
 
-/// What the short unit `usual` is called.
+/// The name of the short unit `usual`.
 pub(crate) fn meaning(usual: &str) -> &'static str {
     if usual == "ms" { "milliseconds" } else { "seconds" }
 }

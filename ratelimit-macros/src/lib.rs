@@ -1,10 +1,11 @@
 //! The macros of [`ratelimit-runtime`](https://docs.rs/ratelimit-runtime): `#[rate_limit]`, `key!` and
 //! `#[derive(KeyPart)]`. Depend on that crate, which exports them; what they expand to calls it.
 //!
-//! The attribute goes through four stages, a folder each: what was written (`parse`), judged
-//! (`check`), as a plan of what is to be generated (`plan`), as tokens (`expand`). `key!` needs no
-//! plan, and the derive no check. A stage uses what earlier ones made, never a later one. Only the
-//! last quotes, and it cannot fail. What several stages share stands beside the folders.
+//! The attribute goes through four stages, a folder each: `parse` reads the arguments and the
+//! function, `check` finds every mistake, `plan` chooses the guard, `expand` makes tokens. `key!`
+//! needs no plan, and the derive no check. A stage uses the results of earlier ones, never a later
+//! one. Only the last makes tokens, and it cannot fail. Code of several stages stands beside the
+//! folders.
 
 mod async_blocks;
 mod check;
@@ -62,10 +63,9 @@ use proc_macro::TokenStream;
 ///
 /// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block,
 /// because a `return` in it must not end the function before the outcome is judged. Without `count`
-/// the body stays where it is. The arguments that the body names move into the block: a closure of
-/// `count` sees of them only what is `Copy` or what the body leaves alone. They are dropped in the
-/// order in which they always are, but those that the closure names, or that the body does not,
-/// come after the others.
+/// the body is unchanged. Arguments that the body names move into the block: a closure of `count`
+/// can use an argument if it is `Copy`, or if the body does not take it. Arguments are dropped in
+/// their usual order, but those that the closure names, or that the body does not name, come last.
 ///
 /// # Costs that are known afterwards
 ///
@@ -75,43 +75,43 @@ use proc_macro::TokenStream;
 /// async fn complete(user: &User, prompt: Prompt) -> Result<Answer, Error> { … }
 /// ```
 ///
-/// The estimate, at least 1, is charged before the body, and what the result says in place of it.
-/// Less frees the rest. More is charged on top, also beyond `max`: nothing is left then, and later
-/// calls are refused until it has left. After that, at most twice the capacity of a limit is
-/// used; the excess is not charged. A body that takes longer than the window is
-/// charged at its end. A call that is cancelled or panics is charged the estimate. So what is
-/// *admitted* by estimates stays within `max`, and what calls did cost beyond them adds to it.
+/// The estimate, at least 1, is charged before the body; the actual cost takes its place afterwards.
+/// A lower cost frees the rest. A higher one is charged on top, also beyond `max`: then nothing is
+/// left, and later calls are refused until the excess has left the window. At most twice the
+/// capacity of a limit is ever used; the rest is not charged. A body that takes longer than the
+/// window is charged at its end. A call that is cancelled or panics is charged the estimate. So the
+/// estimates of admitted calls stay within `max`, and costs beyond the estimates add to it.
 ///
-/// What is said of the body under `count` holds here as well.
+/// The body becomes an async block, as under `count`.
 ///
 /// # Key templates
 ///
 /// `"<user.id>:<req.email()>"`: a placeholder is a name that an argument binds, or `self`, followed
 /// by any number of `.field`, `.0` and `.method()` without arguments. `{email}` is the same as
 /// `<email>`. `<<`, `>>`, `{{` and `}}` are the characters themselves; all other text stands for
-/// itself. There is at least one placeholder, and no text that is the name of an argument which
-/// none of them uses. Names are checked against the function. The value of a placeholder implements
+/// itself. A template has at least one placeholder, and its text does not hold the name of an
+/// argument that no placeholder uses: that would be a mistake. The value of a placeholder implements
 /// `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
 ///
 /// # Functions
 ///
 /// Async functions and methods of every kind, methods under `#[async_trait]`, and functions that do
-/// nothing but return `async move { … }`, or hand it on as it is: `Box::pin(async move { … })`,
-/// `async move { … }.boxed()`. The limit is asked inside of the block, so nothing may go past it:
-/// before it stands at most a `let` that copies what the block needs, as
+/// nothing but return `async move { … }`, as it is or boxed: `Box::pin(async move { … })`,
+/// `async move { … }.boxed()`. The limit is asked inside of the block, so the function has no other
+/// way out, and before the block only `let` statements that copy values for it, as
 /// `let email = email.to_owned();`. The return type implements `FromRateLimitError`, as
 /// `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs
 /// `on_refused` or `shadow`.
 ///
-/// The limit is that of the body it stands above. A default method of a trait has it, an
-/// implementation that replaces that method has not. Other attributes may stand above and below,
-/// but one that makes a blocking function of an async one, as `#[tokio::main]` does, stands below.
+/// The attribute limits the body below it: a default method of a trait is limited, an
+/// implementation that replaces that method is not. Other attributes may stand above and below, but
+/// `#[tokio::main]`, which makes a blocking function of an async one, stands below.
 ///
 /// Several attributes on one function, all under the name `rate_limit`, make one guard: each has
-/// its own bucket. They are consulted together, and a call is charged to all of them or to none. An
-/// attribute of another crate that has that name as well is written with its path. Of several
-/// refusals, the one that lasts longest is returned. `on_refused` is written once and applies to
-/// all of them; with `wait` on several of them, a call waits no longer than the shortest says.
+/// its own bucket. They are consulted together, and a call is charged to all of them or to none.
+/// Write an attribute of the same name from another crate with its path. Of several refusals, the
+/// one that lasts longest is returned. `on_refused` is written once and applies to all of them; with
+/// `wait` on several of them, the shortest counts.
 ///
 /// The derived name is the function's path, so moving the function starts fresh buckets: give a
 /// `name` to keep them. A second attribute's derived name ends in `#2`, and so on.

@@ -4,8 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{Expr, Lit, LitInt, LitStr, Stmt};
 
-/// `expr` without what is only around it: parentheses, a block, and the invisible brackets that
-/// `macro_rules!` puts around what it passes on.
+/// `expr` without parentheses, a block or the invisible brackets of `macro_rules!` around it.
 pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) if group.attrs.is_empty() => bare(&group.expr),

@@ -36,9 +36,6 @@ pub mod clock;
 mod decision;
 mod engine;
 mod error;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub mod fuzzing;
 #[cfg(doc)]
 pub mod guide;
 mod key;

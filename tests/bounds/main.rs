@@ -10,7 +10,7 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::__private::DenyCache;
+use ratelimit_runtime::__private::{BuiltInStore as _, DenyCache};
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{

@@ -7,7 +7,6 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use super::*;
 use crate::support::cluster::{lone_node, serve_all_slots};
 use crate::support::proxy::Proxy;
-use crate::support::redis::RedisServer;
 
 /// On one server, callers of many keys share calls, so few calls are on their way. In a cluster
 /// they cannot; then no caller may wait for the call of another key.
@@ -46,47 +45,4 @@ async fn callers_of_many_keys_do_not_wait_for_each_other() {
     assert!(took < ROUND_TRIP * CALLS * 6, "{took:?} for {CALLS} round trips of {ROUND_TRIP:?}");
     // The slots may have been asked for once more.
     assert!(proxy.accepted() <= taken + 1, "on one connection, not on {}", proxy.accepted() - taken);
-}
-
-/// How many calls for ever new keys so many callers make in a second.
-async fn throughput(store: RedisStore, callers: u64) -> u64 {
-    store.ready().await.unwrap();
-    let store = Arc::new(store);
-    let time = Duration::from_secs(2);
-    let run = async |time: Duration| {
-        let (start, mut running) = (Instant::now(), tokio::task::JoinSet::new());
-        for caller in 0..callers {
-            let (store, prefix) = (Arc::clone(&store), unique("pace"));
-            running.spawn(async move {
-                let mut calls = 0_u64;
-                while start.elapsed() < time {
-                    let key = format!("{prefix}/{caller}/{calls}");
-                    assert!(acquire(&store, &key, Limit::per_minute(3)).await.unwrap().allowed);
-                    calls += 1;
-                }
-                calls
-            });
-        }
-        let calls: u64 = running.join_all().await.into_iter().sum();
-        calls * 1_000 / u64::try_from(start.elapsed().as_millis()).unwrap()
-    };
-    run(time / 4).await;
-    run(time).await
-}
-
-/// Prints figures: `cargo test --release -p ratelimit-tests --test cluster
-/// --all-features -- --ignored --nocapture`.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it measures"]
-async fn a_cluster_beside_one_server() {
-    let cluster = RedisCluster::start(3, 0);
-    let server = RedisServer::start();
-    let store = |url: &str| RedisStore::new(url).unwrap().deny_cache(false);
-    for _ in 0..3 {
-        for callers in [1, 64, 512] {
-            let alone = throughput(store(&server.url()), callers).await;
-            let cluster = throughput(store(&cluster.url()), callers).await;
-            println!("{callers} callers: one server {alone}/s; three masters {cluster}/s");
-        }
-    }
 }

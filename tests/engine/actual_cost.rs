@@ -68,18 +68,6 @@ async fn a_call_that_is_dropped_or_panics_is_charged_the_estimate() {
     assert_eq!(left(&limiter, "panicked").await, 70);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_cost_beyond_the_limit_is_charged_and_later_callers_wait() {
-    let limiter = RateLimiter::memory();
-    assert!(complete(&limiter, "a", 60, Ends::With(150)).await.is_ok());
-    let refused = complete(&limiter, "a", 1, Ends::With(1)).await.unwrap_err();
-    // 51 of the 150 have to leave, each a microsecond behind the one before.
-    assert_eq!(refused.retry_after(), Some(Duration::from_micros(60_000_050)));
-    assert_eq!(refused.decision().unwrap().remaining(), 0);
-    tokio::time::advance(Duration::from_micros(60_000_149)).await;
-    assert!(complete(&limiter, "a", 100, Ends::With(100)).await.is_ok());
-}
-
 #[tokio::test]
 async fn an_estimate_that_no_window_admits_is_told() {
     let limiter = RateLimiter::memory();
@@ -135,23 +123,6 @@ async fn in_a_stack_each_limit_gets_what_it_asks_for() {
     assert_eq!(left("calls", Limit::per_hour(3)).await, 1);
     assert_eq!(left("seen", Limit::per_minute(5)).await, 1, "a call that would have been refused reserves nothing");
     assert_eq!(left("guests", Limit::per_minute(5)).await, 2);
-}
-
-#[rate_limit(
-    limiter = limiter, window = "60s", max = 10, wait = "2m", name = "waits",
-    cost = 6, actual_cost = |n| *n.as_ref().unwrap_or(&0),
-)]
-async fn waiting(limiter: &RateLimiter, tokens: u64) -> Result<u64, RateLimitError> {
-    ready(Ok(tokens)).await
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_debt_is_waited_for() {
-    let limiter = RateLimiter::memory();
-    let start = tokio::time::Instant::now();
-    assert!(waiting(&limiter, 18).await.is_ok());
-    assert!(waiting(&limiter, 1).await.is_ok());
-    assert_eq!(start.elapsed().as_secs(), 60);
 }
 
 /// The header fields and the log tell of the estimate: what it was is known when they are written.

@@ -76,3 +76,28 @@ fn memory_declares_everything() {
         assert_eq!(all.supports_feature(algorithm, Feature::Calendar), has_calendar, "{algorithm}");
     }
 }
+
+#[test]
+fn what_a_request_needs_and_is_not_declared_is_named() {
+    let limits = [Limit::per_minute(1), Limit::per_hour(2)];
+    let [second, longer] = [1, 9].map(Duration::from_secs);
+    let one = Request::new(b"key", Algorithm::SlidingWindow, &limits[..1]);
+    let default = Capabilities::default();
+    assert!(default.supports(&one).is_ok());
+    let with = |feature| default.with(Algorithm::SlidingWindow, &[feature]);
+    for (declared, request, word) in [
+        (default, Request::new(b"key", Algorithm::TokenBucket, &limits[..1]), "token_bucket"),
+        (default, Request::new(b"key", Algorithm::SlidingWindow, &limits), "several limits"),
+        (default, one.reserving(), "reservations"),
+        (default, one.reserving_estimate(), "reservations"),
+        (with(Feature::Reserve), one.reserving_estimate(), "`actual_cost`"),
+        (default, one.with_block(second), "blocks"),
+        (default, one.with_growing_block(second, longer), "blocks"),
+        (with(Feature::Block), one.with_growing_block(second, longer), "`block` of a range"),
+    ] {
+        let error = declared.supports(&request).unwrap_err();
+        assert!(error.message().contains(word), "{error}");
+        assert!(Capabilities::all().supports(&request).is_ok());
+    }
+    assert!(with(Feature::Reserve).supports(&one.reserving()).is_ok());
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::__private::{BuiltInStore, Entry, PermitId, PlaceRequest, Sealed};
 use ratelimit_runtime::store::{Answer, Capabilities, Request, StoreErrorKind, Verdict};
-use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
+use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Key, Limit, MemoryStore, OnUnavailable, Permit, Policy, RateLimitError, RateLimiter, Rule, Source, Store,
     rate_limit,
@@ -92,26 +92,6 @@ impl BuiltInStore for Shared {
     }
 }
 
-#[tokio::test]
-async fn so_many_calls_are_in_flight_and_no_more() {
-    let limiter = RateLimiter::memory();
-    let first = limiter.enter(&TWO, &alice()).await.unwrap();
-    assert!(first.decision().is_in_flight_limit());
-    assert_eq!((first.decision().remaining(), first.decision().limit()), (1, 2));
-    let second = limiter.enter(&TWO, &alice()).await.unwrap();
-    let refused = limiter.enter(&TWO, &alice()).await;
-    assert!(is_full(&refused));
-    assert_eq!(refused.unwrap_err().to_string(), "too many calls in flight");
-    assert!(!limiter.peek(&TWO, &alice()).await.unwrap().is_allowed());
-    assert!(limiter.enter(&TWO, &Key::of("bob")).await.is_ok(), "another key has places of its own");
-    drop(first);
-    assert_eq!(limiter.in_flight(&TWO, &alice()).await.unwrap(), 1);
-    assert_eq!(limiter.peek(&TWO, &alice()).await.unwrap().remaining(), 1);
-    let third = limiter.enter(&TWO, &alice()).await.unwrap();
-    drop((second, third));
-    assert_eq!(limiter.in_flight(&TWO, &alice()).await.unwrap(), 0);
-}
-
 /// Calls of other keys may be as many as they like: they neither take the places of a key, nor let
 /// more of its calls in.
 #[tokio::test]
@@ -130,29 +110,6 @@ async fn in_a_store_that_is_full_each_key_has_its_own_places() {
     }
     drop(others);
     assert_eq!(limiter.in_flight(&TWO, &Key::of(&7_u64)).await.unwrap(), 0);
-}
-
-#[tokio::test]
-async fn a_place_and_the_limits_beside_it_are_had_together_or_not_at_all() {
-    let clock = FakeClock::new();
-    for limiter in [
-        RateLimiter::with_store(MemoryStore::new().with_clock(clock.clone())),
-        // A layer that does not say that it takes both in one step.
-        Shared::new().limiter(),
-    ] {
-        let rule = Rule::new("both", Limit::per_hour(2)).with_concurrent(1);
-        let first = limiter.enter(&rule, &alice()).await.unwrap();
-        assert!(!first.decision().is_in_flight_limit(), "of an admission the limits tell what is left");
-        assert_eq!(first.decision().remaining(), 1);
-        assert!(is_full(&limiter.enter(&rule, &alice()).await));
-        let uncounted = limiter.peek(&Rule::new("both", Limit::per_hour(2)), &alice()).await.unwrap();
-        assert_eq!(uncounted.remaining(), 1, "who had no place is charged nothing");
-        drop(first);
-        drop(limiter.enter(&rule, &alice()).await.unwrap());
-        let refused = limiter.enter(&rule, &alice()).await.unwrap_err();
-        assert!(refused.retry_after().is_some() && !refused.decision().unwrap().is_in_flight_limit());
-        assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0, "who is refused takes no place");
-    }
 }
 
 #[rate_limit(limiter = limiter, name = "beside", window = "1h", max = 5, concurrent = 2)]
@@ -336,21 +293,6 @@ async fn waiters_that_give_up_at_any_moment_leave_no_place_behind() {
             assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0, "round {seed}");
         }
     }
-}
-
-#[tokio::test]
-async fn twenty_thousand_calls_are_in_flight_and_leave_nothing() {
-    let limiter = RateLimiter::memory();
-    let rule = Rule::in_flight("many", 20_000);
-    let start = std::time::Instant::now();
-    let mut permits = Vec::new();
-    for _ in 0..20_000 {
-        permits.push(limiter.enter(&rule, &alice()).await.unwrap());
-    }
-    assert!(is_full(&limiter.enter(&rule, &alice()).await));
-    drop(permits);
-    assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0);
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod actual_cost;
 mod capabilities;
 mod config;
 mod endless;
+mod fuzz;
 mod in_flight;
 mod keys;
 mod log;

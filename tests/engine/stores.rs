@@ -192,3 +192,23 @@ async fn no_decision_goes_past_the_acquire_of_a_layer() {
     }
     assert_eq!(layer.decisions.load(Ordering::SeqCst), 3);
 }
+
+#[test]
+fn times_of_a_verdict_are_rounded_up_and_end_refusals_alone() {
+    let [short, second] = [Duration::from_nanos(1), Duration::from_secs(1)];
+    let refused = Verdict::refused().with_retry_after(second + short).with_reset_after(short);
+    assert_eq!((refused.retry_after_us, refused.reset_after_us), (1_000_001, 1));
+    assert_eq!(Verdict::refused().with_retry_after(second).retry_after(), Some(second));
+    assert_eq!(Verdict::admitted().with_retry_after(second).retry_after(), None);
+    for never in [Verdict::refused(), Verdict::refused().with_retry_after(Duration::MAX)] {
+        assert_eq!((never.allowed, never.retry_after()), (false, None));
+    }
+}
+
+#[tokio::test]
+#[should_panic(expected = "polled after completion")]
+async fn an_answer_polled_again_panics_instead_of_hanging() {
+    let mut answer = Answer::ready(Ok(()));
+    let _ = (&mut answer).await;
+    let _ = (&mut answer).await;
+}

@@ -19,7 +19,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::seen::{Item, item, parsed};
-use crate::{ApiKey, PER_IP, PER_KEY, search};
+use crate::{ApiKey, PER_KEY, search};
 
 pub(crate) type Service = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Infallible>;
 
@@ -224,30 +224,4 @@ async fn requests_give_parts_of_keys() {
     assert_eq!(behind.ask("", &from("9.9.9.9")).await.unwrap().get_ref(), "9.9.9.9 3");
     assert_eq!(behind.ask("", &from("1.1.1.1, 9.9.9.9")).await.unwrap_err().code(), Code::ResourceExhausted);
     assert_eq!(open.ask("", &[]).await.unwrap_err().code(), Code::InvalidArgument);
-}
-
-/// In-process calls and Unix sockets have no address, which must not become one bucket for all.
-#[tokio::test]
-async fn a_request_from_nowhere_has_no_address() {
-    let status = ClientIp::try_from(&Request::new(())).unwrap_err();
-    assert_eq!((status.code(), status.message()), (Code::Internal, "internal error"));
-}
-
-#[tokio::test]
-async fn a_layer_limits_by_address() {
-    let layer = RateLimitLayer::new()
-        .limiter(RateLimiter::memory())
-        .trusted_proxies(TrustedProxies::new(["127.0.0.0/8"]).unwrap())
-        .rule(&PER_IP, |request: &http::Request<Body>| ClientIp::try_from(request).map(|ip| key!("<ip>")));
-    let service = layer.layer(service_of!(found)).map_response(|response| response.map(Body::new));
-    let mut client = Client::of(BoxCloneSyncService::new(service.clone())).await;
-    assert!(client.ask("alice", &[("x-forwarded-for", "9.9.9.9")]).await.is_ok());
-    let refused = client.ask("bob", &[("x-forwarded-for", "1.1.1.1, 9.9.9.9")]).await.unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
-    assert!(client.ask("carol", &[("x-forwarded-for", "8.8.8.8")]).await.is_ok());
-
-    let mut request = http::Request::post("/").version(http::Version::HTTP_2).body(Body::empty()).unwrap();
-    request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
-    let status = Status::from_header_map(service.oneshot(request).await.unwrap().headers()).unwrap();
-    assert_eq!(status.code(), Code::Internal, "not one bucket for all whose address is not known");
 }

@@ -179,29 +179,3 @@ async fn what_a_used_rule_is_changed_to_is_worked_out_anew() {
         assert_eq!(limiter.peek(&base(), &alice()).await.unwrap().remaining(), 4);
     }
 }
-
-/// Several units of one microsecond have tickets that run ahead of the clock, and count until one
-/// window after them.
-#[tokio::test]
-async fn what_came_in_one_microsecond_is_settled_and_given_back_one_window_later() {
-    let clock = FakeClock::new();
-    let rule = Rule::new("burst", Limit::per_minute(1_000));
-    for (place, limiter) in everywhere(&clock) {
-        let first = limiter.acquire(&rule, &alice()).await.unwrap();
-        let reservation = limiter.reserve(&rule.clone().with_cost(2), &alice()).await.unwrap();
-        let mut last = first;
-        for _ in 0..500 {
-            last = limiter.acquire(&rule, &alice()).await.unwrap();
-        }
-        clock.advance(MINUTE);
-        reservation.commit(5);
-        limiter.settled().await;
-        // The first unit has left, the reserved two and those behind them have not.
-        let used = 1_000 - limiter.peek(&rule, &alice()).await.unwrap().remaining();
-        assert_eq!(used, 500 + 5, "{place}");
-        assert!(limiter.refund(&rule, &alice(), &last).await.unwrap(), "{place}");
-        assert!(!limiter.refund(&rule, &alice(), &first).await.unwrap(), "{place}: it has left");
-        let used = 1_000 - limiter.peek(&rule, &alice()).await.unwrap().remaining();
-        assert_eq!(used, 499 + 5, "{place}");
-    }
-}

@@ -13,7 +13,6 @@ mod keys;
 mod nodes;
 mod outage;
 mod policies;
-mod stacked;
 mod waiting;
 mod watching;
 

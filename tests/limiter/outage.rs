@@ -3,9 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 #![allow(clippy::unused_async, reason = "the attribute awaits")]
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use std::future::Future;
 use std::time::{Duration, Instant};
 
 use crate::support::redis::RedisServer;
@@ -178,17 +176,6 @@ async fn a_wrong_password_is_reported_also_under_allow() {
     }
 }
 
-#[tokio::test]
-async fn a_key_of_another_type_is_reported_also_under_allow() {
-    let server = RedisServer::start();
-    let builder = RateLimiter::builder().redis(&server.url()).prefix("taken").timeout(Duration::from_secs(5));
-    let limiter = builder.on_unavailable(Allow).build().unwrap();
-    server.cli(&["SET", "taken:rl1:sw-3600s:outage:", "something else"]);
-    assert_misconfigured(limiter.acquire(&RULE, &Key::global()).await, "prefix");
-    assert_eq!(server.cli(&["GET", "taken:rl1:sw-3600s:outage:"]), "something else", "it was left alone");
-    assert!(!limiter.acquire(&RULE, &Key::of("other")).await.unwrap().is_degraded());
-}
-
 /// `local`: the limit goes on in this process, in bounded memory, and the store takes over again by
 /// itself.
 #[tokio::test]
@@ -214,38 +201,6 @@ async fn local_goes_on_limiting_in_this_process() {
     }
     store.fail_with(StoreErrorKind::Misconfigured);
     assert_misconfigured(limiter.acquire(&rule, &Key::of("a")).await, "misconfigured");
-}
-
-#[rate_limit(key = "<user>", window = "1h", max = 2, count = "err", on_unavailable = "local")]
-async fn log_in(user: &str, password: &str) -> Result<(), RateLimitError> {
-    let _ = user;
-    let wrong = || RateLimiter::builder().prefix("{wrong password}").build().map(drop);
-    if password == "right" { Ok(()) } else { wrong() }
-}
-
-#[tokio::test]
-async fn what_local_was_charged_is_given_back_to_local() {
-    let store = FaultyStore::new(MemoryStore::new());
-    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(Local).build().unwrap();
-    let rule = Rule::new("local", Limit::per_hour(2));
-    store.fail();
-    let charged = limiter.acquire(&rule, &Key::global()).await.unwrap();
-    assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
-    assert!(limiter.refund(&rule, &Key::global(), &charged).await.unwrap());
-    assert!(!limiter.refund(&rule, &Key::global(), &charged).await.unwrap());
-    assert_eq!(limiter.peek(&rule, &Key::global()).await.unwrap().remaining(), 1);
-
-    let limiter = RateLimiter::with_store(store);
-    let scenario = async {
-        for _ in 0..5 {
-            assert!(log_in("a", "right").await.is_ok(), "what succeeds does not count");
-        }
-        for _ in 0..2 {
-            assert!(matches!(log_in("a", "wrong").await, Err(RateLimitError::Misconfigured(_))));
-        }
-        assert!(matches!(log_in("a", "right").await, Err(RateLimitError::Exceeded(_))));
-    };
-    limiter.scope(scenario).await;
 }
 
 #[tokio::test]
@@ -303,38 +258,6 @@ async fn each_kind_of_failure_has_its_answer_under_each_policy() {
             }
         }
     }
-}
-
-async fn poll_once_and_drop(check: impl Future) {
-    let mut check = pin!(check);
-    let answered = poll_fn(|cx| Poll::Ready(check.as_mut().poll(cx).is_ready())).await;
-    assert!(!answered, "an answer takes time");
-}
-
-/// A caller who stops waiting leaves nothing behind: no lock, no waiter, no connection that others
-/// have to wait for.
-#[tokio::test]
-async fn a_dropped_check_leaves_nothing_locked() {
-    let server = RedisServer::start();
-    let redis = limiter(&server, Deny);
-    assert_decides(&redis).await;
-    let faulty = FaultyStore::new(MemoryStore::new());
-    let memory = RateLimiter::builder().store(faulty.clone()).on_unavailable(Deny).build().unwrap();
-    for _ in 0..100 {
-        poll_once_and_drop(redis.acquire(&RULE, &Key::global())).await;
-        tokio::task::yield_now().await;
-        faulty.hang();
-        poll_once_and_drop(memory.acquire(&RULE, &Key::global())).await;
-        faulty.heal();
-        assert_eq!(memory.peek(&RULE, &Key::global()).await.unwrap().remaining(), 1_000);
-    }
-    // On the server a dropped call may have been charged, once.
-    let decision = check(&redis).await.unwrap();
-    assert!((898..=998).contains(&decision.remaining()), "{decision:?}");
-    assert_eq!(check(&memory).await.unwrap().remaining(), 999);
-    // Dropped before it was ever polled: nothing was charged.
-    drop(memory.acquire(&RULE, &Key::global()));
-    assert_eq!(memory.peek(&RULE, &Key::global()).await.unwrap().remaining(), 999);
 }
 
 #[tokio::test]

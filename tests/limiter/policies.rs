@@ -85,6 +85,17 @@ async fn a_policy_that_blocks_is_not_used_by_a_rule_that_waits() {
     }
 }
 
+/// A service that asks at its start does not meet a misspelt name at its first request.
+#[tokio::test]
+async fn a_limiter_says_which_policies_it_lacks() {
+    let limiter = RateLimiter::builder().policy("login-adress", Policy::new(Limit::per_minute(3))).build().unwrap();
+    assert!(limiter.require_policies(&["login-adress"]).is_ok() && limiter.require_policies(&[]).is_ok());
+    let error = limiter.require_policies(&["login-address", "login-adress", "search"]).unwrap_err();
+    assert!(matches!(error, RateLimitError::Misconfigured(_)));
+    let error = error.to_string();
+    assert!(error.contains("`login-address` (there is `login-adress`)") && error.contains("`search`"), "{error}");
+}
+
 #[tokio::test]
 async fn a_set_that_lacks_a_policy_in_use_is_refused_and_the_old_ones_stay_in_force() {
     let login = Rule::new("policed", Limit::per_minute(1)).with_policy("login");

@@ -185,21 +185,3 @@ fn every_alert_names_metrics_and_labels_that_exist() {
     assert_eq!(alerts, text.matches("- alert:").count());
     assert!(alerts >= 5);
 }
-
-#[test]
-#[should_panic(expected = "there is no ratelimit_decisions")]
-fn a_metric_that_does_not_exist_is_found() {
-    check("sum(rate(ratelimit_decisions[5m]))");
-}
-
-#[test]
-#[should_panic(expected = "has no key")]
-fn a_label_that_does_not_exist_is_found() {
-    check("sum by (key) (rate(ratelimit_decisions_total[5m]))");
-}
-
-#[test]
-#[should_panic(expected = "is never banned")]
-fn a_value_that_does_not_exist_is_found() {
-    check(r#"sum(rate(ratelimit_decisions_total{outcome=~"denied|banned"}[5m]))"#);
-}

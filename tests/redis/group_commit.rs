@@ -82,62 +82,6 @@ async fn many_callers_of_one_key_are_few_commands_and_each_has_its_own_verdict()
     assert_eq!(store.peek(request()).await.unwrap().remaining, 3);
 }
 
-/// Whatever is asked in whatever order: what is told is what one caller after the other is told.
-#[tokio::test]
-async fn all_algorithms_tell_callers_who_share_a_command_what_they_tell_one_after_the_other() {
-    let server = RedisServer::start();
-    let clock = FakeClock::new();
-    let store = || RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
-    let (together, apart) = (store(), store());
-    together.ready().await.unwrap();
-    apart.ready().await.unwrap();
-    for (algorithm, max, block) in ratelimit_conformance::ALGORITHMS.iter().flat_map(|&algorithm| {
-        [(algorithm, 40, Duration::ZERO), (algorithm, 200, Duration::ZERO), (algorithm, 30, Duration::from_secs(5))]
-    }) {
-        let name = unique(&format!("{algorithm:?}{max}{block:?}"));
-        for round in 0..3 {
-            // One weighs more, one has a limit more, and some may ask for more.
-            let small = [Limit::new(max, MINUTE)];
-            let large = [Limit::new(max + 10, MINUTE)];
-            let asked: Vec<(usize, u64, &[Limit])> = (0..90)
-                .map(|index| {
-                    let cost = if index % 17 == 5 { 3 } else { 1 };
-                    (index % 2, cost, if index % 11 < 2 { large.as_slice() } else { small.as_slice() })
-                })
-                .collect();
-            let request = |key: &'static str, (_, cost, limits): (usize, u64, &'static [Limit])| {
-                Request::new(key.as_bytes(), algorithm, limits).with_cost(cost).with_block(block)
-            };
-            let leak = |limits: &[Limit]| -> &'static [Limit] { Box::leak(limits.to_vec().into_boxed_slice()) };
-            let keys: Vec<&'static str> =
-                ["a", "b", "c", "d"].iter().map(|key| &*Box::leak(format!("{name}{key}").into_boxed_str())).collect();
-            let asked: Vec<(usize, u64, &'static [Limit])> =
-                asked.into_iter().map(|(key, cost, limits)| (key, cost, leak(limits))).collect();
-
-            // All are there before the first is answered.
-            let mut waiting: Vec<_> =
-                asked.iter().map(|&asked| together.acquire(request(keys[asked.0], asked))).collect();
-            for answer in &mut waiting {
-                assert!(Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            }
-            for (index, (answer, &asked)) in waiting.into_iter().zip(&asked).enumerate() {
-                let told = answer.await.unwrap();
-                let alone = apart.acquire(request(keys[asked.0 + 2], asked)).await.unwrap();
-                let what = format!("{algorithm:?} of {max}, block {block:?}, round {round}, call {index}");
-                let of = |verdict: Verdict| {
-                    let Verdict { allowed, limit_index, remaining, retry_after_us, blocked, ticket, .. } = verdict;
-                    (allowed, limit_index, remaining, retry_after_us, blocked, ticket == 0)
-                };
-                assert_eq!(of(told), of(alone), "{what}");
-                // Those who are admitted together are told when the last of them is forgotten.
-                assert!(told.reset_after_us >= alone.reset_after_us, "{what}");
-                assert!(told.allowed || told.reset_after_us == alone.reset_after_us, "{what}");
-            }
-            clock.advance(Duration::from_secs(7));
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_key_that_holds_something_else_fails_alone() {
     let server = RedisServer::start();

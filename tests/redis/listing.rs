@@ -6,14 +6,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{
-    Algorithm, Key, Keys, Limit, MemoryStore, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule,
-};
+use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, RateLimitError, RateLimiter, Rule};
 
 use super::PATIENCE;
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
-use crate::support::sentinel::Sentinels;
 use crate::support::strict;
 
 static RULE: Rule = Rule::new("login", Limit::per_hour(5));
@@ -142,51 +139,7 @@ async fn a_cursor_that_is_not_of_these_keys_is_an_error() {
     assert_eq!(rest(&mut in_memory.keys(&RULE).resume(of_memory)).await, BTreeSet::new());
 }
 
-/// The new master has another order of keys than the old one.
-#[tokio::test]
-async fn a_fail_over_loses_no_key() {
-    let sentinels = Sentinels::start(1);
-    let limiter = strict().redis(&sentinels.url()).build().unwrap();
-    let expected = charge(&limiter, &RULE, 2_000).await;
-    let replicated = || sentinels.servers.iter().all(|server| server.number(&["DBSIZE"]) == 2_000);
-    assert!(crate::support::eventually(replicated));
-    let mut keys = limiter.keys(&RULE);
-    let mut listed: BTreeSet<Key> = keys.next_page().await.unwrap().unwrap().into_iter().collect();
-    sentinels.fail_over();
-    let other = Rule::new("other", Limit::per_hour(1_000_000));
-    while sentinels.servers[1].number(&["DBSIZE"]) == 2_000 {
-        let _ = limiter.acquire(&other, &Key::global()).await;
-    }
-    listed.extend(rest(&mut keys).await);
-    assert_eq!(listed, expected);
-    assert_eq!(rest(&mut limiter.keys(&RULE)).await, expected);
-}
-
-#[tokio::test]
-async fn what_scripts_keep_and_what_plain_commands_keep_are_listed_apart() {
-    let server = RedisServer::start();
-    let on = |scripts| {
-        strict()
-            .store(RedisStore::new(&server.url()).unwrap().mode(if scripts {
-                RedisMode::Scripts
-            } else {
-                RedisMode::Transactions
-            }))
-            .build()
-            .unwrap()
-    };
-    let (scripts, plain) = (on(true), on(false));
-    let window = RULE.clone().with_algorithm(Algorithm::FixedWindow);
-    let _ = scripts.acquire(&window, &Key::of("by a script")).await.unwrap();
-    let _ = plain.acquire(&window, &Key::of("by commands")).await.unwrap();
-    assert_eq!(server.number(&["DBSIZE"]), 2);
-    for (limiter, key) in [(&scripts, Key::of("by a script")), (&plain, Key::of("by commands"))] {
-        assert_eq!(rest(&mut limiter.keys(&window)).await, BTreeSet::from([key.clone()]));
-        assert!(limiter.reset(&window, &key).await.unwrap());
-    }
-}
-
-/// Keys of other programs beside those of a rule are not listed.
+/// What others have put beside the keys of a rule is nobody's key.
 #[tokio::test]
 async fn what_no_key_can_be_is_left_out() {
     let server = RedisServer::start();

@@ -25,7 +25,7 @@ mod scriptfree;
 mod sentinel;
 mod sentinel_views;
 mod settings;
-mod shared_calls;
+mod settlements;
 mod sorted_set;
 mod stacked_groups;
 mod stored_bytes;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use super::shared_calls::{CALLERS, on};
 use super::{MINUTE, PATIENCE};
 use crate::support::redis::RedisServer;
 use ratelimit_runtime::__private::BuiltInStore as _;
@@ -18,6 +17,12 @@ use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+
+async fn on(server: &RedisServer) -> Arc<RedisStore> {
+    let store = Arc::new(RedisStore::new(&server.url()).unwrap().deny_cache(false));
+    store.ready().await.unwrap();
+    store
+}
 
 /// Polls once: the group is on its way, or waits for the next call.
 fn poll_once(answer: &mut Answer<'_, Vec<Verdict>>) {
@@ -50,47 +55,6 @@ async fn stacks(
 
 fn is_admitted(verdicts: &[Verdict]) -> bool {
     verdicts.len() == 2 && verdicts.iter().all(|verdict| verdict.allowed)
-}
-
-#[tokio::test]
-async fn stacked_groups_that_come_at_once_are_decided_each_on_its_own() {
-    let server = RedisServer::start();
-    let store = on(&server).await;
-    let limits = [Limit::new(5, MINUTE), Limit::new(3, MINUTE)];
-    for round in 1..=4 {
-        let told = stacks(&store, CALLERS, limits, |index| [format!("a{index}"), format!("b{index}")]).await;
-        for verdicts in told {
-            let verdicts = verdicts.unwrap();
-            assert_eq!(is_admitted(&verdicts), round <= 3);
-            assert_eq!(verdicts[1].remaining, 3_u64.saturating_sub(round));
-            // A group that is refused has not charged the rule that would have admitted it.
-            assert_eq!(verdicts[0].remaining, 5 - round.min(3));
-        }
-    }
-}
-
-#[tokio::test]
-async fn groups_on_one_key_are_all_or_none_however_they_share() {
-    let server = RedisServer::start();
-    let store = on(&server).await;
-    // Half of them have a second key that admits no more than one.
-    let limits = [Limit::per_hour(100), Limit::per_hour(1)];
-    let keys = |index: usize| {
-        ["hot".to_owned(), if index.is_multiple_of(2) { format!("own{index}") } else { "one".to_owned() }]
-    };
-    let told = stacks(&store, CALLERS, limits, keys).await;
-    let admitted: Vec<usize> = told
-        .iter()
-        .enumerate()
-        .filter(|(_, told)| is_admitted(told.as_ref().unwrap()))
-        .map(|(index, _)| index)
-        .collect();
-    assert_eq!(admitted.len(), 100);
-    assert_eq!(admitted.iter().filter(|index| *index % 2 == 1).count(), 1, "{admitted:?}");
-    // First come, first served.
-    assert!(admitted.is_sorted() && admitted.iter().all(|index| *index < 200), "{admitted:?}");
-    let request = Request::new(b"hot", Algorithm::LeakyBucket, &limits[..1]);
-    assert_eq!(store.peek(request).await.unwrap().remaining, 0);
 }
 
 #[tokio::test]

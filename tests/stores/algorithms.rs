@@ -373,45 +373,6 @@ proptest! {
             }
         }
     }
-
-    /// At the moment that `reset_after` names the deciding limit is whole, and not a microsecond
-    /// before.
-    #[test]
-    fn every_reset_is_exact(limit in any_limit(), calls in calls(40)) {
-        for &algorithm in ALGORITHMS {
-            let mut key = Key::new(algorithm, &[limit]);
-            for &(after, cost) in &calls {
-                key.advance(after);
-                let _ = key.acquire(cost.min(heaviest(algorithm, limit)));
-            }
-            let reset = key.peek(1).reset_after_us;
-            if reset > 0 {
-                key.advance(reset - 1);
-                prop_assert!(key.peek(1).remaining < capacity(algorithm, limit), "{:?}", algorithm);
-                key.advance(1);
-            }
-            let whole = key.peek(1);
-            prop_assert_eq!((whole.remaining, whole.reset_after_us), (capacity(algorithm, limit), 0), "{:?}", algorithm);
-        }
-    }
-
-    /// `remaining` is what is left: that much passes at once, and not one more.
-    #[test]
-    fn what_remains_may_be_used_and_no_more(limits in vec(any_limit(), 1..4), calls in calls(40)) {
-        for &algorithm in ALGORITHMS {
-            let mut key = Key::new(algorithm, &limits);
-            let least = limits.iter().map(|limit| heaviest(algorithm, *limit)).min().unwrap();
-            for &(after, cost) in &calls {
-                key.advance(after);
-                let _ = key.acquire(cost.min(least));
-            }
-            let left = key.peek(1).remaining.min(least);
-            if left < least {
-                prop_assert!(!key.peek(left + 1).allowed, "{:?}: more than the {} that remain", algorithm, left);
-            }
-            prop_assert!(left == 0 || key.acquire(left).allowed, "{:?}: the {} that remain", algorithm, left);
-        }
-    }
 }
 
 /// A rate that does not divide loses nothing: after any number of windows, exactly as much as was

@@ -23,7 +23,7 @@ pub(crate) enum Refusal {
 
 /// The one refusal of a stack whose function gives `output`.
 pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mut Diagnostics) -> Refusal {
-    // What a policy says of `shadow` wins.
+    // `shadow` of a policy wins over the argument.
     let has_policy = attributes.iter().any(|arguments| arguments.policy.is_some());
     let without_policy =
         attributes.iter().any(|arguments| !matches!(condition::shadow(arguments.shadow.as_ref()), Shadow::On));

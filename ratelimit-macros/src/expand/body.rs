@@ -12,7 +12,7 @@ use crate::check::function::body::Shape;
 /// Makes statements and a last expression of a block, whose braces are at this place.
 pub(crate) type Wrap<'a> = dyn Fn(TokenStream, Span) -> TokenStream + 'a;
 
-/// The function's body, `braces`, with `guard` where it goes, and `wrap` around what it guards.
+/// The function's body, `braces`, with `guard` at its place, and `wrap` around the guarded statements.
 pub(crate) fn guarded(shape: &Shape, braces: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
     match shape {
         Shape::AsyncFn => prepended(braces, guard, wrap),
@@ -42,7 +42,7 @@ fn before_ret(place: &[usize], block: &Group, guard: &TokenStream, wrap: Option<
     let mut stream = before;
     stream.extend(guard.clone());
     stream.extend(match wrap {
-        // Inside, the statement stands again, so that the body is to lints what it was.
+        // The statement is repeated inside, so that lints see the same body as without the guard.
         Some(wrap) => {
             let place = body.span();
             let mut wrapped = Group::new(Delimiter::Brace, wrap(statement(body), place));
@@ -88,7 +88,7 @@ pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_
     outer
 }
 
-/// What is in `braces`, in them if it needs a scope of its own.
+/// The statements in `braces`; with the braces, if they need a scope of their own.
 ///
 /// One expression holds no items and needs no scope. Anything else keeps the user's braces, and
 /// with them the user's edition: it decides when the last expression's temporaries are dropped. A

@@ -16,7 +16,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::Path;
 
-/// What the parts of one expansion share.
+/// Shared by all parts of one expansion.
 pub(crate) struct Context<'a> {
     /// A statement that imports what expansions use.
     pub(crate) import: TokenStream,
@@ -24,15 +24,14 @@ pub(crate) struct Context<'a> {
     pub(crate) output: output_type::OutputType,
 }
 
-/// A statement that gives the expansion its name for what it may use, `__ratelimit`. Where there is
-/// no runtime crate, this is the one place where the compiler says so. A path that the user gave,
-/// `krate`, stays where it was written.
+/// A statement that imports the runtime's private module as `__ratelimit`. Where there is no runtime
+/// crate, the compiler says so here and nowhere else. `krate`, a path from the user, keeps its place.
 pub(crate) fn import(krate: Option<&Path>) -> TokenStream {
     let mixed = Span::mixed_site();
     let Some(krate) = krate else {
         return quote_spanned!(mixed=> use ::ratelimit_runtime::__private as __ratelimit;);
     };
     let span = krate.segments.last().map_or(mixed, |last| last.ident.span().resolved_at(mixed));
-    // Where another crate is meant by mistake, the name in the error says what was expected there.
+    // Where the path leads to another crate, the name in the error says what is missing there.
     quote_spanned!(span=> use #krate::__ratelimit_runtime as __ratelimit;)
 }

@@ -1,5 +1,4 @@
-//! The user's expressions, as they may stand in the guard: with `self` called what it is called
-//! there.
+//! The user's expressions inside of the guard, where `self` may have another name.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
@@ -30,9 +29,9 @@ impl Receiver<'_> {
     }
 }
 
-/// `call`, which evaluates `expr`. Where a macro of the user's hides what is in that, it is a
-/// closure's: a `return` or `?` there would leave the function past the limit. What the closure
-/// returns is nothing that a `return` could give as well, and errors about that name its type.
+/// `call`, which evaluates `expr`. If a macro of the user's is in that, the call stands in a closure:
+/// a `return` or `?` from the macro would leave the function past the limit. The closure returns a
+/// type of its own, which no such `return` can give, and errors name that type.
 pub(crate) fn kept_in(expr: &Expr, call: TokenStream) -> TokenStream {
     if !control_flow::is_hidden(expr) {
         return call;

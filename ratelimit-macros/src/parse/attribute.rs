@@ -15,8 +15,8 @@ use crate::suggest::nearest;
 pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnostics) -> Arguments {
     let mut reader = Reader { arguments: Arguments::default(), attempted: Vec::new(), meant: Vec::new(), diagnostics };
     let parsed = Parser::parse2(|input: ParseStream<'_>| reader.all(input), tokens);
-    // The one thing that is found only at the end, what an expression has left over inside of
-    // brackets, is also what a mistake there leaves.
+    // Tokens left over inside of brackets are found last. A mistake that is reported already leaves
+    // some, too.
     let parsed = parsed.map_err(|error| Error::new(error.span(), format!("{error}, in the value of an argument")));
     if !reader.diagnostics.found_any() {
         reader.diagnostics.keep(parsed);

@@ -67,8 +67,8 @@ impl Function {
     }
 }
 
-/// Whether `attribute` is `#[rate_limit]`. Under a path that is not known, another crate's may have
-/// that name: what it is given tells.
+/// Whether `attribute` is `#[rate_limit]`. Another crate's attribute may have that name:
+/// under an unknown path, the arguments decide.
 fn is_ours(attribute: &Attribute) -> bool {
     let path = attribute.path();
     let named = path.segments.last().is_some_and(|last| last.ident == "rate_limit");

@@ -8,7 +8,7 @@ use syn::{Expr, ExprPath, Ident, Member};
 
 /// A placeholder: a name and the steps from it to the value.
 pub(crate) struct Placeholder {
-    /// What has the value: as it stands in the template, until it is found among the arguments.
+    /// The name as an identifier; once it is found among the arguments, the argument's.
     pub(crate) ident: Ident,
     /// The name as compared: without `r#`.
     pub(crate) root: String,

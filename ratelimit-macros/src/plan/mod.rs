@@ -1,4 +1,4 @@
-//! Stage three: what is to be generated. Everything is known to be right; nothing is quoted yet.
+//! Stage three: which guard a function gets. All arguments are valid here; no tokens are made yet.
 
 pub(crate) mod bounds;
 pub(crate) mod taken;

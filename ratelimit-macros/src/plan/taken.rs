@@ -15,7 +15,7 @@ use crate::check::rule::count::Count;
 /// `count` or `actual_cost` looks at.
 pub(crate) fn plan(Checked { function, body, rules, .. }: &Checked) -> Vec<Ident> {
     if let Shape::Future(_) = body.shape {
-        // There, what the body names first is dropped first, with a block around it and without.
+        // There, arguments are dropped in the order in which the body names them, with this block or without.
         return Vec::new();
     }
     let used = match body.shape {

@@ -1,5 +1,4 @@
-//! What is listed of the arguments, wherever that is, is what there is, and each of them does
-//! something.
+//! Every list of the arguments is complete, and each argument has an effect.
 
 use std::fs;
 use std::path::Path;
@@ -74,7 +73,7 @@ fn each_is_compiled_and_run() {
     }
 }
 
-/// What the README writes is accepted as it stands there.
+/// Every argument in the README's table is accepted as it is printed.
 #[test]
 fn the_readme_writes_what_there_is() {
     let readme = of_the_repository("README.md");

@@ -43,13 +43,11 @@ impl<'r> CheckBuilder<'r> {
         Self { rule, call: Call::default(), engine, policy: None, key: KeyBuf::new() }
     }
 
-    /// The check of a key by hand.
+    /// The check of this key, by hand.
     #[inline]
-    pub(crate) fn by_hand(rule: &'r Rule, key: &Key) -> Self {
-        let mut check = Self::of(rule, None);
-        check.begin();
-        check.key.extend_from_slice(key.as_bytes());
-        check
+    pub(crate) fn key(&mut self, key: &Key) {
+        self.begin();
+        self.key.extend_from_slice(key.as_bytes());
     }
 
     /// Another `max` for the first limit.

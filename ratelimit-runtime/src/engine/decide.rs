@@ -47,20 +47,17 @@ pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> De
     {
         return outcome.into();
     }
-    let verdict = if engine.in_memory {
-        // Copied, so that nothing is dropped after the outcome, which would be moved once more.
-        match engine.store.acquire(request).if_known() {
-            Some(Ok(verdict)) => *verdict,
-            Some(Err(error)) => return outcome_without_store(engine, check, error.clone()).into(),
-            None => return Decided::Later(()),
-        }
-    } else {
-        match engine.store.own().known_refusal(&request) {
-            Some(refusal) => refusal,
-            None => return Decided::Later(()),
-        }
-    };
-    check.conclude_verdict(&verdict)
+    if !engine.in_memory {
+        return match engine.store.own().known_refusal(&request) {
+            Some(refusal) => check.conclude_verdict(&refusal),
+            None => Decided::Later(()),
+        };
+    }
+    match engine.store.acquire(request).if_known() {
+        Some(Ok(verdict)) => check.conclude_verdict(verdict),
+        Some(Err(error)) => outcome_without_store(engine, check, error.clone()).into(),
+        None => Decided::Later(()),
+    }
 }
 
 /// Not in line, so that what a check that waits needs does not slow down one that does not.

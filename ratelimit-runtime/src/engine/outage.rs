@@ -88,30 +88,3 @@ impl Engine {
         OutageAnswer::of(policy, error.kind(), health)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The table in the documentation of [`OnUnavailable`].
-    #[test]
-    fn a_store_that_is_up_is_never_a_reason_to_let_calls_through() {
-        use Health::{Down, Slow, Up};
-        use OnUnavailable::{Allow, Deny, Local};
-        use OutageAnswer::{Error, Fallback, Unchecked};
-        use StoreErrorKind::{Full, Misconfigured, TimedOut, Unavailable, Unsupported};
-        for (kind, health, local, allow) in [
-            (TimedOut, Up, Fallback, Fallback),
-            (TimedOut, Slow, Fallback, Unchecked),
-            (TimedOut, Down, Fallback, Unchecked),
-            (Unavailable, Slow, Fallback, Unchecked),
-            (Unavailable, Down, Fallback, Unchecked),
-            (Full, Up, Fallback, Fallback),
-            (Misconfigured, Up, Error, Error),
-            (Unsupported, Up, Error, Error),
-        ] {
-            let of = |policy| OutageAnswer::of(policy, kind, health);
-            assert_eq!((of(Local), of(Allow), of(Deny)), (local, allow, Error), "{kind:?} while {health:?}");
-        }
-    }
-}

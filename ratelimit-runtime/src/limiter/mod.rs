@@ -126,7 +126,8 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let mut building = CheckBuilder::by_hand(rule, key);
+        let mut building = CheckBuilder::of(rule, None);
+        building.key(key);
         // Most are borrowed while they wait; what more than the rule decides on is kept.
         let refused = if let Some(check) = building.plain_check(&self.engine) {
             match engine::decide_now(&self.engine, &check) {
@@ -180,7 +181,7 @@ impl RateLimiter {
     /// afterwards. A refused call is charged nothing.
     pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
         must_not_limit_calls_in_flight(rule)?;
-        let mut check = CheckBuilder::by_hand(rule, key);
+        let mut check = by_hand(rule, key);
         check.reserve_estimate();
         Reservation::acquire(self.owned(check)).await
     }
@@ -452,7 +453,7 @@ impl RateLimiter {
     }
 
     fn call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        self.owned(CheckBuilder::by_hand(rule, key))
+        self.owned(by_hand(rule, key))
     }
 
     fn owned(&self, mut check: CheckBuilder<'_>) -> OwnedCall {
@@ -473,10 +474,16 @@ impl RateLimiter {
 
     /// A call that takes a place where the rule limits calls in flight.
     fn placed_call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        let check = CheckBuilder::by_hand(rule, key);
+        let check = by_hand(rule, key);
         let place = check.place(&self.engine, None);
         self.owned(check).with_place(place)
     }
+}
+
+fn by_hand<'r>(rule: &'r Rule, key: &Key) -> CheckBuilder<'r> {
+    let mut check = CheckBuilder::of(rule, None);
+    check.key(key);
+    check
 }
 
 /// # Errors

@@ -99,16 +99,3 @@ impl<T> fmt::Debug for Answer<'_, T> {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    #[should_panic(expected = "polled after completion")]
-    async fn an_answer_polled_again_panics_instead_of_hanging() {
-        let mut answer = Answer::ready(Ok(()));
-        let _ = (&mut answer).await;
-        let _ = (&mut answer).await;
-    }
-}

@@ -216,27 +216,3 @@ impl Verdict {
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(Verdict::NEVER)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_of_a_verdict_are_rounded_up() {
-        let [short, second] = [Duration::from_nanos(1), Duration::from_secs(1)];
-        let refused = Verdict::refused().with_retry_after(second + short).with_reset_after(short);
-        assert_eq!((refused.retry_after_us, refused.reset_after_us), (1_000_001, 1));
-        assert_eq!(Verdict::refused().with_retry_after(second).retry_after(), Some(second));
-    }
-
-    #[test]
-    fn an_admission_and_a_refusal_that_no_waiting_ends_have_no_time_to_retry_after() {
-        let long = Duration::from_secs(1);
-        assert_eq!(Verdict::admitted().with_retry_after(long).retry_after(), None);
-        for never in
-            [Verdict::refused(), Verdict::refused().with_retry_after(Duration::MAX), Verdict::refused().aged(7)]
-        {
-            assert_eq!((never.allowed, never.retry_after()), (false, None));
-        }
-    }
-}

@@ -12,5 +12,5 @@ mod redis;
 pub use self::memory::{Ready, Work, over_many_keys, scaling};
 pub use self::recording::Recording;
 pub use self::redis::{
-    COLUMNS, CountedServer, Figures, Load, Lowered, OnRedis, Peer, STACKED_COLUMNS, Side, Spread, Stacked, Table,
+    COLUMNS, CountedServer, Figures, Load, Lowered, OnRedis, Peer, STACKED_COLUMNS, Side, Stacked, Table,
 };

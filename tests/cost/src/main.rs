@@ -3,7 +3,6 @@
 //! ```text
 //! ratelimit-cost WORK CHECKS [RECORDER]   checks in memory or on Redis; with the feature `metrics` counted by RECORDER
 //! ratelimit-cost server                   what decisions cost a redis-server
-//! ratelimit-cost runtimes                 what decisions cost whose callers are spread over many runtimes
 //! ratelimit-cost threads                  what a second thread adds
 //! ratelimit-cost keys                     what a check takes over 50,000 keys
 //! ```
@@ -11,8 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
 use ratelimit_cost::{
-    CountedServer, Load, Lowered, OnRedis, Ready, Recording, Side, Spread, Stacked, Table, Work, over_many_keys,
-    scaling,
+    CountedServer, Load, Lowered, OnRedis, Ready, Recording, Side, Stacked, Table, Work, over_many_keys, scaling,
 };
 
 fn main() {
@@ -28,7 +26,6 @@ fn main() {
                 println!("a check over 50,000 keys: {nanos:.0} ns by {side}");
             }
         }
-        ["runtimes"] => println!("{}", Spread::measure()),
         ["server"] => {
             let mut server = CountedServer::start();
             println!("{}", Table::measure(&mut server, Side::all()));
@@ -40,7 +37,7 @@ fn main() {
             Recording::named(recorder).unwrap().install();
             count(work, checks.parse().unwrap());
         }
-        _ => panic!("WORK CHECKS [RECORDER], server, runtimes, threads or keys"),
+        _ => panic!("WORK CHECKS [RECORDER], server, threads or keys"),
     }
 }
 

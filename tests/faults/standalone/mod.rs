@@ -7,7 +7,6 @@ mod deaths;
 mod edges;
 mod freezes;
 mod masters;
-mod replies;
 mod starts;
 
 use std::fs;
@@ -25,7 +24,6 @@ pub(crate) use self::freezes::{
     busy_with_an_endless_script, cannot_save, frozen_briefly, frozen_for_seconds, out_of_memory, too_few_replicas,
 };
 pub(crate) use self::masters::{failed_over, promoted_without_the_last_writes};
-pub(crate) use self::replies::{doubled, lost, swapped};
 pub(crate) use self::starts::{
     an_address_where_nobody_is, one_attempt_hangs_and_others_are_refused, started_before_the_server,
     started_beside_a_frozen_server,

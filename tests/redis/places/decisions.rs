@@ -117,8 +117,9 @@ async fn a_place_and_limits_are_taken_together_or_not_at_all() {
         let entry = store.enter(place(&key, 1), &requests).await.unwrap();
         assert!(entry.is_full && entry.verdicts.iter().all(|verdict| verdict.allowed), "{entry:?}");
         assert_eq!(remaining().await, (1, 1, 8));
-        // A place and no limit that admits: the call that it is handed over to spends the first.
-        let second = place(&key, 1).replacing(first.permit());
+        // A place and no limit that admits.
+        store.leave(first);
+        let second = place(&key, 1);
         assert!(store.enter(second, &requests).await.unwrap().is_entered());
         assert_eq!(remaining().await, (1, 0, 7));
         let entry = store.enter(place(&key, 2), &requests).await.unwrap();

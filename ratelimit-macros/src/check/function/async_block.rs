@@ -16,7 +16,7 @@ use crate::check::function::{exits, names};
 pub(crate) struct Future {
     /// The number of its async block among those of the body.
     pub(crate) number: usize,
-    /// What is bound before it.
+    /// The locals before it.
     pub(crate) locals: Vec<Prepared>,
 }
 

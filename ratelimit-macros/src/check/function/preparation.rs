@@ -1,5 +1,5 @@
-//! What may stand before the future of a plain function: a `let` that takes or copies what the
-//! future needs. It does nothing that a refused call must not do.
+//! The `let` statements that may stand before the future of a plain function: they take or copy
+//! values for the future, and have no effect that a refused call must not have.
 
 use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
@@ -15,7 +15,7 @@ pub(crate) struct Prepared {
     pub(crate) copy_of: Option<Ident>,
 }
 
-/// What a method does that may stand before the future.
+/// The methods that may be called before the future.
 #[derive(PartialEq)]
 enum Method {
     /// It gives the same value, owned or borrowed.

@@ -174,7 +174,7 @@ fn unknown(name: &str, scope: &Scope) -> String {
     format!("no argument is called `{name}`{meant}{choice}")
 }
 
-/// What there is to choose from, if there is anything.
+/// The arguments to choose from, if there are any.
 fn choice(scope: &Scope) -> String {
     let names = scope.texts();
     if names.is_empty() { String::new() } else { format!(" (the arguments: {})", list(&names)) }

@@ -58,8 +58,7 @@ fn words(chars: &[char], joins: &dyn Fn(char) -> bool) -> Vec<(String, Range<usi
     words
 }
 
-/// What is spelt of `self`, if `word` is that: only what is in it counts, because `self` is an
-/// ordinary word as well.
+/// The path that starts with `word`, if that is `self`. `self` alone is an ordinary word.
 fn of_self(chars: &[char], scope: &Scope, word: &str, at: &Range<usize>) -> Option<Spelled> {
     let named = |c: &&char| c.is_alphabetic() || **c == '_';
     if word != "self" || scope.receiver.is_none() || chars.get(at.end) != Some(&'.') {

@@ -20,7 +20,7 @@ pub(crate) fn actual(argument: &Argument, diagnostics: &mut Diagnostics) -> Opti
     let fault = match value {
         Expr::Lit(literal) => Some(match &literal.lit {
             Lit::Int(number) => known_before(number.base10_digits()),
-            _ => format!("`actual_cost` says what a call did weigh, by its result: write {EXAMPLE}"),
+            _ => format!("`actual_cost` says what a call cost, by its result: write {EXAMPLE}"),
         }),
         Expr::Closure(closure) => fault(closure),
         _ => constant::integer(value).map(|number| known_before(&number.to_string())),
@@ -56,7 +56,7 @@ fn fault(closure: &ExprClosure) -> Option<String> {
 pub(crate) fn must_be_counted(argument: &Argument, limits: &Limits, diagnostics: &mut Diagnostics) {
     if limits.literal_maxima().any(|max| max > MOST_IN_LOG) {
         let message = format!(
-            "a sliding window counts at most {MOST_IN_LOG} of what a call did cost: write `algorithm = \"token_bucket\"` or \
+            "a sliding window counts at most {MOST_IN_LOG} of the actual cost of a call: write `algorithm = \"token_bucket\"` or \
              \"sliding_counter\", which count any number"
         );
         diagnostics.error(&argument.name, message);

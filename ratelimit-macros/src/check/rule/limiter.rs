@@ -61,7 +61,7 @@ fn is_new(expr: &Expr, locals: &[&Ident]) -> bool {
 /// Functions of `RateLimiter` that make one, of whatever they are given.
 const CONSTRUCTORS: [&str; 4] = ["builder", "from_env", "memory", "redis"];
 
-/// Methods that may give what they are given.
+/// Methods that may return their argument.
 const GIVES_ARGUMENT: [&str; 9] =
     ["map_or", "map_or_else", "or", "or_else", "then", "then_some", "unwrap_or", "unwrap_or_else", "xor"];
 
@@ -78,8 +78,7 @@ fn makes(expr: &Expr, locals: &[&Ident]) -> bool {
     }
 }
 
-/// Whether `expr` is a store that it makes: `MemoryStore::new()`. One that is there already is
-/// shared.
+/// Whether `expr` makes a store, as `MemoryStore::new()` does. An existing store is shared.
 fn makes_store(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => {

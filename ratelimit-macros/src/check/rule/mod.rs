@@ -83,7 +83,7 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     if actual_cost.is_some() {
         cost::must_have_an_estimate(arguments, diagnostics);
     }
-    // One that is wrong may be meant to be another.
+    // A misspelt algorithm may be any.
     let is_log = arguments.algorithm.is_none() || algorithm.is_some_and(algorithm::Algorithm::is_log);
     let key = key::read(arguments.key.as_ref(), scope, diagnostics);
     let settings = settings::read(arguments, algorithm, diagnostics);

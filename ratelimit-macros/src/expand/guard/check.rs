@@ -102,7 +102,7 @@ pub(crate) fn expand(rule: &Rule, context: &Context<'_>, with: impl FnOnce(Token
         }
     }
     if steps.is_empty() {
-        // What a limiter is made of is dropped before it is asked.
+        // The values that the limiter expression borrows are dropped before the limiter is asked.
         let new = match limiter {
             Some(_) => quote_spanned!(mixed=> { let __ratelimit_check = #new; __ratelimit_check }),
             None => new,

@@ -40,7 +40,7 @@ pub(crate) fn enter(rules: &[Rule], refusal: Option<&TokenStream>, context: &Con
     }
 }
 
-/// An expression: what the run gives, out of a function that returns `refusal` from a refused call.
+/// An expression: the value of the run, where the function returns `refusal` from a refused call.
 fn entered(refusal: Option<&TokenStream>) -> TokenStream {
     let mixed = Span::mixed_site();
     let Some(refusal) = refusal else {

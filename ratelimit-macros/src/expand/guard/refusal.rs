@@ -21,7 +21,7 @@ pub(crate) fn expand(refusal: &Refusal, context: &Context<'_>) -> Option<TokenSt
         Refusal::By(expr) => {
             let span = expr.span().resolved_at(Span::mixed_site());
             let refuse = receiver.operand(expr);
-            // What never gives a value is what the function would do.
+            // A macro that never gives a value takes the place of the function's result.
             let refuse = if diverges(expr) { quote_spanned!(span=> |_| #refuse) } else { kept_in(expr, refuse) };
             Some(quote_spanned!(span=> __ratelimit::refuse_with::<#ty, _>(#refuse, __ratelimit_error)))
         }

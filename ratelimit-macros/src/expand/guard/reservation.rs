@@ -72,9 +72,9 @@ pub(crate) fn around(body: &TokenStream, place: Span, around: &Around<'_>, conte
         }
     };
     // The `return` that never runs tells the block its type before the body is checked, so that the
-    // body's own errors, coercions and `?` are what they were.
+    // body's own errors, coercions and `?` stay the same.
     let never = quote_spanned!(*span=> return __ratelimit_never;);
-    // A block drops what it has taken in the order in which it names that.
+    // A block drops the arguments it takes in the order in which it names them.
     let take = (!taken.is_empty()).then(|| quote_spanned!(mixed=> let _ = (#(&#taken,)*);));
     let body = if *yields_future { returned(body, place, ty) } else { body.clone() };
     let mut braces = Group::new(

@@ -51,19 +51,3 @@ impl PermitCounts {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_kept_of_a_key_without_open_permits() {
-        let counts = PermitCounts::default();
-        assert_eq!([counts.add(b"a"), counts.add(b"a"), counts.add(b"b")], [1, 2, 1]);
-        assert_eq!((counts.add_below(b"a", 2), counts.add_below(b"a", 3)), (None, Some(3)));
-        for key in [&b"a"[..], b"a", b"a", b"b", b"b"] {
-            counts.remove(key);
-        }
-        assert!(counts.lock().is_empty());
-    }
-}

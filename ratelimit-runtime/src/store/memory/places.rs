@@ -20,9 +20,6 @@ pub(super) struct Places {
 impl Places {
     /// Takes a place if one is free and `decide` admits the call, which is told whether one is.
     pub(super) fn enter(&mut self, place: &PlaceRequest<'_>, decide: impl FnOnce(bool) -> Vec<Verdict>) -> Entry {
-        if let Some(replaced) = place.replaces() {
-            self.leave(place.key(), replaced);
-        }
         // One that asks again is not counted twice.
         self.leave(place.key(), place.permit());
         let taken = self.in_flight(place.key());
@@ -87,7 +84,5 @@ mod tests {
             assert!(places.calls.is_empty() && places.permits.is_empty());
         }
         assert!(enter(&mut places, &second).is_entered());
-        assert!(enter(&mut places, &first.replacing(second.permit())).is_entered());
-        assert_eq!(places.in_flight(b"key"), 1);
     }
 }

@@ -1,35 +1,29 @@
-//! [`Awaited`]: a call that is sent beside the batcher, and late replies to it.
+//! [`awaited`]: a call that is sent beside the batcher, whose reply may be late.
 
 use std::time::Instant;
 
-use super::link::Connection;
+use super::link::{Connection, Link};
 
-/// A call whose reply has not come. If it is dropped after its caller's time was over, it tells the
-/// link that the server is late.
-pub(super) struct Awaited<'a> {
-    /// The connection by which the server is measured.
+/// Waits for a reply to a command that is sent now. If the caller gives up after half of a
+/// limiter's timeout or later, the link is told that the server is late; it is measured by this
+/// connection.
+pub(super) async fn awaited<T>(link: &Link, connection: &Connection, reply: impl Future<Output = T>) -> T {
+    let mut waits = Waits { link, connection, sent: Instant::now(), is_answered: false };
+    let reply = reply.await;
+    waits.is_answered = true;
+    reply
+}
+
+struct Waits<'a> {
+    link: &'a Link,
     connection: &'a Connection,
     sent: Instant,
-    until: Option<Instant>,
+    is_answered: bool,
 }
 
-impl<'a> Awaited<'a> {
-    /// A call that is sent now, for a caller that waits until then.
-    pub(super) fn new(connection: &'a Connection, until: Option<Instant>) -> Self {
-        Self { connection, sent: Instant::now(), until }
-    }
-
-    /// The reply, once it has come.
-    pub(super) async fn reply<T>(mut self, reply: impl Future<Output = T>) -> T {
-        let reply = reply.await;
-        self.until = None;
-        reply
-    }
-}
-
-impl Drop for Awaited<'_> {
+impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        if self.until.is_some_and(|until| until <= Instant::now()) {
+        if !self.is_answered && self.sent.elapsed() >= self.link.timeout() / 2 {
             self.connection.late(self.sent);
         }
     }

@@ -200,7 +200,7 @@ impl Backend {
     /// The keys of the rule of a request.
     async fn list(&self, request: &Request<'_>, from: Option<Vec<u8>>) -> Result<Page, StoreError> {
         let route = self.route(request)?;
-        let mut page = self.client()?.keys(request.key(), from.as_deref(), request.timeout_at()).await?;
+        let mut page = self.client()?.keys(request.key(), from.as_deref()).await?;
         page.keys = page.keys.into_iter().filter_map(|stored| route.key_of(stored)).collect();
         Ok(page)
     }

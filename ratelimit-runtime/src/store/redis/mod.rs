@@ -6,7 +6,7 @@
 //! - `errors` sorts what Redis and the network report; `settings` are the servers and the login;
 //! - `scripts` has the scripts, questions as bytes, and replies as answers;
 //! - `link` is one server: connecting, its connection by the crate `redis`, health, reconnecting;
-//! - `batcher` lets callers on a link share calls;
+//! - `batcher` lets callers on a link share calls, and `awaited` is a call beside it;
 //! - `sentinel` finds the master, and `cluster` the master of each slot;
 //! - `listing` lists the keys of a rule;
 //! - `transactions` and `redis_cell` decide where there are no scripts, and `route` says when;

@@ -26,7 +26,7 @@ pub(crate) struct Limits {
     pub(crate) burst: Option<u64>,
     /// The `max` that replaces the fixed one at each call.
     pub(crate) max: Option<Expr>,
-    /// The limits are what the limiter's policy of this name says.
+    /// The name of the limiter's policy that holds the limits, if one does.
     pub(crate) policy: Option<PolicyName>,
 }
 

@@ -1,4 +1,4 @@
-//! `policy`: the name of what the limiter's configuration says.
+//! `policy`: the name of a policy in the limiter's configuration.
 
 use syn::{Expr, Lit, LitStr};
 

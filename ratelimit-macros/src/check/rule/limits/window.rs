@@ -41,7 +41,7 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// What to write in the place of a word that is none, or of one with a zone or more behind it.
+    /// For a word that is no unit, or has a zone or more behind it: what to write.
     pub(crate) fn by_calendar(text: &str) -> Result<Option<Self>, String> {
         let text = text.trim();
         if let Some(unit) = UNITS.iter().find(|unit| unit.word == text) {
@@ -88,8 +88,7 @@ impl Window {
         }
     }
 
-    /// What is wrong with it under this algorithm; `None` stands for the one that is meant unless
-    /// said.
+    /// What is wrong with it under this algorithm; `None` stands for the default one.
     pub(crate) fn fault(self, algorithm: Option<Algorithm>) -> Option<String> {
         let Self::Calendar(Unit { word, span, .. }) = self else { return None };
         (!algorithm.is_some_and(|algorithm| algorithm.keeps_calendars)).then(|| {

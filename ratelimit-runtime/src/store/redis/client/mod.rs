@@ -23,7 +23,7 @@ use super::batcher::{Batcher, Failure, Verdicts};
 use super::cluster::{Cluster, Slot};
 use super::errors;
 use super::link::{Link, Upstream};
-use super::listing::{self, Wanted};
+use super::listing;
 use super::permits::{Ask, Permits};
 use super::scripts::Question;
 use super::sentinel::Sentinels;
@@ -132,16 +132,10 @@ impl Client {
     }
 
     /// A page of the stored keys that begin like this.
-    pub(crate) async fn keys(
-        &self,
-        prefix: &[u8],
-        from: Option<&[u8]>,
-        until: Option<Instant>,
-    ) -> Result<Page, StoreError> {
-        let wanted = Wanted { prefix, until };
+    pub(crate) async fn keys(&self, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
         match &self.servers {
-            Servers::One(batcher) => listing::of_server(batcher.link(), wanted, from).await,
-            Servers::Cluster(cluster) => listing::of_cluster(cluster, wanted, from).await,
+            Servers::One(batcher) => listing::of_server(batcher.link(), prefix, from).await,
+            Servers::Cluster(cluster) => listing::of_cluster(cluster, prefix, from).await,
         }
     }
 

@@ -7,10 +7,8 @@
 
 mod position;
 
-use std::time::Instant;
-
 use self::position::{ServerPosition, Walk};
-use super::awaited::Awaited;
+use super::awaited::awaited;
 use super::cluster::Cluster;
 use super::errors::{self, unexpected_reply};
 use super::link::{Link, Lost};
@@ -25,40 +23,33 @@ const KEYS_PER_PAGE: u32 = 250;
 /// Some keys, and where the next ones begin.
 type Part = (Vec<Vec<u8>>, ServerPosition);
 
-/// The keys that begin with a prefix, for a caller that waits until a moment.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) prefix: &'a [u8],
-    pub(crate) until: Option<Instant>,
-}
-
-/// A page of the stored keys of one server: that at a cursor, or the first one. Begins again where
-/// the server lost its order of keys, by a restart or a fail-over.
+/// A page of the stored keys of one server that begin with `prefix`: the page at a cursor, or the
+/// first one. Begins again where the server lost its order of keys, by a restart or a fail-over.
 ///
 /// # Errors
 ///
 /// `Misconfigured` if the cursor is not one of a list of one server with this prefix.
-pub(crate) async fn of_server(link: &Link, wanted: Wanted<'_>, from: Option<&[u8]>) -> Result<Page, StoreError> {
-    let from = opened(from, wanted.prefix, ServerPosition::read)?;
-    let (keys, at) = match scan(link, wanted, from.as_ref()).await? {
+pub(crate) async fn of_server(link: &Link, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
+    let from = opened(from, prefix, ServerPosition::read)?;
+    let (keys, at) = match scan(link, prefix, from.as_ref()).await? {
         Some(part) => part,
-        None => first(link, wanted).await?,
+        None => first(link, prefix).await?,
     };
-    let next = (at.cursor != 0).then(|| page::seal(wanted.prefix, at.write().into()));
+    let next = (at.cursor != 0).then(|| page::seal(prefix, at.write().into()));
     Ok(Page::new(keys, next))
 }
 
 /// The same of a cluster, one master after the other. Progress is noted by slot, since masters come
-/// and go: a slot was seen once its master has been listed to the end and serves it still. So
-/// a slot that is moved meanwhile, or whose master is replaced, is listed again; only keys that are
-/// being moved may be missing.
-pub(crate) async fn of_cluster(cluster: &Cluster, wanted: Wanted<'_>, from: Option<&[u8]>) -> Result<Page, StoreError> {
-    let mut walk = opened(from, wanted.prefix, Walk::read)?.unwrap_or_else(Walk::new);
-    let page = |keys, walk: Walk| Ok(Page::new(keys, Some(page::seal(wanted.prefix, walk.write().into()))));
+/// and go: a slot was seen once its master has been listed to the end and serves it still. So a slot
+/// that is moved meanwhile, or whose master is replaced, is listed again; only keys that are being
+/// moved may be missing.
+pub(crate) async fn of_cluster(cluster: &Cluster, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
+    let mut walk = opened(from, prefix, Walk::read)?.unwrap_or_else(Walk::new);
+    let page = |keys, walk: Walk| Ok(Page::new(keys, Some(page::seal(prefix, walk.write().into()))));
     let visit = walk.visit.take();
     if let Some((master, at)) = visit.as_ref().filter(|(_, at)| at.cursor != 0)
         && let Some(link) = cluster.link_at(master).await?
-        && let Some((keys, at)) = scan(&link, wanted, Some(at)).await.or_else(if_away)?
+        && let Some((keys, at)) = scan(&link, prefix, Some(at)).await.or_else(if_away)?
     {
         walk.visit = Some((master.clone(), at));
         return page(keys, walk);
@@ -71,7 +62,7 @@ pub(crate) async fn of_cluster(cluster: &Cluster, wanted: Wanted<'_>, from: Opti
     let unserved = || StoreError::unavailable("not every slot of the Redis cluster is served");
     let master = map.owner(slot).ok_or_else(unserved)?.address.clone();
     let link = cluster.link_at(&master).await?.ok_or_else(unserved)?;
-    let (keys, at) = first(&link, wanted).await?;
+    let (keys, at) = first(&link, prefix).await?;
     walk.begin(master.clone(), at, |slot| serves(slot, &master));
     page(keys, walk)
 }
@@ -93,19 +84,18 @@ fn opened<T>(
 }
 
 /// The first part of a server's keys.
-async fn first(link: &Link, wanted: Wanted<'_>) -> Result<Part, StoreError> {
-    scan(link, wanted, None).await?.ok_or_else(unexpected_reply)
+async fn first(link: &Link, prefix: &[u8]) -> Result<Part, StoreError> {
+    scan(link, prefix, None).await?.ok_or_else(unexpected_reply)
 }
 
 /// The part at a position, or the first one; `None` if the position is one of another process.
-async fn scan(link: &Link, wanted: Wanted<'_>, from: Option<&ServerPosition>) -> Result<Option<Part>, StoreError> {
+async fn scan(link: &Link, prefix: &[u8], from: Option<&ServerPosition>) -> Result<Option<Part>, StoreError> {
     let connection = link.connected().await?;
     let mut pipeline = redis::pipe();
     pipeline.cmd("INFO").arg("server");
-    pipeline.cmd("SCAN").arg(from.map_or(0, |from| from.cursor)).arg("MATCH").arg(beginning_with(wanted.prefix));
+    pipeline.cmd("SCAN").arg(from.map_or(0, |from| from.cursor)).arg("MATCH").arg(beginning_with(prefix));
     pipeline.arg("COUNT").arg(KEYS_PER_PAGE);
-    let awaited = Awaited::new(&connection, wanted.until);
-    let replies = awaited.reply(connection.send_all(&pipeline, 2)).await;
+    let replies = awaited(link, &connection, connection.send_all(&pipeline, 2)).await;
     let replies = replies.map_err(|Lost| {
         StoreError::unavailable("the connection to Redis was lost while keys were listed: go on, or list again")
     })?;
@@ -120,7 +110,7 @@ async fn scan(link: &Link, wanted: Wanted<'_>, from: Option<&ServerPosition>) ->
     }
     let scanned: (u64, Vec<Vec<u8>>) = redis::from_redis_value_ref(scanned).map_err(|_| unexpected_reply())?;
     let (cursor, mut keys) = scanned;
-    keys.retain(|key| key.starts_with(wanted.prefix));
+    keys.retain(|key| key.starts_with(prefix));
     Ok(Some((keys, ServerPosition { process: process.trim().to_owned(), cursor })))
 }
 

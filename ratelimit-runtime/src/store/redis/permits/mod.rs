@@ -63,7 +63,7 @@ impl Permits {
     ) -> Result<Entry, StoreError> {
         let runtime = Handle::try_current().map_err(|_| StoreError::misconfigured(NoTimers::NoRuntime.to_string()))?;
         let (upkeep, permit, sent_at) = (&self.upkeep, place.permit(), Instant::now());
-        let leaving = upkeep.open().begin(&place, sent_at);
+        let leaving = upkeep.open().begin(&place);
         let mut entering = Entering { upkeep, asks, runtime, permit, sent_at, outcome: EnterOutcome::NotEntered };
         let own = (place.key(), upkeep.question("enter", &place, leaving)?);
         let stack: Vec<_> = [own].into_iter().chain(limits).collect();

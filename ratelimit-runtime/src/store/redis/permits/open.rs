@@ -72,12 +72,9 @@ pub(super) fn member(place: &PlaceRequest<'_>) -> String {
 }
 
 impl OpenPermits {
-    /// Notes that a call is about to enter. The permit that it replaces leaves; gives those of the
-    /// key that do, as [`leaving`](Self::leaving).
-    pub(super) fn begin(&mut self, place: &PlaceRequest<'_>, now: Instant) -> Vec<String> {
-        if let Some(replaced) = place.replaces() {
-            self.leave(replaced, now);
-        }
+    /// Notes that a call is about to enter. Gives those of the key that leave, as
+    /// [`leaving`](Self::leaving) does.
+    pub(super) fn begin(&mut self, place: &PlaceRequest<'_>) -> Vec<String> {
         self.remove(place.permit());
         let entering = OpenPermit { place: place.into_owned(), due: None, leaves_until: None };
         self.permits.insert(place.permit(), entering);

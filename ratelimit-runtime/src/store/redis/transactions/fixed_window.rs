@@ -34,12 +34,12 @@ pub(crate) async fn count(pool: &Pool, asking: bool, charges: bool, request: &Re
     let [limit] = request.limits() else { return Err(Failure::NotSent(unexpected_reply())) };
     let (key, charges) = (counter_key(request), charges && request.cost() > 0);
     let commands = if charges { acquire(&key, request.cost(), limit) } else { peek(&key) };
-    let replies = pool.execute(commands, asking, request.timeout_at()).await?;
+    let replies = pool.execute(commands, asking).await?;
     if charges {
         if replies.last() == Some(&Value::Int(NEVER)) {
             // Another program took the expiry away, and without it the window would not end.
             let expire = cmd("PEXPIRE").arg(&key).arg(millis(limit)).take();
-            let _ = pool.execute(vec![expire], asking, request.timeout_at()).await;
+            let _ = pool.execute(vec![expire], asking).await;
         }
         return acquired(&replies, limit).ok_or_else(|| Failure::Lost(unexpected_reply().lost()));
     }
@@ -49,7 +49,7 @@ pub(crate) async fn count(pool: &Pool, asking: bool, charges: bool, request: &Re
 /// Gives back to the window that was charged, and to no other; says whether that was possible.
 pub(crate) async fn refund(pool: &Pool, asking: bool, request: &Request<'_>, ticket: u64) -> Result<bool, Failure> {
     let key = counter_key(request);
-    let mut lent = pool.lend(&key, asking, request.timeout_at()).await?;
+    let mut lent = pool.lend(&key, asking).await?;
     loop {
         let replies = lent.watch(&key, vec![cmd("GET").arg(&key).take()]).await?;
         let counter = replies.first().and_then(Counter::of).ok_or_else(|| Failure::NotSent(foreign_key()))?;

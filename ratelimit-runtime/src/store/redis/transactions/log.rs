@@ -199,7 +199,10 @@ impl<'a> StoredLog<'a> {
         commands.push(add);
         let meta = Meta { newest: last, ..self.lasting_meta() };
         let is_kept = meta.strikes > 0 || self.reserved > 0;
-        self.remember(is_kept.then_some(meta), self.end_of_periods(last), commands);
+        // As the scripts do: most keys see one call in a window.
+        let is_first = self.newest() == 0 && self.request.cost() == 1 && self.limits.len() == 1;
+        let until = if is_first { last + horizon } else { self.end_of_periods(last) };
+        self.remember(is_kept.then_some(meta), until, commands);
         first
     }
 

@@ -66,7 +66,7 @@ pub(crate) async fn decide(
     acquires: bool,
     request: Request<'_>,
 ) -> Result<Verdict, Failure> {
-    let mut lent = pool.lend(request.key(), asking, request.timeout_at()).await?;
+    let mut lent = pool.lend(request.key(), asking).await?;
     loop {
         let mut log = look(&mut lent, clock, request).await?;
         if log.has_reservations() {
@@ -100,7 +100,7 @@ pub(crate) async fn change(
     operation: Operation,
     request: Request<'_>,
 ) -> Result<bool, Failure> {
-    let mut lent = pool.lend(request.key(), asking, request.timeout_at()).await?;
+    let mut lent = pool.lend(request.key(), asking).await?;
     loop {
         let log = look(&mut lent, clock, request).await?;
         let (mut commands, mut done) = (Vec::new(), true);
@@ -120,7 +120,7 @@ pub(crate) async fn change(
 }
 
 /// Reads the log.
-async fn look<'a>(lent: &mut Lent, clock: Option<&dyn Clock>, request: Request<'a>) -> Result<StoredLog<'a>, Failure> {
+async fn look<'a>(lent: &mut Lent<'_>, clock: Option<&dyn Clock>, request: Request<'a>) -> Result<StoredLog<'a>, Failure> {
     let reads = [cmd("TIME")].into_iter().chain(log::reads(&request)).collect();
     let replies = lent.watch(request.key(), reads).await?;
     let unexpected = || Failure::NotSent(unexpected_reply());

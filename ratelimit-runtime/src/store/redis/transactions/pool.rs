@@ -8,14 +8,14 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value, cmd};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::error::StoreError;
 use crate::real_time;
-use crate::store::redis::awaited::Awaited;
+use crate::store::redis::awaited::awaited;
 use crate::store::redis::backoff::Backoff;
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::errors::{self, unexpected_reply};
@@ -47,11 +47,10 @@ impl Pool {
         Self { link, places: (0..SIZE).map(|_| Arc::default()).collect(), hasher: RandomState::new() }
     }
 
-    /// A connection for a caller with this key that waits `until` then. `asking` puts an `ASKING`
-    /// before each command.
-    pub(super) async fn lend(&self, key: &[u8], asking: bool, until: Option<Instant>) -> Result<Lent, Failure> {
+    /// A connection for a caller with this key. `asking` puts an `ASKING` before each command.
+    pub(super) async fn lend(&self, key: &[u8], asking: bool) -> Result<Lent<'_>, Failure> {
         let (place, beside) = self.place(self.hasher.hash_one(key) % SIZE).await.map_err(Failure::NotSent)?;
-        Ok(Lent { place, beside, asking, until, pauses: PAUSES })
+        Ok(Lent { link: &self.link, place, beside, asking, pauses: PAUSES })
     }
 
     async fn place(&self, index: u64) -> Result<(OwnedMutexGuard<Place>, Arc<Connection>), StoreError> {
@@ -78,32 +77,27 @@ impl Pool {
 
     /// Carries out all of these commands in one transaction on the link's own connection, and
     /// gives their replies.
-    pub(super) async fn execute(
-        &self,
-        commands: Vec<Cmd>,
-        asking: bool,
-        until: Option<Instant>,
-    ) -> Result<Vec<Value>, Failure> {
+    pub(super) async fn execute(&self, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, Failure> {
         let connection = self.link.connected().await.map_err(Failure::NotSent)?;
-        let replies = send(&connection, &connection, transaction(commands, asking), until).await;
+        let replies = send(&self.link, &connection, &connection, transaction(commands, asking)).await;
         executed(replies.map_err(Failure::Lost)?)?.ok_or_else(|| Failure::Lost(unexpected_reply().lost()))
     }
 }
 
 /// A connection lent to a caller.
-pub(super) struct Lent {
+pub(super) struct Lent<'a> {
+    link: &'a Link,
     place: OwnedMutexGuard<Place>,
     beside: Arc<Connection>,
     asking: bool,
-    until: Option<Instant>,
     pauses: Backoff,
 }
 
-impl Lent {
+impl Lent<'_> {
     async fn send(&mut self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
         let connection = self.place.connection.take().ok_or_else(closed)?;
-        let replies = send(&connection, &self.beside, commands, self.until).await?;
+        let replies = send(self.link, &connection, &self.beside, commands).await?;
         if !errors::first(&replies).is_some_and(errors::is_logged_out) {
             self.place.connection = Some(connection);
         }
@@ -148,17 +142,17 @@ impl Lent {
 /// Sends all commands at once, and gives a reply to each. The link, whose own connection is `main`,
 /// hears of an answer that does not come in time, and of a server that does not serve.
 async fn send(
+    link: &Link,
     connection: &Connection,
     main: &Connection,
     commands: Vec<Cmd>,
-    until: Option<Instant>,
 ) -> Result<Vec<Value>, StoreError> {
     let (count, mut pipeline) = (commands.len(), Pipeline::with_capacity(commands.len()));
     for command in commands {
         pipeline.add_command(command);
     }
     main.note_use();
-    let replies = Awaited::new(main, until).reply(connection.send_all(&pipeline, count)).await;
+    let replies = awaited(link, main, connection.send_all(&pipeline, count)).await;
     let replies = replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost").lost())?;
     if let Some(error) = errors::first(&replies) {
         main.note(error);

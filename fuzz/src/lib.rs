@@ -4,21 +4,14 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::panic,
     clippy::missing_panics_doc,
-    clippy::print_stdout,
-    reason = "a panic is what is looked for; what leads to it is printed"
+    reason = "a panic is what is looked for"
 )]
 
 mod input;
 mod key;
-#[cfg(feature = "serde")]
 mod policy;
-#[cfg(test)]
-mod replay;
 
+use self::input::Input;
 pub use self::key::key;
-#[cfg(feature = "serde")]
 pub use self::policy::policy;
-
-pub(crate) use self::input::Input;

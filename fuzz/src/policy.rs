@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use ratelimit_runtime::{Algorithm, Limit, OnUnavailable, Policy, RateLimiter, Rule};
+
 use super::Input;
-use crate::rule::{Limit, Policy, Rule};
-use crate::{Algorithm, OnUnavailable, RateLimiter};
 
 /// Policies from TOML, from JSON, and as text; and the words that go with them.
 pub fn policy(data: &[u8]) {

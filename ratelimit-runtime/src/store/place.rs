@@ -1,11 +1,45 @@
-//! [`PlaceRequest`]: what a store is asked for a call in flight.
+//! Places: what calls in flight take of an in-flight limit, and give back when they end.
 
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::BuildHasher as _;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::permit_id::PermitId;
+use super::{Request, Verdict};
 use crate::rule::{Algorithm, CallsInFlight, Name};
-use crate::store::Request;
+
+/// The name of a permit: of its process, drawn at random, and a number. The process chooses it
+/// before it asks, so a place can be left whose entry was never confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PermitId {
+    process: u64,
+    number: u64,
+}
+
+impl PermitId {
+    /// An id that no other permit has, of this process or of another.
+    #[must_use]
+    pub fn next() -> Self {
+        /// The seed of the hasher is drawn from the operating system.
+        static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        Self { process: *PROCESS, number: NUMBERS.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// The number of the process that chose it: 64 bits that were drawn at its start.
+    #[must_use]
+    pub fn process(self) -> u64 {
+        self.process
+    }
+
+    /// The number of the permit in its process, counted from 1.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.number
+    }
+}
 
 /// A place for a call in flight: the key, how many calls of it there may be at a time, and the
 /// permit that takes the place.
@@ -18,7 +52,6 @@ pub struct PlaceRequest<'a> {
     max: u64,
     lease: Duration,
     permit: PermitId,
-    replaces: Option<PermitId>,
     timeout_at: Option<Instant>,
 }
 
@@ -34,21 +67,13 @@ impl<'a> PlaceRequest<'a> {
     #[must_use]
     pub fn new(key: &'a [u8], max: u64, permit: PermitId) -> Self {
         let (rule_len, name, lease) = (0, None, Self::DEFAULT_LEASE);
-        Self { key, rule_len, name, max, lease, permit, replaces: None, timeout_at: None }
+        Self { key, rule_len, name, max, lease, permit, timeout_at: None }
     }
 
     /// The same request with a lease of so long; at least 5 seconds, at most an hour.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Self {
         self.lease = lease.clamp(Self::MIN_LEASE, Self::MAX_LEASE);
-        self
-    }
-
-    /// The same request, which in the same step leaves the place of another permit of the key,
-    /// whatever comes of it: the place is handed over.
-    #[must_use]
-    pub fn replacing(mut self, permit: PermitId) -> Self {
-        self.replaces = Some(permit);
         self
     }
 
@@ -110,12 +135,6 @@ impl<'a> PlaceRequest<'a> {
         self.permit
     }
 
-    /// The permit whose place is left in the same step.
-    #[must_use]
-    pub fn replaces(&self) -> Option<PermitId> {
-        self.replaces
-    }
-
     /// When the caller stops waiting; `None` where it waits as long as it takes.
     #[must_use]
     pub fn timeout_at(&self) -> Option<Instant> {
@@ -167,7 +186,39 @@ impl fmt::Debug for PlaceRequest<'_> {
             .field("max", &self.max)
             .field("lease", &self.lease)
             .field("permit", &self.permit)
-            .field("replaces", &self.replaces)
             .finish_non_exhaustive()
+    }
+}
+
+/// What a store answers to [`enter`](crate::store::BuiltInStore::enter).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Whether all places are taken, by other calls than this one.
+    pub is_full: bool,
+    /// How many calls of the key are in flight, this one included if it has entered.
+    pub in_flight: u64,
+    /// One verdict for each request, in order. Where all places are taken, what
+    /// [`peek`](crate::Store::peek) would say, or none at all.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Entry {
+    /// The answer where a place is free: it is taken, if all of these verdicts say `allowed`.
+    #[must_use]
+    pub fn free(in_flight: u64, verdicts: Vec<Verdict>) -> Self {
+        Self { is_full: false, in_flight, verdicts }
+    }
+
+    /// The answer where no place is free; the verdicts charge nothing.
+    #[must_use]
+    pub fn full(in_flight: u64, verdicts: Vec<Verdict>) -> Self {
+        Self { is_full: true, in_flight, verdicts }
+    }
+
+    /// Whether the place is taken, and all requests are charged.
+    #[must_use]
+    pub fn is_entered(&self) -> bool {
+        !self.is_full && self.verdicts.iter().all(|verdict| verdict.allowed)
     }
 }

@@ -1,0 +1,41 @@
+//! Reservations that end while the server does not answer: no settlement is given up while its
+//! connection lives, and `settled` waits for all of them.
+
+use std::time::Duration;
+
+use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, Rule};
+
+use super::PATIENCE;
+use crate::support::redis::RedisServer;
+
+const EACH: u64 = 100;
+
+#[tokio::test]
+async fn what_ends_while_the_server_stands_still_is_settled_to_the_unit() {
+    let server = RedisServer::start();
+    let limiter = RateLimiter::redis(&server.url()).unwrap();
+    limiter.ready().await.unwrap();
+    let rules = Algorithm::ALL
+        .iter()
+        .map(|algorithm| Rule::named(format!("settled:{algorithm}"), Limit::per_day(1_000)).with_algorithm(*algorithm));
+    let rules: Vec<Rule> = rules.collect();
+    let mut reservations = Vec::new();
+    for rule in &rules {
+        for _ in 0..EACH {
+            reservations.push(limiter.reserve(rule, &Key::global()).await.unwrap());
+        }
+        assert_eq!(limiter.peek(rule, &Key::global()).await.unwrap().remaining(), 1_000 - EACH, "{rule:?}");
+    }
+    server.freeze();
+    for (nth, reservation) in reservations.into_iter().enumerate() {
+        if nth % 2 == 0 { reservation.release() } else { reservation.commit(2) }
+    }
+    assert!(limiter.settled_within(Duration::from_millis(1_500)).await.is_err(), "none is answered yet");
+    server.thaw();
+    limiter.settled_within(PATIENCE).await.unwrap();
+    for rule in &rules {
+        let remaining = limiter.peek(rule, &Key::global()).await.unwrap().remaining();
+        // Buckets drain meanwhile: a unit every 86 s.
+        assert!((1_000 - EACH..=1_001 - EACH).contains(&remaining), "{remaining} under {rule:?}");
+    }
+}
