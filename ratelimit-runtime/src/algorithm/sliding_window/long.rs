@@ -170,19 +170,7 @@ impl Long {
 
     /// Lets go of what is not newer than this; returns the newest of it, or 0.
     pub(super) fn let_go(&mut self, edge: u64) -> u64 {
-        let is_past = |at: usize| self.units.get(at).is_some_and(|unit| *unit <= edge);
-        // Where calls come evenly, each finds one that has left.
-        let gone = match (is_past(0), is_past(1)) {
-            (false, _) => 0,
-            (true, false) => 1,
-            (true, true) => self.position(edge + 1),
-        };
-        let newest = gone.checked_sub(1).and_then(|last| self.units.get(last)).copied().unwrap_or(0);
-        if gone == 1 {
-            self.units.pop_front();
-        } else {
-            self.units.drain(..gone);
-        }
+        let newest = self.units.drain(..self.position(edge + 1)).next_back().unwrap_or(0);
         if self.units.capacity() > 64 && self.units.len() < self.units.capacity() / 4 {
             self.units.shrink_to(self.units.len() * 2);
         }
