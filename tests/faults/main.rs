@@ -83,7 +83,6 @@ fn main() -> ExitCode {
         leases::killed_and_back_empty,
         leases::frozen_for_seconds,
         leases::connections_killed,
-        leases::scripts_flushed,
         leases::failed_over_by_sentinel,
         leases::failed_over_without_the_last_writes,
         runtimes::blocked_on,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::memory::MemoryStore;
 use super::{Answer, Entry, PlaceRequest, Request, Store, StoreError, Verdict, unsupported};
 
 /// Who has one may ask a store for its [`BuiltInStore`], or have one. It cannot be named outside of
@@ -105,6 +106,12 @@ pub trait BuiltInStore: Send + Sync {
     /// call before the store is asked, and also where the store gave no answer.
     fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
         self.below().and_then(|below| below.known_refusal(request))
+    }
+
+    /// The store itself, where it is one in memory: it decides at once.
+    #[doc(hidden)]
+    fn as_memory(&self) -> Option<&MemoryStore> {
+        None
     }
 
     /// Says how long the limiter on this store waits for an answer, unless a rule says otherwise. A

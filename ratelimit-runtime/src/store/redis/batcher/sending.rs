@@ -136,14 +136,15 @@ impl Sending {
     pub(super) async fn run(self: Arc<Self>) {
         let mut status = self.link.changes();
         loop {
-            tokio::select! {
-                () = self.wake.notified() => {}
-                changed = status.changed() => if changed.is_err() { return },
-            }
             // Callers that were just answered ask again, and come along.
             tokio::task::yield_now().await;
             self.link.look().await;
             while self.send_next() {}
+            // At first without waiting: the link may be up since before its changes were seen.
+            tokio::select! {
+                () = self.wake.notified() => {}
+                changed = status.changed() => if changed.is_err() { return },
+            }
         }
     }
 
