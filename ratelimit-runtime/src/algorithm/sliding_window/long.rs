@@ -123,7 +123,14 @@ impl Long {
 
     /// How many units in the window are reserved by `count`.
     pub(super) fn reserved(&self, view: View) -> u64 {
-        self.ever_reserved() - self.reserved_up_to(view.edge)
+        self.ever_reserved() - self.reserved_until(view)
+    }
+
+    /// How many were before the window, or have been let go of: where the clock has stepped back,
+    /// units of an open reservation may be gone that are in the window again.
+    fn reserved_until(&self, view: View) -> u64 {
+        let gone = self.units.front().map_or(0, |first| first - 1);
+        self.reserved_up_to(view.edge.max(gone))
     }
 
     /// How long until so many units have left the window; without those that are reserved by
@@ -146,7 +153,7 @@ impl Long {
     /// The position of the first unit in the window that has so many before it, and is not reserved
     /// by `count` as they are not.
     fn behind_reserved(&self, view: View, before: u64) -> usize {
-        let reserved = self.reserved_up_to(view.edge);
+        let reserved = self.reserved_until(view);
         let is_before = |position: usize, unit: &u64| {
             (position + 1 - view.skip) as u64 - (self.reserved_up_to(*unit) - reserved) <= before
         };
