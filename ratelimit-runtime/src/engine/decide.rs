@@ -47,12 +47,7 @@ pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> De
     {
         return outcome.into();
     }
-    let own = engine.store.own();
-    let verdict = match own.as_memory() {
-        Some(memory) => Some(memory.decide(&request)),
-        None => own.known_refusal(&request),
-    };
-    match verdict {
+    match engine.store.own().decide_at_once(&request) {
         Some(verdict) => check.conclude_verdict(&verdict),
         None => Decided::Later(()),
     }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::memory::MemoryStore;
 use super::{Answer, Entry, PlaceRequest, Request, Store, StoreError, Verdict, unsupported};
 
 /// Who has one may ask a store for its [`BuiltInStore`], or have one. It cannot be named outside of
@@ -108,10 +107,10 @@ pub trait BuiltInStore: Send + Sync {
         self.below().and_then(|below| below.known_refusal(request))
     }
 
-    /// The store itself, where it is one in memory: it decides at once.
-    #[doc(hidden)]
-    fn as_memory(&self) -> Option<&MemoryStore> {
-        None
+    /// The decision about a request, charged if it is an admission, where that takes no waiting;
+    /// of a store that has to be waited for what it is [known](Self::known_refusal) to refuse.
+    fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
+        self.known_refusal(request)
     }
 
     /// Says how long the limiter on this store waits for an answer, unless a rule says otherwise. A

@@ -130,7 +130,7 @@ impl MemoryStore {
     /// Decides and charges. All of it is in line here and here alone: a call to anything it does
     /// would cost more than what is around it.
     #[inline(never)]
-    pub(crate) fn decide(&self, request: &Request<'_>) -> Verdict {
+    fn decide(&self, request: &Request<'_>) -> Verdict {
         let Locked { mut shard, hash, now } = self.locked(request);
         shard.acquire_in_line(request, hash, now)
     }
@@ -246,8 +246,8 @@ impl Store for MemoryStore {
 }
 
 impl BuiltInStore for MemoryStore {
-    fn as_memory(&self) -> Option<&MemoryStore> {
-        Some(self)
+    fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
+        Some(self.decide(request))
     }
 
     fn decides_together(&self, _: &[Request<'_>]) -> bool {
