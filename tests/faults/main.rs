@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     harness::main(cases![
         standalone::started_before_the_server,
         standalone::started_beside_a_frozen_server,
-        standalone::an_address_where_nobody_is,
+        standalone::an_address_without_a_host,
         standalone::one_attempt_hangs_and_others_are_refused,
         standalone::killed_and_back_empty,
         standalone::killed_and_back_with_its_data,
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         standalone::actual_costs_whose_reply_is_lost,
         standalone::actual_costs_that_are_late,
         cluster::master_killed,
-        cluster::master_killed_and_nobody_takes_over,
+        cluster::master_killed_without_a_replica,
         cluster::frozen_replica,
         cluster::frozen_master,
         cluster::lost_majority,

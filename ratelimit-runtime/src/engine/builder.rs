@@ -38,7 +38,8 @@ struct Call {
 const NO_POLICY: &str = "the policy of this rule is named by each call: say which by `with_policy_named`";
 
 impl<'r> CheckBuilder<'r> {
-    #[inline]
+    #[allow(clippy::inline_always, reason = "it is made in its place, and not moved there")]
+    #[inline(always)]
     pub(crate) fn of(rule: &'r Rule, engine: Option<Arc<Engine>>) -> Self {
         Self { rule, call: Call::default(), engine, policy: None, key: KeyBuf::new() }
     }

@@ -102,7 +102,8 @@ impl Check<'_> {
         Decision { source: Source::Fallback, ..self.decision(verdict) }
     }
 
-    #[inline]
+    #[allow(clippy::inline_always, reason = "as that of `decide`")]
+    #[inline(always)]
     pub(super) fn decision(&self, verdict: &Verdict) -> Decision {
         let limit = self.terms.limits().get(verdict.limit_index);
         let capacity = limit.map_or(0, |limit| self.terms.algorithm().capacity(limit));

@@ -148,7 +148,9 @@ impl<S: Store> DenyCache<S> {
 
     /// Forgets the keys of what the store has charged together.
     fn forget_all(&self, requests: &[Request<'_>]) {
-        requests.iter().for_each(|request| self.refusals.forget(request.key()));
+        for request in requests {
+            self.refusals.forget(request.key());
+        }
     }
 
     /// The answer of an operation that changes a key. Its refusals are forgotten when that is over,

@@ -64,10 +64,15 @@ impl CachedRefusal {
     }
 
     /// Whether this request is the same. Its timeout does not matter.
+    #[inline]
     pub(super) fn is_to(&self, hash: u64, request: &Request<'_>) -> bool {
         self.is_of(hash, request.key())
             && self.cost == request.cost()
-            && self.limits.as_slice() == request.limits()
+            && match (self.limits.as_slice(), request.limits()) {
+                // Without a loop, as most rules have it.
+                ([own], [limit]) => own == limit,
+                (own, limits) => own == limits,
+            }
             && self.block == request.block_duration()
             && self.algorithm == request.algorithm()
             && self.reservation == request.is_reservation()
@@ -81,6 +86,7 @@ impl CachedRefusal {
 
     /// The verdict as it reads now, if it holds: refusals do for `staleness` microseconds, blocks
     /// also longer while the store is away.
+    #[inline]
     pub(super) fn answer(&self, now: Moment, staleness: u64, is_away: impl FnOnce() -> bool) -> Option<Verdict> {
         let elapsed = self.holds(now, staleness, is_away)?;
         // Nothing is lost with a count that another thread overwrites.

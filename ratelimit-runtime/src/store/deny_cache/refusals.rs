@@ -143,6 +143,7 @@ impl Refusals {
         self.sets.get(index)
     }
 
+    #[inline]
     fn read(&self, hash: u64) -> Option<RwLockReadGuard<'_, Kept>> {
         self.set(hash).map(|set| set.0.read().unwrap_or_else(PoisonError::into_inner))
     }
