@@ -139,7 +139,7 @@ for name in "${names[@]}"; do
 done
 [ "${1:-}" = list ] && exit 0
 
-programs=(stores redis regressions faults flood)
+programs=(stores redis faults flood)
 step 'building the tests'
 built=$(cargo test --quiet --workspace --exclude ratelimit-cost --exclude ratelimit-examples --all-features --locked \
     "${programs[@]/#/--test=}" --no-run --message-format=json) || exit 1
@@ -157,28 +157,27 @@ has_tls() {
     [[ $said == *'configure TLS'* ]]
 }
 
-# What a server has a part in: the contract of a store and the comparison of stores, what is special about Redis, and what
-# its scripts once got wrong. On the newest of each make also what callers see while it fails, and floods.
+# What a server has a part in: the contract of a store and the comparison of stores, and what is special about Redis. On the
+# newest of each make also what callers see while it fails, and floods.
 run() {
     local name=$1 status=0
     export RATELIMIT_TEST_REDIS_BIN=${binary[$name]}
     skip=()
     has_tls "$RATELIMIT_TEST_REDIS_BIN" || skip=(--skip tls)
-    twice stores redis differential one_key || status=1
-    twice redis || status=1
-    twice regressions algorithms || status=1
+    play stores redis player || status=1
+    play redis || status=1
     case $name in redis-8 | valkey-9.1)
-        twice faults || status=1
+        play faults || status=1
         # By itself: it measures.
-        twice flood --test-threads 1 || status=1
+        play flood --test-threads 1 || status=1
         ;;
     esac
     return "$status"
 }
 
-# What fails where much else runs is tried again by itself, which tells a busy machine from an engine that differs.
-twice() {
-    local program=$1 said=$engines/last failed
+# The tests of a program that have these words in their names.
+play() {
+    local program=$1 said=$engines/last
     shift
     (cd tests && "$engines/bin/$program" "$@" "${skip[@]}") 2>&1 | tee "$said" | grep -v '^test .* ok$'
     local status=${PIPESTATUS[0]}
@@ -186,17 +185,10 @@ twice() {
         printf 'skipped: %s\n' "$(("$("$engines/bin/$program" --list "$@" | grep -c ': test$')" -
             "$("$engines/bin/$program" --list "$@" "${skip[@]}" | grep -c ': test$')"))"
     fi
-    [ "$status" -eq 0 ] && return 0
-    mapfile -t failed < <(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$said" | sort -u)
-    [ "${#failed[@]}" -gt 0 ] || return 1
-    printf 'again, one after the other: %s\n' "${failed[*]}"
-    (cd tests && "$engines/bin/$program" --exact --test-threads 1 "${failed[@]}" | sed 's/^test result:/again:/')
-    [ "${PIPESTATUS[0]}" -eq 0 ] || return 1
-    for test in "${failed[@]}"; do again+=("$name: $program $test"); done
+    return "$status"
 }
 
 status=0
-again=()
 format='%-16s %-8s %7s %7s  %s\n'
 # shellcheck disable=SC2059 # one format for the head of the table and its rows
 table=$(printf "$format" engine verdict passed failed 'not tried')
@@ -211,7 +203,7 @@ for name in "${names[@]}"; do
     verdict=green
     run "$name" >"$out" 2>&1 || verdict=RED status=1
     [ "$verdict" = green ] || grep -E '^test .* FAILED$' "$out" | sort -u | head -n 40
-    read -r passed failed skipped < <(awk '/^test result:/ { passed += $4; failed += $6 } /^again:/ { passed += $3; failed -= $3 }
+    read -r passed failed skipped < <(awk '/^test result:/ { passed += $4; failed += $6 }
         /^skipped:/ { skipped += $2 } END { print passed + 0, failed + 0, skipped + 0 }' "$out")
     reason=-
     [ "$skipped" -eq 0 ] || reason="$skipped over TLS: this server was built without it"
@@ -221,8 +213,4 @@ done
 
 step 'engines'
 printf '%s\n' "$table"
-if [ "${#again[@]}" -gt 0 ]; then
-    printf '\nThese passed at the second try only, which is a defect:\n'
-    printf '%s\n' "${again[@]}"
-fi
 exit "$status"

@@ -14,15 +14,17 @@ use serde_json::{Value, json};
 use crate::servers::{KeyOf, Parts, Site, ask, each};
 use crate::{ApiKey, PER_IP, PER_KEY, item, search, without_key};
 
-#[allow(clippy::unnecessary_wraps, clippy::needless_pass_by_value, reason = "a key function like those beside it")]
+#[allow(clippy::unnecessary_wraps, reason = "a key function like those beside it")]
 fn of_all(_: Parts) -> Result<Key, KeyRejection> {
     Ok(key!("all"))
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "a key function like those beside it")]
 fn of_address(parts: Parts) -> Result<Key, KeyRejection> {
     parts.ip.map(|ip| key!("<ip>"))
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "a key function like those beside it")]
 fn of_header(parts: Parts) -> Result<Key, KeyRejection> {
     parts.api_key.map(|api_key| key!("<api_key>"))
 }

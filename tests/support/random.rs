@@ -1,5 +1,6 @@
 //! Random choices that can be made again: the seed is printed, and `RATELIMIT_SEED` gives it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "the seed, to repeat a failure")]
 
 use std::hash::{BuildHasher as _, RandomState};
@@ -46,7 +47,7 @@ impl Random {
 
     /// One of these.
     pub(crate) fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.below(all.len() as u64)).unwrap()]
+        *all.get(usize::try_from(self.below(all.len() as u64)).unwrap()).unwrap()
     }
 
     /// A pause of between half as long and one and a half times as long.
