@@ -160,18 +160,6 @@ pub(crate) async fn connections_killed() -> Row {
     held.row("all connections killed five times", false).await
 }
 
-pub(crate) async fn scripts_flushed() -> Row {
-    let server = RedisServer::start();
-    let mut held = Held::on(&server.url()).await;
-    for _ in 0..5 {
-        server.cli(&["SCRIPT", "FLUSH"]);
-        held.go_on(SHORT / 4).await;
-    }
-    held.keeps_its_places(SHORT).await;
-    assert_eq!(held.unavailable, 0);
-    held.row("scripts flushed five times", false).await
-}
-
 /// The new master knows the places.
 pub(crate) async fn failed_over_by_sentinel() -> Row {
     let mut all = Sentinels::start(3);

@@ -51,7 +51,7 @@ fn patient(max: u64, window: Duration, patience: Duration) -> Rule {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_promised() {
+async fn no_caller_waits_longer_than_promised() {
     let (limiter, _) = counting();
     let rule = patient(1, SECOND * 10, SECOND * 2);
     assert!(limiter.acquire(&rule, &alice()).await.is_ok());

@@ -139,7 +139,7 @@ async fn a_cursor_that_is_not_of_these_keys_is_an_error() {
     assert_eq!(rest(&mut in_memory.keys(&RULE).resume(of_memory)).await, BTreeSet::new());
 }
 
-/// What others have put beside the keys of a rule is nobody's key.
+/// Keys of other programs beside those of a rule are not listed.
 #[tokio::test]
 async fn what_no_key_can_be_is_left_out() {
     let server = RedisServer::start();

@@ -86,8 +86,8 @@ async fn a_frozen_master_is_left() {
     stays_on(&store, &all.servers[1]).await;
 }
 
-/// The sentinels cannot reach it any more, and the store can: it goes on as a master that nobody
-/// else uses.
+/// The sentinels cannot reach the old master any more, and the store can: the old master goes on
+/// deciding, and no other client uses it.
 #[tokio::test]
 async fn a_master_that_only_the_store_can_reach_is_left() {
     let all = Sentinels::start_with(3, &WATCHER, &watcher_login());

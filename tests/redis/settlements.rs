@@ -33,6 +33,7 @@ async fn what_ends_while_the_server_stands_still_is_settled_to_the_unit() {
     assert!(limiter.settled_within(Duration::from_millis(1_500)).await.is_err(), "none is answered yet");
     server.thaw();
     limiter.settled_within(PATIENCE).await.unwrap();
+    // The server counts as slow until it has answered a PING in time.
     limiter.ready().await.unwrap();
     for rule in &rules {
         let decision = limiter.peek(rule, &Key::global()).await.unwrap();

@@ -47,15 +47,8 @@ pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> De
     {
         return outcome.into();
     }
-    if !engine.in_memory {
-        return match engine.store.own().known_refusal(&request) {
-            Some(refusal) => check.conclude_verdict(&refusal),
-            None => Decided::Later(()),
-        };
-    }
-    match engine.store.acquire(request).if_known() {
-        Some(Ok(verdict)) => check.conclude_verdict(verdict),
-        Some(Err(error)) => outcome_without_store(engine, check, error.clone()).into(),
+    match engine.store.own().decide_at_once(&request) {
+        Some(verdict) => check.conclude_verdict(&verdict),
         None => Decided::Later(()),
     }
 }

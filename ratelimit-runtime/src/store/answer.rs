@@ -42,15 +42,6 @@ impl<'a, T> Answer<'a, T> {
         }
     }
 
-    /// The result if it is known already.
-    #[inline]
-    pub(crate) fn if_known(&self) -> Option<&Result<T, StoreError>> {
-        match &self.0 {
-            Repr::Known(result) => result.as_ref(),
-            Repr::Later(_) => None,
-        }
-    }
-
     /// The result if it is known already. It can be taken once.
     #[inline]
     pub(crate) fn take_known(&mut self) -> Option<Result<T, StoreError>> {

@@ -107,6 +107,12 @@ pub trait BuiltInStore: Send + Sync {
         self.below().and_then(|below| below.known_refusal(request))
     }
 
+    /// The decision about a request, charged if it is an admission, where that takes no waiting;
+    /// of a store that has to be waited for what it is [known](Self::known_refusal) to refuse.
+    fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
+        self.known_refusal(request)
+    }
+
     /// Says how long the limiter on this store waits for an answer, unless a rule says otherwise. A
     /// store tells a slow server by it. It is said once, before any request.
     fn answers_within(&self, timeout: Duration) {

@@ -29,7 +29,7 @@ pub(crate) async fn master_killed() -> Row {
 }
 
 /// Its slots are answered by policy until it is back; all others go on.
-pub(crate) async fn master_killed_and_nobody_takes_over() -> Row {
+pub(crate) async fn master_killed_without_a_replica() -> Row {
     let mut cluster = RedisCluster::start_with(3, 0, &EACH_FOR_ITSELF);
     let mut load = Load::on(&cluster.url()).await;
     let beside = Beside::on(&cluster, &[0, 1, 2]).await;
@@ -84,7 +84,7 @@ pub(crate) async fn frozen_master() -> Row {
     account.assert_felt();
     assert_first_alone_is_sick(&beside);
     nothing_is_left_on_any(&cluster);
-    account.row("cluster: a master frozen (SIGSTOP), its replica takes over, and it comes back")
+    account.row("cluster: a master frozen (SIGSTOP), its replica takes over, and it returns")
 }
 
 /// Two of three masters cannot be reached: the third one refuses as well.

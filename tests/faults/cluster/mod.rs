@@ -7,7 +7,7 @@ mod random;
 mod settlements;
 
 pub(crate) use self::masters::{
-    frozen_master, frozen_replica, lost_majority, master_killed, master_killed_and_nobody_takes_over,
+    frozen_master, frozen_replica, lost_majority, master_killed, master_killed_without_a_replica,
 };
 pub(crate) use self::moves::{node_added, node_removed, slots_moved};
 pub(crate) use self::random::random_faults;

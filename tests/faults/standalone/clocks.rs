@@ -15,7 +15,7 @@ const STALE: Duration = Duration::from_secs(1);
 pub(super) const SLACK: Duration = Duration::from_millis(1_500);
 
 /// What was logged is older by the step, and its slots are free by so much earlier: a window that
-/// holds the step admits up to `max` before and `max` after it. Not more, and nobody is turned
+/// holds the step admits up to `max` before and `max` after it. Not more, and no caller is turned
 /// away.
 pub(crate) async fn clock_set_forward() -> Row {
     const FAULT: &str = "clock set forward by 5 s";

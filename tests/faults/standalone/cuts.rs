@@ -63,7 +63,7 @@ pub(crate) async fn cut_in_the_middle_of_replies() -> Row {
     account.row("connections cut in the middle of replies, twenty times in a second")
 }
 
-/// As a firewall does that has been restarted; and for a while it lets nobody in.
+/// As a restarted firewall does; and for a while it lets no connection in.
 pub(crate) async fn all_connections_reset() -> Row {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
@@ -82,7 +82,7 @@ pub(crate) async fn all_connections_reset() -> Row {
     account.row("all connections reset, and new ones too, for 1 s")
 }
 
-/// Nothing arrives, and nobody says so; new connections are accepted and hear nothing.
+/// Nothing arrives, without an error; new connections are accepted and hear nothing.
 pub(crate) async fn swallowed() -> Row {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
@@ -100,7 +100,7 @@ pub(crate) async fn swallowed() -> Row {
     account.row("a network that swallows every byte, and accepts, for 4 s")
 }
 
-/// A firewall has forgotten the connections, and nobody is told. They are given up after two
+/// A firewall has forgotten the connections, without an error. They are given up after two
 /// seconds without a byte.
 pub(crate) async fn connections_forgotten() -> Row {
     let server = RedisServer::start();

@@ -61,7 +61,7 @@ pub(crate) async fn busy_with_an_endless_script() -> Row {
     account.assert_felt();
     account.assert_logged_once(&server.address());
     nothing_is_left_on(&server);
-    account.row("BUSY with somebody's endless script for 1 s")
+    account.row("BUSY with another client's endless script for 1 s")
 }
 
 /// It cannot save to its disk, and therefore answers every write, and PING, with MISCONF.

@@ -61,7 +61,7 @@ impl Pair {
     }
 }
 
-/// The old master says READONLY, and everybody asks for the new one. No window admits more than
+/// The old master says READONLY, and all callers ask for the new one. No window admits more than
 /// without.
 pub(crate) async fn failed_over() -> Row {
     let pair = Pair::start().await;

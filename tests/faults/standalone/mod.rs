@@ -25,7 +25,7 @@ pub(crate) use self::freezes::{
 };
 pub(crate) use self::masters::{failed_over, promoted_without_the_last_writes};
 pub(crate) use self::starts::{
-    an_address_where_nobody_is, one_attempt_hangs_and_others_are_refused, started_before_the_server,
+    an_address_without_a_host, one_attempt_hangs_and_others_are_refused, started_before_the_server,
     started_beside_a_frozen_server,
 };
 use crate::support::unique;

@@ -68,10 +68,10 @@ pub(crate) async fn one_attempt_hangs_and_others_are_refused() -> Row {
 }
 
 /// The packets are dropped, and connecting takes minutes.
-pub(crate) async fn an_address_where_nobody_is() -> Row {
+pub(crate) async fn an_address_without_a_host() -> Row {
     let load = Load::during_a_fault(|builder| builder.redis("redis://192.0.2.1:6379/"));
     load.go_on(Duration::from_millis(2_500)).await;
     let account = load.end().await;
     account.assert_felt();
-    account.row("an address where nobody is, for 2.5 s")
+    account.row("an address without a host, for 2.5 s")
 }

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::store::{Request, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::RedisStore;
 use tokio::task::JoinSet;
 
-use super::{LEASE, enter, gone, in_flight, members, now_us, on, place};
+use super::{LEASE, enter, gone, members, now_us, on, place};
 use crate::support::redis::{RedisServer, shared};
 use crate::support::{cluster, unique};
 
@@ -91,59 +90,6 @@ async fn calls_of_several_stores_are_never_more_than_their_places() {
         let entered: u64 = tasks.join_all().await.into_iter().sum();
         assert!(entered > 3 * 24, "{entered} at {url}");
     }
-}
-
-#[tokio::test]
-async fn a_place_and_limits_are_taken_together_or_not_at_all() {
-    let server = shared();
-    {
-        let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
-        store.ready().await.unwrap();
-        let (key, log, bucket) = (unique("place"), unique("log"), unique("bucket"));
-        let limits = [[Limit::new(2, super::super::MINUTE)], [Limit::new(9, super::super::MINUTE)]];
-        let requests = [
-            Request::new(log.as_bytes(), Algorithm::SlidingWindow, &limits[0]),
-            Request::new(bucket.as_bytes(), Algorithm::TokenBucket, &limits[1]),
-        ];
-        let remaining = async || {
-            let log = store.peek(requests[0]).await.unwrap().remaining;
-            (in_flight(&store, &key).await, log, store.peek(requests[1]).await.unwrap().remaining)
-        };
-        let first = place(&key, 1);
-        assert!(store.enters_together(&first, &requests));
-        assert!(store.enter(first, &requests).await.unwrap().is_entered());
-        assert_eq!(remaining().await, (1, 1, 8));
-        // No place.
-        let entry = store.enter(place(&key, 1), &requests).await.unwrap();
-        assert!(entry.is_full && entry.verdicts.iter().all(|verdict| verdict.allowed), "{entry:?}");
-        assert_eq!(remaining().await, (1, 1, 8));
-        // A place and no limit that admits.
-        store.leave(first);
-        let second = place(&key, 1);
-        assert!(store.enter(second, &requests).await.unwrap().is_entered());
-        assert_eq!(remaining().await, (1, 0, 7));
-        let entry = store.enter(place(&key, 2), &requests).await.unwrap();
-        assert!(!entry.is_full && !entry.is_entered() && !entry.verdicts[0].allowed, "{entry:?}");
-        assert_eq!(remaining().await, (1, 0, 7));
-        store.leave(second);
-    }
-}
-
-#[tokio::test]
-async fn in_a_cluster_they_are_taken_together_where_they_are_in_one_slot() {
-    let store = RedisStore::new(&cluster::shared().url()).unwrap();
-    store.ready().await.unwrap();
-    let limits = [Limit::new(2, super::super::MINUTE)];
-    let (key, log) = (unique("{one}place"), unique("{one}log"));
-    let request = [Request::new(log.as_bytes(), Algorithm::SlidingWindow, &limits)];
-    let entered = place(&key, 1);
-    assert!(store.enters_together(&entered, &request));
-    assert!(store.enter(entered, &request).await.unwrap().is_entered());
-    store.leave(entered);
-    let elsewhere = unique("{other}place");
-    assert!(!store.enters_together(&place(&elsewhere, 1), &request));
-    let error = store.enter(place(&elsewhere, 1), &request).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
 }
 
 #[tokio::test]

@@ -71,6 +71,23 @@ async fn members_that_no_store_writes_keep_no_place() {
     }
 }
 
+/// A call removes at most 64 of them, and counts the permits below.
+#[tokio::test]
+async fn many_foreign_members_hide_no_permit() {
+    let (server, store) = (shared(), on(shared()).await);
+    let key = unique("hidden");
+    let held = place(&key, 1);
+    assert!(enter(&store, held).await.unwrap().is_entered());
+    for foreign in 0..70 {
+        server.cli(&["ZADD", &key, "+inf", &format!("junk{foreign}")]);
+    }
+    for _ in 0..3 {
+        assert!(enter(&store, place(&key, 1)).await.unwrap().is_full);
+    }
+    assert_eq!(members(server, &key).len(), 1);
+    store.leave(held);
+}
+
 #[tokio::test]
 async fn a_lease_that_ends_too_late_is_cut_to_its_own_length() {
     let (server, store) = (shared(), on(shared()).await);

@@ -92,6 +92,17 @@ impl Bucket {
         self.units(2 * limit.capacity(), limit) < BOUND && self.level < BOUND
     }
 
+    /// [`take`](Counter::take), in ticks of any length.
+    #[cold]
+    fn take_in_its_ticks(self, limit: &Limit, cost: u64, newest: u64, now: u64) -> (Self, LimitStatus, u64) {
+        let mut bucket = self.at(limit, newest, now);
+        let status = bucket.status(limit, cost, now);
+        if status.wait == 0 {
+            bucket.charge(limit, cost);
+        }
+        (bucket, status, bucket.life(limit, now))
+    }
+
     /// The same in the ticks that the limit and the level take.
     #[cold]
     fn in_its_ticks(self, limit: &Limit) -> Self {
@@ -133,9 +144,26 @@ impl Counter for Bucket {
     #[allow(clippy::inline_always, reason = "a call to it would cost a quarter of what it does")]
     #[inline(always)]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
-        let needed = self.level.saturating_add(self.units(cost, limit));
-        let excess = needed.saturating_sub(self.units(limit.capacity(), limit));
-        LimitStatus { wait: self.wait(excess, limit, now), remaining: self.remaining(limit) }
+        let full = self.units(limit.capacity(), limit);
+        let excess = self.level.saturating_add(self.units(cost, limit)).saturating_sub(full);
+        let remaining = full.saturating_sub(self.level) / self.window(limit);
+        LimitStatus { wait: self.wait(excess, limit, now), remaining }
+    }
+
+    /// In ticks of a microsecond none of this overflows, and nothing is rounded.
+    #[allow(clippy::inline_always, reason = "as that of `status`")]
+    #[inline(always)]
+    fn take(self, limit: &Limit, cost: u64, newest: u64, now: u64) -> (Self, LimitStatus, u64) {
+        let (capacity, window, max) = (limit.capacity(), limit.window_us(), limit.max().max(1));
+        let full = capacity.saturating_mul(window);
+        if self.tick_bits > 0 || self.level >= BOUND || full >= BOUND / 2 || cost > capacity {
+            return self.take_in_its_ticks(limit, cost, newest, now);
+        }
+        let level = self.level.saturating_sub(max.saturating_mul(now.saturating_sub(newest)));
+        let remaining = full.saturating_sub(level) / window;
+        let needed = level + cost * window;
+        let (level, wait) = if needed > full { (level, (needed - full).div_ceil(max)) } else { (needed, 0) };
+        (Self { level, tick_bits: 0 }, LimitStatus { wait, remaining }, level.div_ceil(max))
     }
 
     fn used(&self, limit: &Limit, _: u64) -> u64 {

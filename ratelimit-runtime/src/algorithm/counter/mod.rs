@@ -22,6 +22,19 @@ pub(crate) trait Counter: Copy + Default + PartialEq {
     /// Where the limit stands; the numbers are at `now`.
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus;
 
+    /// Charges at `now` if the limit admits that: the numbers then, where the limit stood, and how
+    /// long the numbers matter.
+    #[allow(clippy::inline_always, reason = "it is what a store does")]
+    #[inline(always)]
+    fn take(self, limit: &Limit, cost: u64, newest: u64, now: u64) -> (Self, LimitStatus, u64) {
+        let mut counter = self.at(limit, newest, now);
+        let status = counter.status(limit, cost, now);
+        if status.wait == 0 {
+            counter.charge(limit, cost);
+        }
+        (counter, status, counter.life(limit, now))
+    }
+
     /// How much of the limit is used, rounded up; the numbers are at `now`.
     fn used(&self, limit: &Limit, now: u64) -> u64;
 
@@ -215,14 +228,11 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     #[inline(always)]
     fn take(&mut self, demand: &Demand<'_>, now: u64) -> Taken {
         let ([limit], None) = (demand.limits, &self.more) else { return Taken::step_by_step(self, demand, now) };
-        let mut counter = self.first.at(limit, self.newest, now);
-        let status = counter.status(limit, demand.cost, now);
+        let (counter, status, life) = self.first.take(limit, demand.cost, self.newest, now);
         let ticket = if status.wait == 0 { now } else { 0 };
         if status.wait == 0 {
-            counter.charge(limit, demand.cost);
             (self.first, self.newest) = (counter, now);
         }
-        let life = counter.life(limit, now);
         Taken { standing: Standing { limit: 0, status }, ticket, life, reset: life }
     }
 

@@ -123,7 +123,14 @@ impl Long {
 
     /// How many units in the window are reserved by `count`.
     pub(super) fn reserved(&self, view: View) -> u64 {
-        self.ever_reserved() - self.reserved_up_to(view.edge)
+        self.ever_reserved() - self.reserved_until(view)
+    }
+
+    /// How many were before the window, or have been let go of: where the clock has stepped back,
+    /// units of an open reservation may be gone that are in the window again.
+    fn reserved_until(&self, view: View) -> u64 {
+        let gone = self.units.front().map_or(0, |first| first - 1);
+        self.reserved_up_to(view.edge.max(gone))
     }
 
     /// How long until so many units have left the window; without those that are reserved by
@@ -146,7 +153,7 @@ impl Long {
     /// The position of the first unit in the window that has so many before it, and is not reserved
     /// by `count` as they are not.
     fn behind_reserved(&self, view: View, before: u64) -> usize {
-        let reserved = self.reserved_up_to(view.edge);
+        let reserved = self.reserved_until(view);
         let is_before = |position: usize, unit: &u64| {
             (position + 1 - view.skip) as u64 - (self.reserved_up_to(*unit) - reserved) <= before
         };
@@ -163,19 +170,7 @@ impl Long {
 
     /// Lets go of what is not newer than this; returns the newest of it, or 0.
     pub(super) fn let_go(&mut self, edge: u64) -> u64 {
-        let is_past = |at: usize| self.units.get(at).is_some_and(|unit| *unit <= edge);
-        // Where calls come evenly, each finds one that has left.
-        let gone = match (is_past(0), is_past(1)) {
-            (false, _) => 0,
-            (true, false) => 1,
-            (true, true) => self.position(edge + 1),
-        };
-        let newest = gone.checked_sub(1).and_then(|last| self.units.get(last)).copied().unwrap_or(0);
-        if gone == 1 {
-            self.units.pop_front();
-        } else {
-            self.units.drain(..gone);
-        }
+        let newest = self.units.drain(..self.position(edge + 1)).next_back().unwrap_or(0);
         if self.units.capacity() > 64 && self.units.len() < self.units.capacity() / 4 {
             self.units.shrink_to(self.units.len() * 2);
         }

@@ -163,8 +163,15 @@ impl Log {
             return Taken::step_by_step(self, demand, now);
         };
         let window = limit.window_us();
-        if long.units.front().is_some_and(|first| first + window <= now) {
-            self.ticket = self.ticket.max(long.let_go(now - window) + window - 1);
+        if let Some(first) = long.units.front().copied().filter(|first| first + window <= now) {
+            // Where calls come evenly, each finds one that has left.
+            let newest = if long.units.get(1).is_some_and(|second| second + window <= now) {
+                long.let_go(now - window)
+            } else {
+                long.units.pop_front();
+                first
+            };
+            self.ticket = self.ticket.max(newest + window - 1);
         }
         let used = long.units.len() as u64;
         let remaining = limit.max().saturating_sub(used);

@@ -47,7 +47,7 @@ if operation == 'acquire' and count == 1 and units > 0 then
   end
   local newest = used == 0 and 0 or #entries[used] == 16 and tonumber(entries[used])
   -- One that is not past should be its own score.
-  if newest and (newest < now or tonumber(call('ZSCORE', key, entries[used])) == newest) then
+  if newest and newest < 2^53 and (newest < now or tonumber(call('ZSCORE', key, entries[used])) == newest) then
     if used > 0 then
       local live = fmt('%d', now - window + 1)
       if max < 8 and now - window >= 1e15 then
@@ -113,7 +113,7 @@ for i = 1, #top, 2 do
     strikes, remembered = tonumber(offences), tonumber(after)
   else
     live = tonumber(string.match(top[i], '^(%d+)e?$'))
-    if live ~= math.abs(top[i + 1]) then
+    if live ~= math.abs(top[i + 1]) or live >= 2^53 then
       error('WRONGTYPE the key does not hold a log', 0)
     end
   end

@@ -127,9 +127,12 @@ impl MemoryStore {
         Locked { shard, hash, now: self.now() }
     }
 
+    /// Decides and charges. All of it is in line here and here alone: a call to anything it does
+    /// would cost more than what is around it.
+    #[inline(never)]
     fn decide(&self, request: &Request<'_>) -> Verdict {
         let Locked { mut shard, hash, now } = self.locked(request);
-        shard.acquire(request, hash, now)
+        shard.acquire_in_line(request, hash, now)
     }
 
     /// Decides several requests under the locks of all their shards.
@@ -181,9 +184,7 @@ struct Locked<'a> {
 
 impl Store for MemoryStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        // In line: a call to anything here would cost more than what is around it.
-        let Locked { mut shard, hash, now } = self.locked(&request);
-        Answer::ready(Ok(shard.acquire_in_line(&request, hash, now)))
+        Answer::ready(Ok(self.decide(&request)))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -245,6 +246,10 @@ impl Store for MemoryStore {
 }
 
 impl BuiltInStore for MemoryStore {
+    fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
+        Some(self.decide(request))
+    }
+
     fn decides_together(&self, _: &[Request<'_>]) -> bool {
         true
     }

@@ -39,6 +39,8 @@ pub(super) struct Flight {
     pub(super) stacks: Vec<Stack>,
     pub(super) keys: usize,
     pub(super) units: u64,
+    /// About single keys.
+    pub(super) questions: usize,
     /// The caller's time that all of it is decided by, once there is something in it.
     time: Option<u64>,
 }

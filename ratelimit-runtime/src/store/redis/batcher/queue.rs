@@ -15,6 +15,8 @@ use crate::store::redis::scripts::{Joins, Question};
 const MAX_KEYS: usize = 64;
 /// Entries that one call adds to logs: 10,000 would keep the server busy for 27 ms.
 const MAX_UNITS: u64 = 1_000;
+/// Questions in one call: what ends reservations is a question for each caller.
+const MAX_QUESTIONS: usize = 256;
 /// Callers of one question in one call.
 const MAX_CALLERS: usize = 30_000;
 /// So many cancelled callers stay in the queue, or as many as wait; and so many places when it is
@@ -67,7 +69,7 @@ impl Queue {
         let mut flight = Flight::default();
         self.take_stacks(&mut flight, now);
         for _ in 0..self.order.len() {
-            if flight.keys >= MAX_KEYS || flight.units >= MAX_UNITS {
+            if flight.keys >= MAX_KEYS || flight.units >= MAX_UNITS || flight.questions >= MAX_QUESTIONS {
                 break;
             }
             let Some(key) = self.order.pop_front() else { break };
@@ -94,10 +96,12 @@ impl Queue {
     }
 
     fn take_stacks(&mut self, flight: &mut Flight, now: Instant) {
+        // Half of a call is for single keys, where some wait.
+        let room = if self.order.is_empty() { MAX_KEYS } else { MAX_KEYS / 2 };
         while let Some(stack) = self.stacks.front() {
             let keys = stack.questions.len();
             let units: u64 = stack.questions.iter().map(|(_, question)| question.weight()).sum();
-            let fits = flight.is_empty() || (flight.keys + keys <= MAX_KEYS && flight.units + units <= MAX_UNITS);
+            let fits = flight.is_empty() || (flight.keys + keys <= room && flight.units + units <= MAX_UNITS);
             let has_time = |(_, first): &(_, Question)| flight.takes_time(first.now);
             if stack.caller.waits(now) && !(fits && stack.questions.first().is_none_or(has_time)) {
                 return;
@@ -159,7 +163,7 @@ fn next_group(
     waiting: &mut usize,
     now: Instant,
 ) -> Option<Group> {
-    let group = groups.first_mut()?;
+    let group = groups.first_mut().filter(|_| flight.questions < MAX_QUESTIONS)?;
     if !group.callers.iter().all(|caller| caller.waits(now)) {
         let (wait, late): (Callers, Callers) = group.callers.drain(..).partition(|caller| caller.waits(now));
         *waiting -= late.len();
@@ -185,6 +189,7 @@ fn next_group(
         return None;
     };
     *waiting -= taken.callers.len();
+    flight.questions += 1;
     flight.units += weight * u64::try_from(taken.callers.len()).unwrap_or(u64::MAX);
     Some(taken)
 }
@@ -243,6 +248,26 @@ mod tests {
         assert_eq!([(); 3].map(|()| take(&mut queue)[0][0][0].1), [3, 3, 1]);
         let _heavy = push(&mut queue, "log", &question(Algorithm::SlidingWindow, 2_000), None);
         assert_eq!(take(&mut queue).len(), 1, "one that weighs more goes alone");
+    }
+
+    #[test]
+    fn a_call_has_at_most_256_questions_about_single_keys_and_room_for_them_beside_stacks() {
+        let mut queue = Queue::default();
+        let costs: Vec<_> = (1..=300).map(|cost| question(Algorithm::FixedWindow, cost)).collect();
+        let _waits: Vec<_> = costs.iter().map(|question| push(&mut queue, "hot", question, None)).collect();
+        let asked = |queue: &mut Queue| take(queue).iter().map(Vec::len).sum::<usize>();
+        assert_eq!([(); 3].map(|()| asked(&mut queue)), [256, 44, 0]);
+        let _single = push(&mut queue, "single", &costs[0], None);
+        let stack = [(&b"a"[..], costs[0].clone()), (&b"b"[..], costs[0].clone())];
+        let _waits: Vec<_> = (0..40)
+            .map(|_| {
+                let (answer, waits) = oneshot::channel();
+                queue.push(|_| 0, &stack, Caller { answer, until: None });
+                waits
+            })
+            .collect();
+        let first = queue.take(Instant::now());
+        assert_eq!((first.stacks.len(), first.questions), (16, 1));
     }
 
     #[test]

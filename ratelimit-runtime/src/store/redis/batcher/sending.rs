@@ -54,6 +54,19 @@ pub(super) fn foreign() -> Failure {
     Failure::Lost(unexpected_reply().lost())
 }
 
+/// A call in flight, which has been counted.
+struct InFlight<'a>(&'a Sending);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.in_flight -= 1;
+        if !state.queue.is_empty() {
+            self.0.wake.notify_one();
+        }
+    }
+}
+
 impl Sending {
     pub(super) fn new(link: Arc<Link>, runtime: Handle, slot_of: fn(&[u8]) -> u16) -> Self {
         Self { link, runtime, slot_of, state: Mutex::default(), wake: Notify::new() }
@@ -136,14 +149,15 @@ impl Sending {
     pub(super) async fn run(self: Arc<Self>) {
         let mut status = self.link.changes();
         loop {
-            tokio::select! {
-                () = self.wake.notified() => {}
-                changed = status.changed() => if changed.is_err() { return },
-            }
             // Callers that were just answered ask again, and come along.
             tokio::task::yield_now().await;
             self.link.look().await;
             while self.send_next() {}
+            // At first without waiting: the link may be up since before its changes were seen.
+            tokio::select! {
+                () = self.wake.notified() => {}
+                changed = status.changed() => if changed.is_err() { return },
+            }
         }
     }
 
@@ -179,6 +193,8 @@ impl Sending {
     /// Sends calls and answers all who wait for them. Nothing gives them up but the end of their
     /// connection: a caller that is dropped leaves the rest to a task.
     async fn fly(self: Arc<Self>, connection: Arc<Connection>, calls: Calls, asking: bool) {
+        // Given back also where a recorder of metrics panics.
+        let place = InFlight(&self);
         let first = connection.numbers(calls.len());
         let numbers = || (0..).map(|call| first.wrapping_add(call));
         let numbered = || numbers().zip(&calls);
@@ -201,12 +217,7 @@ impl Sending {
                 *reply = again.next().flatten();
             }
         }
-        let mut state = self.state();
-        state.in_flight -= 1;
-        if !state.queue.is_empty() {
-            self.wake.notify_one();
-        }
-        drop(state);
+        drop(place);
         let mut replies = replies.unwrap_or_default().into_iter();
         for (number, call) in numbers().zip(calls) {
             match replies.next().flatten() {

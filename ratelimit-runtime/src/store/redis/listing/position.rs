@@ -91,6 +91,10 @@ impl Walk {
             let (word, length) = run.split_once(':')?;
             let (_, seen) = WORDS.iter().find(|row| row.0 == word)?;
             slots.extend(std::iter::repeat_n(*seen, usize::from(length.parse::<u16>().ok()?)));
+            // Cursors may come from outside.
+            if slots.len() > usize::from(SLOTS) {
+                return None;
+            }
         }
         let visit = match visit {
             Some(visit) => {
@@ -126,5 +130,10 @@ mod tests {
         begin(&mut walk, |_| true);
         walk.end(|_| true);
         assert_eq!((walk.first_unseen(), Walk::read(&walk.write())), (None, Some(walk)));
+    }
+
+    #[test]
+    fn a_cursor_that_names_more_slots_than_there_are_is_not_read_to_its_end() {
+        assert_eq!(Walk::read(&"no:65535,".repeat(1_000_000)), None);
     }
 }

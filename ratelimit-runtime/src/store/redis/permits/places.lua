@@ -34,7 +34,7 @@ end
 -- What a clock that was set back or another program has left stands last: a lease that ends further
 -- off than it lasts is cut, a member that is no permit removed, at most 64 of them a call. Where
 -- leases are equal, all before one that is whole are.
-local latest = 0
+local latest, foreign = 0, 0
 for _ = 1, 64 do
   local last = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')
   local member, ends = last[1], tonumber(last[2])
@@ -43,6 +43,7 @@ for _ = 1, 64 do
   lease = process and #process == 16 and lease * 1000
   if not lease or lease < 5000000 or lease > 3600000000 then
     call('ZREM', key, member)
+    foreign = foreign + 1
   elseif ends > now + lease then
     latest = math.max(latest, now + lease)
     call('ZADD', key, fmt('%d', now + lease), member)
@@ -51,6 +52,9 @@ for _ = 1, 64 do
     break
   end
 end
+
+-- Permits may stand before them, of no longer leases than there are.
+if foreign == 64 then latest = now + 3600000000 end
 
 -- How many are in flight. A call drops at most 64 leases that have ended.
 local live = 0

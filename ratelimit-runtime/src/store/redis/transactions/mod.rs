@@ -120,7 +120,11 @@ pub(crate) async fn change(
 }
 
 /// Reads the log.
-async fn look<'a>(lent: &mut Lent<'_>, clock: Option<&dyn Clock>, request: Request<'a>) -> Result<StoredLog<'a>, Failure> {
+async fn look<'a>(
+    lent: &mut Lent<'_>,
+    clock: Option<&dyn Clock>,
+    request: Request<'a>,
+) -> Result<StoredLog<'a>, Failure> {
     let reads = [cmd("TIME")].into_iter().chain(log::reads(&request)).collect();
     let replies = lent.watch(request.key(), reads).await?;
     let unexpected = || Failure::NotSent(unexpected_reply());

@@ -139,8 +139,9 @@ fn a_connection_in_use_is_pinged_each_second_and_an_idle_one_never() {
     let mut clock = Clock::up();
     assert_eq!(clock.pass(5_000), []);
     clock.used = true;
-    assert_eq!(clock.pass(1_000), [Action::Ping]);
+    assert!((0..1_000).any(|_| clock.pass(1) == [Action::Ping]));
     clock.on(Event::Answered(PingAnswer::Serves));
+    assert_eq!((clock.state(), clock.pass(990)), (LinkState::Up, vec![]));
     clock.used = true;
     // It has the time of a call that waits in vain and of the PING behind it.
     while clock.pass(1).is_empty() {}
