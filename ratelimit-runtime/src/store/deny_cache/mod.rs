@@ -7,6 +7,7 @@ use self::refusal::Moment;
 use self::refusals::{Miss, Refusals};
 use super::built_in::{BuiltInStore, Health, Sealed};
 use super::{Answer, Entry, PlaceRequest, Request, Settled, Store, StoreError, Verdict};
+use crate::algorithm::RESERVED_WAIT;
 use crate::clock::{Clock, TokioClock};
 
 mod refusal;
@@ -132,11 +133,14 @@ impl<S: Store> DenyCache<S> {
         Answer::later(async move { ask.await.inspect(|verdict| self.learn(&request, &miss, verdict)) })
     }
 
-    /// Keeps a refusal that the store has given, and forgets the key where it has admitted.
+    /// Keeps a refusal that the store has given, and forgets the key where it has admitted. A refusal
+    /// by open reservations alone is not kept: they may be settled or lapse before its wait is over.
     fn learn(&self, request: &Request<'_>, miss: &Miss, verdict: &Verdict) {
+        let is_by_reservations = !verdict.blocked && verdict.retry_after_us == RESERVED_WAIT;
         if verdict.allowed {
             self.refusals.forget(request.key());
         } else if !verdict.rounded
+            && !is_by_reservations
             && verdict.retry_after_us != Verdict::NEVER
             && self.own().epoch(request) == miss.epoch()
         {
