@@ -174,7 +174,8 @@ impl Long {
         if self.units.capacity() > 64 && self.units.len() < self.units.capacity() / 4 {
             self.units.shrink_to(self.units.len() * 2);
         }
-        while let Some(open) = self.open.pop_front_if(|open| open.last <= edge) {
+        let lapsed = self.open.partition_point(|open| open.last <= edge);
+        if let Some(open) = self.open.drain(..lapsed).next_back() {
             self.reserved_before = open.reserved;
         }
         self.shared.retain(|shared| shared.last > edge);
