@@ -13,10 +13,11 @@ pub use crate::engine::{CallPermits, CheckBuilder, Completion, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
 pub use crate::rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Rule};
+#[cfg(feature = "redis")]
+pub use crate::store::deny_cache::DenyCache;
 /// For the tests of this workspace.
 pub use crate::store::{
     built_in::{BuiltInStore, Health, Sealed},
-    deny_cache::DenyCache,
     place::{Entry, PermitId, PlaceRequest},
 };
 pub use crate::{FromRateLimitError, Key, KeyPart, KeyWriter, RateLimitError, RateLimiter};

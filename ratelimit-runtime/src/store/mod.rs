@@ -8,6 +8,7 @@ use std::time::Duration;
 mod answer;
 pub(crate) mod built_in;
 mod capabilities;
+#[cfg(feature = "redis")]
 pub(crate) mod deny_cache;
 pub(crate) mod memory;
 mod page;

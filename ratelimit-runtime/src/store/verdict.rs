@@ -164,12 +164,14 @@ impl Verdict {
     }
 
     /// For how long the same is said of the same question, but for the time that has passed.
+    #[cfg(feature = "redis")]
     #[inline]
     pub(crate) fn holds_us(&self) -> u64 {
         if self.holds > 0 { self.retry_after_us.min(u64::from(self.holds)) } else { self.retry_after_us }
     }
 
     /// How it reads when so much time has passed, which is less than it holds.
+    #[cfg(feature = "redis")]
     #[inline]
     pub(crate) fn aged(mut self, elapsed_us: u64) -> Self {
         self.reset_after_us = self.reset_after_us.saturating_sub(elapsed_us);
@@ -180,6 +182,7 @@ impl Verdict {
         self
     }
 
+    #[cfg(feature = "redis")]
     #[cold]
     fn aged_as_it_holds(mut self, elapsed_us: u64) -> Self {
         if self.retry_after_us != Self::NEVER {

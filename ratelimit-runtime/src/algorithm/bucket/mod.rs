@@ -63,6 +63,7 @@ impl Bucket {
         tokens.saturating_mul(self.window(limit))
     }
 
+    #[cfg(feature = "redis")]
     #[inline]
     fn remaining(&self, limit: &Limit) -> u64 {
         self.units(limit.capacity(), limit).saturating_sub(self.level) / self.window(limit)

@@ -174,9 +174,9 @@ impl Long {
         if self.units.capacity() > 64 && self.units.len() < self.units.capacity() / 4 {
             self.units.shrink_to(self.units.len() * 2);
         }
-        let lapsed = self.open.partition_point(|open| open.last <= edge);
-        if let Some(open) = self.open.drain(..lapsed).next_back() {
+        while let Some(open) = self.open.front().filter(|open| open.last <= edge) {
             self.reserved_before = open.reserved;
+            self.open.pop_front();
         }
         self.shared.retain(|shared| shared.last > edge);
         newest

@@ -75,12 +75,10 @@ impl<S: Store> DenyCache<S> {
         self
     }
 
-    #[cfg(feature = "redis")]
     pub(crate) fn inner(&self) -> &S {
         &self.inner
     }
 
-    #[cfg(feature = "redis")]
     pub(crate) fn inner_mut(&mut self) -> &mut S {
         &mut self.inner
     }

@@ -98,6 +98,7 @@ impl CachedRefusal {
     }
 
     /// For how long it has held, if it does.
+    #[inline]
     fn holds(&self, now: Moment, staleness: u64, is_away: impl FnOnce() -> bool) -> Option<u64> {
         // `None` where a clock has stepped back.
         let age = now.process.checked_sub(self.looked_up.process)?;

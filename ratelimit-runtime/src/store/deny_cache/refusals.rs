@@ -68,6 +68,7 @@ impl Refusals {
     }
 
     /// The refusal that answers a request. The clock is read only where there is one.
+    #[inline]
     pub(super) fn find(
         &self,
         request: &Request<'_>,
