@@ -12,7 +12,7 @@ use crate::rule::Limit;
 /// What keys have in common, by numbers that their entries have. What no key has is forgotten.
 #[derive(Default)]
 pub(super) struct Rules {
-    rules: Vec<Rule>,
+    by_number: Vec<Rule>,
     /// Numbers of none.
     free: Vec<u32>,
     /// The numbers, by heads and limits.
@@ -36,7 +36,7 @@ pub(super) struct Rule {
 impl Rules {
     #[inline]
     pub(super) fn get(&self, rule: u32) -> Option<&Rule> {
-        self.rules.get(rule as usize)
+        self.by_number.get(rule as usize)
     }
 
     /// How many keys have the head of this rule.
@@ -54,17 +54,17 @@ impl Rules {
         let family = self.families.hasher().hash_one(head);
         *self.families.entry(family).or_default() += 1;
         if let Some(number) = self.find(head, limits) {
-            if let Some(rule) = self.rules.get_mut(number as usize) {
+            if let Some(rule) = self.by_number.get_mut(number as usize) {
                 rule.keys += 1;
             }
             return number;
         }
         let rule = Rule { head: head.into(), limits: limits.into(), family, keys: 1 };
         // There are no more rules than keys.
-        let number = self.free.pop().unwrap_or(u32::try_from(self.rules.len()).unwrap_or(u32::MAX));
-        match self.rules.get_mut(number as usize) {
+        let number = self.free.pop().unwrap_or(u32::try_from(self.by_number.len()).unwrap_or(u32::MAX));
+        match self.by_number.get_mut(number as usize) {
             Some(free) => *free = rule,
-            None => self.rules.push(rule),
+            None => self.by_number.push(rule),
         }
         self.add_to_index(number);
         number
@@ -72,7 +72,7 @@ impl Rules {
 
     /// A key of the rule has gone.
     pub(super) fn leave(&mut self, number: u32) {
-        let Some(rule) = self.rules.get_mut(number as usize) else { return };
+        let Some(rule) = self.by_number.get_mut(number as usize) else { return };
         rule.keys -= 1;
         if let Some(keys) = self.families.get_mut(&rule.family) {
             *keys -= 1;
@@ -92,7 +92,7 @@ impl Rules {
         let Some(rule) = self.get(number) else { return number };
         if rule.keys == 1 && rule.limits.len() == limits.len() && self.find(&rule.head, limits).is_none() {
             self.remove_from_index(number);
-            if let Some(rule) = self.rules.get_mut(number as usize) {
+            if let Some(rule) = self.by_number.get_mut(number as usize) {
                 rule.limits.copy_from_slice(limits);
             }
             self.add_to_index(number);
@@ -111,15 +111,15 @@ impl Rules {
     }
 
     fn add_to_index(&mut self, number: u32) {
-        let Self { rules, index, families, .. } = self;
+        let Self { by_number, index, families, .. } = self;
         let hash = |number: &u32| {
-            rules.get(*number as usize).map_or(0, |rule| families.hasher().hash_one((&*rule.head, &*rule.limits)))
+            by_number.get(*number as usize).map_or(0, |rule| families.hasher().hash_one((&*rule.head, &*rule.limits)))
         };
         index.insert_unique(hash(&number), number, hash);
     }
 
     fn remove_from_index(&mut self, number: u32) {
-        let Some(rule) = self.rules.get(number as usize) else { return };
+        let Some(rule) = self.by_number.get(number as usize) else { return };
         let hash = self.families.hasher().hash_one((&*rule.head, &*rule.limits));
         if let Ok(known) = self.index.find_entry(hash, |other| *other == number) {
             known.remove();

@@ -28,7 +28,7 @@ pub fn over_many_keys() -> [(&'static str, f64); 3] {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let governor = Governor::new(false);
     let users: Vec<String> = (0..KEYS).map(|user| format!("user{user:05}")).collect();
-    let user = |check: usize| users[check * STRIDE % KEYS].as_str();
+    let user = |check: usize| users.get(check * STRIDE % KEYS).unwrap().as_str();
     let check_all = |side: usize| {
         let (mut check, began) = (0, Instant::now());
         let mut next = || {
@@ -51,7 +51,7 @@ pub fn over_many_keys() -> [(&'static str, f64); 3] {
     let [governor, leaky, sliding] = rounds.map(|mut rounds| {
         let mut known = rounds.split_off(NEW);
         known.sort_by(f64::total_cmp);
-        known[ROUNDS / 2]
+        known.get(ROUNDS / 2).copied().unwrap()
     });
     [("governor", governor), ("the leaky bucket", leaky), ("the sliding window", sliding)]
 }
