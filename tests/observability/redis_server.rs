@@ -101,6 +101,32 @@ async fn connections_and_outages() {
     until("no connection is open", || states(&server) == GONE).await;
 }
 
+/// However often the link connects to it meanwhile, and whether calls come or not.
+#[tokio::test]
+async fn a_master_that_becomes_a_replica_is_one_outage() {
+    let _alone = ALONE.lock().await;
+    record();
+    let server = RedisServer::start();
+    let limiter = limiter(&server);
+    let rule = Rule::named(unique("replica"), Limit::per_hour(1_000_000));
+    limiter.ready().await.unwrap();
+    server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        drop(limiter.acquire(&rule, &Key::global()).await);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(counted("ratelimit_outages_total", &server), 1.0);
+    assert!(counted("ratelimit_connects_total", &server) < 12.0, "no storm of connects");
+    let why = limiter.ready().await.unwrap_err().to_string();
+    assert!(why.contains("replica"), "{why}");
+    server.cli(&["REPLICAOF", "NO", "ONE"]);
+    until("it is up again", || states(&server) == UP).await;
+    assert_eq!(counted("ratelimit_outages_total", &server), 1.0);
+    drop(limiter);
+    until("no connection is open", || states(&server) == GONE).await;
+}
+
 /// Calls that come at once share commands, and each is counted.
 #[tokio::test]
 async fn calls_that_share_commands_and_what_is_cached() {

@@ -24,13 +24,14 @@ fn a_check_allocates_nothing() {
 #[test]
 fn a_check_on_redis_allocates_little() {
     const CHECKS: u64 = 4_096;
-    const MOST: u64 = 12;
     for load in Load::ALL {
         let ready = OnRedis::new(load);
         let allocations = |checks| allocation_counter::measure(|| ready.measured(checks)).count_total;
         allocations(CHECKS);
         let (once, twice) = (allocations(CHECKS), allocations(2 * CHECKS));
         let each = (twice - once).div_ceil(CHECKS);
-        assert!(each <= MOST, "{load:?}: {each} for each check");
+        // One caller has a call, its bytes and its reply to itself; others share them.
+        let most = if matches!(load, Load::One | Load::OnePrefixed) { 17 } else { 12 };
+        assert!(each <= most, "{load:?}: {each} for each check");
     }
 }
