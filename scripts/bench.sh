@@ -4,7 +4,7 @@
 # everything is built, which takes five. No time here gates anything. All sides run with one worker and with two.
 #
 #   scripts/bench.sh            all of it
-#   scripts/bench.sh --quick    all but the runtimes in four minutes, with figures to match; printed, not written
+#   scripts/bench.sh --quick    all of it in four minutes, with figures to match; printed, not written
 #   scripts/bench.sh --build    builds what it needs
 #   scripts/bench.sh [--quick] throughput | server-time | in-process | instructions | bytes | growth    one part, printed
 #
@@ -44,7 +44,6 @@ case "$*" in
 '')
     cargo build --quiet --release --locked -p ratelimit-cost
     scripts/compile-cost.sh 500 3 >"$results/compile-cost"
-    target/release/ratelimit-cost runtimes >"$results/runtimes"
     "$peers" all "$results" >"$results/figures.md"
     # Above the mark is what people wrote.
     { sed '/^<!-- generated/q' "$page"; printf '\n'; cat "$results/figures.md"; } >"$results/page"
@@ -57,7 +56,6 @@ case "$*" in
     ;;
 --quick)
     scripts/compile-cost.sh 200 1 >"$results/compile-cost"
-    : >"$results/runtimes"
     "$peers" --quick all "$results"
     ;;
 --build)

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! prints one part, or all of it. Then the folder is given the chart and the sentences of the
-//! READMEs, and has in files what other programs printed: `compile-cost` and `runtimes`.
+//! READMEs, and has in a file what another program printed: `compile-cost`.
 
 #![forbid(unsafe_code)]
 
@@ -98,7 +98,6 @@ async fn run() -> Result<(), Failure> {
 
 async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String, Failure> {
     let compile = Printed(fs::read_to_string(folder.join("compile-cost"))?);
-    let runtimes = Printed(fs::read_to_string(folder.join("runtimes"))?);
     let machine = machine::report(server)?;
     let two_workers = throughput(server, quick, 2).await?.rates();
     let throughput = throughput(server, quick, 1).await?;
@@ -123,7 +122,6 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     let sections = [
         ("Budgets", budgets),
         ("Beside its peers", format!("{}\n{two_workers}", throughput.report())),
-        ("Many runtimes", runtimes.report()),
         ("Server time of one decision", server_time.report()),
         ("In the process", format!("{}\n{}", in_process.report(), instructions.report())),
         ("Bytes", bytes.report()),
