@@ -3,7 +3,7 @@
 #![allow(clippy::doc_markdown, reason = "these comments are what `--help` prints")]
 
 use std::collections::HashMap;
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 
 pub(crate) enum Program {
     Replay(Box<replay::Args>),
     #[command(flatten)]
-    OnRedis(Command),
+    OnRedis(Box<Command>),
 }
 
 #[derive(Subcommand)]
@@ -281,16 +281,14 @@ impl Bucket {
             return Ok((key, None));
         }
         let exact = Key::of(text);
-        Ok(match text.parse::<Ipv6Addr>() {
+        Ok(match text.parse::<IpAddr>() {
             // As services count them, of which most take `ClientIp` for the key.
-            Ok(address) if address.to_ipv4_mapped().is_none() => (Key::of(&network(address)), Some(exact)),
-            _ => (exact, None),
+            Ok(address) => {
+                let counted = Key::of(&address);
+                let other = (counted != exact).then_some(exact);
+                (counted, other)
+            }
+            Err(_) => (exact, None),
         })
     }
-}
-
-/// The /64 of an address, as `2001:db8:1:2::/64`.
-fn network(address: Ipv6Addr) -> String {
-    let [a, b, c, d, ..] = address.segments();
-    format!("{}/64", Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
 }

@@ -103,9 +103,17 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
         return Ok(bucket);
     }
     let stored = stored_rules(service, Some(service.prefix.as_deref().unwrap_or_default())).await?;
+    let blocks = change.name() == "block" && stored.complete;
     match stored.named(&bucket.rule.name) {
         Named::LastPartOf(name) => bucket.rule.name_is(name),
-        Named::Unknown(near) if change.name() == "block" && stored.complete => {
+        Named::LastPartOfSeveral(names) if blocks => {
+            let names = names.iter().map(|name| printable::escaped(name)).collect::<Vec<_>>().join(", ");
+            return Err(Failure::Arguments(format!(
+                "{} may be {names}: say which",
+                printable::escaped(&bucket.rule.name)
+            )));
+        }
+        Named::Unknown(near) if blocks => {
             let name = &bucket.rule.name;
             let near = near.iter().map(|name| printable::escaped(name)).collect::<Vec<_>>().join(", ");
             let there = if near.is_empty() { "no key of any rule".to_owned() } else { format!("keys of {near}") };
@@ -115,7 +123,17 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
                 printable::escaped(name)
             )));
         }
-        Named::Stored | Named::Unknown(_) => {}
+        Named::Stored | Named::LastPartOfSeveral(_) | Named::Unknown(_) => {}
+    }
+    let kept = rules::kept(&bucket.rule.rule()?.1);
+    let ways = stored.ways_of(&bucket.rule.name);
+    if blocks && !ways.is_empty() && !ways.contains(&kept) {
+        return Err(Failure::Arguments(format!(
+            "Redis holds keys of {} under {}, and none under {kept}, so nothing was changed: say --limits, --algorithm and \
+             --zone as the service does, or --new",
+            printable::escaped(&bucket.rule.name),
+            ways.iter().map(|way| printable::escaped(way)).collect::<Vec<_>>().join(" and under "),
+        )));
     }
     Ok(bucket)
 }

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use crate::calendar::Period;
 use crate::escapes::in_json;
 use crate::printable::escaped;
-use crate::rules::{RuleKeys, Rules, Window};
+use crate::rules::{RuleKeys, Rules, Window, kept_as};
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -143,8 +143,7 @@ impl RuleRow {
     }
 
     fn kept(&self) -> String {
-        let windows: Vec<_> = self.windows.iter().map(|window| escaped(&window.to_string())).collect();
-        format!("{} {}", self.algorithm, windows.join(" + ")).trim_end().to_owned()
+        escaped(&kept_as(self.algorithm, &self.windows))
     }
 }
 

@@ -5,8 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use humantime::format_duration;
+use jiff::tz::TimeZone;
 use ratelimit_runtime::store::{Request, Store as _, StoreError};
-use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, RateLimitError, RedisStore};
+use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, Policy, RateLimitError, RedisStore};
 
 /// How many rules are counted. Other programs may write what looks like keys of many more.
 const MAX_RULES: usize = 10_000;
@@ -113,6 +114,8 @@ pub(crate) enum Named {
     Stored,
     /// The only rule whose derived name ends so.
     LastPartOf(String),
+    /// Several rules whose derived names end so.
+    LastPartOfSeveral(Vec<String>),
     /// No rule. These are most like it.
     Unknown(Vec<String>),
 }
@@ -125,14 +128,22 @@ impl Rules {
         }
         let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
         let ends: Vec<&str> = names.iter().copied().filter(|known| last(known) == name).collect();
-        if let [only] = ends[..] {
-            return Named::LastPartOf(only.to_owned());
+        match ends[..] {
+            [] => {}
+            [only] => return Named::LastPartOf(only.to_owned()),
+            [..] => return Named::LastPartOfSeveral(ends.into_iter().map(str::to_owned).collect()),
         }
         let alike =
             |known: &str| strsim::jaro_winkler(known, name).max(strsim::jaro_winkler(&last(known), &last(name)));
         let mut near: Vec<&str> = names.into_iter().collect();
         near.sort_by(|a, b| alike(b).total_cmp(&alike(a)));
         Named::Unknown(near.into_iter().take(MAX_NEAR).map(str::to_owned).collect())
+    }
+
+    /// Under which algorithms and windows keys of a rule are stored.
+    pub(crate) fn ways_of(&self, name: &str) -> BTreeSet<String> {
+        let limited = self.seen.keys().filter(|rule| rule.name == name && !rule.windows.is_empty());
+        limited.map(|rule| kept_as(rule.algorithm, &rule.windows)).collect()
     }
 
     fn add(&mut self, rule: RuleKeys) {
@@ -170,6 +181,22 @@ fn read(key: &str) -> Option<(RuleKeys, &str)> {
         return None;
     }
     Some((RuleKeys { prefix: prefix.to_owned(), name: unescaped(name)?, algorithm, windows }, rendered))
+}
+
+/// How a service keeps a rule with this policy: `sliding_window 1m + 1day`.
+pub(crate) fn kept(policy: &Policy) -> String {
+    let zone = policy.zone().and_then(|zone| TimeZone::get(zone).ok());
+    let zone = zone.as_ref().and_then(TimeZone::iana_name).unwrap_or("UTC");
+    let windows = policy.limits().iter().map(|limit| match limit.calendar_unit() {
+        Some(unit) => Window::Calendar(unit, zone.to_owned()),
+        None => Window::Span(limit.window()),
+    });
+    kept_as(&policy.algorithm().to_string(), &windows.collect::<Vec<_>>())
+}
+
+pub(crate) fn kept_as(algorithm: &str, windows: &[Window]) -> String {
+    let windows: Vec<_> = windows.iter().map(Window::to_string).collect();
+    format!("{algorithm} {}", windows.join(" + ")).trim_end().to_owned()
 }
 
 impl Window {

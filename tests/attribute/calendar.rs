@@ -200,7 +200,7 @@ fn policies_that_cannot_be_are_refused() {
         ("fixed_window 5/day zone UTC\0", "unknown time zone `UTC\\0`"),
         ("fixed_window 5/day@Berlin", "unknown time zone `Berlin`"),
         ("fixed_window 5/days", "did you mean `5/day`"),
-        ("5/day", "set that, or write a time such as `5/1d`"),
+        ("5/day", "set the algorithm `fixed_window`, or write a length of time, such as `5/1d`"),
         ("fixed_window 5/daily", "or one of the calendar: `5/hour`, `5/day`"),
         ("fixed_window 5/Weekly", "did you mean `5/week`"),
         ("fixed_window 5/quarter", "`quarter` is no window: write a time such as `5/60s`, or one of the calendar"),

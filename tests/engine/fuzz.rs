@@ -12,7 +12,6 @@ fn replay(target: &str, run: fn(&[u8])) {
     let mut files = 0;
     for file in fs::read_dir(&corpus).unwrap() {
         let file = file.unwrap().path();
-        println!("{}", file.display());
         run(&fs::read(file).unwrap());
         files += 1;
     }

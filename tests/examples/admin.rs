@@ -242,12 +242,25 @@ fn a_block_of_a_rule_that_redis_does_not_know_is_an_error() {
     for name in ["shop.query", "shop.mail.send", "forum.mail.send"] {
         charge(&limiter, &Rule::new(name, Limit::per_hour(5)), &[Key::of("alice")]);
     }
-    for (wrong, near) in [("qurey", "shop.query"), ("send", "forum.mail.send, shop.mail.send")] {
+    let several = block("send", &[]);
+    assert_eq!(several.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&several.stderr).into_owned();
+    assert!(said.contains("send may be forum.mail.send, shop.mail.send: say which"), "{said}");
+    for (wrong, near) in [("qurey", "shop.query")] {
         let output = block(wrong, &[]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(&format!("no key of a rule {wrong}")) && said.contains("say --new"), "{said}");
         assert!(said.contains(&format!("keys of {near}")), "{said}");
+    }
+    assert_eq!(server.cli(&["KEYS", "*bob*"]), "", "nothing is written");
+    // Another window or algorithm would be another bucket.
+    for (limits, algorithm) in [("5/1m", "sliding_window"), ("5/1h", "token_bucket")] {
+        let flags = ["--for", "1m", "--url", &url, "--limits", limits, "--algorithm", algorithm];
+        let output = admin(&[&["block", "shop.query", "bob"], &flags[..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("holds keys of shop.query under sliding_window 1h, and none under"), "{said}");
     }
     assert_eq!(server.cli(&["KEYS", "*bob*"]), "", "nothing is written");
     // The last part is enough where it is the only one.
@@ -273,6 +286,7 @@ fn a_lone_ipv6_address_stands_for_its_network() {
         ("2001:db8:5::7", "<2001:db8:5::/64>"),
         ("<2001:db8:5::7>", "<2001:db8:5::7>"),
         ("192.0.2.1", "<192.0.2.1>"),
+        ("::ffff:192.0.2.1", "<192.0.2.1>"),
     ] {
         assert_eq!(json(&[&["peek", "login", said], &flags[..]].concat())["key"], key, "{said}");
     }

@@ -142,6 +142,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Plays the steps on both stores and compares all they say.
+#[allow(clippy::too_many_lines, reason = "an arm for each step")]
 async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, steps: &[Step]) {
     let declared = redis.capabilities();
     let has = |feature| declared.supports_feature(kind.algorithm, feature);

@@ -39,8 +39,6 @@ pub trait BuiltInStore: Send + Sync {
     ///
     /// - Places are counted over all processes that share the store. Each call is measured against
     ///   the `max` it brings.
-    /// - The permit that is [replaced](PlaceRequest::replaces) leaves in the same step, first, and
-    ///   whatever comes of the rest.
     /// - A place stays taken until it is [left](Self::leave). The store sees to it by itself that
     ///   it is, for as long as this process lives, and that the places of a process that died are
     ///   free after the [lease](PlaceRequest::lease).

@@ -242,10 +242,17 @@ impl Policy {
         let by_calendar = self.limits.iter().find(|limit| limit.calendar_unit().is_some());
         if let Some(limit) = by_calendar.filter(|_| self.algorithm != Algorithm::FixedWindow) {
             let message = format!(
-                "a calendar quota, `{limit}`, is kept by `fixed_window` alone, not by `{}`: set that, or write a time such \
-                 as `{}/1d`",
+                "a calendar quota, `{limit}`, is kept by `fixed_window` alone, not by `{}`: set the algorithm `fixed_window`, or \
+                 write a length of time, such as `{}/{}`",
                 self.algorithm,
-                limit.max()
+                limit.max(),
+                match limit.calendar_unit() {
+                    Some(CalendarUnit::Hour) => "1h",
+                    Some(CalendarUnit::Week) => "1w",
+                    Some(CalendarUnit::Month) => "30d",
+                    Some(CalendarUnit::Year) => "365d",
+                    Some(CalendarUnit::Day) | None => "1d",
+                }
             );
             return Some(("algorithm", message));
         }
