@@ -416,7 +416,9 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Misconfigured`] as soon as the store says that it never will.
+    /// [`RateLimitError::Misconfigured`] as soon as the store says that waiting is in vain: a wrong
+    /// password, or a replica in place of a master. The store tries again all the same, so a process
+    /// that starts during a fail-over may ask again.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
         self.engine.store.innermost().ready().await.map_err(Into::into)
     }
