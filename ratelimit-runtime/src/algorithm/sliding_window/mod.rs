@@ -294,7 +294,10 @@ impl AlgorithmState for Log {
 
     /// By the newest ticket, which may be ahead of the clock.
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
-        (self.ticket + longest(demand.limits)).saturating_sub(now)
+        let is_empty = self.few[0] == 0 && self.long.as_ref().is_none_or(|long| long.units.is_empty());
+        // Where all was given back, the ticket alone is remembered, until the clock has passed it.
+        let lasts = if is_empty { 1 } else { longest(demand.limits) };
+        (self.ticket + lasts).saturating_sub(now)
     }
 
     /// Takes out the units that still count, but for those of a reservation that is to be settled.
