@@ -47,6 +47,7 @@ impl Candidate {
         let store = MemoryStore::with_capacity(usize::MAX).with_clock(clock.clone());
         let limiter = RateLimiter::builder().store(store).policy("candidate", self.policy.clone()).build()?;
 
+        let keys: Vec<Key> = log.keys().iter().map(|key| Key::of(&**key)).collect();
         let mut outcome = Outcome::none(log);
         let mut rule = RULE.clone();
         let (mut now, _) = log.span();
@@ -56,10 +57,10 @@ impl Candidate {
             if rule.cost() != request.cost {
                 rule = RULE.with_cost(request.cost);
             }
-            let key = Key::of(&*log.keys()[request.key]);
+            let key = &keys[request.key];
             let admitted = match request.actual_cost {
-                None => limiter.acquire(&rule, &key).await.map(drop),
-                Some(cost) => limiter.reserve(&rule, &key).await.map(|reservation| reservation.commit(cost)),
+                None => limiter.acquire(&rule, key).await.map(drop),
+                Some(cost) => limiter.reserve(&rule, key).await.map(|reservation| reservation.commit(cost)),
             };
             match admitted {
                 Ok(()) => continue,
