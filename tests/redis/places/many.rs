@@ -67,8 +67,8 @@ async fn leases_of_20_000_calls_are_renewed_by_few_commands_spread_over_time() {
          server for {per_call:.0} µs"
     );
     assert_eq!(all(), 20_000, "none has lapsed");
-    // 12,000 renewals a second, of which a call carries up to 64, and fewer where many are due at once.
-    assert!(calls < 1_500.0, "{calls} calls/s");
+    // 12,000 renewals a second, of which a call carries up to 64.
+    assert!(calls < 600.0, "{calls} calls/s");
     assert!(bytes < 4e6, "{bytes} bytes/s");
     let leaving = Instant::now();
     for (call, permit) in permits.into_iter().enumerate() {

@@ -28,6 +28,8 @@ pub(super) struct OpenPermits {
     due: BTreeSet<(Instant, PermitId)>,
     /// How many calls that were taken have not ended.
     pending: usize,
+    /// Whether more was due than may be pending.
+    is_held: bool,
     /// Whether a task takes what is due.
     pub(super) is_tended: bool,
 }
@@ -131,12 +133,23 @@ impl OpenPermits {
             self.pending += 1;
             taken.push(DuePermit { place: permit.place.clone(), leaves: permit.leaves_until.is_some() });
         }
+        self.is_held = self.is_due(now);
         taken
     }
 
-    /// Whether something may be taken.
-    pub(super) fn has_work(&self, now: Instant) -> bool {
-        self.pending < MAX_PENDING && self.due.first().is_some_and(|(due, _)| *due <= now)
+    fn is_due(&self, now: Instant) -> bool {
+        self.due.first().is_some_and(|(due, _)| *due <= now)
+    }
+
+    fn has_work(&self, now: Instant) -> bool {
+        self.pending < MAX_PENDING && self.is_due(now)
+    }
+
+    /// Whether something is to be taken at once: permits that leave, and what was held back, once
+    /// there is room for a full call. All else is gathered.
+    pub(super) fn is_urgent(&self, now: Instant) -> bool {
+        let has_room = self.is_held && self.pending + MAX_CARRIED <= MAX_PENDING;
+        (has_room || self.has_leaving()) && self.has_work(now)
     }
 
     /// Notes how a call has ended that was taken, and sent at `sent_at`: whether it has done what

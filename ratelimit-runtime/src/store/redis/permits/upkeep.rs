@@ -51,10 +51,11 @@ impl Upkeep {
         Ok(Question::of_place(operation, place.max().min(Limit::MAX_COUNT), lease, &leaving, now))
     }
 
-    /// Wakes the task and those who wait, if they have something to do, and frees the lock.
+    /// Wakes the task and those who wait, if they have something to do at once, and frees the lock.
+    /// A task that was woken by each reply would renew by calls of one or two.
     #[allow(clippy::needless_pass_by_value, reason = "it ends here")]
     pub(super) fn wake(&self, open: MutexGuard<'_, OpenPermits>) {
-        if open.is_empty() || open.has_work(Instant::now()) {
+        if open.is_empty() || open.is_urgent(Instant::now()) {
             self.wake.notify_one();
         }
         if !open.has_leaving() {
