@@ -142,9 +142,10 @@ impl Slots {
                 if turn > 0 {
                     real_time::sleep(STAGGER * turn).await;
                 }
+                let command = cmd("CLUSTER").arg("SLOTS").take();
                 let reply = match master {
-                    Some(master) => ask(&master.batcher(&slots.nodes), &command("SLOTS")).await?,
-                    None => slots.nodes.ask(&at, &command("SLOTS")).await?,
+                    Some(master) => ask(&master.batcher(&slots.nodes), &command).await?,
+                    None => slots.nodes.ask(&at, &command).await?,
                 };
                 ranges(&reply, &at)
             });
@@ -183,11 +184,6 @@ fn ranges(reply: &Value, at: &TcpAddress) -> Result<Vec<SlotRange>, StoreError> 
         Some(ranges) => Ok(ranges),
         None => Err(errors::unexpected_reply()),
     }
-}
-
-/// `CLUSTER` and a subcommand.
-pub(super) fn command(subcommand: &str) -> Cmd {
-    cmd("CLUSTER").arg(subcommand).take()
 }
 
 /// Sends a command that changes nothing. An error of the server is a value as any other.
