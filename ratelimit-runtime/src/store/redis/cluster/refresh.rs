@@ -12,10 +12,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::node::Nodes;
 use super::slot_map::{SlotMap, SlotRange};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::real_time;
 use crate::store::redis::batcher::{Batcher, Failure};
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::TcpAddress;
-use crate::{observe, real_time};
 
 /// The slots are asked for no more often than this.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -112,9 +112,6 @@ impl Slots {
             let now = Instant::now();
             self.last_refresh().iter_mut().for_each(|refresh| refresh.turn = now);
             if let Ok(outcome) = real_time::timeout_at(now + BEAT, answer.as_mut()).await {
-                if let Err(error) = &outcome {
-                    observe::log::no_slots(error);
-                }
                 self.outcome.send_replace(Some(outcome));
                 return;
             }
