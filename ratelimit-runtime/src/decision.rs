@@ -1,6 +1,5 @@
 //! [`Decision`]: the whole answer to one check.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::rule::Name;
@@ -12,7 +11,7 @@ pub(crate) const NEVER_US: u64 = u64::MAX;
 ///
 /// With several limits, the numbers are those of the limit that decided: the one that makes the
 /// caller wait longest, or, when the call was admitted, the one with the least left.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a decision that is not read limits nothing"]
 pub struct Decision {
     pub(crate) rule: Name,
@@ -198,24 +197,6 @@ impl Decision {
             status: Status::Allowed,
             measure,
         }
-    }
-}
-
-impl fmt::Debug for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decision")
-            .field("allowed", &self.is_allowed())
-            .field("rule", &self.rule)
-            .field("limit", &self.limit)
-            .field("window", &self.window())
-            .field("limit_index", &self.limit_index)
-            .field("remaining", &self.remaining)
-            .field("retry_after", &self.retry_after())
-            .field("reset_after", &self.reset_after())
-            .field("source", &self.source)
-            .field("blocked", &self.is_blocked())
-            .field("in_flight_limit", &self.is_in_flight_limit())
-            .finish_non_exhaustive()
     }
 }
 

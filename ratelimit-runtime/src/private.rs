@@ -65,20 +65,13 @@ impl<'r> CheckBuilder<'r> {
         Guard::of(self.with_check(engine, |check| engine::decide(engine, check)))
     }
 
-    /// The check as a call that takes a place, if its rule limits calls in flight; to as many as
-    /// this, where the call says so.
-    fn into_placed_call(mut self, max: Option<u64>) -> OwnedCall {
+    /// The check as a call that is decided with others, and takes a place if its rule limits calls in
+    /// flight; to as many as `max`, where the call says so.
+    fn into_call(mut self, max: Option<u64>) -> OwnedCall {
         self.begin();
         let engine = self.take_engine().unwrap_or_else(find::current);
         let place = self.place(&engine, max);
         self.with_check(&engine, |check| OwnedCall::new(Arc::clone(&engine), check)).with_place(place)
-    }
-
-    /// The check as a call that is decided with others.
-    fn into_call(mut self) -> OwnedCall {
-        self.begin();
-        let engine = self.take_engine().unwrap_or_else(find::current);
-        self.with_check(&engine, |check| OwnedCall::new(Arc::clone(&engine), check))
     }
 }
 
@@ -159,13 +152,14 @@ pub fn run_all<const N: usize>(checks: [Option<CheckBuilder<'_>>; N]) -> Guard<(
     let mut checks = checks.into_iter().flatten();
     let Some(mut first) = checks.next() else { return Guard(Repr::Admitted(Some(()))) };
     let Some(second) = checks.next() else { return run(&mut first) };
-    let group: Vec<OwnedCall> = [first, second].into_iter().chain(checks).map(CheckBuilder::into_call).collect();
+    let group = [first, second].into_iter().chain(checks).map(|check| check.into_call(None));
+    let group: Vec<OwnedCall> = group.collect();
     Guard::waiting(async move { engine::acquire_all(&group).await.map(drop) })
 }
 
 /// The guard of a function whose outcome counts, or says what the call costs.
 pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder<'_>>; N]) -> Guard<Reservations<N>> {
-    let calls = checks.map(|check| check.map(CheckBuilder::into_call));
+    let calls = checks.map(|check| check.map(|check| check.into_call(None)));
     Guard::waiting(async move { engine::reserve(calls).await.map(|(reservations, _no_permits)| reservations) })
 }
 
@@ -174,13 +168,13 @@ pub type Entering<'r> = (CheckBuilder<'r>, Option<u64>);
 
 /// The guard of a function whose calls in flight are limited. The permits live as long as the body.
 pub fn enter<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<CallPermits> {
-    let group: Vec<OwnedCall> = checks.into_iter().flatten().map(|(check, max)| check.into_placed_call(max)).collect();
+    let group: Vec<OwnedCall> = checks.into_iter().flatten().map(|(check, max)| check.into_call(max)).collect();
     Guard::waiting(async move { engine::acquire_all(&group).await.map(|(_, permits)| permits) })
 }
 
 /// The same, where the outcome counts, or says what the call costs.
 pub fn enter_reserved<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<(Reservations<N>, CallPermits)> {
-    let calls = checks.map(|check| check.map(|(check, max)| check.into_placed_call(max)));
+    let calls = checks.map(|check| check.map(|(check, max)| check.into_call(max)));
     Guard::waiting(engine::reserve(calls))
 }
 
@@ -281,8 +275,8 @@ impl AsLimiter for RateLimiter {
 }
 
 macro_rules! pointers_to_limiters {
-    ($($pointer:ty)*) => {$(
-        impl<T: AsLimiter + ?Sized> AsLimiter for $pointer {
+    ($([$($bounds:tt)*] $pointer:ty)*) => {$(
+        impl<$($bounds)*> AsLimiter for $pointer {
             fn as_limiter(&self) -> &RateLimiter {
                 (**self).as_limiter()
             }
@@ -290,18 +284,14 @@ macro_rules! pointers_to_limiters {
     )*};
 }
 
-pointers_to_limiters!(&T &mut T Box<T> std::rc::Rc<T> Arc<T>);
-
-impl<T: AsLimiter, F: FnOnce() -> T> AsLimiter for std::sync::LazyLock<T, F> {
-    fn as_limiter(&self) -> &RateLimiter {
-        (**self).as_limiter()
-    }
-}
-
-impl<T: AsLimiter, F: FnOnce() -> T> AsLimiter for once_cell::sync::Lazy<T, F> {
-    fn as_limiter(&self) -> &RateLimiter {
-        (**self).as_limiter()
-    }
+pointers_to_limiters! {
+    [T: AsLimiter + ?Sized] &T
+    [T: AsLimiter + ?Sized] &mut T
+    [T: AsLimiter + ?Sized] Box<T>
+    [T: AsLimiter + ?Sized] std::rc::Rc<T>
+    [T: AsLimiter + ?Sized] Arc<T>
+    [T: AsLimiter, F: FnOnce() -> T] std::sync::LazyLock<T, F>
+    [T: AsLimiter, F: FnOnce() -> T] once_cell::sync::Lazy<T, F>
 }
 
 /// The limiter of `limiter = …`.
@@ -315,44 +305,14 @@ pub fn limiter<T: AsLimiter + ?Sized>(limiter: &T) -> RateLimiter {
     label = "expected a string",
     note = "the limits are given to the limiter under that name: `RateLimiter::builder().policy(\"login\", …)`"
 )]
-pub trait AsPolicyName {
-    fn as_policy_name(&self) -> &str;
-}
+pub trait AsPolicyName: AsRef<str> {}
 
-impl AsPolicyName for str {
-    fn as_policy_name(&self) -> &str {
-        self
-    }
-}
-
-impl AsPolicyName for String {
-    fn as_policy_name(&self) -> &str {
-        self
-    }
-}
-
-impl AsPolicyName for std::borrow::Cow<'_, str> {
-    fn as_policy_name(&self) -> &str {
-        self
-    }
-}
-
-macro_rules! pointers_to_policy_names {
-    ($($pointer:ty)*) => {$(
-        #[diagnostic::do_not_recommend]
-        impl<T: AsPolicyName + ?Sized> AsPolicyName for $pointer {
-            fn as_policy_name(&self) -> &str {
-                (**self).as_policy_name()
-            }
-        }
-    )*};
-}
-
-pointers_to_policy_names!(&T &mut T Box<T> std::rc::Rc<T> Arc<T>);
+#[diagnostic::do_not_recommend]
+impl<T: AsRef<str> + ?Sized> AsPolicyName for T {}
 
 /// The name of `policy = …`, where each call names its own.
 pub fn policy_name<T: AsPolicyName + ?Sized>(policy: &T) -> Box<str> {
-    policy.as_policy_name().into()
+    policy.as_ref().into()
 }
 
 /// What may stand behind `max = …`, `cost = …` and `concurrent = …`: every integer. A negative one
@@ -374,6 +334,12 @@ macro_rules! counts {
                 if negative { 0 } else { u64::try_from(self).unwrap_or(Limit::MAX_COUNT).min(Limit::MAX_COUNT) }
             }
         }
+
+        impl Count for std::num::NonZero<$int> {
+            fn count(self) -> u64 {
+                self.get().count()
+            }
+        }
     )*};
 }
 
@@ -384,18 +350,6 @@ impl<T: Count> Count for &T {
         (*self).count()
     }
 }
-
-macro_rules! non_zero_counts {
-    ($($int:ty)*) => {$(
-        impl Count for std::num::NonZero<$int> {
-            fn count(self) -> u64 {
-                self.get().count()
-            }
-        }
-    )*};
-}
-
-non_zero_counts!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 
 /// The number of `max = …`, `cost = …` or `concurrent = …` as the store counts it.
 pub fn count<T: Count>(number: T) -> u64 {

@@ -2,7 +2,6 @@
 //! connection does not know that the clock of a test stands still.
 
 use std::cell::Cell;
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -78,40 +77,28 @@ fn are_apart(real: Instant, of_tokio: tokio::time::Instant) -> bool {
     tokio + BIT < real || real + BIT < tokio
 }
 
-/// Why nothing can be waited for here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoTimers {
-    /// There is no tokio runtime.
-    NoRuntime,
-    /// The runtime was built without timers.
-    NotEnabled,
-}
+/// Why nothing can be waited for without a runtime.
+pub(crate) const NO_RUNTIME: &str = "it has to wait, which needs a tokio runtime, and none is running here";
+/// Why nothing can be waited for on a runtime without timers.
+const NO_TIMERS: &str = "it has to wait, and the tokio runtime has no timers: build it with `enable_all()`";
 
-impl fmt::Display for NoTimers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoRuntime => "it has to wait, which needs a tokio runtime, and none is running here",
-            Self::NotEnabled => "it has to wait, and the tokio runtime has no timers: build it with `enable_all()`",
-        })
-    }
-}
-
-/// Whether the current runtime has timers. Without them, tokio's own functions panic.
+/// Whether the current runtime has timers, or why nothing can be waited for. Without them, tokio's
+/// own functions panic.
 ///
 /// A program that is compiled with `panic = "abort"` ends here on a runtime without timers, with
 /// the message of tokio, which names `enable_time`: there is no way to ask without a panic.
-pub(crate) fn timers() -> Result<(), NoTimers> {
+pub(crate) fn timers() -> Result<(), &'static str> {
     thread_local! {
         static KNOWN: Cell<Option<(Id, bool)>> = const { Cell::new(None) };
     }
-    let Ok(runtime) = Handle::try_current() else { return Err(NoTimers::NoRuntime) };
+    let Ok(runtime) = Handle::try_current() else { return Err(NO_RUNTIME) };
     let id = runtime.id();
     let has_timers = match KNOWN.get() {
         Some((known, has_timers)) if known == id => has_timers,
         _ => catch_unwind(AssertUnwindSafe(|| drop(tokio::time::sleep(Duration::ZERO)))).is_ok(),
     };
     KNOWN.set(Some((id, has_timers)));
-    if has_timers { Ok(()) } else { Err(NoTimers::NotEnabled) }
+    if has_timers { Ok(()) } else { Err(NO_TIMERS) }
 }
 
 #[cfg(test)]
@@ -146,9 +133,9 @@ mod tests {
 
     #[test]
     fn a_runtime_without_timers_is_an_error_and_no_panic() {
-        assert_eq!(timers(), Err(NoTimers::NoRuntime));
+        assert_eq!(timers(), Err(NO_RUNTIME));
         let without = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        assert_eq!(without.block_on(async { timers() }), Err(NoTimers::NotEnabled));
+        assert_eq!(without.block_on(async { timers() }), Err(NO_TIMERS));
         // Each panic is a message on standard error, which callers could fill.
         let (this_thread, panics) = (thread::current().id(), Arc::new(AtomicUsize::new(0)));
         let (counted, former) = (Arc::clone(&panics), take_hook());
@@ -160,7 +147,7 @@ mod tests {
             }
         }));
         for _ in 0..10 {
-            assert_eq!(without.block_on(async { timers() }), Err(NoTimers::NotEnabled));
+            assert_eq!(without.block_on(async { timers() }), Err(NO_TIMERS));
         }
         assert_eq!(panics.load(Ordering::Relaxed), 0, "it is known");
         let with = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -29,7 +29,6 @@ impl Liar {
                     let mut client = BufStream::new(client);
                     while let Some(command) = next_command(&mut client).await {
                         let reply = match command.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-                            ["HELLO", ..] => "%0\r\n".to_owned(),
                             ["CLUSTER", "SLOTS"] => slots.clone(),
                             ["PING", number] => format!("${}\r\n{number}\r\n", number.len()),
                             ["PING"] => "+PONG\r\n".to_owned(),

@@ -13,7 +13,7 @@ use crate::support::unique;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimiter, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 
 const LEAKY: Algorithm = Algorithm::LeakyBucket;
@@ -227,18 +227,6 @@ async fn a_key_that_is_not_utf8_does_not_end_the_server() {
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{end:?}");
     }
     assert!(ask(&store, &format!("{start}\0"), limits[0], 1).await.allowed);
-}
-
-#[tokio::test]
-#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
-async fn it_needs_no_scripts() {
-    let server = server();
-    assert_eq!(server.cli(&["ACL", "SETUSER", "cellonly", "on", ">pw", "~*", "+@all", "-@scripting"]), "OK");
-    let url = format!("redis://cellonly:pw@127.0.0.1:{}/", server.port());
-    let store = RedisStore::new(&url).unwrap().mode(RedisMode::RedisCellAndTransactions);
-    assert!(ask(&store, &unique("noscripts"), limit(1, 60, 1), 1).await.allowed);
-    let policy = Policy::new(limit(1, 60, 1)).with_algorithm(LEAKY);
-    assert!(RateLimiter::builder().store(store).policy("login", policy).build().is_ok());
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ async fn the_sentinels_have_a_login_of_their_own() {
     let lines = format!("requirepass of-the-sentinel\nsentinel auth-pass {NAME} of-the-master");
     let all = Sentinels::start_with(1, &servers, &lines);
     let url = |query: &str| format!("redis+sentinel://:of-the-master@{}/{NAME}/3{query}", all.hosts());
-    let store = ready(&url("?sentinel_password=of-the-sentinel&protocol=2")).await;
+    let store = ready(&url("?sentinel_password=of-the-sentinel")).await;
     let key = unique("login");
     assert!(acquire(&store, &key, Limit::new(1, MINUTE)).await.unwrap().allowed);
     assert!(all.servers[0].info("keyspace", "db3").starts_with("keys=1"));

@@ -289,8 +289,6 @@ enum Column {
     Scripts,
     DenyCache,
     Transactions,
-    /// The same over RESP2.
-    TransactionsOverResp2,
 }
 
 impl Kind {
@@ -300,8 +298,7 @@ impl Kind {
 
     /// A fixed window without scripts goes by the server's clock.
     fn of(algorithm: Algorithm) -> Vec<Self> {
-        let transactions = [Column::Transactions, Column::TransactionsOverResp2];
-        let transactions = transactions.into_iter().filter(|_| algorithm == Algorithm::SlidingWindow);
+        let transactions = (algorithm == Algorithm::SlidingWindow).then_some(Column::Transactions);
         [Column::Scripts, Column::DenyCache]
             .into_iter()
             .chain(transactions)
@@ -310,12 +307,8 @@ impl Kind {
     }
 
     fn store(self, clock: &FakeClock) -> (Runtime, Box<dyn Store>) {
-        let (mode, parameter) = match self.column {
-            Column::Scripts | Column::DenyCache => (RedisMode::Scripts, ""),
-            Column::Transactions => (RedisMode::Transactions, ""),
-            Column::TransactionsOverResp2 => (RedisMode::Transactions, "?protocol=resp2"),
-        };
-        let redis = RedisStore::new(&format!("{}{parameter}", shared().url())).unwrap().with_clock(clock.clone());
+        let mode = if self.column == Column::Transactions { RedisMode::Transactions } else { RedisMode::Scripts };
+        let redis = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
         let redis = redis.mode(mode).deny_cache(self.column == Column::DenyCache);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(redis.ready()).unwrap();

@@ -52,7 +52,6 @@ impl FakeSentinel {
                         let mut reply = String::new();
                         for word in asked.split("\r\n") {
                             match word {
-                                "HELLO" => reply.push_str("%0\r\n"),
                                 "PING" => reply.push_str("+PONG\r\n"),
                                 "CLIENT" => reply.push_str("+OK\r\n"),
                                 "GET-MASTER-ADDR-BY-NAME" => {

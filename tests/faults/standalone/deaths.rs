@@ -27,7 +27,7 @@ pub(crate) async fn killed_and_back_empty() -> Row {
 pub(crate) async fn killed_and_back_with_its_data() -> Row {
     let disk = Disk::new();
     let mut server = RedisServer::start_with(&["--dir", disk.path(), "--appendonly", "yes"]);
-    let mut load = Load::on(&format!("{}?protocol=resp2", server.url())).await;
+    let mut load = Load::on(&server.url()).await;
     load.fault();
     server.restart();
     load.healed();

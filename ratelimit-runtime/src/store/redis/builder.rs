@@ -6,13 +6,13 @@ use std::future::Future;
 use super::RedisStore;
 use super::settings::credentials::{Provider, RedisCredentials};
 #[cfg(feature = "redis-client")]
-use super::settings::deployment::Deployment;
+use super::settings::url;
 #[cfg(any(feature = "redis-client", feature = "redis-tls"))]
 use crate::error::StoreError;
 
 impl RedisStore {
-    /// A store on the server that a client of the application leads to, with its user, password,
-    /// database and protocol.
+    /// A store on the server that a client of the application leads to, with its user, password
+    /// and database.
     ///
     /// The store makes connections of its own. A connection that the application has open cannot be
     /// shared: it does not tell whether a command was sent nor when the server last said something,
@@ -30,7 +30,7 @@ impl RedisStore {
     #[cfg(feature = "redis-client")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redis-client")))]
     pub fn from_client(client: &redis::Client) -> Result<Self, StoreError> {
-        Deployment::from_info(client.get_connection_info()).map(Self::on)
+        url::from_info(client.get_connection_info()).map(Self::on)
     }
 
     /// Logs in with what `provider` gives, in the place of a user and a password of the URL. It is

@@ -1,18 +1,7 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
-//! A decision is one call of a script, so it is atomic and one round trip. Each of these uses only
-//! those before it:
-//!
-//! - `errors` sorts what Redis and the network report; `settings` are the servers and the login;
-//! - `scripts` has the scripts, questions as bytes, and replies as answers;
-//! - `link` is one server: connecting, its connection by the crate `redis`, health, reconnecting;
-//! - `batcher` lets callers on a link share calls, and `awaited` is a call beside it;
-//! - `sentinel` finds the master, and `cluster` the master of each slot;
-//! - `listing` lists the keys of a rule;
-//! - `transactions` and `redis_cell` decide where there are no scripts, and `route` says when;
-//! - `permits` keeps the places of calls in flight;
-//! - `client` is all of that for one tokio runtime, and knows which server a key goes to;
-//! - `backend` carries a request out on the client of its caller's runtime.
+//! A decision is one call of a script, so it is atomic and one round trip. A module uses only those
+//! above it in the list of CONTRIBUTING.md.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,6 +9,7 @@ use std::sync::Arc;
 use self::backend::Backend;
 use self::settings::deployment::Deployment;
 use self::settings::server::Server;
+use self::settings::url;
 use super::deny_cache::DenyCache;
 use super::{Answer, BuiltInStore, Request, Sealed, Store, Verdict};
 use crate::clock::WallClock;
@@ -83,8 +73,7 @@ impl RedisStore {
     ///
     /// `rediss` in the place of `redis` is TLS (feature `redis-tls`); `valkey` and `valkeys` mean
     /// the same as `redis` and `rediss`. Special characters in a password or a name are
-    /// percent-encoded. Connections speak RESP3 unless the URL says `?protocol=resp2`. What else
-    /// there is to say, a method says: [`credentials`](Self::credentials) that change,
+    /// percent-encoded. What else there is to say, a method says: [`credentials`](Self::credentials) that change,
     /// [`client_name`](Self::client_name), and certificates.
     ///
     /// Returns at once and connects to nothing.
@@ -97,7 +86,7 @@ impl RedisStore {
     /// [`ready`](crate::RateLimiter::ready) meets them, and attempts go on, with pauses of up to a second: they
     /// may be made right without a restart.
     pub fn new(url: &str) -> Result<Self, StoreError> {
-        Deployment::from_url(url).map(Self::on)
+        url::deployment(url).map(Self::on)
     }
 
     fn on(deployment: Deployment) -> Self {
@@ -192,19 +181,5 @@ impl fmt::Debug for RedisStore {
             .field("mode", &backend.mode())
             .field("deny_cache", &self.cache.is_on())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test")]
-
-    use super::*;
-
-    #[test]
-    fn debug_shows_no_credentials() {
-        let shown = format!("{:?}", RedisStore::new("redis://alice:hunter2@h:1/3").unwrap());
-        assert!(shown.contains("h:1") && shown.contains('3'), "{shown}");
-        assert!(!shown.contains("alice") && !shown.contains("hunter2"), "{shown}");
     }
 }

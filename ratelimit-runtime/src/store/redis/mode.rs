@@ -38,17 +38,14 @@ pub enum RedisMode {
     /// `retry_after` is up to a second too long, and never too short. Not in a cluster: the module
     /// does not say which key it uses, so nodes do not say that a slot has moved.
     RedisCell,
-    /// `leaky_bucket` as in [`RedisCell`](Self::RedisCell), all else as in
-    /// [`Transactions`](Self::Transactions).
-    RedisCellAndTransactions,
 }
 
 impl RedisMode {
     pub(super) fn runs_scripts(self) -> bool {
-        matches!(self, Self::Scripts | Self::RedisCell)
+        self != Self::Transactions
     }
 
     pub(super) fn has_redis_cell(self) -> bool {
-        matches!(self, Self::RedisCell | Self::RedisCellAndTransactions)
+        self == Self::RedisCell
     }
 }

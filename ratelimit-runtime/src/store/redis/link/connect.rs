@@ -144,9 +144,6 @@ fn lost(server: &Server, connection: &Connection) -> StoreError {
 /// The server's answer to a command of the login.
 fn refused(error: &ServerError) -> StoreError {
     let text = error.details().unwrap_or_default();
-    if errors::code(error) == "NOPROTO" || text.contains("unknown command") {
-        return StoreError::misconfigured("Redis is older than 6.0: add ?protocol=resp2 to the URL");
-    }
     if text.contains("AUTH") && errors::code(error) == "ERR" {
         return StoreError::misconfigured(errors::WRONG_LOGIN);
     }

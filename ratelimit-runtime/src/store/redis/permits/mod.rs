@@ -23,7 +23,7 @@ use super::batcher::Verdicts;
 use super::scripts::{Question, own_time};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::real_time::NoTimers;
+use crate::real_time::NO_RUNTIME;
 use crate::store::{Entry, PermitId, PlaceRequest};
 
 /// What permits need of a client.
@@ -61,7 +61,7 @@ impl Permits {
         place: PlaceRequest<'_>,
         limits: Vec<(&[u8], Question)>,
     ) -> Result<Entry, StoreError> {
-        let runtime = Handle::try_current().map_err(|_| StoreError::misconfigured(NoTimers::NoRuntime.to_string()))?;
+        let runtime = Handle::try_current().map_err(|_| StoreError::misconfigured(NO_RUNTIME))?;
         let (upkeep, permit, sent_at) = (&self.upkeep, place.permit(), Instant::now());
         let leaving = upkeep.open().begin(&place);
         let mut entering = Entering { upkeep, asks, runtime, permit, sent_at, outcome: EnterOutcome::NotEntered };

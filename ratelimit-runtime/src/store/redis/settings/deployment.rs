@@ -4,8 +4,6 @@ use std::fmt;
 
 use super::login::Login;
 use super::server::{Server, TcpAddress};
-use super::url;
-use crate::error::StoreError;
 
 /// The servers that a URL names.
 #[derive(Debug, Clone)]
@@ -31,19 +29,6 @@ pub(crate) enum Kind {
 }
 
 impl Deployment {
-    /// # Errors
-    ///
-    /// `Misconfigured`. The message never repeats the URL, which may hold a password.
-    pub(crate) fn from_url(url: &str) -> Result<Self, StoreError> {
-        url::deployment(url)
-    }
-
-    /// The server that a client of the application leads to.
-    #[cfg(feature = "redis-client")]
-    pub(crate) fn from_info(info: &redis::ConnectionInfo) -> Result<Self, StoreError> {
-        url::from_info(info).map(|server| Self { server, kind: Kind::Standalone })
-    }
-
     /// The name in metrics: the address, or the name of the master.
     pub(crate) fn name(&self) -> String {
         match &self.kind {

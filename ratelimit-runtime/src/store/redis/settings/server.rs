@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
+use redis::{ConnectionAddr, ConnectionInfo};
 
 use super::login::Login;
 use super::tls::Tls;
@@ -33,7 +33,7 @@ pub(crate) struct TcpAddress {
 impl Server {
     /// The server that the crate `redis` would connect to. `None` for an address of a kind that
     /// this crate does not know.
-    pub(super) fn from_info(info: &ConnectionInfo, tls: Option<Tls>, protocol: ProtocolVersion) -> Option<Self> {
+    pub(super) fn from_info(info: &ConnectionInfo, tls: Option<Tls>) -> Option<Self> {
         let address = match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 Address::Tcp(TcpAddress { host: host.clone(), port: *port })
@@ -41,7 +41,7 @@ impl Server {
             ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
             _ => return None,
         };
-        Some(Self { address, tls, login: Login::new(info.redis_settings(), protocol) })
+        Some(Self { address, tls, login: Login::new(info.redis_settings()) })
     }
 
     /// The same login and TLS at another address.

@@ -1,9 +1,9 @@
 //! URLs that name servers. No error repeats a URL, which may hold a password.
 
 use percent_encoding::percent_decode_str;
+use redis::IntoConnectionInfo;
 #[cfg(feature = "redis-client")]
 use redis::{ConnectionAddr, ConnectionInfo};
-use redis::{IntoConnectionInfo, ProtocolVersion};
 
 use super::deployment::{Deployment, Kind};
 use super::login::Login;
@@ -14,22 +14,22 @@ use crate::error::StoreError;
 /// A kind of URL: how it is written, and the parameters it may have.
 struct Form(&'static str, &'static [&'static str]);
 
-const STANDALONE: Form = Form("redis://[user][:password]@host[:port][/database]", &["protocol"]);
-const UNIX: Form = Form("unix:///path/to/socket", &["protocol", "db", "user", "pass"]);
+const STANDALONE: Form = Form("redis://[user][:password]@host[:port][/database]", &[]);
+const UNIX: Form = Form("unix:///path/to/socket", &["db", "user", "pass"]);
 const SENTINEL: Form = Form(
     "redis+sentinel://[user][:password]@host[:port][,host[:port]…]/master-name[/database]",
-    &["protocol", "sentinel_user", "sentinel_password"],
+    &["sentinel_user", "sentinel_password"],
 );
-const CLUSTER: Form = Form("redis+cluster://[user][:password]@host[:port][,host[:port]…]", &["protocol"]);
+const CLUSTER: Form = Form("redis+cluster://[user][:password]@host[:port][,host[:port]…]", &[]);
 
 impl Form {
     fn malformed(&self) -> StoreError {
         let parameters: Vec<_> = self.1.iter().map(|name| format!("`{name}=`")).collect();
+        let parameters = if parameters.is_empty() { "nothing".to_owned() } else { parameters.join(", ") };
         StoreError::misconfigured(format!(
             "the Redis URL is malformed: write {}, with special characters of a password percent-encoded (`/` as %2F, \
-             `#` as %23, `?` as %3F, `@` as %40); behind a `?` there may be {}",
+             `#` as %23, `?` as %3F, `@` as %40); behind a `?` there may be {parameters}",
             self.0,
-            parameters.join(", ")
         ))
     }
 }
@@ -38,8 +38,8 @@ impl Form {
 ///
 /// # Errors
 ///
-/// `Misconfigured`.
-pub(super) fn deployment(url: &str) -> Result<Deployment, StoreError> {
+/// `Misconfigured`. The message never repeats the URL, which may hold a password.
+pub(crate) fn deployment(url: &str) -> Result<Deployment, StoreError> {
     let (scheme, rest) = url.trim().split_once("://").unwrap_or_default();
     let (base, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
     let tls = match base {
@@ -76,7 +76,7 @@ fn platform_tls() -> Result<Tls, StoreError> {
 ///
 /// `Misconfigured`.
 #[cfg(feature = "redis-client")]
-pub(super) fn from_info(info: &ConnectionInfo) -> Result<Server, StoreError> {
+pub(crate) fn from_info(info: &ConnectionInfo) -> Result<Deployment, StoreError> {
     let tls = match info.addr() {
         ConnectionAddr::TcpTls { insecure: true, .. } => {
             return Err(StoreError::misconfigured(
@@ -87,7 +87,8 @@ pub(super) fn from_info(info: &ConnectionInfo) -> Result<Server, StoreError> {
         _ => None,
     };
     let unknown = || StoreError::misconfigured("this store does not know the kind of address that this client has");
-    Server::from_info(info, tls, info.redis_settings().protocol()).ok_or_else(unknown)
+    let server = Server::from_info(info, tls).ok_or_else(unknown)?;
+    Ok(Deployment { server, kind: Kind::Standalone })
 }
 
 /// The parts of a URL behind its scheme.
@@ -125,9 +126,7 @@ impl<'a> Parts<'a> {
     fn server(&self, scheme: &str, place: &str) -> Result<Server, StoreError> {
         let url = format!("{scheme}://{place}?{}", self.query);
         let info = url.into_connection_info().map_err(|_| self.form.malformed())?;
-        let is_chosen = self.parameters().any(|(name, _)| name == "protocol");
-        let protocol = if is_chosen { info.redis_settings().protocol() } else { ProtocolVersion::RESP3 };
-        Server::from_info(&info, self.tls.clone(), protocol).ok_or_else(|| self.form.malformed())
+        Server::from_info(&info, self.tls.clone()).ok_or_else(|| self.form.malformed())
     }
 
     /// The first of several servers, with the login and this database, and the addresses of all;
