@@ -8,7 +8,7 @@ use foldhash::quality::RandomState;
 use smallvec::{SmallVec, smallvec};
 
 use super::Caller;
-use super::flight::{Callers, Flight, Group, Stack};
+use super::flight::{Callers, Command, Flight, Group, Stack};
 use crate::store::redis::scripts::{Joins, Question};
 
 /// Keys in one call.
@@ -101,7 +101,7 @@ impl Queue {
         while let Some(stack) = self.stacks.front() {
             let keys = stack.questions.len();
             let units: u64 = stack.questions.iter().map(|(_, question)| question.weight()).sum();
-            let fits = flight.is_empty() || (flight.keys + keys <= room && flight.units + units <= MAX_UNITS);
+            let fits = flight.commands.is_empty() || (flight.keys + keys <= room && flight.units + units <= MAX_UNITS);
             let has_time = |(_, first): &(_, Question)| flight.takes_time(first.now);
             if stack.caller.waits(now) && !(fits && stack.questions.first().is_none_or(has_time)) {
                 return;
@@ -111,7 +111,7 @@ impl Queue {
             if stack.caller.waits(now) {
                 flight.keys += keys;
                 flight.units += units;
-                flight.stacks.push(stack);
+                flight.commands.push(Command::Stack(stack));
             } else {
                 stack.caller.time_out();
             }
@@ -221,8 +221,11 @@ mod tests {
 
     /// Of each call of a script: for each question who asks it, by the key's index.
     fn take(queue: &mut Queue) -> Vec<Vec<Vec<(u8, u16)>>> {
-        let calls = queue.take(Instant::now()).scripts.into_iter();
-        calls.map(|call| call.asked.iter().map(|asked| asked.asks.to_vec()).collect()).collect()
+        let calls = queue.take(Instant::now()).commands.into_iter().filter_map(|command| match command {
+            Command::Script(call) => Some(call.asked.into_iter().map(|asked| asked.asks).collect()),
+            Command::Stack(_) => None,
+        });
+        calls.collect()
     }
 
     #[test]
@@ -267,7 +270,7 @@ mod tests {
             })
             .collect();
         let first = queue.take(Instant::now());
-        assert_eq!((first.stacks.len(), first.questions), (16, 1));
+        assert_eq!((first.commands.len(), first.keys, first.questions), (17, 33, 1));
     }
 
     #[test]

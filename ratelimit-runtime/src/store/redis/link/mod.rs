@@ -194,7 +194,8 @@ impl Link {
     /// Lets the runtime read first, if it may have missed the end of the connection: a call is not
     /// sent on one that the server has closed while the runtime stood still.
     pub(crate) async fn look(&self) {
-        let is_unread = matches!(&*self.status.borrow(), LinkStatus::Up(connection) if connection.is_unread());
+        let is_unread =
+            matches!(&*self.status.borrow(), LinkStatus::Up(connection) if connection.is_unread(Instant::now()));
         if is_unread {
             look().await;
         }
