@@ -106,7 +106,8 @@ impl Batcher {
         }
         match self.sending.enter(stack, until)? {
             Entered::Sends(place) => place.send(stack, false).await,
-            Entered::Waits(waits) => waits.await,
+            // Its call is dropped with the runtime.
+            Entered::Waits(answer) => answer.await.unwrap_or_else(|_| Err(sending::lost())),
         }
     }
 

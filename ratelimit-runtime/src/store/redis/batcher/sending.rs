@@ -9,10 +9,8 @@
 //! - When a connection ends, all that was sent on it fails as lost. Those who are queued wait for
 //!   the next connection, or fail when the link says that the server is away.
 
-use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use redis::{Cmd, Value};
@@ -55,9 +53,9 @@ pub(super) fn foreign() -> Failure {
 }
 
 /// What a caller does that has entered.
-pub(super) enum Entered<'a> {
+pub(super) enum Entered {
     Sends(InFlight),
-    Waits(Waits<'a>),
+    Waits(oneshot::Receiver<Told>),
 }
 
 /// The place in flight of what is about to be sent, or has been.
@@ -121,7 +119,7 @@ impl Sending {
         self: &Arc<Self>,
         stack: &[(&[u8], Question)],
         until: Option<Instant>,
-    ) -> Result<Entered<'_>, Failure> {
+    ) -> Result<Entered, Failure> {
         let mut state = self.state();
         let (now, is_idle) = (Instant::now(), state.in_flight == 0 && state.queue.is_empty());
         let status = match self.link.status() {
@@ -148,7 +146,7 @@ impl Sending {
             }
             _ => state.queue.push(self.slot_of, stack, caller),
         }
-        Ok(Entered::Waits(Waits { sending: self, answer: waits, is_over: false }))
+        Ok(Entered::Waits(waits))
     }
 
     /// A place in flight beside those that calls share: of a call behind an `ASKING`.
@@ -299,32 +297,4 @@ fn read<K: AsRef<[u8]>>(
     };
     answers.all.iter().filter_map(|answer| answer.as_ref().err()).for_each(|error| connection.note(error));
     Ok(answers)
-}
-
-/// A caller in the queue.
-pub(super) struct Waits<'a> {
-    sending: &'a Sending,
-    answer: oneshot::Receiver<Told>,
-    is_over: bool,
-}
-
-impl Future for Waits<'_> {
-    type Output = Told;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
-        let answer = ready!(Pin::new(&mut self.answer).poll(cx));
-        self.is_over = true;
-        // Its call was dropped, with the runtime.
-        Poll::Ready(answer.unwrap_or_else(|_| Err(lost())))
-    }
-}
-
-impl Drop for Waits<'_> {
-    /// A caller that gives up is not asked for.
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.answer.close();
-            self.sending.state().queue.cancel();
-        }
-    }
 }

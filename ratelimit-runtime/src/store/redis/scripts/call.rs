@@ -61,19 +61,16 @@ impl<K: AsRef<[u8]>> Call<'_, K> {
         let mut bytes = SmallVec::<[u8; 128]>::new();
         bytes.extend_from_slice(&number.to_le_bytes());
         if let Some((key, question)) = self.lone() {
-            let mut command = self.begin(1, 1);
-            bytes.extend_from_slice(&clock(question));
+            let mut command = begin(question.script, std::iter::once(key), 1);
+            bytes.extend_from_slice(&clock(Some(question)));
             bytes.extend_from_slice(&question.bytes);
-            command.arg(key).arg(&bytes[..]);
+            command.arg(&bytes[..]);
             return command;
         }
         match self {
             Self::Alone(stack) => {
-                let mut command = self.begin(stack.len(), 1 + stack.len());
-                for (key, _) in *stack {
-                    command.arg(key.as_ref());
-                }
-                bytes.extend(stack.first().into_iter().flat_map(|(_, first)| clock(first)));
+                let mut command = begin(self.script(), stack.iter().map(|(key, _)| key.as_ref()), 1 + stack.len());
+                bytes.extend_from_slice(&clock(stack.first().map(|(_, question)| question)));
                 command.arg(&bytes[..]);
                 for (_, question) in *stack {
                     bytes.clear();
@@ -84,11 +81,8 @@ impl<K: AsRef<[u8]>> Call<'_, K> {
                 command
             }
             Self::Together(keys, asked) => {
-                let mut command = self.begin(keys.len(), 2 * asked.len());
-                for key in *keys {
-                    command.arg(key.as_ref());
-                }
-                bytes.extend(asked.first().into_iter().flat_map(|first| clock(&first.question)));
+                let mut command = begin(self.script(), keys.iter().map(AsRef::as_ref), 2 * asked.len());
+                bytes.extend_from_slice(&clock(asked.first().map(|asked| &asked.question)));
                 for Asked { question, asks } in *asked {
                     bytes.extend_from_slice(&question.bytes);
                     command.arg(&bytes[..]);
@@ -103,12 +97,6 @@ impl<K: AsRef<[u8]>> Call<'_, K> {
                 command
             }
         }
-    }
-
-    fn begin(&self, keys: usize, further: usize) -> Cmd {
-        let mut command = Cmd::with_capacity(3 + keys + further, 256 + 64 * keys);
-        command.arg("EVALSHA").arg(self.script().sha1()).arg(keys);
-        command
     }
 
     /// What the reply to its command says.
@@ -149,11 +137,19 @@ impl<K: AsRef<[u8]>> Call<'_, K> {
     }
 }
 
-/// The caller's clock as it stands in a call; 0 for the server's.
-fn clock(question: &Question) -> [u8; 8] {
-    #[allow(clippy::cast_precision_loss, reason = "times are below 2^52")]
-    let now = question.now.map_or(0.0, |now| now as f64);
-    now.to_le_bytes()
+fn begin<'a>(script: &Script, keys: impl ExactSizeIterator<Item = &'a [u8]>, further: usize) -> Cmd {
+    let mut command = Cmd::with_capacity(3 + keys.len() + further, 256 + 64 * keys.len());
+    command.arg("EVALSHA").arg(script.sha1()).arg(keys.len());
+    for key in keys {
+        command.arg(key);
+    }
+    command
+}
+
+/// The caller's clock, as it stands in a call behind its number; 0 for the server's.
+#[allow(clippy::cast_precision_loss, reason = "times are below 2^52")]
+fn clock(first: Option<&Question>) -> [u8; 8] {
+    first.and_then(|question| question.now).map_or(0.0, |now| now as f64).to_le_bytes()
 }
 
 /// The same command for a server that does not know the script, which it does from then on.
