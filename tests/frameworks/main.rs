@@ -21,9 +21,7 @@ mod recovered;
 mod scopes;
 mod seen;
 mod servers;
-mod strangers;
 mod table;
-mod tonic_between;
 mod tonic_methods;
 mod tonic_server;
 
