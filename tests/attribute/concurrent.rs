@@ -1,5 +1,4 @@
-//! `concurrent`: a call is in flight as long as its body runs, and not a moment longer, however
-//! that ends.
+//! `concurrent`: a call is in flight as long as its body runs, however that ends.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(
@@ -79,7 +78,7 @@ impl Drop for Local<'_> {
 }
 
 #[tokio::test]
-async fn what_the_body_made_is_dropped_before_the_place_is_left() {
+async fn locals_of_the_body_are_dropped_before_the_place_is_left() {
     #[rate_limit(key = "<user>", concurrent = 1, name = "export")]
     async fn with_locals(user: &str, dropped: &Mutex<Vec<u64>>) -> Outcome {
         let _local = Local(dropped);
@@ -272,7 +271,7 @@ async fn stacked_rules_charge_and_enter_together() {
 
 /// Futures of limited functions can be sent, shared and unwound as before.
 #[test]
-fn a_future_with_a_place_keeps_what_it_is() {
+fn a_future_with_a_place_keeps_its_auto_traits() {
     fn is_usable<F: Future + Send + Sync>(_: &F) {}
     is_usable(&service().when("alice"));
     fn is_permit<P: Send + Sync + std::panic::UnwindSafe + std::panic::RefUnwindSafe + 'static>() {}

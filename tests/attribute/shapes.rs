@@ -38,6 +38,7 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use once_cell::sync::Lazy;
 use ratelimit_runtime::{KeyPart, RateLimitError, RateLimiter, key, rate_limit};
 
 use super::{Outcome, alone, is_exceeded, one_each};
@@ -80,7 +81,7 @@ async fn early_return(number: i32) -> Result<i32, RateLimitError> {
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
 async fn items_in_the_body(id: u32) -> Outcome {
-    fn key() -> u32 {
+    const fn key() -> u32 {
         1
     }
     assert_ne!(id, key());
@@ -99,10 +100,11 @@ async fn patterns(
     Point { x: c, y: _ }: Point,
     [first, ..]: [u8; 3],
     name: impl KeyPart + Send + Sync,
-    mut unused: Vec<u8>,
+    mut count: u8,
     _: &str,
 ) -> Outcome {
-    unused.push(a.1);
+    count += a.1;
+    assert!(count > 0);
     Ok(())
 }
 
@@ -138,7 +140,7 @@ async fn signed_non_zero_numbers(id: u32, max: NonZero<i64>, cost: NonZero<i8>) 
 
 static LAZY: LazyLock<RateLimiter> = LazyLock::new(RateLimiter::memory);
 #[allow(clippy::non_std_lazy_statics, reason = "the type is the point")]
-static ONCE_CELL: once_cell::sync::Lazy<RateLimiter> = once_cell::sync::Lazy::new(RateLimiter::memory);
+static ONCE_CELL: Lazy<RateLimiter> = Lazy::new(RateLimiter::memory);
 
 #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = LAZY)]
 async fn by_a_lazy_lock(id: u32) -> Outcome {
@@ -156,7 +158,7 @@ async fn functions_are_limited_whatever_they_take() {
     one_each(async || mutable("a".to_owned()).await, async || mutable("b".to_owned()).await).await;
     one_each(async || early_return(1).await, async || early_return(-1).await).await;
     one_each(async || items_in_the_body(2).await, async || items_in_the_body(3).await).await;
-    let call = async |b| patterns((1, 2), (b, 0), Point { x: 3, y: 4 }, [1; 3], "n", vec![], "").await;
+    let call = async |b| patterns((1, 2), (b, 0), Point { x: 3, y: 4 }, [1; 3], "n", 0, "").await;
     one_each(async || call(1).await, async || call(2).await).await;
     one_each(async || raw_identifier("a").await, async || raw_identifier("b").await).await;
     one_each(async || attributes_of_arguments(1, 2).await, async || attributes_of_arguments(2, 2).await).await;
@@ -164,10 +166,12 @@ async fn functions_are_limited_whatever_they_take() {
     one_each(async || digits_in_groups(1).await, async || digits_in_groups(2).await).await;
     one_each(async || by_a_lazy_lock(1).await, async || by_a_lazy_lock(2).await).await;
     one_each(async || by_a_lazy(1).await, async || by_a_lazy(2).await).await;
-    let one = NonZero::<i64>::MIN.saturating_abs().min(NonZero::<i64>::MAX);
-    let call = async |id| signed_non_zero_numbers(id, one, NonZero::<i8>::MAX).await;
-    alone(async { assert!(call(1).await.is_ok(), "{one}") }).await;
-    alone(async { assert!(signed_non_zero_numbers(1, NonZero::<i64>::MIN, NonZero::<i8>::MAX).await.is_err()) }).await;
+    alone(async {
+        let (max, cost) = (NonZero::<i64>::MAX, NonZero::<i8>::MAX);
+        assert!(signed_non_zero_numbers(1, max, cost).await.is_ok());
+        assert!(signed_non_zero_numbers(1, NonZero::<i64>::MIN, cost).await.is_err(), "a negative limit is 0");
+    })
+    .await;
 }
 
 #[tokio::test]

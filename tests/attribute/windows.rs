@@ -27,13 +27,13 @@ const WINDOWS: &[(&str, CalendarUnit, &str, &str, &str)] = &[
     // Offsets that are no whole hours.
     ("Asia/Kathmandu", CalendarUnit::Hour, "2026-05-01T10:20Z", "2026-05-01T10:15Z", "2026-05-01T11:15Z"),
     ("Asia/Kolkata", CalendarUnit::Day, "2026-05-01T18:29Z", "2026-04-30T18:30Z", "2026-05-01T18:30Z"),
-    // An hour that is not shown, one that is shown twice, and a half of one.
+    // A skipped hour, a repeated hour, and half an hour.
     ("Europe/Berlin", CalendarUnit::Hour, "2026-03-29T00:30Z", "2026-03-29T00:00Z", "2026-03-29T01:00Z"),
     ("Europe/Berlin", CalendarUnit::Hour, "2026-10-25T00:30Z", "2026-10-25T00:00Z", "2026-10-25T01:00Z"),
     ("Europe/Berlin", CalendarUnit::Hour, "2026-10-25T01:30Z", "2026-10-25T01:00Z", "2026-10-25T02:00Z"),
     ("Australia/Lord_Howe", CalendarUnit::Hour, "2026-04-04T14:50Z", "2026-04-04T14:00Z", "2026-04-04T15:00Z"),
     ("Australia/Lord_Howe", CalendarUnit::Hour, "2026-04-04T15:10Z", "2026-04-04T15:00Z", "2026-04-04T15:30Z"),
-    // A minute that is all there is of an hour, and the rest of the next one.
+    // An hour of one minute, and the shorter hour behind it.
     ("America/St_Johns", CalendarUnit::Hour, "2006-04-02T03:30:30Z", "2006-04-02T03:30Z", "2006-04-02T03:31Z"),
     ("America/St_Johns", CalendarUnit::Hour, "2006-04-02T03:31Z", "2006-04-02T03:31Z", "2006-04-02T04:30Z"),
     // A day that has no midnight, and the one before it.

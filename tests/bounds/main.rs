@@ -1,5 +1,5 @@
-//! Who mints keys fills no memory: a million distinct keys cost a bounded part of it, in this
-//! process and on Redis. A binary of its own, one test at a time: it measures the process.
+//! A client that mints keys fills no memory: a million distinct keys cost a bounded part of it, in
+//! this process and on Redis. A binary of its own, one test at a time: it measures the process.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]

@@ -1,4 +1,4 @@
-//! What the fields hold at their edges.
+//! Header fields at their edges.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn field(error: &RateLimitError, name: &str) -> Vec<Item> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_and_numbers_are_what_a_structured_field_can_hold() {
+async fn names_and_numbers_fit_structured_fields() {
     let error = refusal(&Rule::named("müde \"ä\\b\"", Limit::new(2, Duration::from_millis(1500)))).await;
     assert_eq!(field(&error, "ratelimit-policy"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("q", 2), ("w", 2)])]);
     assert_eq!(field(&error, "ratelimit"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("r", 0), ("t", 2)])]);
@@ -91,7 +91,7 @@ async fn a_refusal_about_calls_in_flight_has_their_unit_and_no_time() {
     assert_eq!(field("ratelimit"), Some("\"export\";r=0"));
 }
 
-/// A burst is not what is admitted in a window.
+/// A burst is not the number of calls admitted in a window.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_knows_the_burst_alone_states_no_policy() {
     let error = refusal(&UPLOAD).await;
@@ -120,9 +120,9 @@ async fn login(works: bool) -> Result<(), RateLimitError> {
     if works { Ok(()) } else { Err(RateLimitError::Unavailable(StoreError::unavailable("wrong password"))) }
 }
 
-/// What a call that is counted by its outcome leaves is known when the response is on its way.
+/// The outcome of a counted call is known when the response is on its way.
 #[tokio::test(start_paused = true)]
-async fn what_is_settled_later_leaves_no_number() {
+async fn a_call_that_is_settled_later_leaves_no_number() {
     let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
     let handler = async |request: Request| login(request.uri().path() == "/works").await;
     let app = Router::new().fallback(handler).layer(layer);
@@ -137,7 +137,7 @@ async fn what_is_settled_later_leaves_no_number() {
 
 /// A response speaks of ten rules at most.
 #[tokio::test(start_paused = true)]
-async fn what_refuses_is_told_of_however_many_rules_were_asked() {
+async fn the_refusing_rule_is_named_however_many_rules_were_asked() {
     let handler = async || -> Result<(), RateLimitError> {
         for nth in 0..12 {
             let rule = Rule::named(format!("rule {nth}"), Limit::per_minute(if nth == 11 { 1 } else { 9 }));
@@ -177,7 +177,7 @@ async fn a_moment_is_rounded_up_and_the_same_in_both_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_waiting_does_not_help_nothing_says_when_to_come_back() {
+async fn no_field_names_a_time_where_waiting_does_not_help() {
     let errors = [
         (413, refusal(&Rule::named("heavy", Limit::per_minute(1)).with_cost(2)).await),
         (503, RateLimitError::Unavailable(StoreError::unavailable("away"))),

@@ -1,4 +1,4 @@
-//! Which address `TrustedProxies` make out of what proxies and clients write.
+//! The address that `TrustedProxies` find in the fields that proxies and clients write.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -50,7 +50,7 @@ fn the_client_is_the_first_from_the_right_that_is_no_proxy() {
         // All are proxies: the furthest is what is known.
         ("10.0.0.3", PEER, &["10.0.0.3, 10.0.0.2"]),
         (PEER, PEER, &[]),
-        // What is no address ends the chain of trusted ones.
+        // A text that is no address ends the chain of trusted ones.
         ("10.0.0.2", PEER, &["9.9.9.9, unknown, 10.0.0.2"]),
         (PEER, PEER, &["9.9.9.9, "]),
     ] {
@@ -124,7 +124,7 @@ fn assert_hops(name: &'static str, line: &[u8], hops: &[Option<IpAddr>]) {
             let proxies = TrustedProxies::new(&trusted).unwrap().header(name).unwrap().strict(true);
             assert_eq!(asked(&proxies, PEER, name, &[line]), hop.ok_or(()), "{}", line.escape_ascii());
         }
-        // What is left of it says nothing.
+        // The rest of the line is not read.
         let Some(hop) = hop else { return };
         trusted.push(hop.to_string());
     }
@@ -148,7 +148,7 @@ fn elements_are_read_from_the_right_as_rfc_7239_has_them() {
         ("for=[2001:db8::1]:4711, for=192.0.2.1:80, for=2001:db8::2", &["2001:db8::2", "192.0.2.1", "2001:db8::1"]),
         ("for=\"::ffff:192.0.2.1\"", &["192.0.2.1"]),
         ("for=\"192\\.0.2.1\"", &["192.0.2.1"]),
-        // What could be read in two ways names no address.
+        // An ambiguous element names no address.
         ("for=192.0.2.1;for=192.0.2.2", &["-"]),
         ("for=192.0.2.1 for=192.0.2.2", &["-"]),
         ("for =192.0.2.1", &["-"]),

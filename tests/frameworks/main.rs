@@ -30,7 +30,7 @@ use std::time::Duration;
 use ratelimit_runtime::{Limit, RateLimitError, Rule, rate_limit};
 use seen::{Item, Seen, item, parsed};
 
-/// What all servers of these tests do: twice a minute.
+/// The work of all servers in these tests, twice a minute.
 #[rate_limit(key = "<user>", window = "60s", max = 2, name = "search")]
 async fn search(user: &str) -> Result<String, RateLimitError> {
     Ok(format!("hello {user}"))

@@ -1,4 +1,4 @@
-//! Whose address a request comes from behind proxies, in each framework.
+//! The client of a request behind proxies, in each framework.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -50,7 +50,7 @@ async fn tonic_says(layer: RateLimitLayer, peer: &str, fields: &[Field<'_>]) -> 
     layer.layer(method).oneshot(request).await.unwrap().into_body()
 }
 
-/// What each framework says to a request.
+/// The answer of each framework to a request.
 async fn all_say(layer: impl Fn() -> RateLimitLayer, peer: &str, fields: &[Field<'_>]) -> Vec<(&'static str, Said)> {
     let mut all = vec![("tonic", tonic_says(layer(), peer, fields).await)];
     for server in Site::behind(layer()).serve().await {

@@ -1,4 +1,4 @@
-//! What clients get in every framework alike.
+//! The answers of every framework alike.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ async fn a_layer_limits_by_itself() {
     }
 }
 
-/// What is said to requests from these peers, with these forwarded addresses, where `10.0.0.0/8` is
+/// The statuses of requests from these peers, with these forwarded addresses, where `10.0.0.0/8` is
 /// trusted.
 const BY_ADDRESS: [(&str, &str, u16); 5] = [
     ("9.9.9.9", "1.1.1.1", 200),
@@ -152,15 +152,15 @@ async fn extractors_are_parts_of_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_leave_open_what_it_answers() {
+async fn a_handler_may_return_an_opaque_type() {
     for server in each(RateLimiter::memory, Site::behind).await {
         assert_eq!(server.answer(ask("/opaque")).await.body, "anything", "{}", server.name);
         assert_eq!(server.answer(ask("/opaque")).await.status, 429, "{}", server.name);
     }
 }
 
-/// What a layer answers in place of a handler: the status that it has by default, a limiter, a rule
-/// and its key. The second call is refused.
+/// Answers of a layer in place of a handler: the default status, a limiter, a rule and its key. The
+/// second call is refused.
 fn in_place(responses: &Responses) -> [(u16, RateLimiter, Rule, KeyOf); 4] {
     let one = Rule::named("one", Limit::per_minute(1));
     [
@@ -187,7 +187,7 @@ async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_th
             assert_eq!((answer.status, answer.no_store), (status, true), "{}", server.name);
             assert_eq!(answer.body, says(status), "{}", server.name);
             let is_told = answer.retry_after.is_some();
-            assert_eq!(is_told, status == 429, "{}: {status} is no call to come again", server.name);
+            assert_eq!(is_told, status == 429, "{}: {status} does not say when to try again", server.name);
         }
     }
     let of_key = |layer| Site::limited(layer, &PER_KEY, of_header);
@@ -291,7 +291,7 @@ impl Store for Taken {
     }
 }
 
-/// A client that was told a time would come back for nothing.
+/// A client that was told a time would try again in vain.
 #[tokio::test]
 async fn a_refusal_that_no_waiting_ends_names_no_time() {
     let legacy = Responses::new().legacy_headers(true);

@@ -155,8 +155,7 @@ async fn a_request_without_an_address_is_answered_and_not_charged() {
     let mut forged = Request::new(Letter { email: "alice".to_owned() });
     forged.metadata_mut().insert("x-forwarded-for", "192.0.2.1".parse().unwrap());
     let nowhere = || Request::new(Letter { email: "alice".to_owned() });
-    let requests =
-        [nowhere(), nowhere(), forged, letter("alice", HOME), letter_with("x-forwarded-for", "192.0.2.9")];
+    let requests = [nowhere(), nowhere(), forged, letter("alice", HOME), letter_with("x-forwarded-for", "192.0.2.9")];
     let answered = codes(async |it| office.by_address(it).await, requests).await;
     assert_eq!(answered, [Code::Internal, Code::Internal, Code::Internal, OK, EXHAUSTED]);
 }

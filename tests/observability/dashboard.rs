@@ -114,7 +114,7 @@ fn panels(of: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn every_expression_of_the_dashboard_names_what_there_is() {
+fn every_expression_of_the_dashboard_names_metrics_and_labels_that_exist() {
     let dashboard = dashboard();
     let mut asked = BTreeSet::new();
     for panel in panels(&dashboard).into_iter().filter(|panel| panel["type"] != "row") {

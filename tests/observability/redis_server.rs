@@ -129,7 +129,7 @@ async fn a_master_that_becomes_a_replica_is_one_outage() {
 
 /// Calls that come at once share commands, and each is counted.
 #[tokio::test]
-async fn calls_that_share_commands_and_what_is_cached() {
+async fn calls_that_share_a_command_are_counted_each() {
     const CALLERS: u32 = 64;
     let _alone = ALONE.lock().await;
     record();

@@ -173,7 +173,7 @@ async fn in_shadow(works: bool) -> Outcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shadow_records_what_counts_and_refuses_nothing() {
+async fn shadow_records_counted_outcomes_and_refuses_nothing() {
     let limiter = RateLimiter::memory();
     let rule = Rule::new("in shadow", Limit::per_minute(2));
     limiter

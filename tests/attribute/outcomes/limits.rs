@@ -62,7 +62,7 @@ fn is_above_the_limit(outcome: &Outcome, expected: (u64, u64)) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_weigh_what_they_cost() {
+async fn calls_are_charged_their_cost() {
     alone(async {
         assert!(weighs(4).await.is_ok());
         pass(SECOND).await;
@@ -147,8 +147,8 @@ async fn may_fail_before(who: &str, cost: &str) -> Outcome {
     Ok(())
 }
 
-#[rate_limit(name = "everybody who counts", window = "60s", max = 2, count = "err")]
-#[rate_limit(name = "of one who counts", key = number(who)?, window = "60s", max = 2)]
+#[rate_limit(name = "everybody counted", window = "60s", max = 2, count = "err")]
+#[rate_limit(name = "of one counted", key = number(who)?, window = "60s", max = 2)]
 async fn may_fail_before_it_counts(who: &str) -> Outcome {
     Err(Failure::Wrong)
 }

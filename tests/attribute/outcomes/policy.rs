@@ -78,7 +78,7 @@ async fn each_call_may_name_its_own_policy() {
         .unwrap();
     assert!(export(&limiter, "alice", &free).await.is_ok());
     assert!(export(&limiter, "alice", &free).await.is_err());
-    // The windows are the same, so who changes plans keeps what is counted.
+    // The windows are the same, so a user who changes plans keeps the counts.
     for _ in 0..2 {
         assert!(export(&limiter, "alice", &gold).await.is_ok());
     }
@@ -98,7 +98,7 @@ async fn each_call_may_name_its_own_policy() {
     assert!(fallible(&limiter, Some("free".into())).await.is_ok());
     assert!(refusal(&fallible(&limiter, Some("free".into())).await).is_some());
     assert!(matches!(fallible(&limiter, None).await, Err(Failure::Wrong)));
-    // What a call has named is in use as what is written out is.
+    // A policy that a call has named is in use like one that an attribute names.
     assert!(limiter.set_policies([("free", Policy::new(Limit::per_minute(1)))]).is_err());
 }
 

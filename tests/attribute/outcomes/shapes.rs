@@ -263,7 +263,9 @@ macro_rules! limited {
 
 limited!(made_by_a_macro, |outcome| matches!(outcome, Err(Failure::NotANumber)));
 
-const SERVICE: Service = Service { base: 10, calls: 0 };
+const fn service() -> Service {
+    Service { base: 10, calls: 0 }
+}
 
 #[tokio::test]
 async fn only_failures_count_whatever_a_function_takes_and_returns() {
@@ -300,13 +302,13 @@ async fn only_failures_count_in_methods_and_functions_that_return_futures() {
         one_failure!(async |text| returns_a_future(1, text).await);
         one_failure!(returns_a_box);
         one_failure!(returns_an_alias);
-        one_failure!(async |text| SERVICE.by_ref(text).await);
-        one_failure!(async |text| Service { ..SERVICE }.by_mut(text).await);
-        one_failure!(async |text| Service { ..SERVICE }.by_value(text).await);
-        one_failure!(async |text| Arc::new(SERVICE).by_arc(text).await);
-        one_failure!(async |text| SERVICE.judged(text).await);
-        one_failure!(async |text| SERVICE.parse((1, "a"), text).await);
-        one_failure!(async |text| SERVICE.provided(text).await);
+        one_failure!(async |text| service().by_ref(text).await);
+        one_failure!(async |text| service().by_mut(text).await);
+        one_failure!(async |text| service().by_value(text).await);
+        one_failure!(async |text| Arc::new(service()).by_arc(text).await);
+        one_failure!(async |text| service().judged(text).await);
+        one_failure!(async |text| service().parse((1, "a"), text).await);
+        one_failure!(async |text| service().provided(text).await);
         one_failure!(made_by_a_macro);
     };
     RateLimiter::memory().scope(calls).await;
@@ -317,7 +319,7 @@ async fn refused_by_hand(text: &str) -> Result<u8, String> {
     text.parse().map_err(|_error| "failed".to_owned())
 }
 
-#[rate_limit(window = "60s", max = 1, count = |number| *number == 0, on_refused = |_| 99)]
+#[rate_limit(window = "60s", max = 1, count = |outcome| *outcome == 0, on_refused = |_| 99)]
 async fn no_result(number: u8) -> u8 {
     number
 }

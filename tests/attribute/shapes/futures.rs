@@ -12,12 +12,11 @@ use tracing::Instrument as _;
 
 use super::{Outcome, alone, is_exceeded, one_each};
 
+#[allow(clippy::shadow_reuse, reason = "the name is the point")]
 #[rate_limit(key = "<email>", window = "60s", max = 1)]
 fn prepared(email: &str, state: &Arc<String>) -> impl Future<Output = Outcome> + Send + 'static {
     const LONGEST: usize = 80;
-    let email = email.to_owned();
-    let state = Arc::clone(state);
-    let length = state.len().min(LONGEST);
+    let (email, length) = (email.to_owned(), state.len().min(LONGEST));
     async move {
         assert!(email.len() + length > 0);
         Ok(())
