@@ -111,22 +111,6 @@ async fn a_request_that_cannot_be_read_consumes_nothing() {
 }
 
 #[rate_limit(window = "60s", max = 1)]
-async fn grpc() -> Result<tonic::Response<&'static str>, Status> {
-    Ok(tonic::Response::new("done"))
-}
-
-#[tokio::test(start_paused = true)]
-async fn grpc_methods_are_refused_with_a_status() {
-    alone(async {
-        assert_eq!(grpc().await.unwrap().into_inner(), "done");
-        let status = grpc().await.unwrap_err();
-        assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, REFUSED));
-        assert_eq!(status.metadata().get("retry-after").unwrap(), "60");
-    })
-    .await;
-}
-
-#[rate_limit(window = "60s", max = 1)]
 async fn actix_result() -> Result<&'static str, actix_web::Error> {
     Ok("done")
 }

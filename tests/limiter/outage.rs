@@ -231,29 +231,6 @@ async fn each_kind_of_failure_has_its_answer_under_each_policy() {
     }
 }
 
-#[tokio::test]
-async fn errors_know_how_long_to_wait_where_waiting_helps() {
-    let store = FaultyStore::new(MemoryStore::new());
-    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(Deny).build().unwrap();
-    let rule = Rule::new("variants", Limit::per_minute(1));
-    let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
-    let exceeded = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
-    let wait = exceeded.retry_after().unwrap();
-    assert!(wait > Duration::from_secs(50) && wait <= Duration::from_secs(60), "{wait:?}");
-    assert_eq!(exceeded.decision().unwrap().retry_after(), Some(wait));
-
-    let too_heavy = limiter.acquire(&rule.with_max(0), &Key::global()).await.unwrap_err();
-    assert!(matches!(too_heavy, RateLimitError::CostExceedsLimit { cost: 1, limit: 0, .. }), "{too_heavy:?}");
-    store.fail();
-    let unavailable = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
-    store.fail_with(StoreErrorKind::Misconfigured);
-    let misconfigured = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
-    for error in [too_heavy, unavailable, misconfigured] {
-        assert_eq!(error.retry_after(), None, "{error:?}");
-        assert!(error.decision().is_none(), "{error:?}");
-    }
-}
-
 #[test]
 fn answers_are_small_and_go_everywhere() {
     fn everywhere<T: Send + Sync + Unpin + 'static>() {}
