@@ -102,10 +102,6 @@ async fn refusals_look_as_the_limiter_says() {
     });
     assert_eq!(body, expected);
 
-    let own = refused(Responses::new().body(|refusal| ("text/html", format!("<p>{refusal}</p>")))).await;
-    assert_eq!(own.headers()["content-type"], "text/html");
-    assert_eq!(seen(own).await.body, "<p>too many requests, try again in 60s</p>");
-
     let plain = refused(Responses::new()).await;
     assert!(!plain.headers().contains_key("x-ratelimit-limit"));
     let legacy = refused(Responses::new().legacy_headers(true)).await;
@@ -113,7 +109,6 @@ async fn refusals_look_as_the_limiter_says() {
         let values: Vec<_> = legacy.headers().get_all(format!("x-ratelimit-{name}")).iter().collect();
         assert_eq!(values, [value], "{name}");
     }
-    assert_eq!(legacy.headers()["cache-control"], "no-store");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::routing::get;
 use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{
-    Algorithm, CalendarUnit, Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, rate_limit,
+    Algorithm, CalendarUnit, Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, rate_limit,
 };
 
 use crate::axum_server::{ask, request};
@@ -82,13 +82,17 @@ async fn a_bucket_says_its_burst() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_about_calls_in_flight_has_their_unit_and_no_time() {
-    let (limiter, rule) = (RateLimiter::memory(), Rule::in_flight("export", 1));
+    let legacy = Responses::new().legacy_headers(true);
+    let limiter = RateLimiter::builder().responses(legacy).build().unwrap();
+    let rule = Rule::in_flight("export", 1);
     let _permit = limiter.enter(&rule, &Key::of("alice")).await.unwrap();
-    let refused = limiter.enter(&rule, &Key::of("alice")).await.unwrap_err().to_http_response();
+    let error = limiter.enter(&rule, &Key::of("alice")).await.unwrap_err();
+    let refused = limiter.scope(async { error.to_http_response() }).await;
     let field = |name: &str| refused.headers().get(name).map(|value| value.to_str().unwrap());
     assert_eq!((refused.status().as_u16(), field("retry-after")), (429, None));
     assert_eq!(field("ratelimit-policy"), Some("\"export\";q=1;qu=\"concurrent-requests\""));
     assert_eq!(field("ratelimit"), Some("\"export\";r=0"));
+    assert_eq!((field("x-ratelimit-remaining"), field("x-ratelimit-reset")), (Some("0"), None));
 }
 
 /// A burst is not the number of calls admitted in a window.

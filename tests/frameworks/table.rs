@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
-use ratelimit_runtime::store::{Answer, Request as StoreRequest, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     HeaderKey, Key, KeyRejection, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimitLayer, RateLimiter,
-    Responses, Rule, Store, TrustedProxies, key,
+    Responses, Rule, TrustedProxies, key,
 };
 use serde_json::{Value, json};
 
@@ -272,47 +271,6 @@ async fn fields_are_exposed_once_and_only_where_they_are() {
             assert_eq!(server.answer(ask("/exposing")).await.exposed, expected, "{}", server.name);
         }
     }
-}
-
-/// A store whose places are all taken.
-struct Taken;
-
-impl Store for Taken {
-    fn acquire<'a>(&'a self, _: StoreRequest<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(Verdict::refused()))
-    }
-
-    fn peek<'a>(&'a self, _: StoreRequest<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(Verdict::refused()))
-    }
-
-    fn reset<'a>(&'a self, _: StoreRequest<'a>) -> Answer<'a, bool> {
-        Answer::ready(Ok(false))
-    }
-}
-
-/// A client that was told a time would try again in vain.
-#[tokio::test]
-async fn a_refusal_that_no_waiting_ends_names_no_time() {
-    let legacy = Responses::new().legacy_headers(true);
-    let limiter = RateLimiter::builder().store(Taken).responses(legacy).build().unwrap();
-    let layer = || RateLimitLayer::new().limiter(limiter.clone());
-    for site in [Site::behind(layer()), Site::limited(layer(), &PER_IP, of_all)] {
-        for server in site.serve().await {
-            let answer = server.answer(ask("/alice")).await;
-            assert_eq!((answer.status, answer.retry_after.as_deref()), (429, None), "{}", server.name);
-            assert_eq!(answer.standings.last().unwrap().1, [("r".to_owned(), 0)], "{}", server.name);
-            assert_eq!(answer.body, r#"{"code":429,"message":"too many requests","data":null}"#, "{}", server.name);
-        }
-    }
-    let error = limiter.acquire(&PER_IP, &Key::global()).await.unwrap_err();
-    let response = limiter.scope(async { error.to_http_response() }).await;
-    for name in ["retry-after", "x-ratelimit-reset"] {
-        assert!(!response.headers().contains_key(name), "{name}");
-    }
-    let status = tonic::Status::from(error);
-    assert_eq!((status.code(), status.message()), (tonic::Code::ResourceExhausted, "too many requests"));
-    assert!(status.metadata().get("retry-after").is_none());
 }
 
 /// In a task of its own a check is not collected, and its refusal is the handler's all the same.

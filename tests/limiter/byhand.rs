@@ -115,39 +115,6 @@ async fn key_reaches_the_bucket_of_an_attribute() {
     }
 }
 
-#[tokio::test]
-async fn a_cost_above_the_limit_is_its_own_error_and_never_try_again() {
-    let clock = FakeClock::new();
-    for (place, limiter) in everywhere(&clock) {
-        for &algorithm in ALGORITHMS {
-            let rule = Rule::named(format!("heavy {algorithm:?}"), Limit::per_minute(3)).and(Limit::per_hour(5));
-            let rule = rule.with_algorithm(algorithm);
-            let error = limiter.acquire(&rule.with_cost(4), &alice()).await.unwrap_err();
-            assert!(matches!(error, RateLimitError::CostExceedsLimit { cost: 4, limit: 3, .. }), "{place}: {error:?}");
-            assert_eq!(error.retry_after(), None);
-            let nothing = Rule::named(format!("none {algorithm:?}"), Limit::per_minute(0)).with_algorithm(algorithm);
-            let error = limiter.acquire(&nothing, &alice()).await.unwrap_err();
-            assert!(matches!(error, RateLimitError::CostExceedsLimit { cost: 1, limit: 0, .. }), "{place}: {error:?}");
-            assert_eq!(limiter.peek(&rule, &alice()).await.unwrap().remaining(), 3, "{place}: nothing was charged");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_shadow_refusal_sets_no_block() {
-    let clock = FakeClock::new();
-    for (place, limiter) in everywhere(&clock) {
-        let shadow = Rule::new("shadow", Limit::per_minute(1)).with_block(MINUTE * 10).with_shadow(true);
-        let binding = Rule::new("shadow", Limit::per_minute(1)).with_block(MINUTE * 10);
-        for _ in 0..3 {
-            let _ = limiter.acquire(&shadow, &alice()).await.unwrap();
-        }
-        assert!(!limiter.peek(&binding, &alice()).await.unwrap().is_blocked(), "{place}");
-        let refused = limiter.acquire(&binding, &alice()).await.unwrap_err();
-        assert!(refused.decision().unwrap().is_blocked(), "{place}");
-    }
-}
-
 /// Its buckets are those of its windows and algorithm, whether the rule that it was made of has
 /// been used or not.
 #[tokio::test]
