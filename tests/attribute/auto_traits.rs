@@ -45,6 +45,12 @@ async fn waits(id: u32) -> Outcome {
     Ok(())
 }
 
+#[rate_limit(key = "<id>", window = "60s", max = 1, concurrent = 9)]
+async fn in_flight(id: u32) -> Outcome {
+    std::future::ready(()).await;
+    Ok(())
+}
+
 #[rate_limit(window = "60s", max = 1, shadow, limiter = limiter)]
 async fn shadow(limiter: &RateLimiter) {}
 
@@ -127,6 +133,8 @@ fn an_argument_that_is_not_sync_leaves_the_future_send() {
 
 #[tokio::test]
 async fn a_guarded_future_has_the_auto_traits_of_the_bare_one() {
+    const fn a_permit_is_plain<T: Plain + 'static>() {}
+    a_permit_is_plain::<ratelimit_runtime::Permit>();
     let limiter = RateLimiter::memory();
     let service = Service { limiter: limiter.clone() };
     let again = || Service { limiter: limiter.clone() };
@@ -138,6 +146,7 @@ async fn a_guarded_future_has_the_auto_traits_of_the_bare_one() {
                 assert_eq!(is_plain(counted(1)).await.is_err(), refused);
                 assert_eq!(is_plain(counted_gives_a_future(1)).await.into_inner() == 0, refused);
                 assert_eq!(is_plain(waits(1)).await.is_err(), refused);
+                assert_eq!(is_plain(in_flight(1)).await.is_err(), refused);
                 is_plain(shadow(&limiter)).await;
                 assert_eq!(is_plain(returned(1)).await.is_err(), refused);
                 assert_eq!(is_plain(boxed(1)).await.is_err(), refused);

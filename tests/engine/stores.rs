@@ -76,13 +76,18 @@ async fn the_store_inside_a_layer_answers_all_that_the_layer_leaves_out() {
     store.block(request, Duration::from_secs(60)).await.unwrap();
     assert!(store.peek(request).await.unwrap().blocked);
     assert!(store.unblock(request).await.unwrap());
-    let mut keys = RateLimiter::with_store(store).keys(&Rule::new("layer", limits[0]));
-    while keys.next_page().await.unwrap().is_some() {}
-    assert_eq!(layer.decisions.load(Ordering::SeqCst), 3);
+    let (limiter, rule) = (RateLimiter::with_store(store), Rule::new("layer", limits[0]));
+    let _ = limiter.acquire(&rule, &Key::of("a")).await.unwrap();
+    let (mut keys, mut listed) = (limiter.keys(&rule), Vec::new());
+    while let Some(page) = keys.next_page().await.unwrap() {
+        listed.extend(page);
+    }
+    assert_eq!(listed, [Key::of("a")]);
+    assert_eq!(layer.decisions.load(Ordering::SeqCst), 4);
 
-    let hopeless = counted(RedisStore::new("redis://127.0.0.1:1").unwrap());
-    let limiter = RateLimiter::with_store(hopeless);
-    assert!(tokio::time::timeout(Duration::from_millis(50), limiter.ready()).await.is_err(), "the server is asked");
+    let away = RateLimiter::with_store(counted(RedisStore::new("redis://127.0.0.1:1").unwrap()));
+    let ready = tokio::time::timeout(Duration::from_millis(50), away.ready()).await;
+    assert!(ready.is_err(), "the layer's own answer, not that of the store: {ready:?}");
 }
 
 /// A group of rules and a place beside limits are decided in one step by the stores of this crate.
