@@ -1,5 +1,5 @@
-//! Who is answered as gRPC: a status of its own in a `200` is for those who read it, and for no
-//! cache.
+//! Requests that are answered as gRPC, with a status of its own in a `200`: only clients that read
+//! it get it, and no cache keeps it.
 
 use std::convert::Infallible;
 
@@ -74,7 +74,7 @@ const OTHER: [&str; 5] =
     ["application/json", "application/grpcx", "application/grp", "application/grpc-websocket", "*/*"];
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_no_success_that_a_cache_could_keep_whatever_a_stranger_sends() {
+async fn a_refusal_is_no_success_that_a_cache_could_keep_whatever_a_client_sends() {
     let service = limited();
     assert_eq!(ask(&service, &Method::GET, Version::HTTP_11, "*/*", Some("a")).await.body, "served");
     for kind in GRPC.iter().chain(&WEB).chain(&OTHER) {
@@ -96,8 +96,8 @@ async fn a_refusal_is_no_success_that_a_cache_could_keep_whatever_a_stranger_sen
     }
 }
 
-/// What a client in a browser reads: the status of HTTP, and those fields where it knows the type
-/// of the answer.
+/// A client in a browser reads the status of HTTP, and the fields where it knows the type of the
+/// answer.
 #[tokio::test(start_paused = true)]
 async fn grpc_web_gets_a_status_of_http_and_its_own() {
     let service = limited();
@@ -132,7 +132,7 @@ async fn grpc_web_is_told_how_to_log_in_as_http_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_of_the_key_function_is_not_to_be_stored_unless_it_says_so() {
+async fn an_answer_of_the_key_function_is_not_stored_unless_it_allows_that() {
     let layer = RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&ONE, |request: &Request<Body>| {
         let mut response = Response::new(Body::from("who are you?"));
         if let Some(value) = request.headers().get("x-api-key") {

@@ -147,7 +147,7 @@ impl Store for RedisStore {
     }
 
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.cache.answer(request, self.cache.inner().charge(request))
+        self.cache.answer(request, move || self.cache.inner().charge(request))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
