@@ -147,21 +147,15 @@ pub(crate) fn same_path(rule: &str) {
     );
 }
 
-/// A file of policies has changed; the new ones are in force.
 #[cfg(feature = "watch")]
-pub(super) fn policies_replaced(file: &Path) {
+pub(super) fn policies_changed(file: &Path, outcome: &Result<(), RateLimitError>) {
     let file = file.display();
-    tracing::info!(name: "policies_replaced", target: SETUP, %file, "the policies are replaced");
-}
-
-/// A file of policies has changed, and cannot be used.
-#[cfg(feature = "watch")]
-pub(super) fn policies_refused(file: &Path, error: &RateLimitError) {
-    let file = file.display();
-    tracing::error!(
-        name: "policies_refused", target: SETUP, %file, %error,
-        "the policies stay as they were"
-    );
+    match outcome {
+        Ok(()) => tracing::info!(name: "policies_replaced", target: SETUP, %file, "the policies are replaced"),
+        Err(error) => {
+            tracing::error!(name: "policies_refused", target: SETUP, %file, %error, "the policies stay as they were");
+        }
+    }
 }
 
 #[cfg(feature = "redis")]

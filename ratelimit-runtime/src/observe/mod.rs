@@ -92,10 +92,7 @@ pub(crate) fn failed(rule: Name, error: &RateLimitError) {
 pub(crate) fn policies_changed(file: &std::path::Path, outcome: &Result<(), RateLimitError>) {
     let change = if outcome.is_ok() { "replaced" } else { "refused" };
     metrics::add(series::POLICY_CHANGES, &[("change", change)], 1);
-    match outcome {
-        Ok(()) => log::policies_replaced(file),
-        Err(error) => log::policies_refused(file, error),
-    }
+    log::policies_changed(file, outcome);
 }
 
 /// A store gave this error; `source` answers instead, if anything does.
