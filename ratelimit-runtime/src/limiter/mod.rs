@@ -8,7 +8,7 @@ mod policies;
 mod reservation;
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub use self::keys::Keys;
 pub use self::permit::Permit;
 pub use self::reservation::Reservation;
 use crate::decision::Decision;
-use crate::engine::{self, CheckBuilder, Decided, Engine, OwnedCall};
+use crate::engine::{self, CheckBuilder, Engine, OwnedCall};
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::rule::{Limit, Policy, Rule};
@@ -129,22 +129,20 @@ impl RateLimiter {
         let mut building = CheckBuilder::of(rule, None);
         building.key(key);
         // Most are borrowed while they wait; what more than the rule decides on is kept.
-        let refused = if let Some(check) = building.plain_check(&self.engine) {
+        let decided = if let Some(check) = building.plain_check(&self.engine) {
             match engine::decide_now(&self.engine, &check) {
-                Decided::Admitted(decision) => return Ok(decision),
-                Decided::Refused(error) => error,
-                Decided::Later(()) => return engine::finish(&self.engine, &check).await,
+                Some(decided) => decided,
+                None => return engine::finish(&self.engine, &check).await,
             }
         } else {
             must_not_limit_calls_in_flight(rule)?;
-            match building.with_check(&self.engine, |check| engine::decide(&self.engine, check)) {
-                Decided::Admitted(decision) => return Ok(decision),
-                Decided::Refused(error) => error,
-                Decided::Later(call) => return engine::finish(&self.engine, &call.check()).await,
+            let call = self.owned(building);
+            match engine::decide_now(&self.engine, &call.check()) {
+                Some(decided) => decided,
+                None => return engine::finish(&self.engine, &call.check()).await,
             }
         };
-        poll_fn(engine::poll_cooperative).await;
-        Err(refused)
+        engine::cooperate(decided).await
     }
 
     /// Charges the rule's cost to the key as an estimate, if all its limits admit it: for work

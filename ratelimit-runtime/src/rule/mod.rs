@@ -181,6 +181,11 @@ impl Rule {
     /// void.
     const fn revised(mut self) -> Self {
         self.revision += 1;
+        self.unknown()
+    }
+
+    /// The same rule as one that no limiter has met.
+    const fn unknown(mut self) -> Self {
         self.known_by = KnownBy::none();
         self
     }
@@ -209,7 +214,7 @@ impl Rule {
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = BlockDuration::fixed(block);
-        self
+        self.unknown()
     }
 
     /// Once the limits refuse a key, refuse it for `first`, and with each further offence for twice
@@ -239,7 +244,7 @@ impl Rule {
             "a block grows from more than 0 to something longer, at most 366 days"
         );
         self.terms.block = BlockDuration::growing(first, longest);
-        self
+        self.unknown()
     }
 
     /// Wait for a slot up to this long instead of refusing at once. Callers of one process are
@@ -248,7 +253,7 @@ impl Rule {
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() { Limit::MAX_WINDOW } else { wait };
-        self
+        self.unknown()
     }
 
     /// Takes limits, algorithm and block from the limiter's policy of this name, whenever a check
