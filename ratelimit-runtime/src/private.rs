@@ -113,7 +113,7 @@ impl Guard<()> {
     #[allow(clippy::inline_always, reason = "a call to it would cost what a key of two parts does")]
     #[inline(always)]
     fn of(engine: &Arc<Engine>, check: &Check<'_>) -> Self {
-        engine::decide_now(engine, check).unwrap_or_else(|| Self::later(engine, check))
+        engine::decide_now(engine, check, || Self::later(engine, check))
     }
 
     #[inline(never)]

@@ -103,11 +103,8 @@ impl<'r> CheckBuilder<'r> {
     /// it has counted nothing, and is not asked again.
     #[inline]
     pub(crate) fn take_engine(&mut self) -> Option<Arc<Engine>> {
-        let named = self.engine.take();
-        if let Some(engine) = &named {
-            self.report_made_per_call(engine);
-        }
-        named
+        self.engine.as_ref().inspect(|engine| self.report_made_per_call(engine))?;
+        self.engine.take()
     }
 
     /// The limiter is one that keeps counts in memory, and that only this check refers to. On
@@ -130,8 +127,8 @@ impl<'r> CheckBuilder<'r> {
         let (asked, resolved, terms) = (self.asked, self.rule.resolved(), self.rule.terms());
         let rule_len = prefix.len() + resolved.head.len();
         let check = Check::new(resolved.name, terms, asked, self.key.behind(prefix)?, rule_len);
-        let is_supported = asked.shadow == terms.shadow && asked.reserves == Reserves::Nothing;
-        Some(Check { is_supported, ..check })
+        // It takes no more than the rule does, unless it is a reservation.
+        Some(Check { is_supported: asked.reserves == Reserves::Nothing, ..check })
     }
 
     /// The place that the call asks for, if its rule limits calls in flight; `max` is how many there

@@ -21,32 +21,34 @@ use crate::error::RateLimitError;
 use crate::store::Store as _;
 
 /// Decides a check, as far as that takes no waiting: a store in memory is asked, and of any other
-/// it is only looked whether it is known to refuse. `None` where it takes waiting, by [`finish`];
-/// nothing has been charged then.
+/// it is only looked whether it is known to refuse. Where it takes waiting, by [`finish`], the
+/// outcome is `later`; nothing has been charged then.
 #[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
 #[inline(always)]
-pub(crate) fn decide_now<T: Outcome>(engine: &Engine, check: &Check<'_>) -> Option<T> {
+pub(crate) fn decide_now<T: Outcome>(engine: &Engine, check: &Check<'_>, later: impl FnOnce() -> T) -> T {
     if check.may_queue() {
-        return None;
+        return later();
     }
     if (!engine.can_be_asked(check) || engine.fallback.is_in_use())
         && let Some(outcome) = outcome_before_asking(engine, check)
     {
-        return Some(outcome);
+        return T::of(outcome);
     }
-    let verdict = &engine.store.own().decide_at_once(&check.request);
-    verdict.as_ref().map(|verdict| check.conclude_verdict(verdict))
+    match &engine.store.own().decide_at_once(&check.request) {
+        Some(verdict) => check.conclude_verdict(verdict),
+        None => later(),
+    }
 }
 
 /// The outcome of a check that the store is not asked for.
 #[cold]
-fn outcome_before_asking<T: Outcome>(engine: &Engine, check: &Check<'_>) -> Option<T> {
+fn outcome_before_asking(engine: &Engine, check: &Check<'_>) -> Option<Result<Decision, RateLimitError>> {
     let decided = if engine.can_be_asked(check) {
         Ok(check.fallback_decision(&engine.fallback.blocked(check)?))
     } else {
         Err(engine.problem(check))
     };
-    Some(T::of(check.conclude(decided)))
+    Some(check.conclude(decided))
 }
 
 /// Waits for the outcome of a check that could not be decided at once; for a slot, too, if its rule

@@ -33,6 +33,19 @@ impl Outcome for Result<Decision, RateLimitError> {
     }
 }
 
+/// An outcome, where it is known.
+impl<T: Outcome> Outcome for Option<T> {
+    #[inline]
+    fn admitted(decision: impl FnOnce() -> Decision) -> Self {
+        Some(T::admitted(decision))
+    }
+
+    #[inline]
+    fn refused(error: RateLimitError) -> Self {
+        Some(T::refused(error))
+    }
+}
+
 impl Check<'_> {
     /// The outcome of a check that the store has decided.
     #[allow(clippy::inline_always, reason = "as that of `decide_now`")]

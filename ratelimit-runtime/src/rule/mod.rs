@@ -152,13 +152,6 @@ impl Rule {
         Self::with_name(RuleName::Derived(path, nth), limit)
     }
 
-    /// [`derived_nth`](Self::derived_nth) for a single attribute.
-    #[doc(hidden)]
-    #[must_use]
-    pub const fn derived(path: fn() -> &'static str, limit: Limit) -> Self {
-        Self::derived_nth(path, 1, limit)
-    }
-
     const fn with_name(name: RuleName, limit: Limit) -> Self {
         Self::with_terms(name, Terms::new(limit))
     }

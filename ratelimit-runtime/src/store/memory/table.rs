@@ -41,8 +41,8 @@ impl Table {
         if self.is_of(position, key) { Some(position) } else { self.find_other(key, hash) }
     }
 
-    /// Where some key of this hash is. Two of one hash are so rare that keys are compared behind the
-    /// search.
+    /// Where some key of this hash is. Two of one hash are so rare that keys are compared behind
+    /// the search.
     #[inline]
     fn find_hash(&self, hash: u64) -> Option<usize> {
         let hash = kept(hash);
@@ -84,7 +84,8 @@ impl Table {
         self.bucket_at(self.find_other(request.key(), hash)?, request)
     }
 
-    #[inline]
+    #[allow(clippy::inline_always, reason = "every decision ends with it")]
+    #[inline(always)]
     fn bucket_at(&mut self, position: usize, request: &Request<'_>) -> Option<&mut Bucket> {
         let entry = self.entries.get_mut(position)?;
         match (&*entry.rule.limits, request.limits()) {
