@@ -218,14 +218,6 @@ impl Rule {
     /// after the last one has ended, and at once by [`unblock`](crate::RateLimiter::unblock) and
     /// [`reset`](crate::RateLimiter::reset).
     ///
-    /// ```
-    /// use std::time::Duration;
-    /// use ratelimit_runtime::{Limit, Rule};
-    ///
-    /// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5))
-    ///     .with_growing_block(Duration::from_secs(60), Duration::from_secs(3600));
-    /// ```
-    ///
     /// # Panics
     ///
     /// Unless `first` is above zero, and `longest` above `first` and at most
