@@ -15,10 +15,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::__private::{PermitId, PlaceRequest};
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, rate_limit};
+use ratelimit_runtime::{
+    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Source, rate_limit,
+};
 use tokio::task::JoinSet;
 
-const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX \
+const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX ALGORITHM \
                      | stack URL PREFIX TASKS MAX | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS \
                      | trace URL local|allow|deny | enter URL KEY CALLS MAX";
 
@@ -31,7 +33,10 @@ async fn main() {
         ["spend", url, prefix, tasks, calls, max] => {
             spend(strict(url, prefix), number(tasks), number(calls), number(max)).await;
         }
-        ["hammer", url, prefix, tasks, max] => hammer(strict(url, prefix), number(tasks), number(max)).await,
+        ["hammer", url, prefix, tasks, max, algorithm] => {
+            let rule = Rule::new("hammer", Limit::per_hour(number(max))).with_algorithm(algorithm.parse().unwrap());
+            hammer(strict(url, prefix), number(tasks), rule).await;
+        }
         ["stack", url, prefix, tasks, max] => stack(&strict(url, prefix), number(tasks), number(max)).await,
         ["live", url, prefix, policy, tasks, max, window] => {
             let builder = RateLimiter::builder().redis(url).prefix(*prefix).on_unavailable(policy_of(policy));
@@ -99,11 +104,15 @@ fn policy_of(text: &str) -> OnUnavailable {
     }
 }
 
-/// A limiter that admits nothing by itself.
+/// A limiter that admits nothing by itself. It uses no scripts where the URL begins with `plain+`.
 fn strict(url: &str, prefix: &str) -> RateLimiter {
     let builder = RateLimiter::builder().prefix(prefix).timeout(Duration::from_secs(30));
     let builder = builder.on_unavailable(OnUnavailable::Deny);
-    let builder = if url == "memory:" { builder } else { builder.redis(url) };
+    let builder = match url.strip_prefix("plain+") {
+        Some(url) => builder.store(RedisStore::new(url).unwrap().mode(RedisMode::Transactions)),
+        None if url == "memory:" => builder,
+        None => builder.redis(url),
+    };
     builder.build().unwrap()
 }
 
@@ -138,8 +147,8 @@ async fn spend(limiter: RateLimiter, tasks: u64, calls: u64, max: u64) {
 
 /// Calls without end, on one shared key and on ever new ones, and prints a dot for every admission
 /// on the shared one. It ends by being killed.
-async fn hammer(limiter: RateLimiter, tasks: u64, max: u64) {
-    let rule = Arc::new(Rule::new("hammer", Limit::per_hour(max)));
+async fn hammer(limiter: RateLimiter, tasks: u64, rule: Rule) {
+    let rule = Arc::new(rule);
     let mut running = JoinSet::new();
     for task in 0..tasks {
         let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));

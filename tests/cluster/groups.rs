@@ -1,14 +1,13 @@
 //! Stacked rules whose keys are on several nodes: asked one after the other, and given back if one
 //! refuses, fails, or the caller gives up. Whatever dies in between, no limit is passed.
 
-use std::io::Read as _;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, RedisMode, Rule, rate_limit};
 
 use super::*;
 use crate::support::eventually;
+use crate::support::worker::Worker;
 
 const MAX: u64 = 5;
 
@@ -150,19 +149,10 @@ fn a_process_that_dies_in_between_leaves_no_limit_passed_and_no_key_without_an_e
     let mut admitted = 0;
     for millis in [0, 1, 3, 7, 15] {
         let before = keys();
-        let mut worker = Command::new(env!("CARGO_BIN_EXE_worker"))
-            .args(["stack", &url, &prefix, "16", &MAX.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let worker = Worker::start(&["stack", &url, &prefix, "16", &MAX.to_string()]);
         assert!(eventually(|| keys() > before), "the worker writes");
         std::thread::sleep(Duration::from_millis(millis));
-        worker.kill().unwrap();
-        let mut printed = String::new();
-        worker.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
-        worker.wait().unwrap();
-        admitted += printed.len();
+        admitted += worker.kill().len();
         assert!(admitted <= MAX, "{admitted} of {MAX} were admitted");
         for node in 0..2 {
             let keyspace = cluster.node(node).cli(&["INFO", "keyspace"]);

@@ -8,7 +8,6 @@ mod support;
 
 mod conformance;
 mod discovery;
-mod failover;
 mod groups;
 mod liars;
 mod listing;
@@ -18,7 +17,6 @@ mod places;
 mod redirects;
 mod runtimes;
 mod script;
-mod servers;
 mod slots;
 
 use std::time::{Duration, Instant};

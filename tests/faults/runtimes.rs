@@ -129,7 +129,7 @@ pub(crate) async fn stopped_beside_a_cluster() -> Row {
             for limiter in &shared {
                 let key = Key::global();
                 let mut call = Box::pin(limiter.acquire(&RULE, &key));
-                poll_fn(|cx| Poll::Ready(assert!(call.as_mut().poll(cx).is_pending()))).await;
+                assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
             }
         });
         begun.send(()).unwrap();

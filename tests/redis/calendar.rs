@@ -9,7 +9,7 @@ use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, RedisStore, Store};
 use tokio::time::sleep;
 
-use super::{PATIENCE, number_of, store_with_fake_clock};
+use super::{PATIENCE, store_with_fake_clock};
 use crate::support::clock::ServerClock;
 use crate::support::redis::RedisServer;
 use crate::support::unique;
@@ -24,13 +24,6 @@ fn hourly(max: u64) -> Limit {
     Limit::calendar(max, CalendarUnit::Hour)
 }
 
-/// The server's clock, in microseconds.
-fn now_us(server: &RedisServer) -> i64 {
-    let time = server.cli(&["TIME"]);
-    let mut parts = time.lines().map(number_of);
-    parts.next().unwrap() * 1_000_000 + parts.next().unwrap()
-}
-
 async fn on(server: &RedisServer) -> RedisStore {
     let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
     store.ready().await.unwrap();
@@ -41,7 +34,7 @@ async fn on(server: &RedisServer) -> RedisStore {
 fn before_the_hour(clock: &ServerClock, server: &RedisServer, left: Duration) -> i64 {
     const HOUR_MS: i64 = 3_600_000;
     clock.set_ms(0);
-    let into = now_us(server) / 1_000 % HOUR_MS;
+    let into = server.now_us() / 1_000 % HOUR_MS;
     let offset = HOUR_MS - into - i64::try_from(left.as_millis()).unwrap();
     clock.set_ms(offset);
     offset
@@ -69,7 +62,7 @@ async fn a_server_whose_clock_is_off() {
             let verdict = answer.unwrap();
             assert!(verdict.allowed, "{minutes}: {verdict:?}");
             // It ends with the hour of the process, or a later one of the server's clock.
-            let now = now_us(&server);
+            let now = server.now_us();
             let later = now.max(now - minutes * 60_000_000);
             let left = later - later.rem_euclid(3_600_000_000) + 3_600_000_000 - now;
             let reset = i64::try_from(verdict.reset_after_us).unwrap();

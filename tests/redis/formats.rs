@@ -372,21 +372,6 @@ fn prefixes_that_could_collide_or_choose_a_node_are_refused() {
     }
 }
 
-const HOSTILE: [&str; 8] = ["{a}", "{{", "}", "{}", "a{b}c", "<{x}>", "%7B", "{user1000}.following"];
-
-#[tokio::test]
-async fn no_stored_key_holds_a_brace() {
-    let (limiter, recorder) = recorded();
-    for hostile in HOSTILE {
-        for key in [Key::of(hostile), Key::of(&(hostile, Some(hostile))), Key::of(&hostile.as_bytes())] {
-            let _ = limiter.acquire(&Rule::named(hostile, Limit::per_minute(1)), &key).await.unwrap();
-        }
-    }
-    let keys = recorder.take();
-    assert_eq!(keys.len(), HOSTILE.len() * 3);
-    assert!(keys.iter().all(|key| !key.contains(['{', '}'])), "{keys:?}");
-}
-
 /// The abbreviations in keys that the page has frozen.
 #[tokio::test]
 async fn every_algorithm_has_the_abbreviation_that_is_written_down() {

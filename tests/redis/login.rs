@@ -56,22 +56,6 @@ fn kill(server: &RedisServer) {
 }
 
 #[tokio::test]
-async fn a_password_that_changes_while_the_store_runs() {
-    let server = server_with_user("first");
-    let store = RedisStore::new(&format!("redis://limiter:first@127.0.0.1:{}/", server.port())).unwrap();
-    ready(&store).await;
-    set_password(&server, "second");
-    assert!(answers(&store).await, "who is logged in stays so");
-    kill(&server);
-    let error = fails_with(&store, "password").await;
-    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
-    assert!(!error.message().contains("first"), "{error}");
-    set_password(&server, "first");
-    let took = recovered(&store, &unique("again")).await;
-    assert!(took < Duration::from_secs(3), "{took:?}");
-}
-
-#[tokio::test]
 async fn a_provider_is_asked_for_each_connection() {
     let server = server_with_user("first");
     let (password, asked) = (Arc::new(Mutex::new("first")), Arc::new(AtomicU64::new(0)));

@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::support::redis::{RedisServer, shared};
 use crate::support::worker::Worker;
 use crate::support::{eventually, unique};
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, rate_limit,
+};
 use tokio::runtime::{Builder, Runtime};
 
 /// What each of four processes is admitted, with 64 tasks each, all at once.
@@ -30,56 +32,58 @@ fn four_processes_share_one_limit_on_redis() {
     assert!(admitted.iter().all(|&of_one| of_one > 0), "all of them ran at the same time: {admitted:?}");
 }
 
-#[test]
-fn four_processes_that_stay_under_a_limit_are_all_admitted() {
-    let admitted = spent_by_four(&shared().url(), 20, 64 * 20 * 4 + 1);
-    assert_eq!(admitted, [64 * 20; 4]);
-}
-
 /// Where counting and expiry are two steps, a process that dies in between leaves a key for good.
-#[test]
-fn a_killed_process_leaves_no_key_without_an_expiry_and_no_permit_too_many() {
+/// Two at a time, each pair is killed at some other moment of its work.
+fn killed_processes(urls: [&str; 2], algorithm: Algorithm, server: &RedisServer) {
     const MAX: usize = 3_000;
-    let server = RedisServer::start();
-    let (url, prefix) = (server.url(), unique("killed"));
-    let keys = || server.cli(&["DBSIZE"]).parse::<u64>().unwrap().max(1);
-    let mut seen = 0;
-    // Each is killed at some other moment of its work.
-    for millis in [1, 3, 7, 15, 30] {
-        let before = keys();
-        let worker = Worker::start(&["hammer", &url, &prefix, "64", &MAX.to_string()]);
+    let (prefix, max, name) = (unique("killed"), MAX.to_string(), algorithm.to_string());
+    let start = || urls.map(|url| Worker::start(&["hammer", url, &prefix, "8", &max, &name]));
+    let killed = |workers: [Worker; 2]| workers.into_iter().map(|worker| worker.kill().len()).sum::<usize>();
+    let runtime = current_thread();
+    let mode = if urls[0].starts_with("plain+") { RedisMode::Transactions } else { RedisMode::Scripts };
+    let store = RedisStore::new(&server.url()).unwrap().mode(mode).deny_cache(false);
+    let limiter = RateLimiter::builder().store(store).prefix(prefix.as_str()).build().unwrap();
+    let rule = Rule::new("hammer", Limit::per_hour(MAX as u64)).with_algorithm(algorithm);
+    let left = || {
+        let left = runtime.block_on(limiter.peek(&rule, &Key::of("shared"))).unwrap().remaining();
+        usize::try_from(left).unwrap()
+    };
+    let mut admitted = 0;
+    for millis in [1, 4, 11, 30] {
+        let before = expiring_keys(server);
+        let workers = start();
         // A worker's own keys are the sign that it is at work.
-        assert!(eventually(|| keys() > before), "the worker writes");
+        assert!(eventually(|| expiring_keys(server) > before), "the workers write");
         thread::sleep(Duration::from_millis(millis));
-        seen += worker.kill().len();
-        assert!(seen <= MAX, "{seen} of {MAX} were admitted");
-        assert_keys_expire(&server, 2);
+        admitted += killed(workers);
+        assert!(admitted <= MAX - left(), "{admitted} were admitted, and {} are left of {MAX}", left());
+        expiring_keys(server);
     }
-    // The last one is left to itself until the shared key is spent: what the dead were charged
-    // stays charged.
-    let limiter = RateLimiter::builder().redis(&url).prefix(prefix.as_str()).build().unwrap();
-    let rule = Rule::new("hammer", Limit::per_hour(MAX as u64));
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let left = || runtime.block_on(limiter.peek(&rule, &Key::of("shared"))).unwrap().remaining();
-    let worker = Worker::start(&["hammer", &url, &prefix, "64", &MAX.to_string()]);
+    // The last ones are left to themselves until the shared key is spent.
+    let workers = start();
     assert!(eventually(|| left() == 0), "{} are left", left());
     thread::sleep(Duration::from_millis(50));
-    seen += worker.kill().len();
-    assert!(seen <= MAX, "{seen} of {MAX} were admitted");
-    assert_keys_expire(&server, 100);
+    admitted += killed(workers);
+    assert!(admitted <= MAX, "{admitted} of {MAX} were admitted");
+    expiring_keys(server);
 }
 
-/// There are that many keys, and all of them expire.
-fn assert_keys_expire(server: &RedisServer, at_least: u64) {
-    let keyspace = server.cli(&["INFO", "keyspace"]);
+#[test]
+fn killed_processes_leave_no_key_without_an_expiry_and_pass_no_limit() {
+    let server = RedisServer::start();
+    let (scripts, plain) = (server.url(), format!("plain+{}", server.url()));
+    killed_processes([&scripts, &scripts], Algorithm::SlidingWindow, &server);
+    killed_processes([&plain, &scripts], Algorithm::SlidingWindow, &server);
+    killed_processes([&plain, &plain], Algorithm::FixedWindow, &server);
+}
+
+/// How many keys there are; all of them expire.
+pub(crate) fn expiring_keys(server: &RedisServer) -> u64 {
     // db0:keys=65,expires=65,avg_ttl=…
-    let field = |name: &str| {
-        let (_, rest) = keyspace.split_once(name).unwrap_or_else(|| panic!("there are keys: {keyspace}"));
-        rest.split(',').next().unwrap().parse::<u64>().unwrap()
-    };
-    let (keys, expires) = (field("keys="), field("expires="));
-    assert!(keys >= at_least, "{keyspace}");
-    assert_eq!(keys, expires, "{keyspace}");
+    let keyspace = server.cli(&["INFO", "keyspace"]);
+    let field = |name: &str| keyspace.split_once(name)?.1.split(',').next()?.parse::<u64>().ok();
+    assert_eq!(field("keys="), field("expires="), "{keyspace}");
+    field("keys=").unwrap_or(0)
 }
 
 const MAX: u64 = 120;
@@ -131,11 +135,6 @@ fn one_installed_limiter_serves_several_runtimes_one_after_the_other_and_at_once
     assert_eq!(passing.block_on(twenty("a")), 20);
     drop(passing);
     assert_eq!(lasting.block_on(twenty("a")), 20);
-    // One that ends in the middle of a call.
-    let dying = multi_thread();
-    let calls: Vec<_> = (0..20).map(|_| dying.spawn(limited("b"))).collect();
-    dying.shutdown_background();
-    drop(calls);
     assert_eq!(current_thread().block_on(twenty("a")), 20);
 
     // 40 are left, for 4 runtimes at once.

@@ -5,8 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::sync::LazyLock;
+use std::time::Duration;
 
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
@@ -14,7 +14,6 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimiter, RedisMode, RedisStore, Store};
-use tokio::task::JoinSet;
 
 const LEAKY: Algorithm = Algorithm::LeakyBucket;
 
@@ -99,46 +98,6 @@ async fn a_burst_is_decided_as_the_module_does() {
     }
 }
 
-/// As time passes, too. A step is compared only where neither the clock nor this machine decides
-/// it.
-#[tokio::test]
-#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
-async fn arrivals_over_time_are_decided_as_the_module_does() {
-    let server = server();
-    let script = RedisStore::new(&server.url()).unwrap().deny_cache(false);
-    let mut numbers = Numbers(11);
-    let limit = limit(4, 1, 5);
-    let unit = 250_000;
-    let (mut compared, mut refused) = (0, 0);
-    let started = Instant::now();
-    'round: while compared < 30 {
-        assert!(started.elapsed() < Duration::from_secs(60), "only {compared} steps could be compared");
-        let key = unique("arrivals");
-        let ours = format!("{key}:script");
-        for _ in 0..15 {
-            tokio::time::sleep(Duration::from_millis(numbers.below(300))).await;
-            // Away from the moment at which another unit has drained.
-            let limits = [limit];
-            let seen = script.peek(Request::new(ours.as_bytes(), LEAKY, &limits)).await.unwrap();
-            let phase = seen.reset_after_us % unit;
-            if seen.reset_after_us > 0 && !(70_000..unit - 70_000).contains(&phase) {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            let cost = numbers.below(3) + 1;
-            let asked = Instant::now();
-            let verdict = ask(&script, &ours, limit, cost).await;
-            let theirs = throttle(server, &key, limit, cost);
-            if asked.elapsed() > Duration::from_millis(20) {
-                continue 'round;
-            }
-            same(verdict, theirs, limit, "over time");
-            compared += 1;
-            refused += u32::from(!verdict.allowed);
-        }
-    }
-    assert!(refused > 3, "{refused} refusals");
-}
-
 #[tokio::test]
 #[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
 async fn the_store_says_what_the_module_says() {
@@ -197,20 +156,6 @@ async fn a_client_that_waits_as_told_is_admitted() {
         }
         assert!(refusals > 3);
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
-async fn parallel_callers_share_the_bucket() {
-    let server = server();
-    let (store, key) = (Arc::new(cell(server)), Arc::<str>::from(unique("parallel")));
-    let mut calls = JoinSet::new();
-    for _ in 0..400 {
-        let (store, key) = (Arc::clone(&store), Arc::clone(&key));
-        calls.spawn(async move { ask(&store, &key, limit(24, 86_400, 100), 1).await.allowed });
-    }
-    let admitted = calls.join_all().await.into_iter().filter(|admitted| *admitted).count();
-    assert_eq!(admitted, 100);
 }
 
 /// The module itself ends the whole server when it is given such a key.

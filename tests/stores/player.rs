@@ -1,9 +1,10 @@
 //! Two stores that are played the same random steps say the same: every field of every answer, to
 //! the microsecond, under every algorithm, on a clock that steps back now and then. One column is
 //! memory, which the conformance suite compares with the model; the other is Redis in each of the
-//! ways in which it is used.
+//! ways in which it is used, or a deny cache.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::support::redis::shared;
 use crate::support::unique;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{BuiltInStore as _, DenyCache};
 use ratelimit_runtime::store::{Answer, Feature, Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
@@ -141,9 +142,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// Plays the steps on both stores and compares all they say.
+/// Plays the steps on both stores and compares all they say. Gives how many refusals were cached.
 #[allow(clippy::too_many_lines, reason = "an arm for each step")]
-async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, steps: &[Step]) {
+async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, steps: &[Step]) -> u64 {
     let declared = redis.capabilities();
     let has = |feature| declared.supports_feature(kind.algorithm, feature);
     let memory = MemoryStore::new().with_clock(clock.clone());
@@ -152,7 +153,7 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
     // (ticket in memory, ticket on Redis, cost, reserves)
     let mut admitted: Vec<(u64, u64, u64, Reserves)> = Vec::new();
     let mut settled = Vec::new();
-    let mut highest = 0;
+    let (mut highest, mut cached) = (0, 0);
     for (at, step) in steps.iter().enumerate() {
         if let (true, Step::Acquire { max, .. } | Step::Peek { max, .. }) = (shape.only_rises, step) {
             highest = highest.max(*max);
@@ -174,6 +175,7 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
                 }
                 let (ours, theirs) = (memory.acquire(request).await.unwrap(), redis.acquire(request).await.unwrap());
                 if theirs.cached {
+                    cached += 1;
                     let is_any_open = admitted.iter().any(|(.., reserves)| *reserves == Reserves::Cost);
                     same_again(&ours, &theirs, is_any_open, &context);
                 } else {
@@ -251,6 +253,7 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
             Step::Rewind { micros } => clock.step_back(Duration::from_micros(micros)),
         }
     }
+    cached
 }
 
 fn capacity(algorithm: Algorithm, limits: &[Limit]) -> u64 {
@@ -288,6 +291,7 @@ struct Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column {
     Scripts,
+    /// Around another memory.
     DenyCache,
     /// With scripts and without, in turns, on one key.
     InTurns,
@@ -316,9 +320,13 @@ impl Kind {
         let parameter = if self.column == Column::InTurnsOverResp2 { "?protocol=resp2" } else { "" };
         let redis = |mode| {
             let redis = RedisStore::new(&format!("{}{parameter}", shared().url())).unwrap().with_clock(clock.clone());
-            redis.mode(mode).deny_cache(self.column == Column::DenyCache)
+            redis.mode(mode).deny_cache(false)
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        if self.column == Column::DenyCache {
+            let memory = MemoryStore::new().with_clock(clock.clone());
+            return (runtime, Box::new(DenyCache::new(memory).with_clock(clock.clone())));
+        }
         let scripts = redis(RedisMode::Scripts);
         runtime.block_on(scripts.ready()).unwrap();
         match self.column {
@@ -382,12 +390,17 @@ fn compare(algorithm: Algorithm) {
 fn compare_shapes(kind: Kind, clock: &FakeClock, shapes: impl Strategy<Value = Shape>) {
     let (runtime, store) = kind.store(clock);
     let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    // Without a server in between it takes next to no time.
+    let cases = if kind.column == Column::DenyCache { cases * 10 } else { cases };
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let cached = Cell::new(0);
     let result = runner.run(&(shapes, steps()), |(shape, steps)| {
-        runtime.block_on(play(&*store, clock, kind, &shape, &steps));
+        cached.set(cached.get() + runtime.block_on(play(&*store, clock, kind, &shape, &steps)));
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
+    let is_tried = kind.column != Column::DenyCache || cached.get() > u64::from(cases / 4);
+    assert!(is_tried, "{kind:?}: in {cases} runs {} refusals were cached", cached.get());
 }
 
 /// From the days on in which the clocks of most zones are set.

@@ -50,6 +50,8 @@ struct Weather {
     garbles: AtomicBool,
     /// How many replies are to be cut.
     cuts: AtomicU64,
+    /// How many bytes of clients still pass, if not all.
+    passes: Mutex<Option<u64>>,
     delay_us: AtomicU64,
     accepted: AtomicU64,
     /// So many of the first connections lead nowhere.
@@ -88,6 +90,7 @@ impl Proxy {
             refuses: AtomicBool::new(false),
             garbles: AtomicBool::new(false),
             cuts: AtomicU64::new(0),
+            passes: Mutex::new(None),
             delay_us: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
@@ -118,6 +121,11 @@ impl Proxy {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// `127.0.0.1:<port>`
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -154,6 +162,11 @@ impl Proxy {
     /// The next so many replies are cut in the middle, and their connections closed.
     pub(crate) fn cut_replies(&self, count: u64) {
         self.weather.cuts.store(count, Ordering::Relaxed);
+    }
+
+    /// All connections end once clients have sent so many bytes more, and the rest does not arrive.
+    pub(crate) fn cut_after(&self, bytes: Option<u64>) {
+        *self.weather.passes.lock().unwrap() = bytes;
     }
 
     /// Resets all connections there are, as a firewall does.
@@ -259,6 +272,11 @@ async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, line: Arc<Line>, to_
         }
         if to_client {
             ends = weather.distort(&mut bytes);
+        } else if let Some(passes) = &mut *weather.passes.lock().unwrap() {
+            let came = bytes.len();
+            bytes.truncate(usize::try_from(*passes).unwrap());
+            *passes -= bytes.len() as u64;
+            ends = bytes.len() < came;
         }
         let delay = Duration::from_micros(weather.delay_us.load(Ordering::Relaxed));
         if sender.send((Instant::now() + delay, bytes)).is_err() || ends {

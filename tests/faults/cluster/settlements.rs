@@ -35,7 +35,7 @@ pub(crate) async fn settled_beside_a_dead_master() -> Row {
         let (limiter, over) = (limiter.clone(), over.clone());
         let mut call = Box::pin(async move { log_in(&limiter, user, over).await });
         while left(user).await == 5 {
-            poll_fn(|cx| Poll::Ready(assert!(call.as_mut().poll(cx).is_pending()))).await;
+            assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
             sleep(Duration::from_millis(2)).await;
         }
         calls.push(call);

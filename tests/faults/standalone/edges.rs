@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::harness::{Answered, Call, Row, most_in_a_window, nothing_is_left_on};
+use crate::harness::{Answered, Call, Load, Row, most_in_a_window, nothing_is_left_on};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 use crate::support::unique;
@@ -19,6 +19,15 @@ pub(super) const PATIENT: Duration = Duration::from_secs(2);
 const PROCESSES: usize = 3;
 const MAX: usize = 20;
 const WINDOW: Duration = Duration::from_secs(2);
+
+/// The packets are dropped, and connecting takes minutes.
+pub(crate) async fn an_address_without_a_host() -> Row {
+    let load = Load::during_a_fault(|builder| builder.redis("redis://192.0.2.1:6379/"));
+    load.go_on(Duration::from_millis(2_500)).await;
+    let account = load.end().await;
+    account.assert_felt();
+    account.row("an address without a host, for 2.5 s")
+}
 
 /// With `local` and N processes, a window that touches an outage admits up to (N + 1) · `max`,
 /// however often the outage comes and goes within it; with `deny` never more than `max`. The store

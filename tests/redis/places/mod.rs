@@ -46,13 +46,6 @@ fn members(server: &RedisServer, key: &str) -> Vec<(String, i64)> {
     lines.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap())).collect()
 }
 
-/// The server's clock, in microseconds.
-fn now_us(server: &RedisServer) -> i64 {
-    let time = server.cli(&["TIME"]);
-    let parts: Vec<i64> = time.lines().map(|part| part.parse().unwrap()).collect();
-    parts[0] * 1_000_000 + parts[1]
-}
-
 /// Waits until a key has no member any more; not so long that leases would have ended.
 async fn gone(server: &RedisServer, key: &str) {
     let start = Instant::now();
