@@ -20,7 +20,7 @@ use ratelimit_runtime::{
 };
 use tokio::task::JoinSet;
 
-const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX ALGORITHM \
+const USAGE: &str = "worker hammer URL PREFIX TASKS MAX ALGORITHM \
                      | stack URL PREFIX TASKS MAX | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS \
                      | trace URL local|allow|deny | enter URL KEY CALLS MAX";
 
@@ -30,9 +30,6 @@ async fn main() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse().unwrap();
     match args.as_slice() {
-        ["spend", url, prefix, tasks, calls, max] => {
-            spend(strict(url, prefix), number(tasks), number(calls), number(max)).await;
-        }
         ["hammer", url, prefix, tasks, max, algorithm] => {
             let rule = Rule::new("hammer", Limit::per_hour(number(max))).with_algorithm(algorithm.parse().unwrap());
             hammer(strict(url, prefix), number(tasks), rule).await;
@@ -110,7 +107,6 @@ fn strict(url: &str, prefix: &str) -> RateLimiter {
     let builder = builder.on_unavailable(OnUnavailable::Deny);
     let builder = match url.strip_prefix("plain+") {
         Some(url) => builder.store(RedisStore::new(url).unwrap().mode(RedisMode::Transactions)),
-        None if url == "memory:" => builder,
         None => builder.redis(url),
     };
     builder.build().unwrap()
@@ -122,27 +118,6 @@ async fn admits(limiter: &RateLimiter, rule: &Rule, key: &Key) -> bool {
         Err(RateLimitError::Exceeded(_)) => false,
         Err(error) => panic!("no decision: {error:?}"),
     }
-}
-
-/// Says `ready`, waits for its standard input to end, and calls from many tasks at once. Prints how
-/// many of the calls on one key were admitted.
-async fn spend(limiter: RateLimiter, tasks: u64, calls: u64, max: u64) {
-    limiter.ready().await.unwrap();
-    println!("ready");
-    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    let rule = Arc::new(Rule::new("spend", Limit::per_hour(max)));
-    let mut running = JoinSet::new();
-    for _ in 0..tasks {
-        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
-        running.spawn(async move {
-            let mut admitted = 0_u64;
-            for _ in 0..calls {
-                admitted += u64::from(admits(&limiter, &rule, &Key::of("shared")).await);
-            }
-            admitted
-        });
-    }
-    println!("{}", running.join_all().await.into_iter().sum::<u64>());
 }
 
 /// Calls without end, on one shared key and on ever new ones, and prints a dot for every admission

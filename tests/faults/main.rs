@@ -50,11 +50,8 @@ fn main() -> ExitCode {
         standalone::actual_costs,
         standalone::actual_costs_whose_reply_is_lost,
         standalone::actual_costs_that_are_late,
-        cluster::master_killed,
-        cluster::master_killed_without_a_replica,
-        cluster::frozen_replica,
-        cluster::frozen_master,
-        cluster::lost_majority,
+    ]);
+    let cases = cases.chain(cluster::cases()).chain(cases![
         cluster::settled_beside_a_dead_master,
         cluster::slots_moved,
         cluster::node_added,

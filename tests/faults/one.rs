@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ratelimit_runtime::{RateLimiterBuilder, RedisCredentials, RedisStore};
+use ratelimit_runtime::{RateLimiterBuilder, RedisCredentials, RedisMode, RedisStore};
 
 use crate::harness::World;
 use crate::support::clock::ServerClock;
@@ -32,11 +32,20 @@ pub(crate) struct Setup {
     pub(crate) login: Login,
     /// Of the URL.
     pub(crate) query: &'static str,
+    pub(crate) mode: RedisMode,
 }
 
 impl Setup {
-    pub(crate) const NEW: Self =
-        Self { args: &[], disk: false, clock: None, tls: false, proxy: false, login: Login::None, query: "" };
+    pub(crate) const NEW: Self = Self {
+        args: &[],
+        disk: false,
+        clock: None,
+        tls: false,
+        proxy: false,
+        login: Login::None,
+        query: "",
+        mode: RedisMode::Scripts,
+    };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +149,7 @@ impl World for One {
         let scheme = if self.setup.tls { "rediss" } else { "redis" };
         let user = if self.setup.login == Login::Url { "limiter:right@" } else { "" };
         let url = format!("{scheme}://{user}127.0.0.1:{}/{}", self.port(), self.setup.query);
-        let mut store = RedisStore::new(&url).unwrap();
+        let mut store = RedisStore::new(&url).unwrap().mode(self.setup.mode);
         if let Some((authority, _)) = &self.tls {
             store = store.ca_certificates(authority.certificate()).unwrap();
         }

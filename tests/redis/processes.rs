@@ -13,29 +13,13 @@ use ratelimit_runtime::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// What each of four processes is admitted, with 64 tasks each, all at once.
-fn spent_by_four(url: &str, calls: u64, max: u64) -> Vec<u64> {
-    let prefix = unique("processes");
-    let (calls, max) = (calls.to_string(), max.to_string());
-    let mut workers: Vec<_> = (0..4).map(|_| Worker::start(&["spend", url, &prefix, "64", &calls, &max])).collect();
-    for worker in &mut workers {
-        assert_eq!(worker.line(), "ready");
-    }
-    workers.iter_mut().for_each(Worker::go);
-    workers.iter_mut().map(|worker| worker.line().parse().unwrap()).collect()
-}
-
-#[test]
-fn four_processes_share_one_limit_on_redis() {
-    let admitted = spent_by_four(&shared().url(), 50, 3_000);
-    assert_eq!(admitted.iter().sum::<u64>(), 3_000, "{admitted:?}");
-    assert!(admitted.iter().all(|&of_one| of_one > 0), "all of them ran at the same time: {admitted:?}");
-}
+/// What processes share.
+const MAX: usize = 3_000;
 
 /// Where counting and expiry are two steps, a process that dies in between leaves a key for good.
-/// Two at a time, each pair is killed at some other moment of its work.
-fn killed_processes(urls: [&str; 2], algorithm: Algorithm, server: &RedisServer) {
-    const MAX: usize = 3_000;
+/// Two at a time, each pair is killed so many milliseconds into its work; the last one is left to
+/// itself until the limit is used up. Gives how many admissions the processes have told of.
+fn processes(urls: [&str; 2], algorithm: Algorithm, server: &RedisServer, killed_after: &[u64]) -> usize {
     let (prefix, max, name) = (unique("killed"), MAX.to_string(), algorithm.to_string());
     let start = || urls.map(|url| Worker::start(&["hammer", url, &prefix, "8", &max, &name]));
     let killed = |workers: [Worker; 2]| workers.into_iter().map(|worker| worker.kill().len()).sum::<usize>();
@@ -49,32 +33,42 @@ fn killed_processes(urls: [&str; 2], algorithm: Algorithm, server: &RedisServer)
         usize::try_from(left).unwrap()
     };
     let mut admitted = 0;
-    for millis in [1, 4, 11, 30] {
+    for millis in killed_after {
         let before = expiring_keys(server);
         let workers = start();
         // A worker's own keys are the sign that it is at work.
         assert!(eventually(|| expiring_keys(server) > before), "the workers write");
-        thread::sleep(Duration::from_millis(millis));
+        thread::sleep(Duration::from_millis(*millis));
         admitted += killed(workers);
         assert!(admitted <= MAX - left(), "{admitted} were admitted, and {} are left of {MAX}", left());
         expiring_keys(server);
     }
-    // The last ones are left to themselves until the shared key is spent.
     let workers = start();
     assert!(eventually(|| left() == 0), "{} are left", left());
     thread::sleep(Duration::from_millis(50));
     admitted += killed(workers);
     assert!(admitted <= MAX, "{admitted} of {MAX} were admitted");
     expiring_keys(server);
+    admitted
+}
+
+#[test]
+fn processes_share_one_limit() {
+    let server = RedisServer::start();
+    let (scripts, plain) = (server.url(), format!("plain+{}", server.url()));
+    for urls in [[&scripts, &scripts], [&plain, &scripts]] {
+        assert_eq!(processes(urls.map(String::as_str), Algorithm::SlidingWindow, &server, &[]), MAX);
+    }
 }
 
 #[test]
 fn killed_processes_leave_no_key_without_an_expiry_and_pass_no_limit() {
     let server = RedisServer::start();
     let (scripts, plain) = (server.url(), format!("plain+{}", server.url()));
-    killed_processes([&scripts, &scripts], Algorithm::SlidingWindow, &server);
-    killed_processes([&plain, &scripts], Algorithm::SlidingWindow, &server);
-    killed_processes([&plain, &plain], Algorithm::FixedWindow, &server);
+    let killed_after = [1, 4, 11, 30];
+    processes([&scripts, &scripts], Algorithm::SlidingWindow, &server, &killed_after);
+    processes([&plain, &scripts], Algorithm::SlidingWindow, &server, &killed_after);
+    processes([&plain, &plain], Algorithm::FixedWindow, &server, &killed_after);
 }
 
 /// How many keys there are; all of them expire.
@@ -86,9 +80,9 @@ pub(crate) fn expiring_keys(server: &RedisServer) -> u64 {
     field("keys=").unwrap_or(0)
 }
 
-const MAX: u64 = 120;
+const INSTALLED: u64 = 120;
 
-#[rate_limit(key = "<id>", window = "1h", max = MAX, name = "installed")]
+#[rate_limit(key = "<id>", window = "1h", max = INSTALLED, name = "installed")]
 async fn limited(id: &str) -> Result<(), RateLimitError> {
     let _ = id;
     Ok(())
@@ -144,7 +138,7 @@ fn one_installed_limiter_serves_several_runtimes_one_after_the_other_and_at_once
             runtimes.into_iter().map(|runtime| scope.spawn(move || runtime().block_on(twenty("a")))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    assert_eq!(admitted, MAX - 80);
+    assert_eq!(admitted, INSTALLED - 80);
     assert_eq!(lasting.block_on(twenty("a")), 0);
 
     // A later limiter replaces the earlier one.

@@ -439,143 +439,83 @@ fn leaky_buckets_are_the_same() {
     compare(Algorithm::LeakyBucket);
 }
 
-/// What once differed, in the fewest steps.
-mod once_differed {
-    use super::*;
-
+/// In the fewest steps: under these algorithms and limits (maxima, window, burst).
+#[test]
+#[allow(clippy::too_many_lines, reason = "a table")]
+fn what_once_differed_is_the_same() {
     const DAY: u64 = 86_400_000_000;
-
-    fn acquire(max: usize, cost: u64) -> Step {
-        Step::Acquire { cost, max, reserves: Reserves::Nothing, block: false }
+    const MINUTE: u64 = 60_000_000;
+    let call = |max, cost, reserves| Step::Acquire { cost, max, reserves, block: false };
+    let acquire = |max, cost| call(max, cost, Reserves::Nothing);
+    let reserve = |max, cost| call(max, cost, Reserves::Cost);
+    let offence = || Step::Acquire { cost: 1, max: 0, reserves: Reserves::Nothing, block: true };
+    let refund = |which| Step::Refund { which };
+    let release = |which| Step::Settle { which, actual: Some(0) };
+    let advance = |micros| Step::Advance { micros };
+    let limit = |maxima: &[u64], window, burst| (maxima.to_vec(), window, burst);
+    let day = |max| vec![limit(&[max], DAY, None)];
+    let (all, buckets) = (ratelimit_conformance::ALGORITHMS, &[Algorithm::TokenBucket, Algorithm::LeakyBucket][..]);
+    let late = Step::Settle { which: 0, actual: Some(2) };
+    let mut table = vec![
+        // A debt for which one limit has room and another has none.
+        (
+            buckets,
+            vec![limit(&[(1 << 52) - 1, 585], 1_000, Some(3)), limit(&[1], 1_000, Some(5))],
+            vec![call(0, 1, Reserves::Estimate), advance(5_000), acquire(1, 1), late, acquire(0, 3)],
+        ),
+        // A window of which all is given back beside an open reservation.
+        (all, day(2), vec![reserve(0, 1), advance(1), acquire(0, 1), refund(1), acquire(0, 0)]),
+        // A second refund of a call after the first has left nothing, or a block, or a reservation.
+        (all, day(1), vec![acquire(0, 1), advance(1), refund(0), acquire(0, 1), refund(0)]),
+        (
+            all,
+            vec![limit(&[1], 1_000, None), limit(&[2], DAY, None)],
+            vec![acquire(0, 1), advance(1), refund(0), acquire(0, 1), refund(0)],
+        ),
+        (all, day(1), vec![acquire(0, 1), advance(1), offence(), refund(0), Step::Unblock, acquire(0, 1), refund(0)]),
+        (all, day(1), vec![acquire(0, 1), offence(), advance(1_500_000), refund(0), acquire(0, 1), refund(0)]),
+        (all, day(2), vec![acquire(0, 1), reserve(0, 1), advance(1), refund(0), release(1), acquire(0, 1), refund(0)]),
+        // What others have charged drains, and nothing is left.
+        (
+            all,
+            vec![limit(&[6], MINUTE, None)],
+            [
+                [acquire(0, 1), advance(18_000_000), acquire(0, 3), refund(0), refund(1), advance(1_000_000)],
+                [acquire(0, 1), advance(4_000_000), acquire(0, 3), refund(1), advance(20_000_000), acquire(0, 3)],
+            ]
+            .concat(),
+        ),
+        // Refunds leave nothing in the first of two buckets, and time nothing in the second.
+        (
+            buckets,
+            vec![limit(&[6], MINUTE, None), limit(&[6], MINUTE / 10, None)],
+            [
+                vec![acquire(0, 2), advance(1_900_000), acquire(0, 3), refund(0), refund(0), refund(0)],
+                vec![advance(2_900_000), acquire(0, 1), refund(0)],
+            ]
+            .concat(),
+        ),
+        // A window in which nothing is used any more.
+        (all, day(2), vec![reserve(0, 1), acquire(0, 1), advance(DAY), refund(1), Step::Peek { cost: 1, max: 0 }]),
+        (all, day(2), vec![reserve(0, 1), advance(1), release(0), acquire(0, 1)]),
+        (
+            all,
+            day(2),
+            vec![reserve(0, 1), advance(DAY / 4), reserve(0, 1), advance(DAY * 3 / 4), release(0), acquire(0, 2)],
+        ),
+    ];
+    // What drains at another rate after a reservation or a refund.
+    for between in [reserve(1, 1), refund(0), release(1)] {
+        let before = [acquire(0, 2), reserve(0, 1), acquire(0, 2), advance(7_777_777), between, advance(1_111_111)];
+        let steps = [&before[..], &[acquire(1, 2), acquire(2, 1), acquire(2, 3)]].concat();
+        table.push((buckets, vec![limit(&[3, 7, 100], MINUTE, Some(9))], steps));
     }
-
-    fn reserve(max: usize, cost: u64) -> Step {
-        Step::Acquire { cost, max, reserves: Reserves::Cost, block: false }
-    }
-
-    fn estimate(max: usize, cost: u64) -> Step {
-        Step::Acquire { cost, max, reserves: Reserves::Estimate, block: false }
-    }
-
-    fn advance(micros: u64) -> Step {
-        Step::Advance { micros }
-    }
-
-    /// Limits of these maxima, windows and bursts.
-    fn assert_same(algorithm: Algorithm, limits: &[(&[u64], u64, Option<u64>)], steps: &[Step]) {
-        let limits = limits.iter().map(|&(maxima, window, burst)| (maxima.to_vec(), window, burst)).collect();
+    for (algorithms, limits, steps) in table {
         let shape = Shape { limits, largest_cost: 3, periods: Vec::new(), only_rises: false };
-        for kind in Kind::of(algorithm) {
+        for kind in algorithms.iter().flat_map(|algorithm| Kind::of(*algorithm)) {
             let clock = FakeClock::new();
             let (runtime, store) = kind.store(&clock);
-            runtime.block_on(play(&*store, &clock, kind, &shape, steps));
-        }
-    }
-
-    #[test]
-    fn a_debt_for_which_one_limit_has_room_and_another_has_none() {
-        let limits: [(&[u64], _, _); 2] = [(&[(1 << 52) - 1, 585], 1000, Some(3)), (&[1], 1000, Some(5))];
-        let late =
-            [estimate(0, 1), advance(5000), acquire(1, 1), Step::Settle { which: 0, actual: Some(2) }, acquire(0, 3)];
-        assert_same(Algorithm::LeakyBucket, &limits, &late);
-        assert_same(Algorithm::TokenBucket, &limits, &late);
-    }
-
-    #[test]
-    fn a_window_of_which_all_is_given_back_beside_an_open_reservation() {
-        let steps = [reserve(0, 1), advance(1), acquire(0, 1), Step::Refund { which: 1 }, acquire(0, 0)];
-        for &algorithm in ratelimit_conformance::ALGORITHMS {
-            assert_same(algorithm, &[(&[2], DAY, None)], &steps);
-        }
-    }
-
-    #[test]
-    fn a_second_refund_of_a_call_after_the_first_has_left_nothing() {
-        let refund = || Step::Refund { which: 0 };
-        for &algorithm in ratelimit_conformance::ALGORITHMS {
-            let steps = [acquire(0, 1), advance(1), refund(), acquire(0, 1), refund()];
-            assert_same(algorithm, &[(&[1], DAY, None)], &steps);
-            assert_same(algorithm, &[(&[1], 1000, None), (&[2], DAY, None)], &steps);
-        }
-        // The value stays for its block, and for what is reserved.
-        let offence = || Step::Acquire { cost: 1, max: 0, reserves: Reserves::Nothing, block: true };
-        let blocked = [acquire(0, 1), advance(1), offence(), refund(), Step::Unblock, acquire(0, 1), refund()];
-        let after_a_block = [acquire(0, 1), offence(), advance(1_500_000), refund(), acquire(0, 1), refund()];
-        let release = Step::Settle { which: 1, actual: Some(0) };
-        let reserved = [acquire(0, 1), reserve(0, 1), advance(1), refund(), release, acquire(0, 1), refund()];
-        for &algorithm in ratelimit_conformance::ALGORITHMS {
-            assert_same(algorithm, &[(&[1], DAY, None)], &blocked);
-            assert_same(algorithm, &[(&[1], DAY, None)], &after_a_block);
-            assert_same(algorithm, &[(&[2], DAY, None)], &reserved);
-        }
-        // What others have charged drains, and nothing is left.
-        let steps = [
-            acquire(0, 1),
-            advance(18_000_000),
-            acquire(0, 3),
-            refund(),
-            Step::Refund { which: 1 },
-            advance(1_000_000),
-            acquire(0, 1),
-            advance(4_000_000),
-            acquire(0, 3),
-            Step::Refund { which: 1 },
-            advance(20_000_000),
-            acquire(0, 3),
-            Step::Refund { which: 1 },
-        ];
-        for &algorithm in ratelimit_conformance::ALGORITHMS {
-            assert_same(algorithm, &[(&[6], 60_000_000, None)], &steps);
-        }
-        // Refunds leave nothing in the first of two buckets, and time nothing in the second.
-        let limits: [(&[u64], _, _); 2] = [(&[6], 60_000_000, None), (&[6], 6_000_000, None)];
-        let steps = [
-            acquire(0, 2),
-            advance(1_900_000),
-            acquire(0, 3),
-            refund(),
-            refund(),
-            refund(),
-            advance(2_900_000),
-            acquire(0, 1),
-            refund(),
-        ];
-        assert_same(Algorithm::TokenBucket, &limits, &steps);
-        assert_same(Algorithm::LeakyBucket, &limits, &steps);
-    }
-
-    #[test]
-    fn a_window_in_which_nothing_is_used_any_more() {
-        let refund = Step::Refund { which: 1 };
-        let in_the_next = [reserve(0, 1), acquire(0, 1), advance(DAY), refund, Step::Peek { cost: 1, max: 0 }];
-        let release = Step::Settle { which: 0, actual: Some(0) };
-        let at_once = [reserve(0, 1), advance(1), release.clone(), acquire(0, 1)];
-        let while_others_are =
-            [reserve(0, 1), advance(DAY / 4), reserve(0, 1), advance(DAY * 3 / 4), release, acquire(0, 2)];
-        for &algorithm in ratelimit_conformance::ALGORITHMS {
-            for steps in [&in_the_next[..], &at_once, &while_others_are] {
-                assert_same(algorithm, &[(&[2], DAY, None)], steps);
-            }
-        }
-    }
-
-    #[test]
-    fn what_drains_at_another_rate_after_a_reservation_or_a_refund() {
-        let limits: [(&[u64], _, _); 1] = [(&[3, 7, 100], 60_000_000, Some(9))];
-        for between in [reserve(1, 1), Step::Refund { which: 0 }, Step::Settle { which: 1, actual: Some(0) }] {
-            let steps = [
-                acquire(0, 2),
-                reserve(0, 1),
-                acquire(0, 2),
-                advance(7_777_777),
-                between,
-                advance(1_111_111),
-                acquire(1, 2),
-                acquire(2, 1),
-                acquire(2, 3),
-            ];
-            assert_same(Algorithm::TokenBucket, &limits, &steps);
-            assert_same(Algorithm::LeakyBucket, &limits, &steps);
+            runtime.block_on(play(&*store, &clock, kind, &shape, &steps));
         }
     }
 }

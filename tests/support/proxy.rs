@@ -56,8 +56,6 @@ struct Weather {
     accepted: AtomicU64,
     /// So many of the first connections lead nowhere.
     forgotten: AtomicU64,
-    /// Said to the client, once, before a decision.
-    stray: Mutex<Option<Vec<u8>>>,
     /// How often all connections were reset.
     resets: watch::Sender<u64>,
     /// Whether replies are told apart, on connections made from now on.
@@ -94,7 +92,6 @@ impl Proxy {
             delay_us: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
-            stray: Mutex::new(None),
             resets: watch::Sender::new(0),
             by_reply: AtomicBool::new(false),
             mischief: Mutex::new(None),
@@ -177,16 +174,6 @@ impl Proxy {
     /// Whether new connections are reset as soon as they are made.
     pub(crate) fn refuse(&self, on: bool) {
         self.weather.refuses.store(on, Ordering::Relaxed);
-    }
-
-    /// Says this to one client, before a decision.
-    pub(crate) fn say(&self, stray: &[u8]) {
-        *self.weather.stray.lock().unwrap() = Some(stray.to_vec());
-    }
-
-    /// Whether what was to be said has been.
-    pub(crate) fn has_said(&self) -> bool {
-        self.weather.stray.lock().unwrap().is_none()
     }
 
     /// Whether from now on some replies are mistreated, on connections that are made after the
@@ -367,36 +354,9 @@ fn frame(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the last reply begins that holds decisions: a table that begins with its number, or a lone
-/// one of 4 bytes for its number, 8 for its time, and a number, a pair or a record.
-fn last_decisions(bytes: &[u8]) -> Option<usize> {
-    let begins = |reply: &[u8]| {
-        let digits = reply.get(1..).and_then(|rest| rest.split(|byte| *byte == b'\r').next());
-        let length = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<usize>().ok());
-        match reply.first() {
-            Some(b'*') => reply.split(|byte| *byte == b'\n').nth(1).is_some_and(|first| first.starts_with(b":")),
-            Some(b'$') => length.is_some_and(|length| [8, 16, 43].contains(&length.saturating_sub(4 + 8))),
-            _ => false,
-        }
-    };
-    let mut last = None;
-    let mut start = 0;
-    while let Some(reply) = bytes.get(start..).filter(|rest| !rest.is_empty()) {
-        last = if begins(reply) { Some(start) } else { last };
-        start += frame(reply)?;
-    }
-    last
-}
-
 impl Weather {
     /// What becomes of a reply. Whether the connection ends with it.
     fn distort(&self, bytes: &mut Vec<u8>) -> bool {
-        // In between two decisions, so that a caller waits for the second.
-        if let Some(at) = last_decisions(bytes)
-            && let Some(stray) = self.stray.lock().unwrap().take()
-        {
-            bytes.splice(at..at, stray);
-        }
         if self.garbles.load(Ordering::Relaxed) {
             for (place, byte) in bytes.iter_mut().enumerate() {
                 *byte = byte.wrapping_mul(167) ^ u8::try_from(place % 251).unwrap();

@@ -6,9 +6,7 @@ mod moves;
 mod random;
 mod settlements;
 
-pub(crate) use self::masters::{
-    frozen_master, frozen_replica, lost_majority, master_killed, master_killed_without_a_replica,
-};
+pub(crate) use self::masters::cases;
 pub(crate) use self::moves::{node_added, node_removed, slots_moved};
 pub(crate) use self::random::random_faults;
 pub(crate) use self::settlements::settled_beside_a_dead_master;

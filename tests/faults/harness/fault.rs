@@ -25,6 +25,9 @@ pub(crate) trait World: Sized + 'static {
 
     /// On which nothing may be left in the end.
     fn servers(&self) -> Vec<&RedisServer>;
+
+    /// Ends what else uses them.
+    async fn end(&mut self) {}
 }
 
 /// What callers see of a fault.
@@ -188,6 +191,7 @@ impl<W: World> Fault<W> {
             Seen::Mistake(words) => assert_told(&account, words),
         }
         (self.then)(&world, &account);
+        world.end().await;
         world.servers().into_iter().filter(|server| server.runs()).for_each(nothing_is_left_on);
         account.row(self.says)
     }

@@ -56,46 +56,10 @@ fn run<F: Future<Output: Into<Vec<Row>>>>(case: impl FnOnce() -> F) -> Vec<Row> 
     rows.unwrap_or_else(|_| panic!("it hangs for {PATIENCE:?}")).into()
 }
 
-#[derive(Debug, Default)]
-struct Args {
-    filters: Vec<String>,
-    skips: Vec<String>,
-    exact: bool,
-    list: bool,
-    only_ignored: bool,
-    threads: Option<usize>,
-}
-
-impl Args {
-    /// What libtest understands, as far as it means something here.
-    fn read() -> Result<Self, String> {
-        let mut args = Self::default();
-        let mut words = std::env::args().skip(1);
-        while let Some(word) = words.next() {
-            let (flag, attached) = word.split_once('=').map_or((word.as_str(), None), |(f, v)| (f, Some(v.to_owned())));
-            let mut value = || attached.clone().or_else(|| words.next()).ok_or(format!("{flag} needs a value"));
-            match flag {
-                "--list" => args.list = true,
-                "--exact" => args.exact = true,
-                "--ignored" => args.only_ignored = true,
-                "--skip" => args.skips.push(value()?),
-                "--test-threads" => args.threads = Some(value()?.parse().map_err(|_| "--test-threads needs a number")?),
-                "--color" | "--format" | "--logfile" | "-Z" => drop(value()?),
-                "--nocapture" | "--no-capture" | "--quiet" | "-q" | "--show-output" | "--include-ignored"
-                | "--test" => {}
-                flag if flag.starts_with('-') => return Err(format!("{flag} is not known here")),
-                _ => args.filters.push(word),
-            }
-        }
-        Ok(args)
-    }
-
-    fn wants(&self, name: &str) -> bool {
-        let matches = |text: &String| if self.exact { name == text } else { name.contains(text.as_str()) };
-        !self.only_ignored
-            && (self.filters.is_empty() || self.filters.iter().any(matches))
-            && !self.skips.iter().any(matches)
-    }
+/// Cases run whose names hold one of the arguments; all of them without any.
+fn wanted(name: &str) -> bool {
+    let mut filters = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
+    filters.peek().is_none() || filters.any(|text| name.contains(&text))
 }
 
 struct Outcome {
@@ -105,28 +69,14 @@ struct Outcome {
 
 /// Runs what the arguments ask for.
 pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
-    let args = match Args::read() {
-        Ok(args) => args,
-        Err(why) => {
-            eprintln!("error: {why}");
-            return ExitCode::from(2);
-        }
-    };
     let order: Vec<_> = cases.iter().map(|case| case.name).collect();
-    let (wanted, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| args.wants(case.name));
-    if args.list {
-        for case in &wanted {
-            println!("{}: test", case.name);
-        }
-        println!("\n{} tests, 0 benchmarks", wanted.len());
-        return ExitCode::SUCCESS;
-    }
+    let (wanted, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| wanted(case.name));
     log::listen();
     witness::watch();
     println!("\nrunning {} tests (RATELIMIT_SEED={})", wanted.len(), seed());
     let start = Instant::now();
     let (alone, together): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|case| case.alone);
-    let mut outcomes = run_all(together, args.threads.unwrap_or(ABREAST).clamp(1, ABREAST));
+    let mut outcomes = run_all(together, ABREAST);
     outcomes.append(&mut run_all(alone, 1));
     outcomes.sort_by_key(|outcome| order.iter().position(|name| *name == outcome.name));
     let took = start.elapsed();

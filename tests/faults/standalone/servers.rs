@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use ratelimit_runtime::OnUnavailable;
+use ratelimit_runtime::{OnUnavailable, RedisMode};
 
 use crate::harness::{Account, Answered, Fault, Logged, POLICIES};
 use crate::one::{One, Setup};
@@ -68,6 +68,15 @@ pub(super) fn rows() -> Vec<Fault<One>> {
             .ends(1_000, |one| one.server_mut().restart())
             .within(3_000)
             .then(is_logged_once),
+        fault(
+            "standalone::killed_and_back_empty_without_scripts",
+            "killed, and started again empty, where callers use no scripts",
+            Setup { mode: RedisMode::Transactions, ..PLAIN },
+        )
+        .forgets()
+        .begins(|one| one.server_mut().stop())
+        .ends(1_000, |one| one.server_mut().restart())
+        .within(3_000),
         // What was admitted before counts after.
         fault(
             "standalone::killed_and_back_with_its_data",

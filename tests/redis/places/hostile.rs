@@ -71,23 +71,6 @@ async fn members_that_no_store_writes_keep_no_place() {
     }
 }
 
-/// A call removes at most 64 of them, and counts the permits below.
-#[tokio::test]
-async fn many_foreign_members_hide_no_permit() {
-    let (server, store) = (shared(), on(shared()).await);
-    let key = unique("hidden");
-    let held = place(&key, 1);
-    assert!(enter(&store, held).await.unwrap().is_entered());
-    for foreign in 0..70 {
-        server.cli(&["ZADD", &key, "+inf", &format!("junk{foreign}")]);
-    }
-    for _ in 0..3 {
-        assert!(enter(&store, place(&key, 1)).await.unwrap().is_full);
-    }
-    assert_eq!(members(server, &key).len(), 1);
-    store.leave(held);
-}
-
 #[tokio::test]
 async fn a_lease_that_ends_too_late_is_cut_to_its_own_length() {
     let (server, store) = (shared(), on(shared()).await);
@@ -97,24 +80,6 @@ async fn a_lease_that_ends_too_late_is_cut_to_its_own_length() {
     assert!(enter(&store, place(&key, 1)).await.unwrap().is_full, "it is a permit");
     let [(_, ends)] = members(server, &key)[..] else { panic!("one member") };
     assert!(ends - now < 7_000_000, "{}", ends - now);
-}
-
-/// Each call is a bounded piece of work.
-#[tokio::test]
-async fn what_has_lapsed_is_swept_out_by_and_by() {
-    let (server, store) = (shared(), on(shared()).await);
-    let key = unique("swept");
-    let mut link = server.connect();
-    for number in 0..200 {
-        link.send(&["ZADD", &key, "1000", &format!("00000000000000aa.{number}.5000")]).unwrap();
-    }
-    for left in [137, 73, 9] {
-        let place = place(&key, 1);
-        let entry = enter(&store, place).await.unwrap();
-        assert!(entry.is_entered(), "they do not count: {entry:?}");
-        assert_eq!(members(server, &key).len(), left);
-        store.leave(place);
-    }
 }
 
 #[tokio::test]

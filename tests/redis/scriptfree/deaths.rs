@@ -81,20 +81,3 @@ async fn callers_who_give_up_do_no_harm() {
     // Nothing is left of the connections that were given up.
     assert!(eventually(|| server.cli(&["CLIENT", "LIST"]).lines().count() <= 12), "connections are closed");
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_outage_is_told_at_once_and_ends_by_itself() {
-    let mut server = without_scripts();
-    let store = RedisStore::new(&server.url()).unwrap().mode(RedisMode::Transactions);
-    let limits = [Limit::per_hour(100)];
-    let request = Request::new(b"outage", Algorithm::SlidingWindow, &limits);
-    assert!(store.acquire(request).await.unwrap().allowed);
-    server.stop();
-    for _ in 0..20 {
-        let answer = tokio::time::timeout(Duration::from_secs(2), store.acquire(request)).await;
-        assert_eq!(answer.unwrap().unwrap_err().kind(), StoreErrorKind::Unavailable);
-    }
-    server.restart();
-    tokio::time::timeout(Duration::from_secs(10), store.ready()).await.unwrap().unwrap();
-    assert_eq!(store.acquire(request).await.unwrap().remaining, 99);
-}
