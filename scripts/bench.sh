@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Measures this crate beside its peers, in one run on this machine, and writes the figures into
-# benches/peers/RESULTS.md, their chart, and a sentence into each README. It takes some ten minutes on two idle cores once
+# benches/peers/RESULTS.md, two charts, and a sentence into each README. It takes some ten minutes on two idle cores once
 # everything is built, which takes five. No time here gates anything. All sides run with one worker and with two.
 #
 #   scripts/bench.sh            all of it
 #   scripts/bench.sh --quick    all of it in four minutes, with figures to match; printed, not written
 #   scripts/bench.sh --build    builds what it needs
-#   scripts/bench.sh [--quick] throughput | server-time | in-process | instructions | bytes | growth    one part, printed
+#   scripts/bench.sh [--quick] throughput | open-loop | server-time | in-process | bytes | growth    one part, printed
 #
-# It needs redis-server (another one is named by RATELIMIT_TEST_REDIS_BIN), and valgrind to count instructions.
+# It needs redis-server; another one is named by RATELIMIT_TEST_REDIS_BIN.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Compilers that are asked about themselves read standard input, whatever that happens to be.
@@ -48,7 +48,7 @@ case "$*" in
     # Above the mark is what people wrote.
     { sed '/^<!-- generated/q' "$page"; printf '\n'; cat "$results/figures.md"; } >"$results/page"
     cat "$results/page" >"$page"
-    cp "$results/performance.svg" docs/performance.svg
+    cp "$results/performance.svg" "$results/open-loop.svg" docs/
     { read -r english && read -r chinese; } <"$results/headlines" || english='' chinese=''
     english=$(fold -s -w 118 <<<"$english" | sed 's/ *$//')
     written README.md "$english"

@@ -110,8 +110,8 @@ use proc_macro::TokenStream;
 /// Several attributes on one function, all under the name `rate_limit`, make one guard: each has
 /// its own bucket. They are consulted together, and a call is charged to all of them or to none.
 /// Write an attribute of the same name from another crate with its path. Of several refusals, the
-/// one that lasts longest is returned. `on_refused` is written once and applies to all of them; with
-/// `wait` on several of them, the shortest counts.
+/// one that lasts longest is returned. `on_refused` is written once and applies to all of them. Each
+/// attribute's `wait` holds for a refusal by its own limits: one without it refuses at once.
 ///
 /// The derived name is the function's path, so moving the function starts fresh buckets: give a
 /// `name` to keep them. A second attribute's derived name ends in `#2`, and so on.

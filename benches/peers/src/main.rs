@@ -1,11 +1,11 @@
 //! This crate beside its peers, on one machine in one run. `scripts/bench.sh` runs it.
 //!
 //! ```text
-//! ratelimit-peers [--quick] [throughput | server-time | in-process | instructions | bytes | growth]
+//! ratelimit-peers [--quick] [throughput | open-loop | server-time | in-process | bytes | growth]
 //! ratelimit-peers [--quick] all FOLDER
 //! ```
 //!
-//! prints one part, or all of it. Then the folder is given the chart and the sentences of the
+//! prints one part, or all of it. Then the folder is given the charts and the sentences of the
 //! READMEs, and has in a file what another program printed: `compile-cost`.
 
 #![forbid(unsafe_code)]
@@ -30,25 +30,22 @@ mod work;
 
 use self::page::budgets::{self, Measured};
 use self::page::printed::Printed;
-use self::page::{chart, headline, machine};
+use self::page::{chart, curves, headline, machine};
 use self::parts::bytes::Bytes;
 use self::parts::growth::{self, Extent};
 use self::parts::in_process::{self, InProcess};
-use self::parts::instructions::Instructions;
+use self::parts::open_loop::{self, OpenLoop};
 use self::parts::server_time::{self, Bucket, Case, ServerTime};
 use self::parts::throughput::Throughput;
 use self::peer::Kind;
 use self::server::Server;
 
+/// Where `scripts/bench.sh` puts them.
+const CURVES: &str = "![Latency over the rate of arrivals](../../docs/open-loop.svg)";
+
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().collect();
-    if let [_, asking, index, calls] = &arguments[..]
-        && asking == "asking"
-    {
-        return exit(in_process::ask(index, calls));
-    }
     // One worker: the other core is the server's.
     exit(runtime(1).and_then(|runtime| runtime.block_on(async { tokio::spawn(run()).await? })))
 }
@@ -87,7 +84,10 @@ async fn run() -> Result<(), Failure> {
         }
         ["server-time"] => print!("{}", server_time(&server, quick).await.report()),
         ["in-process"] => print!("{}", in_process(quick).report()),
-        ["instructions"] => print!("{}", Instructions::measure().report()),
+        ["open-loop"] => {
+            let capacities = open_loop::capacities(&throughput(&server, quick, 1).await?);
+            print!("{}", OpenLoop::measure(&server, capacities?, rounds(quick)).await.report());
+        }
         ["bytes"] => print!("{}", bytes(&server, quick).await.report()),
         ["growth"] => print!("{}", growth::report(&server, extent(quick), None).await),
         ["all", folder] => print!("{}", all(&server, quick, folder.as_ref()).await?),
@@ -101,20 +101,20 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     let machine = machine::report(server)?;
     let two_workers = throughput(server, quick, 2).await?.rates();
     let throughput = throughput(server, quick, 1).await?;
+    let open_loop = OpenLoop::measure(server, open_loop::capacities(&throughput)?, rounds(quick)).await;
     fs::write(folder.join("performance.svg"), chart::draw(&throughput))?;
+    fs::write(folder.join("open-loop.svg"), curves::draw(&open_loop))?;
     fs::write(folder.join("headlines"), headline::sentences(&throughput))?;
     let server_time = server_time(server, quick).await;
     let in_process = in_process(quick);
-    let instructions = Instructions::measure();
     let bytes = bytes(server, quick).await;
     let unbatched = server_time.of(Case { bucket: Bucket::Log { limits: 1 }, entries: 5, admitted: true });
     let ping = throughput.of(Kind::Ping, work::DISTINCT, 512);
     let growth = growth::report(server, extent(quick), ping.map(|ping| (ping, unbatched))).await;
     let budgets = budgets::report(&Measured {
         throughput: &throughput,
-        server_time: &server_time,
+        open_loop: &open_loop,
         in_process: &in_process,
-        instructions: &instructions,
         bytes: &bytes,
         compile: &compile,
     });
@@ -122,8 +122,9 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     let sections = [
         ("Budgets", budgets),
         ("Beside its peers", format!("{}\n{two_workers}", throughput.report())),
+        ("Arrivals that do not wait", format!("{CURVES}\n\n{}", open_loop.report())),
         ("Server time of one decision", server_time.report()),
-        ("In the process", format!("{}\n{}", in_process.report(), instructions.report())),
+        ("In the process", in_process.report()),
         ("Bytes", bytes.report()),
         ("Compiling", compile.report()),
         ("Growth", growth),
@@ -146,6 +147,11 @@ async fn throughput(server: &Arc<Server>, quick: bool, workers: usize) -> Result
 async fn server_time(server: &Server, quick: bool) -> ServerTime {
     let (rounds, keys) = if quick { (3, 50) } else { (7, 200) };
     ServerTime::measure(server, server_time::cases(), rounds, keys).await
+}
+
+/// Of the open loop.
+fn rounds(quick: bool) -> usize {
+    if quick { 1 } else { 5 }
 }
 
 fn in_process(quick: bool) -> InProcess {

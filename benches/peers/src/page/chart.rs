@@ -33,7 +33,7 @@ const BAR: u32 = 14;
 const LINE: u32 = 20;
 const HEAD: u32 = 34;
 
-const STYLE: &str = "
+pub const STYLE: &str = "
   text { font: 12px system-ui, sans-serif; fill: #1f2328 }
   .title { font-size: 15px; font-weight: 600 }
   .panel { font-weight: 600 }

@@ -2,6 +2,7 @@
 
 pub mod budgets;
 pub mod chart;
+pub mod curves;
 pub mod headline;
 pub mod machine;
 pub mod printed;

@@ -60,10 +60,9 @@ impl Bytes {
         }
         let each = self.per_request;
         let mut more = Table::new(["one more request in a log", "this crate", "ZSET Lua", "×"]);
-        for (size, ours, article) in [
-            ("up to 126", each.ours, each.article),
-            ("up to 20,000", each.ours_beyond_128, each.article_beyond_128),
-        ] {
+        for (size, ours, article) in
+            [("up to 126", each.ours, each.article), ("up to 20,000", each.ours_beyond_128, each.article_beyond_128)]
+        {
             more.row([size.to_owned(), number(ours), number(article), ratio(ours / article)]);
         }
         format!("{table}\n{more}")

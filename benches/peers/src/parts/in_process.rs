@@ -3,28 +3,29 @@
 //!
 //! Every side is given a number and makes its key of it.
 
-use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, LazyLock, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use governor::{DefaultKeyedRateLimiter, Quota};
-use ratelimit_runtime::clock::Clock;
-use ratelimit_runtime::{Limit, MemoryStore, RateLimitError, RateLimiter, Rule, key, rate_limit};
+use ratelimit_runtime::{Limit, RateLimitError, RateLimiter, Rule, key, rate_limit};
 
-use crate::Failure;
 use crate::histogram::median;
-use crate::server::Server;
 use crate::table::{Table, number, ratio};
 
 type Outcome = Result<(), RateLimitError>;
 
+/// The keys of a table, asked in turn: fewer than a memory store holds, more than a cache.
+const NUMBERS: u64 = 50_000;
+
+/// A number of 15 digits makes a key of 20 bytes.
+const FIRST: u64 = 100_000_000_000_000;
+
 // The log of an admitted call has a short window: entries leave as they come, so it has reached its
-// size.
+// size. The buckets are in use, and never full.
 
 #[rate_limit(key = "user:<id>", window = "1ms", max = 1_000_000, name = "sliding")]
 async fn sliding_admitted(id: u64) -> Outcome {
@@ -36,7 +37,7 @@ async fn sliding_refused(id: u64) -> Outcome {
     Ok(())
 }
 
-#[rate_limit(key = "user:<id>", window = "1s", max = 100_000_000, algorithm = "leaky_bucket", name = "leaky")]
+#[rate_limit(key = "user:<id>", window = "1h", max = 1_000_000, algorithm = "leaky_bucket", name = "leaky")]
 async fn leaky_admitted(id: u64) -> Outcome {
     Ok(())
 }
@@ -56,19 +57,8 @@ pub fn install(limiter: RateLimiter) {
     LIMITER.get_or_init(|| limiter).clone().install();
 }
 
-/// Costs what a clock costs, and goes on by a tenth of the short window at each reading, so that
-/// the same calls find the same log in every run.
-struct EvenClock(AtomicU64);
-
-impl Clock for EvenClock {
-    fn now(&self) -> Duration {
-        black_box(Instant::now());
-        Duration::from_micros(100 * self.0.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
 static GOVERNOR: LazyLock<DefaultKeyedRateLimiter<String>> =
-    LazyLock::new(|| DefaultKeyedRateLimiter::keyed(Quota::per_second(NonZeroU32::MAX)));
+    LazyLock::new(|| DefaultKeyedRateLimiter::keyed(Quota::per_hour(NonZeroU32::new(1_000_000).unwrap())));
 
 static GOVERNOR_REFUSES: LazyLock<DefaultKeyedRateLimiter<String>> =
     LazyLock::new(|| DefaultKeyedRateLimiter::keyed(Quota::per_hour(NonZeroU32::MIN)));
@@ -84,11 +74,9 @@ pub enum Asking {
     SlidingAdmitted,
     SlidingRefused,
     SlidingByHand,
-    /// By hand, of a key that Redis has refused.
-    RedisRefused,
 }
 
-pub const ALL: [Asking; 9] = [
+pub const ALL: [Asking; 8] = [
     Asking::Governor,
     Asking::GovernorKeyGiven,
     Asking::LeakyAdmitted,
@@ -97,7 +85,6 @@ pub const ALL: [Asking; 9] = [
     Asking::GovernorRefused,
     Asking::LeakyRefused,
     Asking::SlidingRefused,
-    Asking::RedisRefused,
 ];
 
 impl Asking {
@@ -111,12 +98,11 @@ impl Asking {
             Self::SlidingAdmitted => "sliding_window by attribute, in memory",
             Self::SlidingRefused => "sliding_window by attribute, in memory, refused",
             Self::SlidingByHand => "sliding_window by hand, in memory",
-            Self::RedisRefused => "sliding_window by hand, on Redis, refused again",
         }
     }
 
     pub fn is_refused(self) -> bool {
-        matches!(self, Self::GovernorRefused | Self::LeakyRefused | Self::SlidingRefused | Self::RedisRefused)
+        matches!(self, Self::GovernorRefused | Self::LeakyRefused | Self::SlidingRefused)
     }
 
     /// Asks so many times, in turn for so many numbers from the first on.
@@ -139,41 +125,8 @@ impl Asking {
             }
             Self::LeakyRefused => ids().for_each(|id| drop(at_once(leaky_refused(id)))),
             Self::SlidingRefused => ids().for_each(|id| drop(at_once(sliding_refused(id)))),
-            Self::RedisRefused => unreachable!("it needs a runtime: see `redis_refused`"),
         }
     }
-}
-
-/// What the program does in valgrind: the way of [`ALL`] with this index, on one number.
-pub fn ask(index: &str, calls: &str) -> Result<(), Failure> {
-    let (index, calls): (usize, u64) = (index.parse()?, calls.parse()?);
-    match ALL.get(index).ok_or("there are fewer ways to ask")? {
-        Asking::RedisRefused => {
-            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(redis_refused(calls))
-        }
-        asking => {
-            install(RateLimiter::with_store(MemoryStore::new().with_clock(EvenClock(AtomicU64::new(0)))));
-            asking.repeat(0, 1, calls);
-            Ok(())
-        }
-    }
-}
-
-/// [`Asking::RedisRefused`], on a server of its own.
-async fn redis_refused(calls: u64) -> Result<(), Failure> {
-    const MAX: u32 = 10;
-    let server = Server::start()?;
-    // Valgrind is slow.
-    let limiter = RateLimiter::builder().redis(&server.url()).timeout(Duration::from_secs(60)).build()?;
-    limiter.ready().await?;
-    let rule = Rule::new("refused", Limit::per_hour(MAX.into()));
-    let id = 0;
-    for call in 0..u64::from(MAX) + calls {
-        if limiter.acquire(&rule, &key!("user:<id>")).await.is_ok() != (call < MAX.into()) {
-            return Err("refused too early or too late".into());
-        }
-    }
-    Ok(())
 }
 
 /// Memory answers without waiting.
@@ -189,8 +142,7 @@ pub struct InProcess(Vec<(Asking, [f64; 2])>);
 
 impl InProcess {
     pub fn measure(rounds: usize, time: Duration) -> Self {
-        let asked = || ALL.into_iter().filter(|asking| *asking != Asking::RedisRefused);
-        let mut runs: Vec<(Asking, [Vec<f64>; 2])> = asked().map(|asking| (asking, Default::default())).collect();
+        let mut runs = ALL.map(|asking| (asking, [Vec::new(), Vec::new()]));
         for _ in 0..rounds {
             for (asking, [one, two]) in &mut runs {
                 one.push(per_second(*asking, 1, time));
@@ -221,21 +173,21 @@ impl InProcess {
 }
 
 fn per_second(asking: Asking, threads: u64, time: Duration) -> f64 {
-    const NUMBERS: u64 = 1_000;
     let barrier = Barrier::new(threads as usize);
+    let numbers = NUMBERS / threads;
     thread::scope(|scope| {
         let threads: Vec<_> = (0..threads)
             .map(|thread| {
                 let barrier = &barrier;
                 scope.spawn(move || {
-                    let first = thread * NUMBERS;
+                    let first = FIRST + thread * numbers;
                     // The refused ones are used up first.
-                    asking.repeat(first, NUMBERS, 12 * NUMBERS);
+                    asking.repeat(first, numbers, 12 * numbers);
                     barrier.wait();
                     let (start, mut calls) = (Instant::now(), 0);
                     while start.elapsed() < time {
-                        asking.repeat(first, NUMBERS, NUMBERS);
-                        calls += NUMBERS;
+                        asking.repeat(first, numbers, numbers);
+                        calls += numbers;
                     }
                     calls as f64 / start.elapsed().as_secs_f64()
                 })

@@ -43,7 +43,7 @@ pub struct Log {
 
 impl Log {
     pub async fn measure(server: &Server, max: u32) -> Result<Self, Failure> {
-        let clock = SteppingClock::new();
+        let clock = SteppingClock::default();
         let limiter = limiter(server, &clock)?;
         limiter.ready().await?;
         let rule = Rule::named("log", Limit::new(max.into(), STEP * max));
@@ -53,20 +53,17 @@ impl Log {
 
         let mut entries = VecDeque::new();
         watch(server)?;
-        admit(&limiter, &rule, max, &mut entries).await?;
+        admit(&limiter, &rule, &clock, max, &mut entries).await?;
         let (filling, slow_filling) = seen(server, max)?;
         let bytes = server.bytes_of_the_key()? as f64 / f64::from(max);
 
         watch(server)?;
-        admit(&limiter, &rule, STEADY, &mut entries).await?;
+        admit(&limiter, &rule, &clock, STEADY, &mut entries).await?;
         let (full, _) = seen(server, STEADY)?;
 
-        clock.hold();
         watch(server)?;
         for _ in 0..REFUSALS {
-            // A limiter may remember a refusal.
-            let another = self::limiter(server, &clock)?;
-            if another.acquire(&rule, &Key::global()).await.is_ok() {
+            if limiter.acquire(&rule, &Key::global()).await.is_ok() {
                 return Err("admitted into a full log".into());
             }
         }
@@ -75,20 +72,18 @@ impl Log {
         watch(server)?;
         let oldest = entries.len().saturating_sub(max as usize);
         refund_every_second(&limiter, &rule, entries.split_off(oldest)).await?;
-        clock.go_on();
-        admit(&limiter, &rule, AFTER, &mut entries).await?;
+        admit(&limiter, &rule, &clock, AFTER, &mut entries).await?;
         let (_, slow_refunded) = seen(server, AFTER)?;
 
-        clock.skip(max - 1);
+        clock.step(max - 1);
         watch(server)?;
-        admit(&limiter, &rule, AFTER, &mut entries).await?;
+        admit(&limiter, &rule, &clock, AFTER, &mut entries).await?;
         let (_, slow_emptying) = seen(server, AFTER)?;
         Ok(Self { filling, full, refused, bytes, slow_filling, slow_emptying, slow_refunded })
     }
 }
 
 fn limiter(server: &Server, clock: &SteppingClock) -> Result<RateLimiter, Failure> {
-    // The clock takes a step each time it is read, which is to be once for each call.
     let store = RedisStore::new(&server.url())?.with_clock(clock.clone()).deny_cache(false);
     Ok(RateLimiter::builder()
         .store(store)
@@ -100,10 +95,12 @@ fn limiter(server: &Server, clock: &SteppingClock) -> Result<RateLimiter, Failur
 async fn admit(
     limiter: &RateLimiter,
     rule: &Rule,
+    clock: &SteppingClock,
     calls: u32,
     entries: &mut VecDeque<Decision>,
 ) -> Result<(), Failure> {
     for _ in 0..calls {
+        clock.step(1);
         entries.push_back(limiter.acquire(rule, &Key::global()).await?);
     }
     Ok(())
@@ -160,42 +157,22 @@ fn seen(server: &Server, calls: u32) -> Result<(f64, Slow), Failure> {
     Ok((server.work()?.microseconds as f64 / f64::from(calls), server.slow()?))
 }
 
-/// How far the clock goes at each reading: so a full log loses one entry per call.
+/// How far the clock goes before each call: so a full log loses one entry per call.
 const STEP: Duration = Duration::from_secs(1);
 
-#[derive(Clone)]
-struct SteppingClock(Arc<Steps>);
-
-struct Steps {
-    taken: AtomicU32,
-    each: AtomicU32,
-}
+/// Stands still between steps.
+#[derive(Clone, Default)]
+struct SteppingClock(Arc<AtomicU32>);
 
 impl SteppingClock {
-    fn new() -> Self {
-        Self(Arc::new(Steps { taken: AtomicU32::new(0), each: AtomicU32::new(1) }))
-    }
-
-    fn hold(&self) {
-        self.0.each.store(0, Ordering::SeqCst);
-        // The last entry is as old as the last reading, and a full log is full until the next step.
-        self.0.taken.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    fn go_on(&self) {
-        self.0.each.store(1, Ordering::SeqCst);
-        self.skip(1);
-    }
-
-    fn skip(&self, steps: u32) {
-        self.0.taken.fetch_add(steps, Ordering::SeqCst);
+    fn step(&self, steps: u32) {
+        self.0.fetch_add(steps, Ordering::SeqCst);
     }
 }
 
 impl Clock for SteppingClock {
     fn now(&self) -> Duration {
-        let steps = self.0.taken.fetch_add(self.0.each.load(Ordering::SeqCst), Ordering::SeqCst);
-        Duration::from_secs(1_800_000_000) + STEP * steps
+        Duration::from_secs(1_800_000_000) + STEP * self.0.load(Ordering::SeqCst)
     }
 }
 

@@ -3,7 +3,7 @@
 pub mod bytes;
 pub mod growth;
 pub mod in_process;
-pub mod instructions;
 mod log;
+pub mod open_loop;
 pub mod server_time;
 pub mod throughput;
