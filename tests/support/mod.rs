@@ -34,6 +34,16 @@ pub(crate) fn strict() -> RateLimiterBuilder {
     RateLimiter::builder().timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny)
 }
 
+/// Waits until this holds, and gives how long that took.
+pub(crate) async fn until(what: &str, within: Duration, mut holds: impl AsyncFnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < within, "{what}: not within {within:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    start.elapsed()
+}
+
 /// Waits for what the clock of a test cannot bring about; says whether it came. It gives up late,
 /// for slow machines.
 pub(crate) fn eventually(done: impl Fn() -> bool) -> bool {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule};
-use tokio::task::JoinSet;
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
 use crate::harness::{TIMEOUT, World};
@@ -17,7 +17,11 @@ const LATE: usize = 3;
 
 pub(super) struct Nodes {
     pub(super) cluster: RedisCluster,
-    callers: JoinSet<()>,
+    /// Those that are moved, and how often one was.
+    pub(super) slots: Vec<u16>,
+    pub(super) moved: usize,
+    /// Of the callers, so that tasks of the load are counted by themselves.
+    runtime: Option<Runtime>,
     /// What the callers of each master's key were told.
     beside: [Arc<Mutex<Calls>>; 3],
 }
@@ -37,17 +41,19 @@ impl World for Nodes {
         let prefix = unique("beside");
         let builder = RateLimiter::builder().redis(&cluster.url()).prefix(prefix.as_str()).timeout(TIMEOUT);
         let limiter = builder.on_unavailable(OnUnavailable::Deny).build().unwrap();
-        limiter.ready().await.unwrap();
-        let (mut callers, beside) = (JoinSet::new(), [0, 1, 2].map(|_| Arc::default()));
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let ready = limiter.clone();
+        runtime.spawn(async move { ready.ready().await }).await.unwrap().unwrap();
+        let beside = [0, 1, 2].map(|_| Arc::default());
         for (node, calls) in beside.iter().enumerate() {
             let is_there = |number: &u64| {
                 let stored = format!("{prefix}:rl1:sw-3600s:beside:<{number}>");
                 cluster.owner_of_key(stored.as_bytes()) == node
             };
             let number = (0_u64..1_000).find(is_there).unwrap();
-            callers.spawn(call(limiter.clone(), number, Arc::clone(calls)));
+            runtime.spawn(call(limiter.clone(), number, Arc::clone(calls)));
         }
-        Self { cluster, callers, beside }
+        Self { cluster, slots: Vec::new(), moved: 0, runtime: Some(runtime), beside }
     }
 
     fn store(&self, builder: RateLimiterBuilder) -> RateLimiterBuilder {
@@ -59,7 +65,7 @@ impl World for Nodes {
     }
 
     async fn end(&mut self) {
-        self.callers.shutdown().await;
+        self.runtime.take().unwrap().shutdown_background();
     }
 }
 

@@ -6,7 +6,7 @@ use crate::harness::{Case, Fault};
 /// Within this many milliseconds the nodes elect another master, and the store finds it.
 const FAIL_OVER: u64 = 6_000;
 
-pub(crate) fn cases() -> impl Iterator<Item = Case> {
+pub(super) fn cases() -> impl Iterator<Item = Case> {
     let fault = Fault::<Nodes>::new;
     let rows = [
         // Perhaps without the last writes.
