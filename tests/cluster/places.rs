@@ -1,6 +1,6 @@
 //! Places of calls in flight while slots move and masters fail.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::__private::{PermitId, PlaceRequest};
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::on;
 use crate::support::cluster::RedisCluster;
-use crate::support::unique;
+use crate::support::{unique, until};
 
 const LEASE: Duration = PlaceRequest::MIN_LEASE;
 
@@ -23,11 +23,7 @@ async fn is_entered(store: &RedisStore, place: PlaceRequest<'_>) -> bool {
 
 /// Waits until no call is in flight, but not for leases to end.
 async fn left(store: &RedisStore, key: &str) {
-    let start = Instant::now();
-    while store.in_flight(place(key)).await.unwrap() > 0 {
-        assert!(start.elapsed() < LEASE / 2, "a permit has not left");
-        sleep(Duration::from_millis(5)).await;
-    }
+    until("the permit leaves", LEASE / 2, async || store.in_flight(place(key)).await.unwrap() == 0).await;
 }
 
 #[tokio::test]

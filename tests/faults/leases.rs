@@ -7,12 +7,12 @@ use ratelimit_runtime::__private::PlaceRequest;
 use ratelimit_runtime::{Key, OnUnavailable, Permit, RateLimitError, RateLimiter, Rule};
 use tokio::time::sleep;
 
-use crate::harness::{Case, Fault, Row, TIMEOUT, World};
+use crate::harness::{Case, Fault, Row, TIMEOUT, World, stalled_since};
 use crate::one::{One, Setup};
-use crate::support::eventually;
 use crate::support::pair::Pair;
 use crate::support::redis::{RedisServer, free_port};
 use crate::support::sentinel::Sentinels;
+use crate::support::{eventually, until};
 
 const MAX: u64 = 2;
 const LEASE: Duration = PlaceRequest::MIN_LEASE;
@@ -45,7 +45,14 @@ impl Held {
         }
         let (calls, slowest, kept) = (0, Duration::ZERO, None);
         let mut held = Self { permits, other, calls, slowest, full: 0, unavailable: 0, entered: 0, kept };
-        held.go_on(Duration::from_millis(200)).await;
+        // A machine that is busy with other things is given time.
+        for _ in 0..10 {
+            (held.full, held.unavailable) = (0, 0);
+            held.go_on(Duration::from_millis(200)).await;
+            if held.unavailable == 0 {
+                break;
+            }
+        }
         assert_eq!((held.unavailable, held.entered), (0, 0), "before the fault");
         held
     }
@@ -54,7 +61,7 @@ impl Held {
         let start = Instant::now();
         let entered = self.other.enter(&RULE, &Key::global()).await;
         let took = start.elapsed();
-        assert!(took <= TIMEOUT + SLACK, "a call took {took:?}");
+        assert!(took <= TIMEOUT + SLACK + stalled_since(start), "a call took {took:?}");
         (self.calls, self.slowest) = (self.calls + 1, self.slowest.max(took));
         match entered {
             Ok(permit) => {
@@ -98,11 +105,8 @@ impl Held {
         assert_eq!(self.entered, before, "{fault}: leases are renewed");
         let held = self.permits.len();
         self.permits.clear();
-        let left = Instant::now();
-        while self.other.in_flight(&RULE, &Key::global()).await.unwrap() > 0 {
-            assert!(left.elapsed() < LEASE / 2, "{fault}: a place is not left");
-            sleep(Duration::from_millis(5)).await;
-        }
+        let left = async || matches!(self.other.in_flight(&RULE, &Key::global()).await, Ok(0));
+        until(fault, LEASE / 2, left).await;
         let most = if before > 0 { held + 1 } else { held };
         Row::new(format!("calls in flight: {fault}"))
             .calls(self.calls)

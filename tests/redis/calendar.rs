@@ -7,12 +7,11 @@ use std::time::Duration;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, RedisStore, Store};
-use tokio::time::sleep;
 
 use super::{PATIENCE, store_with_fake_clock};
 use crate::support::clock::ServerClock;
 use crate::support::redis::RedisServer;
-use crate::support::unique;
+use crate::support::{unique, until};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -84,11 +83,7 @@ async fn a_key_that_expires_in_the_middle() {
     let reserved = store.acquire(by(&key, &limits).reserving()).await.unwrap().ticket;
     let other = unique("expires");
     assert!(store.acquire(by(&other, &limits)).await.unwrap().allowed);
-    let start = std::time::Instant::now();
-    while server.cli(&["EXISTS", &other, &key]) != "0" {
-        assert!(start.elapsed() < PATIENCE, "it lives on");
-        sleep(Duration::from_millis(20)).await;
-    }
+    until("its end", PATIENCE, async || server.cli(&["EXISTS", &other, &key]) == "0").await;
     assert!(!store.refund(by(&key, &limits), ticket).await.unwrap());
     // What was reserved is forgotten with its hour, and charged to the one in which it is
     // committed.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::{MINUTE, PATIENCE, acquire, acquire_in_time, number_of, recovered};
 use crate::support::redis::{RedisServer, shared};
-use crate::support::{eventually, unique};
+use crate::support::{eventually, unique, until};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{StoreError, StoreErrorKind};
 use ratelimit_runtime::{Limit, RedisCredentials, RedisStore};
@@ -226,9 +226,5 @@ async fn a_server_that_forgets_who_is_logged_in_is_told_again() {
     let error = timeout(PATIENCE, acquire(&store, "k", Limit::new(1, MINUTE))).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert!(error.message().contains("password"), "{error}");
-    let start = Instant::now();
-    while logins.load(Ordering::Relaxed) < 2 {
-        assert!(start.elapsed() < PATIENCE, "the store logs in again");
-        sleep(Duration::from_millis(5)).await;
-    }
+    until("the store logs in again", PATIENCE, async || logins.load(Ordering::Relaxed) > 1).await;
 }

@@ -92,7 +92,9 @@ fn five_cases(store: impl Fn() -> RedisStore) {
             (store, clock)
         }
     };
-    FIVE.iter().for_each(|case| run(case, factory));
+    for case in FIVE {
+        run(case, factory);
+    }
 }
 
 #[test]

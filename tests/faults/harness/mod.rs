@@ -27,6 +27,7 @@ pub(crate) use self::fault::{Fault, World};
 pub(crate) use self::left::nothing_is_left_on;
 pub(crate) use self::load::{CALLERS, LIMIT, Load, POLICIES, TIMEOUT};
 pub(crate) use self::log::Logged;
-pub(crate) use self::row::Row;
+pub(crate) use self::row::{Row, Tally};
 pub(crate) use self::runner::{Case, main};
+pub(crate) use self::witness::stalled_since;
 pub(crate) use crate::support::random::Random;

@@ -72,7 +72,8 @@ pub(super) fn rows() -> Vec<Fault<One>> {
         fault("standalone::swallowed", "a network that swallows every byte, and accepts, for 4 s", PROXY)
             .begins(|one| one.proxy().swallow(true))
             .ends(4_000, |one| one.proxy().swallow(false))
-            .within(3_000),
+            .within(3_000)
+            .then(|_, account| account.assert_answered_at_once()),
         // They are given up after two seconds without a byte.
         fault("standalone::connections_forgotten", "a firewall that forgets all connections, and says nothing", PROXY)
             .begins(|one| one.proxy().forget_all())

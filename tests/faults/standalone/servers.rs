@@ -106,7 +106,10 @@ pub(super) fn rows() -> Vec<Fault<One>> {
         fault("standalone::frozen_for_seconds", "frozen (SIGSTOP) for 4 s", PLAIN)
             .begins(|one| one.server().freeze())
             .ends(4_000, |one| one.server().thaw())
-            .then(is_logged_once),
+            .then(|one, account| {
+                account.assert_answered_at_once();
+                is_logged_once(one, account);
+            }),
         fault(
             "standalone::busy_with_an_endless_script",
             "BUSY with another client's endless script for 1 s",

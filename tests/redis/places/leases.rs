@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::{LEASE, enter, gone, members, on, place};
 use crate::support::proxy::Proxy;
 use crate::support::redis::{RedisServer, shared};
-use crate::support::unique;
+use crate::support::{unique, until};
 
 /// Leases are renewed of the first call, and of one that comes when none has been in flight for a
 /// while.
@@ -20,11 +20,8 @@ async fn a_permit_after_a_pause_is_renewed_like_the_first() {
     for _ in 0..2 {
         let entered = place(&key, 1);
         assert!(enter(&store, entered).await.unwrap().is_entered());
-        let (start, ends) = (Instant::now(), members(server, &key)[0].1);
-        while members(server, &key)[0].1 == ends {
-            assert!(start.elapsed() < LEASE / 2, "it is not renewed");
-            sleep(LEASE / 50).await;
-        }
+        let ends = members(server, &key)[0].1;
+        until("it is renewed", LEASE / 2, async || members(server, &key)[0].1 > ends).await;
         store.leave(entered);
         gone(server, &key).await;
         // Longer than those who renew look for something to do by themselves.
@@ -69,13 +66,5 @@ async fn a_call_whose_answer_is_lost_takes_no_place() {
     store.ready().await.unwrap();
     proxy.cut_replies(1);
     assert!(enter(&store, place(&key, 1)).await.is_err());
-    let start = Instant::now();
-    while in_flight_or(&store, &key).await != 0 {
-        sleep(Duration::from_millis(20)).await;
-        assert!(start.elapsed() < LEASE, "the permit has not left");
-    }
-}
-
-async fn in_flight_or(store: &RedisStore, key: &str) -> u64 {
-    store.in_flight(place(key, 1)).await.unwrap_or(u64::MAX)
+    until("the permit leaves", LEASE, async || matches!(store.in_flight(place(&key, 1)).await, Ok(0))).await;
 }
