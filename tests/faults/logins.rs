@@ -68,7 +68,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
             .ends(500, |one| one.set_user(&["+@all"]))
             .within(1_000),
         fault("login::keys_forbidden", "an ACL without the pattern of the keys, for 500 ms", BY_URL)
-            .told("")
+            .told("key")
             .begins(|one| one.set_user(&["resetkeys", "~other:*"]))
             .ends(500, |one| one.set_user(&["~*"]))
             .within(1_000),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::moves::slots_in_use;
 use super::{EACH_FOR_ITSELF, nothing_is_left_on_any};
-use crate::harness::{LIMIT, Load, Row};
+use crate::harness::{LIMIT, Load, Row, soak};
 use crate::support::cluster::RedisCluster;
 use crate::support::random::{Random, seed};
 use crate::support::worker::Worker;
@@ -165,8 +165,7 @@ fn frozen(cluster: &RedisCluster, node: usize, millis: u64) {
 /// Whatever comes after whatever: what is promised for each fault holds, and the store alone
 /// answers before the next one.
 pub(crate) async fn random_faults() -> Row {
-    let minutes = std::env::var("RATELIMIT_SOAK_MINUTES").ok().and_then(|minutes| minutes.parse().ok());
-    let time = Duration::from_secs_f64(60.0 * minutes.unwrap_or(0.5));
+    let time = soak();
     let mut random = Random::new(seed());
     let mut cluster = RedisCluster::start_with(3, 1, &EACH_FOR_ITSELF);
     let mut holders = Holders::start(&cluster);

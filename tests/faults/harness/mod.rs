@@ -8,10 +8,8 @@
 //! to its promise, and the limiters to leaving no task behind. What is special to a fault the case
 //! asserts itself, on the [`Account`].
 //!
-//! Cases run at the same time, in a thread and on a runtime of their own, so they may block. A case
-//! that burns the processor is [`alone`](Case::alone). Cases are listed in `main.rs`.
-
-#![allow(dead_code, unused_imports, reason = "what cases may use")]
+//! Cases run at the same time, in a thread and on a runtime of their own, so they may block. They are
+//! listed in `main.rs`.
 
 mod account;
 mod fault;
@@ -28,6 +26,5 @@ pub(crate) use self::left::nothing_is_left_on;
 pub(crate) use self::load::{CALLERS, LIMIT, Load, POLICIES, TIMEOUT};
 pub(crate) use self::log::Logged;
 pub(crate) use self::row::{Row, Tally};
-pub(crate) use self::runner::{Case, main};
+pub(crate) use self::runner::{Case, main, soak};
 pub(crate) use self::witness::stalled_since;
-pub(crate) use crate::support::random::Random;

@@ -18,8 +18,9 @@ use crate::support::random::seed;
 
 /// How many cases run at the same time. They mostly wait.
 const ABREAST: usize = 4;
-/// A case that takes longer hangs.
+/// A case that takes longer hangs, unless it was asked to.
 const PATIENCE: Duration = Duration::from_secs(60);
+const SOAK: &str = "RATELIMIT_SOAK_MINUTES";
 /// Above it a report is written by hand.
 const MARK: &str = "<!-- generated -->";
 const REPORT: &str = "RATELIMIT_FAULTS_REPORT";
@@ -29,7 +30,6 @@ type Run = Box<dyn FnOnce() -> Vec<Row> + Send>;
 /// One fault to be tried.
 pub(crate) struct Case {
     name: &'static str,
-    alone: bool,
     run: Run,
 }
 
@@ -38,19 +38,20 @@ impl Case {
         name: &'static str,
         case: impl FnOnce() -> F + Send + 'static,
     ) -> Self {
-        Self { name, alone: false, run: Box::new(move || run(case)) }
+        Self { name, run: Box::new(move || run(case)) }
     }
+}
 
-    /// It runs when no other does.
-    pub(crate) fn alone(self) -> Self {
-        Self { alone: true, ..self }
-    }
+/// For how long random faults go on: half a minute, unless said.
+pub(crate) fn soak() -> Duration {
+    let minutes = std::env::var(SOAK).ok().and_then(|minutes| minutes.parse().ok());
+    Duration::from_secs_f64(60.0 * minutes.unwrap_or(0.5))
 }
 
 /// The case has a thread to itself, and may block it: its callers are on another.
 fn run<F: Future<Output: Into<Vec<Row>>>>(case: impl FnOnce() -> F) -> Vec<Row> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let rows = runtime.block_on(async { tokio::time::timeout(PATIENCE, case()).await });
+    let rows = runtime.block_on(async { tokio::time::timeout(PATIENCE + soak(), case()).await });
     // What hangs is not waited for.
     runtime.shutdown_background();
     rows.unwrap_or_else(|_| panic!("it hangs for {PATIENCE:?}")).into()
@@ -75,9 +76,7 @@ pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
     witness::watch();
     println!("\nrunning {} tests (RATELIMIT_SEED={})", wanted.len(), seed());
     let start = Instant::now();
-    let (alone, together): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|case| case.alone);
-    let mut outcomes = run_all(together, ABREAST);
-    outcomes.append(&mut run_all(alone, 1));
+    let mut outcomes = run_all(wanted);
     outcomes.sort_by_key(|outcome| order.iter().position(|name| *name == outcome.name));
     let took = start.elapsed();
 
@@ -103,7 +102,7 @@ pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(101) }
 }
 
-fn run_all(cases: Vec<Case>, abreast: usize) -> Vec<Outcome> {
+fn run_all(cases: Vec<Case>) -> Vec<Outcome> {
     let queue = Mutex::new(VecDeque::from(cases));
     let outcomes = Mutex::new(Vec::new());
     let work = || {
@@ -123,7 +122,7 @@ fn run_all(cases: Vec<Case>, abreast: usize) -> Vec<Outcome> {
         }
     };
     thread::scope(|scope| {
-        for _ in 0..abreast {
+        for _ in 0..ABREAST {
             scope.spawn(work);
         }
     });
