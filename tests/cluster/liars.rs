@@ -88,13 +88,25 @@ async fn calls_that_are_sent_round_in_circles_end() {
         "-ASK 12539 127.0.0.1:0\r\n",
         "-ASK\r\n",
         "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
-        "-CLUSTERDOWN Hash slot not served\r\n",
     ] {
         let liar = Liar::start(ALL_SLOTS, said).await;
         let error = timeout(PATIENCE, acquire(&liar.store(), "key", Limit::per_hour(3))).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{said}: {error}");
         let asked = liar.scripts.load(Ordering::Relaxed);
         assert!((2..=20).contains(&asked), "{said}: asked {asked} times: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_down_is_not_waited_for() {
+    for said in ["-CLUSTERDOWN The cluster is down\r\n", "-CLUSTERDOWN Hash slot not served\r\n"] {
+        let liar = Liar::start(ALL_SLOTS, said).await;
+        let store = liar.store();
+        for _ in 0..30 {
+            let error = acquire_in_time(&store, "key", Limit::per_hour(3)).await.unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        }
+        assert_eq!(liar.scripts.load(Ordering::Relaxed), 30, "{said}");
     }
 }
 

@@ -1,12 +1,11 @@
 //! Faults of masters and of the sentinels that watch over them.
 
-use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::RateLimiterBuilder;
 
-use crate::harness::{Account, CALLERS, Case, Fault, Load, Row, World, nothing_is_left_on};
+use crate::harness::{CALLERS, Case, Fault, Load, Row, World, nothing_is_left_on};
 use crate::support::eventually;
 use crate::support::fake_sentinel::FakeSentinel;
 use crate::support::redis::RedisServer;
@@ -99,7 +98,7 @@ pub(crate) async fn outdated_sentinel_alone() -> Row {
     let (old, new) = (RedisServer::start(), RedisServer::start());
     let sentinel = FakeSentinel::start(&new, 5).await;
     let mut load = Load::on(&sentinel.url()).await;
-    sentinel.say(&old, 4, &[]);
+    sentinel.say(&old, 4);
     load.fault();
     for _ in 0..5 {
         new.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
@@ -111,28 +110,4 @@ pub(crate) async fn outdated_sentinel_alone() -> Row {
     assert_eq!(old.number(&["DBSIZE"]), 0, "calls were counted on the master of before");
     [&old, &new].into_iter().for_each(nothing_is_left_on);
     account.row("a sentinel that is out of date alone answers, and all connections are killed five times in 1.5 s")
-}
-
-/// Sentinels never stop to name those that were replaced. One that is new is named, asked from then
-/// on, and known when the first is gone.
-pub(crate) async fn dead_sentinels_named() -> Row {
-    let (old, new) = (RedisServer::start(), RedisServer::start());
-    let (sentinel, other) = (FakeSentinel::start(&old, 1).await, FakeSentinel::start(&new, 2).await);
-    let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let dead: Vec<u16> = (0..20).map(|_| port()).collect();
-    let named = |alive| dead.iter().map(|port| (*port, alive)).collect::<Vec<_>>();
-    sentinel.say(&old, 1, &named(true));
-    let mut load = Load::on(&sentinel.url()).await;
-    load.fault();
-    load.store_forgets();
-    sentinel.say(&old, 1, &[named(false), vec![(other.port(), true)]].concat());
-    load.go_on(Duration::from_secs(3)).await;
-    sentinel.stop();
-    new.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
-    load.healed();
-    load.recover(Duration::from_secs(1)).await;
-    let account = load.end_with(Account::expect_two_masters).await;
-    assert!(new.number(&["DBSIZE"]) > 0, "the master is followed that a new sentinel names");
-    [&old, &new].into_iter().for_each(nothing_is_left_on);
-    account.row("20 dead sentinels are named, then one that is new, which alone knows of a fail-over")
 }

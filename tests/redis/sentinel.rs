@@ -119,7 +119,7 @@ async fn an_outdated_sentinel_is_believed_where_the_last_master_is_none_any_more
     let sentinel = FakeSentinel::start(&new, 5).await;
     let store = ready(&sentinel.url()).await;
     assert!(counts_on(&store, &new).await);
-    sentinel.say(&old, 0, &[]);
+    sentinel.say(&old, 0);
     new.cli(&["REPLICAOF", "127.0.0.1", &old.port().to_string()]);
     new.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
     // What is counted on the old one is copied to the other.

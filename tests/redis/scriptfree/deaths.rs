@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, OnUnavailable, RateLimitError, RedisMode, RedisStore, Rule, Source, Store,
+};
 
 use crate::processes::expiring_keys;
-use crate::support::eventually;
 use crate::support::proxy::Proxy;
+use crate::support::{eventually, strict};
 
 use super::{unique, url, without_scripts};
 
@@ -80,4 +82,27 @@ async fn callers_who_give_up_do_no_harm() {
     }
     // Nothing is left of the connections that were given up.
     assert!(eventually(|| server.cli(&["CLIENT", "LIST"]).lines().count() <= 12), "connections are closed");
+}
+
+/// A flood that takes all connections of a server must not switch limits off.
+#[tokio::test]
+async fn a_server_without_room_for_another_connection_lets_no_call_through_unchecked() {
+    let server = without_scripts();
+    let store = RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions);
+    let limiter = strict().store(store).on_unavailable(OnUnavailable::Allow).build().unwrap();
+    limiter.ready().await.unwrap();
+    assert_eq!(server.cli(&["CONFIG", "SET", "maxclients", "1"]), "OK");
+    let rule = Rule::new("login", Limit::per_hour(2));
+    let mut admitted = 0;
+    for _ in 0..10 {
+        match limiter.acquire(&rule, &Key::of("alice")).await {
+            Ok(decision) => {
+                assert_eq!(decision.source(), Source::Fallback, "{decision:?}");
+                admitted += 1;
+            }
+            Err(RateLimitError::Exceeded(_)) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert_eq!(admitted, 2);
 }
