@@ -1,4 +1,4 @@
-//! A process that calls without end on one key, with scripts or without, until it is killed. Prints
+//! A process that calls without end on one key, without scripts, until it is killed. Prints
 //! a dot for every admission. For tests/redis/scriptfree.rs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helper")]
@@ -14,13 +14,10 @@ use tokio::task::JoinSet;
 async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let [url, mode, algorithm, key, max] = args.as_slice() else {
-        panic!("plain_worker URL scripts|plain log|counter KEY MAX");
+    let [url, algorithm, key, max] = args.as_slice() else {
+        panic!("plain_worker URL log|counter KEY MAX");
     };
-    let store = RedisStore::new(url).unwrap().mode(match *mode {
-        "scripts" => RedisMode::Scripts,
-        _ => RedisMode::Transactions,
-    });
+    let store = RedisStore::new(url).unwrap().mode(RedisMode::Transactions);
     let algorithm = if *algorithm == "log" { Algorithm::SlidingWindow } else { Algorithm::FixedWindow };
     let (store, key, max) = (Arc::new(store), Arc::<str>::from(*key), max.parse().unwrap());
     let mut running = JoinSet::new();

@@ -39,7 +39,8 @@ impl Pair {
         let limiter = builder.on_unavailable(OnUnavailable::Deny).build().unwrap();
         limiter.ready().await.unwrap();
         let on = |node: usize, rule: &str| {
-            let key = |number: &u64| format!("{prefix}:rl1:sw-3600s:{rule}:<{number}>");
+            let form = if scripts { "" } else { "%log" };
+            let key = |number: &u64| format!("{prefix}:rl1:sw-3600s:{rule}:<{number}>{form}");
             (0_u64..1_000_000).find(|number| cluster.owner_of_key(key(number).as_bytes()) == node).unwrap()
         };
         Self { first: on(0, "first"), second: on(1, "second"), limiter }

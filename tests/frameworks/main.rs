@@ -11,7 +11,6 @@
 
 mod actix;
 mod axum_server;
-mod clients;
 mod fields;
 mod forwarded;
 mod poem_server;

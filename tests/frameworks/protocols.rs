@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Method, Request, Response, Version};
 use ratelimit_runtime::{
     HeaderKey, Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, key, rate_limit,
 };
-use tonic::{Code, Status};
+use tonic::Status;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
@@ -129,39 +129,6 @@ async fn grpc_web_is_told_how_to_log_in_as_http_is() {
     assert_eq!((web.header("grpc-status"), web.body.as_str()), (Some("16"), ""));
     let grpc = ask(&service, &Method::POST, Version::HTTP_2, GRPC[0], None).await;
     assert_eq!((grpc.status, grpc.header("grpc-status"), grpc.body.as_str()), (200, Some("16"), ""));
-}
-
-/// The key function of a tonic server answers with statuses; clients that do not speak gRPC get one
-/// of HTTP.
-#[tokio::test(start_paused = true)]
-async fn a_status_in_place_of_a_key_is_one_of_http_for_others() {
-    let limiter = RateLimiter::builder().responses(Responses::new().unauthorized("ApiKey")).build().unwrap();
-    let layer = RateLimitLayer::new().limiter(limiter).rule(&ONE, |request: &Request<Body>| {
-        let name = request.headers().get("x-api-key").and_then(|name| name.to_str().ok()).unwrap_or_default();
-        match name {
-            "denied" => Err(Status::permission_denied("not you")),
-            "away" => Err(Status::unavailable("later")),
-            _ => Err(Status::unauthenticated("say who you are")),
-        }
-        .map(|(): ()| key!("all"))
-    });
-    let service = layer.layer(service_fn(async |_| Ok(Response::new(Body::empty()))));
-    let service = BoxCloneSyncService::new(service.map_response(|response| response.map(Body::new)));
-    for (name, status, code) in
-        [("denied", 403, Code::PermissionDenied), ("away", 503, Code::Unavailable), ("", 401, Code::Unauthenticated)]
-    {
-        let http = ask(&service, &Method::GET, Version::HTTP_11, GRPC[0], Some(name)).await;
-        assert_eq!((http.status, http.header("cache-control")), (status, Some("no-store")), "{name}");
-        let grpc = ask(&service, &Method::POST, Version::HTTP_2, GRPC[0], Some(name)).await;
-        assert_eq!(Status::from_header_map(&grpc.headers).unwrap().code(), code, "{name}");
-        assert_eq!((grpc.status, grpc.header("cache-control")), (200, Some("no-store")), "{name}");
-        let web = ask(&service, &Method::POST, Version::HTTP_11, WEB[0], Some(name)).await;
-        assert_eq!(Status::from_header_map(&web.headers).unwrap().code(), code, "{name}");
-        assert_eq!((web.status, web.header("cache-control")), (status, Some("no-store")), "{name}");
-        assert_eq!((web.header("content-type"), web.body.as_str()), (Some(WEB[0]), ""), "{name}");
-        assert_eq!(web.header("www-authenticate"), http.header("www-authenticate"), "{name}");
-        assert_eq!(http.header("www-authenticate").is_some(), status == 401, "{name}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,6 @@ mod conformance;
 mod deaths;
 mod fixed_window;
 mod lifetimes;
-mod sharing;
 mod unsupported;
 
 use std::sync::LazyLock;

@@ -112,20 +112,6 @@ async fn one_sentinel_is_enough() {
     assert!(counts_on(&store, &all.servers[0]).await);
 }
 
-/// The URL may name one that is gone by now.
-#[tokio::test]
-async fn further_sentinels_are_learnt() {
-    let mut all = Sentinels::start(3);
-    let first = format!("redis+sentinel://127.0.0.1:{}/{NAME}", all.sentinels[0].port());
-    let store = ready(&first).await;
-    // It has been told of the others with the first answer.
-    all.sentinels[0].stop();
-    all.servers[0].stop();
-    all.until_master_is(1);
-    let took = followed(&store, &all.servers[1]).await;
-    assert!(took < FOLLOWED + SLACK, "followed {took:?} after the fail-over");
-}
-
 #[tokio::test]
 async fn without_sentinels_the_last_master_is_used() {
     let mut all = Sentinels::start(1);

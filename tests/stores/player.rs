@@ -4,7 +4,6 @@
 //! ways in which it is used.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::redis::shared;
@@ -12,7 +11,7 @@ use crate::support::unique;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::store::{Answer, Feature, Request, Verdict};
+use ratelimit_runtime::store::{Feature, Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
 use tokio::runtime::Runtime;
@@ -289,10 +288,9 @@ struct Kind {
 enum Column {
     Scripts,
     DenyCache,
-    /// With scripts and without, in turns, on one key.
-    InTurns,
+    Transactions,
     /// The same over RESP2.
-    InTurnsOverResp2,
+    TransactionsOverResp2,
 }
 
 impl Kind {
@@ -300,76 +298,28 @@ impl Kind {
         Request::new(key, self.algorithm, limits)
     }
 
-    /// A log is kept alike with scripts and without; a fixed window without scripts goes by the
-    /// server's clock.
+    /// A fixed window without scripts goes by the server's clock.
     fn of(algorithm: Algorithm) -> Vec<Self> {
-        let in_turns = [Column::InTurns, Column::InTurnsOverResp2];
-        let in_turns = in_turns.into_iter().filter(|_| algorithm == Algorithm::SlidingWindow);
+        let transactions = [Column::Transactions, Column::TransactionsOverResp2];
+        let transactions = transactions.into_iter().filter(|_| algorithm == Algorithm::SlidingWindow);
         [Column::Scripts, Column::DenyCache]
             .into_iter()
-            .chain(in_turns)
+            .chain(transactions)
             .map(|column| Self { algorithm, column })
             .collect()
     }
 
     fn store(self, clock: &FakeClock) -> (Runtime, Box<dyn Store>) {
-        let parameter = if self.column == Column::InTurnsOverResp2 { "?protocol=resp2" } else { "" };
-        let redis = |mode| {
-            let redis = RedisStore::new(&format!("{}{parameter}", shared().url())).unwrap().with_clock(clock.clone());
-            redis.mode(mode).deny_cache(self.column == Column::DenyCache)
+        let (mode, parameter) = match self.column {
+            Column::Scripts | Column::DenyCache => (RedisMode::Scripts, ""),
+            Column::Transactions => (RedisMode::Transactions, ""),
+            Column::TransactionsOverResp2 => (RedisMode::Transactions, "?protocol=resp2"),
         };
+        let redis = RedisStore::new(&format!("{}{parameter}", shared().url())).unwrap().with_clock(clock.clone());
+        let redis = redis.mode(mode).deny_cache(self.column == Column::DenyCache);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let scripts = redis(RedisMode::Scripts);
-        runtime.block_on(scripts.ready()).unwrap();
-        match self.column {
-            Column::Scripts | Column::DenyCache => (runtime, Box::new(scripts)),
-            Column::InTurns | Column::InTurnsOverResp2 => {
-                let stores = [redis(RedisMode::Transactions), scripts];
-                (runtime, Box::new(InTurns { stores, asked: AtomicUsize::new(0) }))
-            }
-        }
-    }
-}
-
-/// Two stores that are asked in turns, and declare what the first of them can do.
-struct InTurns {
-    stores: [RedisStore; 2],
-    asked: AtomicUsize,
-}
-
-impl InTurns {
-    fn next(&self) -> &RedisStore {
-        &self.stores[self.asked.fetch_add(1, Ordering::SeqCst) % 2]
-    }
-}
-
-impl Store for InTurns {
-    fn inner(&self) -> Option<&dyn Store> {
-        Some(&self.stores[0])
-    }
-
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.next().acquire(request)
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.next().peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.next().reset(request)
-    }
-
-    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.next().refund(request, ticket)
-    }
-
-    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        self.next().block(request, duration)
-    }
-
-    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.next().unblock(request)
+        runtime.block_on(redis.ready()).unwrap();
+        (runtime, Box::new(redis))
     }
 }
 

@@ -27,8 +27,9 @@ async fn a_policy_that_needs_scripts_is_refused_when_the_limiter_is_built_or_cha
         (Policy::new(ONE[0]).with_algorithm(Algorithm::TokenBucket), "RedisMode::Scripts"),
         (Policy::new(ONE[0]).with_algorithm(Algorithm::LeakyBucket), "RedisMode::Scripts"),
         (Policy::new(ONE[0]).with_algorithm(Algorithm::SlidingCounter), "RedisMode::Scripts"),
-        (Policy::new(ONE[0]).and(hour).with_algorithm(Algorithm::FixedWindow), "one limit"),
-        (Policy::new(ONE[0]).with_algorithm(Algorithm::FixedWindow).with_block(Duration::from_secs(9)), "no blocks"),
+        (Policy::new(ONE[0]).and(hour).with_algorithm(Algorithm::FixedWindow), "several limits"),
+        (Policy::new(ONE[0]).with_algorithm(Algorithm::FixedWindow).with_block(Duration::from_secs(9)), "blocks"),
+        (Policy::new(ONE[0]).with_growing_block(Duration::from_secs(9), Duration::from_secs(90)), "blocks that grow"),
     ];
     let fine = [
         Policy::new(ONE[0]).and(hour).with_block(Duration::from_secs(9)),
@@ -63,7 +64,7 @@ async fn a_request_that_needs_scripts_is_refused_and_writes_nothing() {
         (&server_clock, log.reserving(), "RedisMode::Scripts"),
         (&server_clock, one(Algorithm::FixedWindow).reserving(), "RedisMode::Scripts"),
         (&server_clock, heavy, "cost 1001"),
-        (&own_clock, one(Algorithm::FixedWindow), "server's clock"),
+        (&own_clock, one(Algorithm::FixedWindow), "clock of one's own"),
     ] {
         let error = store.acquire(request).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unsupported);

@@ -113,10 +113,10 @@ impl<S: Store> DenyCache<S> {
     }
 
     /// The answer of the cache, or else the store's, for which `ask` waits; it is remembered.
-    pub(crate) fn answer<'a>(
+    pub(crate) fn answer<'a, F: Future<Output = Result<Verdict, StoreError>> + Send + 'a>(
         &'a self,
         request: Request<'a>,
-        ask: impl Future<Output = Result<Verdict, StoreError>> + Send + 'a,
+        ask: impl FnOnce() -> F + Send + 'a,
     ) -> Answer<'a, Verdict> {
         match self.look(&request) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
@@ -124,13 +124,14 @@ impl<S: Store> DenyCache<S> {
         }
     }
 
-    fn later<'a>(
+    /// A future that is handed over would stand in the answer twice: `ask` makes it where it waits.
+    fn later<'a, F: Future<Output = Result<Verdict, StoreError>> + Send + 'a>(
         &'a self,
         request: Request<'a>,
         miss: Miss,
-        ask: impl Future<Output = Result<Verdict, StoreError>> + Send + 'a,
+        ask: impl FnOnce() -> F + Send + 'a,
     ) -> Answer<'a, Verdict> {
-        Answer::later(async move { ask.await.inspect(|verdict| self.learn(&request, &miss, verdict)) })
+        Answer::later(async move { ask().await.inspect(|verdict| self.learn(&request, &miss, verdict)) })
     }
 
     /// Keeps a refusal that the store has given, and forgets the key where it has admitted. A refusal
@@ -195,7 +196,7 @@ impl<S: Store> Store for DenyCache<S> {
         };
         match self.inner.acquire(request).known() {
             Ok(answer) => Answer::ready(answer.inspect(|verdict| self.learn(&request, &miss, verdict))),
-            Err(answer) => self.later(request, miss, answer),
+            Err(answer) => self.later(request, miss, || answer),
         }
     }
 

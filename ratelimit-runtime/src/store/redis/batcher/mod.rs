@@ -1,8 +1,8 @@
 //! [`Batcher`]: group commit on a link: who waits, by key; what is in flight; who gave up.
 //!
 //! A caller that finds the link idle sends by itself, without a task in between. All others wait in
-//! the [`queue`], and the next call carries them. Either is a [`flight`], which is sent and answered
-//! in one way ([`sending`]).
+//! the [`queue`], and the next [`flight`] carries them. Both are sent and read in one way
+//! ([`sending`]).
 
 mod flight;
 mod queue;
@@ -18,10 +18,11 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use self::sending::Sending;
+use self::sending::{Entered, Sending};
 use super::errors;
 use super::link::{Connection, Link, Lost};
 use super::scripts::Question;
+use super::scripts::call::Answers;
 use crate::error::StoreError;
 use crate::store::Verdict;
 
@@ -64,6 +65,17 @@ impl Caller {
     }
 }
 
+/// What one caller is told of the answers to all it has asked.
+fn told<K>(Answers { now, is_charged, all }: Answers, stack: &[(K, Question)]) -> Told {
+    let mut verdicts = Verdicts::new();
+    for (answer, (_, question)) in all.into_iter().zip(stack) {
+        let verdict = answer.map_err(Failure::Server)?.verdict(0, question, now);
+        // One that admits where another refuses is not charged.
+        verdicts.push(if is_charged { verdict } else { Verdict { ticket: 0, ..verdict } });
+    }
+    Ok(verdicts)
+}
+
 /// Group commit on one link. When it is dropped, those who wait fail.
 pub(crate) struct Batcher {
     sending: Arc<Sending>,
@@ -88,12 +100,15 @@ impl Batcher {
     /// `asking` sends it by itself behind an `ASKING`, which lets a node answer for a slot that
     /// moves to it.
     pub(crate) async fn ask(&self, stack: &[(&[u8], Question)], until: Option<Instant>, asking: bool) -> Told {
-        let waits = if asking {
-            self.sending.send_asking(self.connected().await?, stack, until)
-        } else {
-            self.sending.enter(stack, until)?
-        };
-        waits.await
+        if asking {
+            let connection = self.connected().await?;
+            return self.sending.take_place(connection).send(stack, true).await;
+        }
+        match self.sending.enter(stack, until)? {
+            Entered::Sends(place) => place.send(stack, false).await,
+            // Its call is dropped with the runtime.
+            Entered::Waits(answer) => answer.await.unwrap_or_else(|_| Err(sending::lost())),
+        }
     }
 
     /// Sends a command by itself, behind an `ASKING` or not. Its reply repeats no number, so that

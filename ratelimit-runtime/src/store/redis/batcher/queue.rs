@@ -8,7 +8,7 @@ use foldhash::quality::RandomState;
 use smallvec::{SmallVec, smallvec};
 
 use super::Caller;
-use super::flight::{Callers, Flight, Group, Stack};
+use super::flight::{Callers, Command, Flight, Group, Stack};
 use crate::store::redis::scripts::{Joins, Question};
 
 /// Keys in one call.
@@ -19,9 +19,8 @@ const MAX_UNITS: u64 = 1_000;
 const MAX_QUESTIONS: usize = 256;
 /// Callers of one question in one call.
 const MAX_CALLERS: usize = 30_000;
-/// So many cancelled callers stay in the queue, or as many as wait; and so many places when it is
-/// empty.
-const MAX_KEPT: usize = 64;
+/// Room for more keys than this is given back once nobody waits.
+const MAX_KEPT: usize = 1_024;
 
 /// Those that wait for one key.
 #[derive(Debug)]
@@ -31,15 +30,14 @@ struct Waiting {
     groups: SmallVec<[Group; 1]>,
 }
 
-/// Who waits. Each key of `keys` is in `order` once.
+/// Who waits, and who gave up or is late, until the next call comes by. That is soon: where no call
+/// ends for the limiter's timeout, the link is slow, and nobody waits. Each key of `keys` is in `order`
+/// once.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     keys: HashMap<Arc<[u8]>, Waiting, RandomState>,
     order: VecDeque<Arc<[u8]>>,
     stacks: VecDeque<Stack>,
-    waiting: usize,
-    /// How many of those who wait were cancelled, at most.
-    cancelled: usize,
 }
 
 impl Queue {
@@ -48,7 +46,6 @@ impl Queue {
     }
 
     pub(super) fn push(&mut self, slot_of: fn(&[u8]) -> u16, stack: &[(&[u8], Question)], caller: Caller) {
-        self.waiting += 1;
         let [(key, question)] = stack else { return self.stacks.push_back(Stack::new(stack, caller)) };
         if let Some(waiting) = self.keys.get_mut(*key) {
             match waiting.groups.last_mut() {
@@ -75,7 +72,7 @@ impl Queue {
             let Some(key) = self.order.pop_front() else { break };
             let Some(waiting) = self.keys.get_mut(&key) else { continue };
             let (mut from, mut added) = (0, false);
-            while let Some(group) = next_group(&mut waiting.groups, &mut flight, &mut self.waiting, now) {
+            while let Some(group) = next_group(&mut waiting.groups, &mut flight, now) {
                 if !group.callers.is_empty() {
                     from = flight.add(waiting.slot, &key, group, from);
                     added = true;
@@ -89,8 +86,8 @@ impl Queue {
                 self.order.push_back(key);
             }
         }
-        if self.is_empty() {
-            self.sweep();
+        if self.is_empty() && self.keys.capacity() > MAX_KEPT {
+            *self = Self::default();
         }
         flight
     }
@@ -101,50 +98,19 @@ impl Queue {
         while let Some(stack) = self.stacks.front() {
             let keys = stack.questions.len();
             let units: u64 = stack.questions.iter().map(|(_, question)| question.weight()).sum();
-            let fits = flight.is_empty() || (flight.keys + keys <= room && flight.units + units <= MAX_UNITS);
+            let fits = flight.commands.is_empty() || (flight.keys + keys <= room && flight.units + units <= MAX_UNITS);
             let has_time = |(_, first): &(_, Question)| flight.takes_time(first.now);
             if stack.caller.waits(now) && !(fits && stack.questions.first().is_none_or(has_time)) {
                 return;
             }
             let Some(stack) = self.stacks.pop_front() else { return };
-            self.waiting -= 1;
             if stack.caller.waits(now) {
                 flight.keys += keys;
                 flight.units += units;
-                flight.stacks.push(stack);
+                flight.commands.push(Command::Stack(stack));
             } else {
                 stack.caller.time_out();
             }
-        }
-    }
-
-    /// Notes that a caller gave up. Once more than half of those who wait did, they are removed.
-    pub(super) fn cancel(&mut self) {
-        self.cancelled += 1;
-        if self.cancelled > MAX_KEPT && 2 * self.cancelled > self.waiting {
-            self.sweep();
-        }
-    }
-
-    /// Removes all who were cancelled, and the room that they took.
-    fn sweep(&mut self) {
-        self.stacks.retain(|stack| !stack.caller.answer.is_closed());
-        let mut waiting = self.stacks.len();
-        self.keys.retain(|_, of_key| {
-            of_key.groups.retain_mut(|group| {
-                group.callers.retain(|caller| !caller.answer.is_closed());
-                waiting += group.callers.len();
-                !group.callers.is_empty()
-            });
-            !of_key.groups.is_empty()
-        });
-        let keys = &self.keys;
-        self.order.retain(|key| keys.contains_key(key));
-        (self.waiting, self.cancelled) = (waiting, 0);
-        if self.keys.capacity() > 16 * MAX_KEPT {
-            self.keys.shrink_to(2 * self.order.len());
-            self.order.shrink_to(2 * self.order.len());
-            self.stacks.shrink_to(2 * self.stacks.len());
         }
     }
 
@@ -157,16 +123,10 @@ impl Queue {
 }
 
 /// What of the first group of a key fits into a call, if anything, without those who do not wait.
-fn next_group(
-    groups: &mut SmallVec<[Group; 1]>,
-    flight: &mut Flight,
-    waiting: &mut usize,
-    now: Instant,
-) -> Option<Group> {
+fn next_group(groups: &mut SmallVec<[Group; 1]>, flight: &mut Flight, now: Instant) -> Option<Group> {
     let group = groups.first_mut().filter(|_| flight.questions < MAX_QUESTIONS)?;
     if !group.callers.iter().all(|caller| caller.waits(now)) {
         let (wait, late): (Callers, Callers) = group.callers.drain(..).partition(|caller| caller.waits(now));
-        *waiting -= late.len();
         late.into_iter().for_each(Caller::time_out);
         group.callers = wait;
     }
@@ -188,8 +148,7 @@ fn next_group(
     } else {
         return None;
     };
-    *waiting -= taken.callers.len();
-    flight.questions += 1;
+    flight.questions += usize::from(!taken.callers.is_empty());
     flight.units += weight * u64::try_from(taken.callers.len()).unwrap_or(u64::MAX);
     Some(taken)
 }
@@ -221,8 +180,11 @@ mod tests {
 
     /// Of each call of a script: for each question who asks it, by the key's index.
     fn take(queue: &mut Queue) -> Vec<Vec<Vec<(u8, u16)>>> {
-        let calls = queue.take(Instant::now()).scripts.into_iter();
-        calls.map(|call| call.asked.iter().map(|asked| asked.asks.to_vec()).collect()).collect()
+        let calls = queue.take(Instant::now()).commands.into_iter().filter_map(|command| match command {
+            Command::Script(call) => Some(call.asked.into_iter().map(|asked| asked.asks).collect()),
+            Command::Stack(_) => None,
+        });
+        calls.collect()
     }
 
     #[test]
@@ -235,7 +197,7 @@ mod tests {
         // What `a` asks last is another question than its first, though it reads the same.
         let counters = vec![vec![(1, 2), (2, 2)], vec![(1, 1)], vec![(1, 1)]];
         assert_eq!(take(&mut queue), [counters, vec![vec![(1, 1)]]]);
-        assert_eq!((queue.is_empty(), queue.waiting), (true, 0));
+        assert!(queue.is_empty());
     }
 
     #[test]
@@ -267,7 +229,7 @@ mod tests {
             })
             .collect();
         let first = queue.take(Instant::now());
-        assert_eq!((first.stacks.len(), first.questions), (16, 1));
+        assert_eq!((first.commands.len(), first.keys, first.questions), (17, 33, 1));
     }
 
     #[test]
@@ -278,13 +240,10 @@ mod tests {
         drop(push(&mut queue, "a", &question, None));
         let mut late = push(&mut queue, "a", &question, Some(now));
         assert_eq!(take(&mut queue), [[[(1, 1)]]]);
-        assert!(late.try_recv().unwrap().is_err() && queue.waiting == 0);
-        let flood: Vec<_> = (0..100_000).map(|key| push(&mut queue, &key.to_string(), &question, None)).collect();
-        for waits in flood {
-            drop(waits);
-            queue.cancel();
-        }
-        assert!(queue.waiting <= 2 * MAX_KEPT, "{}", queue.waiting);
-        assert!(queue.keys.capacity() <= 32 * MAX_KEPT && queue.order.capacity() <= 32 * MAX_KEPT);
+        assert!(late.try_recv().unwrap().is_err());
+        let flood = (0..100_000).map(|key| push(&mut queue, &key.to_string(), &question, None));
+        drop(flood.collect::<Vec<_>>());
+        assert!(take(&mut queue).is_empty() && queue.is_empty());
+        assert!(queue.keys.capacity() <= MAX_KEPT && queue.order.capacity() <= MAX_KEPT);
     }
 }

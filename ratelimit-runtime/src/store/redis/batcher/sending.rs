@@ -1,18 +1,16 @@
 //! [`Sending`]: sends what waits as soon as it may, and answers it.
 //!
-//! - A caller [enters](Sending::enter). Where the link is idle, the caller itself polls
-//!   [`fly`](Sending::fly), which sends its question and answers it. Else the question is queued,
-//!   and a task does the same with what [`send_next`](Sending::send_next) takes of the queue.
-//! - A reply is handed to those who wait for it by [`Call::answer`].
-//! - At its timeout a caller is dropped. If it sends by itself, a task goes on in its place; if it
-//!   is queued, it is not sent. A reply that is late makes the link doubtful ([`watch`](Sending::watch)).
+//! - A caller that finds the link idle [takes](Sending::enter) a place in flight and sends by
+//!   itself. Else its question is queued, and a task sends what [`send_next`](Sending::send_next)
+//!   takes of the queue. Both send and read by [`send_all`].
+//! - At its timeout a caller is dropped. If it is queued, it is not sent. If it has sent by itself,
+//!   its place stays taken until a PING behind its call is answered ([`InFlight`]). A reply that is
+//!   late makes the link doubtful ([`watch`](Sending::watch)).
 //! - When a connection ends, all that was sent on it fails as lost. Those who are queued wait for
 //!   the next connection, or fail when the link says that the server is away.
 
-use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use redis::{Cmd, Value};
@@ -20,14 +18,14 @@ use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
-use super::flight::{Call, Calls};
+use super::flight::{Command, Stack};
 use super::queue::Queue;
-use super::{Caller, Failure, Told};
+use super::{Caller, Failure, Told, told};
 use crate::error::StoreError;
 use crate::store::redis::errors::unexpected_reply;
-use crate::store::redis::link::{BoxFuture, Connection, Link, LinkStatus, Lost};
+use crate::store::redis::link::{Connection, Link, LinkStatus};
 use crate::store::redis::scripts::Question;
-use crate::store::redis::scripts::call::by_source;
+use crate::store::redis::scripts::call::{Answers, Call, by_source};
 use crate::{observe, real_time};
 
 pub(super) struct Sending {
@@ -54,16 +52,54 @@ pub(super) fn foreign() -> Failure {
     Failure::Lost(unexpected_reply().lost())
 }
 
-/// A call in flight, which has been counted.
-struct InFlight<'a>(&'a Sending);
+/// What a caller does that has entered.
+pub(super) enum Entered {
+    Sends(InFlight),
+    Waits(oneshot::Receiver<Told>),
+}
 
-impl Drop for InFlight<'_> {
+/// The place in flight of what is about to be sent, or has been.
+pub(super) struct InFlight {
+    sending: Arc<Sending>,
+    connection: Arc<Connection>,
+    sent: Instant,
+    is_answered: bool,
+}
+
+impl InFlight {
+    /// Sends by its caller what that asks, behind an `ASKING` or not. One that gives up says by that
+    /// when it is late: it needs no timer.
+    pub(super) async fn send(mut self, stack: &[(&[u8], Question)], asking: bool) -> Told {
+        let calls = [Call::Alone(stack)];
+        let answers = send_all(&self.connection, &calls, asking).await;
+        self.is_answered = true;
+        answers.into_iter().next().unwrap_or_else(|| Err(lost())).and_then(|answers| told(answers, stack))
+    }
+
+    /// Sends what was queued, and answers it. Nothing gives that up but the end of the connection.
+    async fn send_queued(mut self, commands: Vec<Command>) {
+        let answers = {
+            let calls: Vec<_> = commands.iter().map(Command::call).collect();
+            self.sending.watch(&self.connection, self.sent, send_all(&self.connection, &calls, false)).await
+        };
+        self.is_answered = true;
+        drop(self);
+        commands.into_iter().zip(answers).for_each(|(command, answers)| command.tell(answers));
+    }
+}
+
+impl Drop for InFlight {
+    /// What has been sent, by a caller that gives up, stays in flight until its reply came. Replies
+    /// are in order: a task waits for one to a PING behind it, and tells the link when that is late.
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.in_flight -= 1;
-        if !state.queue.is_empty() {
-            self.0.wake.notify_one();
+        if self.is_answered {
+            return self.sending.landed();
         }
+        let (sending, connection, sent) = (Arc::clone(&self.sending), Arc::clone(&self.connection), self.sent);
+        self.sending.runtime.spawn(async move {
+            let _ = sending.watch(&connection, sent, connection.send(&redis::cmd("PING"))).await;
+            sending.landed();
+        });
     }
 }
 
@@ -76,66 +112,60 @@ impl Sending {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a caller. The status is read under the lock under which [`run`](Self::run) fails
-    /// those who wait: a caller that enters behind that sees the new status.
+    /// Takes in a caller, which sends by itself or waits. The status is read under the lock under
+    /// which [`run`](Self::run) fails those who wait: a caller that enters behind that sees the new
+    /// status.
     pub(super) fn enter(
         self: &Arc<Self>,
         stack: &[(&[u8], Question)],
         until: Option<Instant>,
-    ) -> Result<Waits<'_>, Failure> {
+    ) -> Result<Entered, Failure> {
         let mut state = self.state();
-        let is_idle = state.in_flight == 0 && state.queue.is_empty();
-        let depth = match self.link.status() {
-            LinkStatus::Up(connection) if is_idle && !connection.is_unread() => {
-                return Ok(self.send_by_caller(state, connection, stack, until, false));
+        let (now, is_idle) = (Instant::now(), state.in_flight == 0 && state.queue.is_empty());
+        let status = match self.link.status() {
+            LinkStatus::Up(connection) if is_idle && until.is_some() && !connection.is_unread(now) => {
+                return Ok(Entered::Sends(self.take_off(&mut state, connection, now)));
             }
-            LinkStatus::Up(connection) => connection.depth(),
-            LinkStatus::Connecting => 0,
-            // The leases of permits are renewed meanwhile, and wait as long as that takes.
-            LinkStatus::Slow(connection, _) if until.is_none() => {
-                return Ok(self.send_by_caller(state, connection, stack, until, false));
-            }
-            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Err(Failure::NotSent(why)),
+            LinkStatus::Slow(_, why) if until.is_some() => return Err(Failure::NotSent(why)),
+            LinkStatus::Down(why) => return Err(Failure::NotSent(why)),
+            status => status,
         };
         let (answer, waits) = oneshot::channel();
-        state.queue.push(self.slot_of, stack, Caller { answer, until });
-        if state.in_flight < depth {
+        let caller = Caller { answer, until };
+        match status {
+            // The leases of permits are renewed meanwhile, and wait as long as that takes.
+            LinkStatus::Slow(connection, _) => {
+                let place = self.take_off(&mut state, connection, now);
+                self.runtime.spawn(place.send_queued(vec![Command::Stack(Stack::new(stack, caller))]));
+            }
+            LinkStatus::Up(connection) => {
+                state.queue.push(self.slot_of, stack, caller);
+                if state.in_flight < connection.depth() {
+                    self.wake.notify_one();
+                }
+            }
+            _ => state.queue.push(self.slot_of, stack, caller),
+        }
+        Ok(Entered::Waits(waits))
+    }
+
+    /// A place in flight beside those that calls share: of a call behind an `ASKING`.
+    pub(super) fn take_place(self: &Arc<Self>, connection: Arc<Connection>) -> InFlight {
+        self.take_off(&mut self.state(), connection, Instant::now())
+    }
+
+    fn take_off(self: &Arc<Self>, state: &mut State, connection: Arc<Connection>, sent: Instant) -> InFlight {
+        state.in_flight += 1;
+        InFlight { sending: Arc::clone(self), connection, sent, is_answered: false }
+    }
+
+    /// A call is not in flight any more.
+    fn landed(&self) {
+        let mut state = self.state();
+        state.in_flight -= 1;
+        if !state.queue.is_empty() {
             self.wake.notify_one();
         }
-        Ok(Waits { sending: self, answer: waits, own: None, is_over: false })
-    }
-
-    /// A call for one caller, behind an `ASKING`.
-    pub(super) fn send_asking(
-        self: &Arc<Self>,
-        connection: Arc<Connection>,
-        stack: &[(&[u8], Question)],
-        until: Option<Instant>,
-    ) -> Waits<'_> {
-        self.send_by_caller(self.state(), connection, stack, until, true)
-    }
-
-    /// A call for one caller, which it sends by itself.
-    fn send_by_caller(
-        self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
-        connection: Arc<Connection>,
-        stack: &[(&[u8], Question)],
-        until: Option<Instant>,
-        asking: bool,
-    ) -> Waits<'_> {
-        state.in_flight += 1;
-        drop(state);
-        let (answer, waits) = oneshot::channel();
-        let calls = smallvec![Call::of_one(stack, Caller { answer, until })];
-        let sent = Instant::now();
-        let flying = Arc::clone(self).fly(Arc::clone(&connection), calls, asking);
-        // One that gives up says by that when it is late: it needs no timer.
-        let flying: BoxFuture<()> = match until {
-            Some(_) => Box::pin(flying),
-            None => Box::pin(Arc::clone(self).watch_owned(Arc::clone(&connection), sent, flying)),
-        };
-        Waits { sending: self, answer: waits, own: Some((flying, connection, sent)), is_over: false }
     }
 
     pub(super) fn fail_waiting(&self, why: &StoreError) {
@@ -180,59 +210,14 @@ impl Sending {
         if state.in_flight >= connection.depth() {
             return false;
         }
-        let flight = state.queue.take(Instant::now());
-        if !flight.is_empty() {
-            state.in_flight += 1;
+        let now = Instant::now();
+        let flight = state.queue.take(now);
+        if !flight.commands.is_empty() {
+            let place = self.take_off(&mut state, connection, now);
             drop(state);
-            let flying = Arc::clone(self).fly(Arc::clone(&connection), flight.into_calls(), false);
-            self.runtime.spawn(Arc::clone(self).watch_owned(connection, Instant::now(), flying));
+            self.runtime.spawn(place.send_queued(flight.commands));
         }
         true
-    }
-
-    /// Sends calls and answers all who wait for them. Nothing gives them up but the end of their
-    /// connection: a caller that is dropped leaves the rest to a task.
-    async fn fly(self: Arc<Self>, connection: Arc<Connection>, calls: Calls, asking: bool) {
-        // Given back also where a recorder of metrics panics.
-        let place = InFlight(&self);
-        let first = connection.numbers(calls.len());
-        let numbers = || (0..).map(|call| first.wrapping_add(call));
-        let numbered = || numbers().zip(&calls);
-        for call in &calls {
-            observe::command_sent(call.decisions());
-        }
-        let mut replies = match (&calls[..], asking) {
-            ([call], false) => connection.send(&call.command(first)).await.map(|reply| smallvec![Some(reply)]),
-            _ => send_all(&connection, numbered().map(|(number, call)| call.command(number)), asking).await,
-        };
-        // A server that does not know a script is sent its source, while others wait.
-        if let Ok(known) = &mut replies
-            && known.iter().any(|reply| is_unknown(reply.as_ref()))
-        {
-            let unknown = numbered().zip(&*known).filter(|(_, reply)| is_unknown(reply.as_ref()));
-            let by_source = unknown.map(|((number, call), _)| by_source(&call.command(number), call.script()));
-            let again = Box::pin(send_all(&connection, by_source, asking)).await;
-            let mut again = again.unwrap_or_default().into_iter();
-            for reply in known.iter_mut().filter(|reply| is_unknown(reply.as_ref())) {
-                *reply = again.next().flatten();
-            }
-        }
-        drop(place);
-        let mut replies = replies.unwrap_or_default().into_iter();
-        for (number, call) in numbers().zip(calls) {
-            match replies.next().flatten() {
-                None => call.fail(&lost()),
-                Some(Value::ServerError(error)) => {
-                    connection.note(&error);
-                    call.fail(&Failure::Server(error));
-                }
-                Some(reply) => {
-                    if !call.answer(&reply, number, |error| connection.note(error)) {
-                        connection.hang_up();
-                    }
-                }
-            }
-        }
     }
 
     /// Waits for a reply, however long. Tells the link when it is late.
@@ -244,26 +229,44 @@ impl Sending {
         connection.late(sent);
         reply.await
     }
-
-    async fn watch_owned(
-        self: Arc<Self>,
-        connection: Arc<Connection>,
-        sent: Instant,
-        flying: impl Future<Output = ()>,
-    ) {
-        self.watch(&connection, sent, flying).await;
-    }
-}
-
-fn is_unknown(reply: Option<&Value>) -> bool {
-    matches!(reply, Some(Value::ServerError(error)) if error.code() == "NOSCRIPT")
 }
 
 /// What is replied to each call; `None` where that is lost.
 type Replies = SmallVec<[Option<Value>; 1]>;
 
-/// Sends commands, each behind an `ASKING` or not.
-async fn send_all(connection: &Connection, commands: impl Iterator<Item = Cmd>, asking: bool) -> Result<Replies, Lost> {
+/// Sends calls, each behind an `ASKING` or not, and reads what is replied to each.
+async fn send_all<K: AsRef<[u8]>>(
+    connection: &Connection,
+    calls: &[Call<'_, K>],
+    asking: bool,
+) -> SmallVec<[Result<Answers, Failure>; 1]> {
+    let first = connection.numbers(calls.len());
+    let numbered = || calls.iter().zip((0..).map(|call| first.wrapping_add(call)));
+    for call in calls {
+        observe::command_sent(call.decisions());
+    }
+    let mut replies: Replies = match calls {
+        [call] if !asking => smallvec![connection.send(&call.command(first)).await.ok()],
+        _ => Box::pin(pipe(connection, numbered().map(|(call, number)| call.command(number)), asking)).await,
+    };
+    // A server that does not know a script is sent its source, while others wait.
+    if replies.iter().any(is_unknown) {
+        let unknown = numbered().zip(&replies).filter(|(_, reply)| is_unknown(reply));
+        let by_source = unknown.map(|((call, number), _)| by_source(&call.command(number), call.script()));
+        let mut again = Box::pin(pipe(connection, by_source, asking)).await.into_iter();
+        for reply in replies.iter_mut().filter(|reply| is_unknown(reply)) {
+            *reply = again.next().flatten();
+        }
+    }
+    let mut replies = replies.into_iter();
+    numbered().map(|(call, number)| read(connection, call, number, replies.next().flatten())).collect()
+}
+
+fn is_unknown(reply: &Option<Value>) -> bool {
+    matches!(reply, Some(Value::ServerError(error)) if error.code() == "NOSCRIPT")
+}
+
+async fn pipe(connection: &Connection, commands: impl Iterator<Item = Cmd>, asking: bool) -> Replies {
     let mut pipeline = redis::pipe();
     for command in commands {
         if asking {
@@ -272,43 +275,26 @@ async fn send_all(connection: &Connection, commands: impl Iterator<Item = Cmd>, 
         pipeline.add_command(command);
     }
     let each = 1 + usize::from(asking);
-    let replies = connection.send_all(&pipeline, pipeline.len()).await?;
-    Ok(replies.into_iter().skip(each - 1).step_by(each).map(Some).collect())
+    let replies = connection.send_all(&pipeline, pipeline.len()).await.unwrap_or_default();
+    replies.into_iter().skip(each - 1).step_by(each).map(Some).collect()
 }
 
-/// A caller in the queue, or on its way.
-pub(super) struct Waits<'a> {
-    sending: &'a Arc<Sending>,
-    answer: oneshot::Receiver<Told>,
-    /// The call that it sends by itself, on which connection, and when it was sent.
-    own: Option<(BoxFuture<()>, Arc<Connection>, Instant)>,
-    is_over: bool,
-}
-
-impl Future for Waits<'_> {
-    type Output = Told;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
-        if let Some((flying, ..)) = &mut self.own {
-            ready!(flying.as_mut().poll(cx));
-            self.own = None;
-        }
-        let answer = ready!(Pin::new(&mut self.answer).poll(cx));
-        self.is_over = true;
-        // Its call was dropped, with the runtime.
-        Poll::Ready(answer.unwrap_or_else(|_| Err(lost())))
+/// Reads what is replied to a call, and notes what that says of the server and the connection.
+fn read<K: AsRef<[u8]>>(
+    connection: &Connection,
+    call: &Call<'_, K>,
+    number: u32,
+    reply: Option<Value>,
+) -> Result<Answers, Failure> {
+    let reply = reply.ok_or_else(lost)?;
+    if let Value::ServerError(error) = reply {
+        connection.note(&error);
+        return Err(Failure::Server(error));
     }
-}
-
-impl Drop for Waits<'_> {
-    /// A caller that gives up is not asked for if it still waits. What it has sent stays in flight
-    /// until the reply came: a task waits for that in its place, and tells the link when it is late.
-    fn drop(&mut self) {
-        if let Some((flying, connection, sent)) = self.own.take() {
-            self.sending.runtime.spawn(Arc::clone(self.sending).watch_owned(connection, sent, flying));
-        } else if !self.is_over {
-            self.answer.close();
-            self.sending.state().queue.cancel();
-        }
-    }
+    let Ok(answers) = call.read(&reply, number) else {
+        connection.hang_up();
+        return Err(foreign());
+    };
+    answers.all.iter().filter_map(|answer| answer.as_ref().err()).for_each(|error| connection.note(error));
+    Ok(answers)
 }

@@ -64,8 +64,8 @@ impl Connection {
     }
 
     /// Whether nothing has been read for so long that the server may have hung up unnoticed.
-    pub(crate) fn is_unread(&self) -> bool {
-        self.vitals.last_byte().elapsed() > UNREAD
+    pub(crate) fn is_unread(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.vitals.last_byte()) > UNREAD
     }
 
     /// Notes that a call is made beside it, which relies on what the link knows of the server.

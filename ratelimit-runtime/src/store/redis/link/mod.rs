@@ -3,7 +3,6 @@
 //! A task, [`upkeep`], does all that; callers read the status that it publishes. What it does next
 //! is decided in [`health`], without I/O.
 
-use std::mem::discriminant;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -68,26 +67,6 @@ pub(crate) enum LinkStatus {
     Slow(Arc<Connection>, StoreError),
     /// It is away: callers fail at once, with this.
     Down(StoreError),
-}
-
-impl LinkStatus {
-    fn why(&self) -> Option<&StoreError> {
-        match self {
-            Self::Slow(_, why) | Self::Down(why) => Some(why),
-            Self::Connecting | Self::Up(_) => None,
-        }
-    }
-
-    /// Whether callers find the same in both.
-    fn is_like(&self, other: &Self) -> bool {
-        let connection = |status: &Self| match status {
-            Self::Up(connection) | Self::Slow(connection, _) => Some(Arc::as_ptr(connection)),
-            Self::Connecting | Self::Down(_) => None,
-        };
-        discriminant(self) == discriminant(other)
-            && connection(self) == connection(other)
-            && self.why().map(StoreError::message) == other.why().map(StoreError::message)
-    }
 }
 
 /// One server for one runtime. When it is dropped, its tasks end.
@@ -194,7 +173,8 @@ impl Link {
     /// Lets the runtime read first, if it may have missed the end of the connection: a call is not
     /// sent on one that the server has closed while the runtime stood still.
     pub(crate) async fn look(&self) {
-        let is_unread = matches!(&*self.status.borrow(), LinkStatus::Up(connection) if connection.is_unread());
+        let is_unread =
+            matches!(&*self.status.borrow(), LinkStatus::Up(connection) if connection.is_unread(Instant::now()));
         if is_unread {
             look().await;
         }

@@ -114,7 +114,7 @@ impl Upkeep {
                 }
                 _ => {}
             }
-            self.publish(false);
+            self.publish();
             let is_away = matches!(self.health.state(), LinkState::Slow | LinkState::Down);
             let beat = is_away.then(|| now + BEAT);
             return wake.into_iter().chain(beat).min();
@@ -172,8 +172,6 @@ impl Upkeep {
         };
         self.health.on(Event::Failed, Instant::now());
         self.fails(error);
-        // Callers who wait for a runtime that was not driven are told, too.
-        self.publish(true);
     }
 
     /// Another login is used from now on. What is in flight is answered on the old connection.
@@ -264,8 +262,9 @@ impl Upkeep {
         connection.map_or_else(|| upstream.to_string(), |connection| upstream.describe(connection.server()))
     }
 
-    /// Publishes the status if it has changed, or in any case.
-    fn publish(&mut self, in_any_case: bool) {
+    /// Publishes the status, also if it is as before: callers who wait for a runtime that was not
+    /// driven are told, too.
+    fn publish(&mut self) {
         let status = match (self.health.state(), &self.connection) {
             (LinkState::Up, Some(connection)) => LinkStatus::Up(Arc::clone(connection)),
             (LinkState::Slow, Some(connection)) => LinkStatus::Slow(Arc::clone(connection), self.error.clone()),
@@ -273,11 +272,7 @@ impl Upkeep {
             _ => LinkStatus::Connecting,
         };
         self.observer.set_state(self.health.state());
-        self.publish.send_if_modified(|last| {
-            let is_news = in_any_case || !last.is_like(&status);
-            *last = status;
-            is_news
-        });
+        self.publish.send_replace(status);
     }
 }
 

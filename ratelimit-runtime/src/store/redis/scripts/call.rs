@@ -1,7 +1,7 @@
-//! A call of one script: written, and its reply read.
+//! [`Call`]: a call of one script: written, and its reply read.
 
 use redis::{Arg, Cmd, ServerError, Value};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::answer::{Foreign, ScriptAnswer, count};
 use super::question::Question;
@@ -11,56 +11,130 @@ use super::script::Script;
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) question: Question,
-    pub(crate) asks: SmallVec<[(u8, u16); 1]>,
+    pub(crate) asks: Vec<(u8, u16)>,
 }
 
-/// Whether one caller asks one question of one key: that has a shorter form.
-fn is_lone(asked: &[Asked]) -> bool {
-    matches!(asked, [Asked { asks, .. }] if asks[..] == [(1, 1)])
+/// What is asked by one command, at one time.
+#[derive(Debug)]
+pub(crate) enum Call<'a, K> {
+    /// By one caller: a question about a key, or several, which are charged all or none.
+    Alone(&'a [(K, Question)]),
+    /// Questions of one script, at least one, about any of these keys: each decided by itself.
+    Together(&'a [K], &'a [Asked]),
 }
 
-/// What is said to each pair of a question and a key, in their order; and when it was decided.
-pub(crate) type Answers = (u64, SmallVec<[Result<ScriptAnswer, ServerError>; 1]>);
+/// What is said to each question, for each key that it is asked of, in their order.
+pub(crate) struct Answers {
+    /// When it was decided.
+    pub(crate) now: u64,
+    /// Whether those who are admitted are charged: in a stack, all are or none is.
+    pub(crate) is_charged: bool,
+    pub(crate) all: SmallVec<[Result<ScriptAnswer, ServerError>; 1]>,
+}
 
-/// A call of one script at one time: at least one question. A key may stand in several.
-pub(crate) fn command<'a>(
-    number: u32,
-    script: &Script,
-    keys: impl ExactSizeIterator<Item = &'a [u8]>,
-    asked: &[Asked],
-) -> Cmd {
-    let mut command = begin(script, keys, 2 * asked.len());
-    let mut bytes = head(number, asked.first().map(|asked| &asked.question));
-    for Asked { question, asks } in asked {
-        bytes.extend_from_slice(&question.bytes);
-        command.arg(&bytes[..]);
-        bytes.clear();
-        if is_lone(asked) {
-            break;
+impl<K: AsRef<[u8]>> Call<'_, K> {
+    pub(crate) fn script(&self) -> &'static Script {
+        match self {
+            Self::Alone([(_, question)]) | Self::Together(_, [Asked { question, .. }, ..]) => question.script,
+            Self::Alone(_) | Self::Together(..) => Script::stack(),
         }
-        for (key, callers) in asks {
-            bytes.push(*key);
-            bytes.extend_from_slice(&callers.to_le_bytes());
-        }
-        command.arg(&bytes[..]);
-        bytes.clear();
     }
-    command
-}
 
-/// A call of the script of stacks: questions with their keys, of one time, which are charged all or
-/// none.
-pub(crate) fn stack_command(number: u32, stack: &[(Box<[u8]>, Question)]) -> Cmd {
-    let mut command = begin(Script::stack(), stack.iter().map(|(key, _)| &**key), 1 + stack.len());
-    let mut bytes = head(number, stack.first().map(|(_, question)| question));
-    command.arg(&bytes[..]);
-    for (_, question) in stack {
-        bytes.clear();
-        bytes.push(question.script.number());
-        bytes.extend_from_slice(&question.bytes);
-        command.arg(&bytes[..]);
+    /// How many decisions it asks for.
+    pub(crate) fn decisions(&self) -> usize {
+        match self {
+            Self::Alone(stack) => stack.len(),
+            Self::Together(_, asked) => asked.iter().flat_map(|asked| &asked.asks).map(|ask| usize::from(ask.1)).sum(),
+        }
     }
-    command
+
+    /// The question of one caller about one key: that has a shorter form.
+    fn lone(&self) -> Option<(&[u8], &Question)> {
+        match self {
+            Self::Alone([(key, question)]) => Some((key.as_ref(), question)),
+            Self::Together([key], [Asked { question, asks }]) if asks[..] == [(1, 1)] => Some((key.as_ref(), question)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn command(&self, number: u32) -> Cmd {
+        let mut bytes = SmallVec::<[u8; 128]>::new();
+        bytes.extend_from_slice(&number.to_le_bytes());
+        if let Some((key, question)) = self.lone() {
+            let mut command = begin(question.script, std::iter::once(key), 1);
+            bytes.extend_from_slice(&clock(Some(question)));
+            bytes.extend_from_slice(&question.bytes);
+            command.arg(&bytes[..]);
+            return command;
+        }
+        match self {
+            Self::Alone(stack) => {
+                let mut command = begin(self.script(), stack.iter().map(|(key, _)| key.as_ref()), 1 + stack.len());
+                bytes.extend_from_slice(&clock(stack.first().map(|(_, question)| question)));
+                command.arg(&bytes[..]);
+                for (_, question) in *stack {
+                    bytes.clear();
+                    bytes.push(question.script.number());
+                    bytes.extend_from_slice(&question.bytes);
+                    command.arg(&bytes[..]);
+                }
+                command
+            }
+            Self::Together(keys, asked) => {
+                let mut command = begin(self.script(), keys.iter().map(AsRef::as_ref), 2 * asked.len());
+                bytes.extend_from_slice(&clock(asked.first().map(|asked| &asked.question)));
+                for Asked { question, asks } in *asked {
+                    bytes.extend_from_slice(&question.bytes);
+                    command.arg(&bytes[..]);
+                    bytes.clear();
+                    for (key, callers) in asks {
+                        bytes.push(*key);
+                        bytes.extend_from_slice(&callers.to_le_bytes());
+                    }
+                    command.arg(&bytes[..]);
+                    bytes.clear();
+                }
+                command
+            }
+        }
+    }
+
+    /// What the reply to its command says.
+    ///
+    /// # Errors
+    ///
+    /// `Foreign` if it is no reply to it: it has another number, or another shape.
+    pub(crate) fn read(&self, reply: &Value, number: u32) -> Result<Answers, Foreign> {
+        if let Some((_, question)) = self.lone() {
+            let Value::BulkString(bytes) = reply else { return Err(Foreign) };
+            let (repeated, bytes) = bytes.split_first_chunk().ok_or(Foreign)?;
+            let (now, answer) = bytes.split_first_chunk().ok_or(Foreign)?;
+            if u32::from_le_bytes(*repeated) != number {
+                return Err(Foreign);
+            }
+            let now = count(*now)?;
+            let answer = ScriptAnswer::bytes(answer, question, now, 1)?;
+            return Ok(Answers { now, is_charged: true, all: smallvec![Ok(answer)] });
+        }
+        let Value::Array(values) = reply else { return Err(Foreign) };
+        let [Value::Int(repeated), Value::Int(now), answers @ ..] = &values[..] else { return Err(Foreign) };
+        if *repeated != i64::from(number) {
+            return Err(Foreign);
+        }
+        let now = u64::try_from(*now).map_err(|_| Foreign)?;
+        match self {
+            Self::Alone(stack) => {
+                let [Value::Int(is_charged), answers @ ..] = answers else { return Err(Foreign) };
+                let all = read_all(answers, now, stack.iter().map(|(_, question)| (question, 1)))?;
+                Ok(Answers { now, is_charged: *is_charged == 1, all })
+            }
+            Self::Together(_, asked) => {
+                let asked = asked.iter();
+                let pairs = asked.flat_map(|Asked { question, asks }| asks.iter().map(move |ask| (question, ask.1)));
+                Ok(Answers { now, is_charged: true, all: read_all(answers, now, pairs)? })
+            }
+        }
+    }
 }
 
 fn begin<'a>(script: &Script, keys: impl ExactSizeIterator<Item = &'a [u8]>, further: usize) -> Cmd {
@@ -72,14 +146,10 @@ fn begin<'a>(script: &Script, keys: impl ExactSizeIterator<Item = &'a [u8]>, fur
     command
 }
 
-/// The call's number, which its reply repeats, and the caller's clock.
-fn head(number: u32, first: Option<&Question>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(128);
-    bytes.extend_from_slice(&number.to_le_bytes());
-    #[allow(clippy::cast_precision_loss, reason = "times are below 2^52")]
-    let now = first.and_then(|question| question.now).map_or(0.0, |now| now as f64);
-    bytes.extend_from_slice(&now.to_le_bytes());
-    bytes
+/// The caller's clock, as it stands in a call behind its number; 0 for the server's.
+#[allow(clippy::cast_precision_loss, reason = "times are below 2^52")]
+fn clock(first: Option<&Question>) -> [u8; 8] {
+    first.and_then(|question| question.now).map_or(0.0, |now| now as f64).to_le_bytes()
 }
 
 /// The same command for a server that does not know the script, which it does from then on.
@@ -92,54 +162,6 @@ pub(crate) fn by_source(command: &Cmd, script: &Script) -> Cmd {
         }
     }
     sent
-}
-
-/// The reply to a [`command`].
-///
-/// # Errors
-///
-/// `Foreign` if it is not one: it has another number, or another shape.
-pub(crate) fn read(reply: &Value, number: u32, asked: &[Asked]) -> Result<Answers, Foreign> {
-    if let (Value::BulkString(bytes), [Asked { question, .. }], true) = (reply, asked, is_lone(asked)) {
-        let (repeated, bytes) = bytes.split_first_chunk().ok_or(Foreign)?;
-        let (now, answer) = bytes.split_first_chunk().ok_or(Foreign)?;
-        if u32::from_le_bytes(*repeated) != number {
-            return Err(Foreign);
-        }
-        let now = count(*now)?;
-        return Ok((now, SmallVec::from_buf([Ok(ScriptAnswer::bytes(answer, question, now, 1)?)])));
-    }
-    let (now, answers) = numbered(reply, number)?;
-    let asked =
-        asked.iter().flat_map(|Asked { question, asks }| asks.iter().map(move |(_, callers)| (question, *callers)));
-    Ok((now, read_all(answers, now, asked)?))
-}
-
-/// The reply to a [`stack_command`]; and whether all of it is charged: else nothing is.
-///
-/// # Errors
-///
-/// `Foreign` if it is not one.
-pub(crate) fn read_stack(
-    reply: &Value,
-    number: u32,
-    stack: &[(Box<[u8]>, Question)],
-) -> Result<(Answers, bool), Foreign> {
-    let (now, answers) = numbered(reply, number)?;
-    let [Value::Int(is_charged), answers @ ..] = answers else { return Err(Foreign) };
-    let asked = stack.iter().map(|(_, question)| (question, 1));
-    Ok(((now, read_all(answers, now, asked)?), *is_charged == 1))
-}
-
-/// What stands in a reply behind its number and its time.
-fn numbered(reply: &Value, number: u32) -> Result<(u64, &[Value]), Foreign> {
-    let Value::Array(values) = reply else { return Err(Foreign) };
-    match &values[..] {
-        [Value::Int(repeated), Value::Int(now), answers @ ..] if *repeated == i64::from(number) => {
-            Ok((u64::try_from(*now).map_err(|_| Foreign)?, answers))
-        }
-        _ => Err(Foreign),
-    }
 }
 
 fn read_all<'a>(
