@@ -11,16 +11,18 @@ use ratelimit_runtime::{
 #[test]
 fn limits_read_back_as_they_are_written() {
     for (text, max, window) in [
-        ("5/60s", 5, Duration::from_secs(60)),
+        ("5/1m", 5, Duration::from_secs(60)),
+        ("5/90s", 5, Duration::from_secs(90)),
+        ("5/36h", 5, Duration::from_secs(129_600)),
         ("1/1500ms", 1, Duration::from_millis(1500)),
         ("7/1001us", 7, Duration::from_micros(1001)),
-        ("100/86400s", 100, Duration::from_secs(86_400)),
+        ("100/1d", 100, Duration::from_secs(86_400)),
     ] {
         let limit: Limit = text.parse().unwrap();
         assert_eq!((limit, limit.to_string().as_str()), (Limit::new(max, window), text));
     }
     assert_eq!("1_000 / 1h 30m".parse::<Limit>().unwrap(), Limit::new(1000, Duration::from_secs(5400)));
-    assert_eq!(format!("{:>8}|", Limit::per_minute(5)), "   5/60s|");
+    assert_eq!(format!("{:>8}|", Limit::per_minute(5)), "    5/1m|");
 }
 
 /// What attributes write, configurations write: and no month, whose length varies.
@@ -131,9 +133,9 @@ fn a_policy_is_one_line_of_text() {
         ("5/1m block 60s..1m", "from 60s to 1m does not grow: write `60s`"),
         ("5/1m block 1m..=1h", "write two, without spaces around the `..`, as in `1m..1h`"),
         ("5/1m block ..", "write two, without spaces around the `..`, as in `1m..1h`"),
-        ("10/1m, 5/1h", "`10/60s` never decides, because `5/3600s` is over a longer window"),
-        ("5/1h, 5/1m", "`5/60s` never decides"),
-        ("sliding_counter 10/1m, 5/1h", "`10/60s` never decides"),
+        ("10/1m, 5/1h", "`10/1m` never decides, because `5/1h` is over a longer window"),
+        ("5/1h, 5/1m", "`5/1m` never decides"),
+        ("sliding_counter 10/1m, 5/1h", "`10/1m` never decides"),
         ("5/1m, 50/1d, ", "a limit is `max/window`"),
         ("5/1m;50/1d", "between two limits stands a comma"),
         ("5", "write \"3/60s\" for 3 in any 60 seconds"),

@@ -83,6 +83,11 @@ async fn a_policy_that_blocks_is_not_used_by_a_rule_that_waits() {
         let error = limiter.acquire(&both, &alice()).await.unwrap_err();
         assert!(error.to_string().contains("either waits or is blocked"), "{error}");
     }
+    // Made of one that the limiter has met.
+    let blocks = Rule::new("blocks", Limit::per_minute(1)).with_block(MINUTE);
+    assert!(limiter.acquire(&blocks, &alice()).await.is_ok());
+    let error = limiter.acquire(&blocks.clone().with_wait(MINUTE), &alice()).await.unwrap_err();
+    assert!(error.to_string().contains("either waits or is blocked"), "{error}");
 }
 
 /// A service that asks at its start does not meet a misspelt name at its first request.

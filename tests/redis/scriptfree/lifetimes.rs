@@ -17,7 +17,7 @@ const WINDOW: Duration = Duration::from_millis(1_200);
 /// Stores of one mode use one key in turn; the server's clock is set meanwhile, if it can be.
 async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock: Option<&ServerClock>) {
     let (mut random, key) = (Random::new(seed()), unique("lifetime"));
-    let stored = format!("{key}{form}");
+    let place = format!("{key}{form}");
     let limits = [Limit::new(12, WINDOW)];
     let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     let (mut tickets, mut newest, mut admitted) = (Vec::new(), 0, 0);
@@ -25,7 +25,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
         let which = usize::try_from(random.below(stores.len() as u64)).unwrap();
         let store = &stores[which];
         // The last time and the newest ticket that a key was written by, perhaps ahead of the clock.
-        newest = newest.max(now_us(server));
+        newest = newest.max(server.now_us().unsigned_abs());
         let asked = Instant::now();
         let context = match random.below(16) {
             0 => {
@@ -52,7 +52,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
                 if verdict.allowed {
                     (newest, admitted) = (newest.max(verdict.ticket), admitted + 1);
                     tickets.extend((cost == 1).then_some(verdict.ticket));
-                    let left = server.number(&["PTTL", &stored]);
+                    let left = server.number(&["PTTL", &place]);
                     let passed = i64::try_from(asked.elapsed().as_millis()).unwrap();
                     let window = i64::try_from(WINDOW.as_millis()).unwrap();
                     assert!(left + passed + 1 >= window, "{left} ms are left, {passed} after {context}");
@@ -60,7 +60,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
                 context
             }
         };
-        let left = server.number(&["PTTL", &stored]);
+        let left = server.number(&["PTTL", &place]);
         assert_ne!(left, -1, "{context}");
         if !context.starts_with("step") && clock.is_some() {
             // A clock that was set back is noticed by the next decision.
@@ -69,7 +69,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
         // A millisecond is the unit. Where the clock was set back, the next ticket is ahead of it,
         // and its cell may be a later one. What a store writes by the caller's clock lives a second
         // longer.
-        let ahead = i64::try_from(newest.saturating_sub(now_us(server)) / 1_000).unwrap();
+        let ahead = i64::try_from(newest.saturating_sub(server.now_us().unsigned_abs()) / 1_000).unwrap();
         let longer = if stores.len() > 1 { 1_000 } else { 0 };
         let most = 2 * i64::try_from(WINDOW.as_millis()).unwrap() + 2 + ahead + longer;
         assert!(left <= most, "{left} ms are left after step {step} by store {which}: {context}");
@@ -78,11 +78,6 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
         }
     }
     assert!(admitted > 20, "{admitted}");
-}
-
-fn now_us(server: &RedisServer) -> u64 {
-    let time: Vec<u64> = server.cli(&["TIME"]).lines().map(|part| part.trim().parse().unwrap()).collect();
-    time[0] * 1_000_000 + time[1]
 }
 
 const MODES: [(RedisMode, &str); 2] = [(RedisMode::Transactions, "%log"), (RedisMode::Scripts, "")];

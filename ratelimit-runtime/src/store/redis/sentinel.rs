@@ -35,7 +35,7 @@ pub(crate) struct Sentinels {
     master: Server,
     /// Login and TLS of the sentinels.
     template: Server,
-    sentinels: Vec<TcpAddress>,
+    addresses: Vec<TcpAddress>,
     known: Mutex<Known>,
 }
 
@@ -68,9 +68,9 @@ type Asked = (TcpAddress, Result<(SentinelAnswer, Connection), StoreError>);
 
 impl Sentinels {
     /// All sentinels have this login, and the TLS of the master.
-    pub(crate) fn new(name: String, master: Server, login: Login, sentinels: Vec<TcpAddress>) -> Self {
+    pub(crate) fn new(name: String, master: Server, login: Login, addresses: Vec<TcpAddress>) -> Self {
         let template = Server { login, ..master.clone() };
-        Self { name, master, template, sentinels, known: Mutex::default() }
+        Self { name, master, template, addresses, known: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -80,7 +80,7 @@ impl Sentinels {
     /// Asks all sentinels at once, on these connections or on new ones.
     fn ask_all(&self, mut kept: HashMap<TcpAddress, Connection>) -> JoinSet<Asked> {
         let mut asked = JoinSet::new();
-        for address in &self.sentinels {
+        for address in &self.addresses {
             let kept = kept.remove(address).filter(|connection| !connection.has_ended());
             let (address, sentinel, name) = (address.clone(), Arc::new(self.template.at(address)), self.name.clone());
             asked.spawn(async move { (address, ask(kept, &sentinel, &name).await) });
@@ -175,7 +175,7 @@ impl Upstream for Sentinels {
 /// The master's name and the addresses of the sentinels: nothing secret.
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} by Sentinel at {}", self.name, listed(&self.sentinels))
+        write!(f, "{} by Sentinel at {}", self.name, listed(&self.addresses))
     }
 }
 

@@ -143,14 +143,13 @@ impl Cluster {
     }
 
     async fn serves(&self, slot: Option<u16>) -> Result<(), StoreError> {
-        let masters = match slot {
-            Some(slot) => vec![self.owner(slot).await?],
-            None => {
-                if !self.slots.map().is_whole() {
-                    self.slots.refreshed().await?;
-                }
-                self.all()?
+        let masters = if let Some(slot) = slot {
+            vec![self.owner(slot).await?]
+        } else {
+            if !self.slots.map().is_whole() {
+                self.slots.refreshed().await?;
             }
+            self.all()?
         };
         for master in masters {
             let batcher = master.batcher(&self.slots.nodes);

@@ -57,7 +57,7 @@ fn max(limit: &Limit) -> u64 {
 
 /// The ticket of the unit in a reply to `ZRANGE`; 0 if there is none. `None` for a member that is
 /// not ours.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "in range")]
+#[allow(clippy::cast_precision_loss, clippy::float_cmp, reason = "up to 2^53, both are exact")]
 fn ticket(reply: &Value) -> Option<u64> {
     let members: Vec<(String, f64)> = from_redis_value_ref(reply).ok()?;
     let Some((member, score)) = members.first() else { return Some(0) };
