@@ -176,6 +176,8 @@ fn build_with(features: &[&str]) -> PathBuf {
         .arg(&target)
         // The function that is measured is found by its name.
         .env("CARGO_PROFILE_RELEASE_STRIP", "none")
+        // Incremental builds inline less.
+        .env_remove("CARGO_INCREMENTAL")
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .current_dir(env!("CARGO_MANIFEST_DIR"))
