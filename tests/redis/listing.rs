@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, RateLimitError, RateLimiter, Rule};
 
 use super::PATIENCE;
-use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 use crate::support::strict;
 
@@ -56,19 +55,6 @@ async fn a_page_is_a_bounded_part_of_the_server() {
     let calls = |command| server.info("commandstats", &format!("cmdstat_{command}"));
     assert!(calls("scan").starts_with(&format!("calls={pages},")), "{}", calls("scan"));
     assert_eq!(calls("keys"), "");
-}
-
-#[tokio::test]
-async fn a_lost_connection_loses_no_key() {
-    let server = RedisServer::start();
-    let proxy = Proxy::start(server.port()).await;
-    let limiter = strict().redis(&proxy.url()).build().unwrap();
-    let expected = charge(&limiter, &RULE, 3_000).await;
-    let mut keys = limiter.keys(&RULE);
-    let mut listed: BTreeSet<Key> = keys.next_page().await.unwrap().unwrap().into_iter().collect();
-    proxy.reset_all();
-    listed.extend(rest(&mut keys).await);
-    assert_eq!(listed, expected);
 }
 
 /// The cursor of a list after its first page, as bytes.

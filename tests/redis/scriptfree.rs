@@ -44,17 +44,6 @@ async fn ask(store: &RedisStore, key: &str, algorithm: Algorithm, limit: Limit) 
 }
 
 #[tokio::test]
-async fn the_user_may_run_no_scripts() {
-    let forbidden = RedisStore::new(&url(&SERVER)).unwrap();
-    let key = unique("forbidden");
-    let limits = [Limit::per_minute(1)];
-    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
-    let error = forbidden.acquire(request).await.unwrap_err();
-    assert!(error.message().contains("ACL"), "{error}");
-    assert!(plain().acquire(request).await.unwrap().allowed);
-}
-
-#[tokio::test]
 async fn no_script_is_ever_sent() {
     let server = without_scripts();
     let store = RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions);

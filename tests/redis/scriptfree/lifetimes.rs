@@ -25,7 +25,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
         let which = usize::try_from(random.below(stores.len() as u64)).unwrap();
         let store = &stores[which];
         // The last time and the newest ticket that a key was written by, perhaps ahead of the clock.
-        newest = newest.max(now_us(server));
+        newest = newest.max(server.now_us().unsigned_abs());
         let asked = Instant::now();
         let context = match random.below(16) {
             0 => {
@@ -69,7 +69,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
         // A millisecond is the unit. Where the clock was set back, the next ticket is ahead of it,
         // and its cell may be a later one. What a store writes by the caller's clock lives a second
         // longer.
-        let ahead = i64::try_from(newest.saturating_sub(now_us(server)) / 1_000).unwrap();
+        let ahead = i64::try_from(newest.saturating_sub(server.now_us().unsigned_abs()) / 1_000).unwrap();
         let longer = if stores.len() > 1 { 1_000 } else { 0 };
         let most = 2 * i64::try_from(WINDOW.as_millis()).unwrap() + 2 + ahead + longer;
         assert!(left <= most, "{left} ms are left after step {step} by store {which}: {context}");
@@ -78,11 +78,6 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
         }
     }
     assert!(admitted > 20, "{admitted}");
-}
-
-fn now_us(server: &RedisServer) -> u64 {
-    let time: Vec<u64> = server.cli(&["TIME"]).lines().map(|part| part.trim().parse().unwrap()).collect();
-    time[0] * 1_000_000 + time[1]
 }
 
 const MODES: [(RedisMode, &str); 2] = [(RedisMode::Transactions, "%log"), (RedisMode::Scripts, "")];
