@@ -53,14 +53,11 @@ impl Caller {
     }
 
     async fn ask<T>(&self, ask: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
-        match timeout(TIMEOUT, ask).await {
-            Ok(Ok(answer)) => {
-                self.seen.answers.fetch_add(1, Ordering::Relaxed);
-                return Some(answer);
-            }
-            // An error of a whole call has no number, so that it may be another's: it neither admits
-            // nor refuses.
-            Ok(Err(_)) | Err(_) => {}
+        // An error of a whole call has no number, so that it may be another's: it neither admits nor
+        // refuses.
+        if let Ok(Ok(answer)) = timeout(TIMEOUT, ask).await {
+            self.seen.answers.fetch_add(1, Ordering::Relaxed);
+            return Some(answer);
         }
         sleep(Duration::from_millis(5)).await;
         None

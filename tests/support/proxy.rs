@@ -50,6 +50,7 @@ struct Weather {
 }
 
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "a switch each")]
 struct State {
     server: u16,
     swallows: bool,

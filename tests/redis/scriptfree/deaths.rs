@@ -46,7 +46,9 @@ async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
                     done += 1;
                 }
                 Err(error) => {
-                    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+                    // The connection of its own was lost, or that of the link.
+                    let kinds = [StoreErrorKind::Unavailable, StoreErrorKind::TimedOut];
+                    assert!(kinds.contains(&error.kind()), "{error}");
                     assert!([3, 4].contains(&remaining), "{remaining}");
                     charged += u32::from(remaining == 3);
                     lost += u32::from(remaining == 4);

@@ -17,7 +17,7 @@ const WINDOW: Duration = Duration::from_millis(1_200);
 /// Stores of one mode use one key in turn; the server's clock is set meanwhile, if it can be.
 async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock: Option<&ServerClock>) {
     let (mut random, key) = (Random::new(seed()), unique("lifetime"));
-    let stored = format!("{key}{form}");
+    let name = format!("{key}{form}");
     let limits = [Limit::new(12, WINDOW)];
     let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     let (mut tickets, mut newest, mut admitted) = (Vec::new(), 0, 0);
@@ -52,7 +52,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
                 if verdict.allowed {
                     (newest, admitted) = (newest.max(verdict.ticket), admitted + 1);
                     tickets.extend((cost == 1).then_some(verdict.ticket));
-                    let left = server.number(&["PTTL", &stored]);
+                    let left = server.number(&["PTTL", &name]);
                     let passed = i64::try_from(asked.elapsed().as_millis()).unwrap();
                     let window = i64::try_from(WINDOW.as_millis()).unwrap();
                     assert!(left + passed + 1 >= window, "{left} ms are left, {passed} after {context}");
@@ -60,7 +60,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
                 context
             }
         };
-        let left = server.number(&["PTTL", &stored]);
+        let left = server.number(&["PTTL", &name]);
         assert_ne!(left, -1, "{context}");
         if !context.starts_with("step") && clock.is_some() {
             // A clock that was set back is noticed by the next decision.
