@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::permit::{CallPermits, OpenPermit};
-use super::{Charged, Outcome, Refused, all_or_longest, without_store};
+use super::{Charged, Member, Outcome, Refused, all_or_longest, without_store};
 use crate::decision::{Decision, Source};
 use crate::engine::call::OwnedCall;
 use crate::engine::check::PlaceCheck;
@@ -18,25 +18,19 @@ use crate::engine::time_limit::TimeLimit;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::{Entry, Feature, PermitId, Request};
 
-/// A check, with its place in the group.
-type Member<'a> = (usize, &'a OwnedCall);
-
-/// Asks once, for checks that take places and others: all are charged and enter, or none.
+/// Asks once, for checks that take places and others: all are charged and enter, or none. A check in
+/// shadow mode has no say; it is asked once the others have admitted the call.
 ///
 /// Where the last place and all limits are of one store that can do it, they are taken in one step.
 /// Else places come first, everywhere in the same order, and are left if a limit refuses.
 pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
-    let start = Instant::now();
-    if group.iter().all(|call| call.place().is_none()) {
-        return Ok((super::acquire(group, start).await?, CallPermits::default()));
-    }
     let decisions = vec![None; group.len()];
-    let mut entering = Entering { start, decisions, permits: Vec::new(), charged: Charged::default() };
+    let mut entering = Entering { start: Instant::now(), decisions, permits: Vec::new(), charged: Charged::default() };
     let (shadows, others): (Vec<Member<'_>>, Vec<_>) =
         group.iter().enumerate().partition(|(_, call)| call.check().shadow);
     entering.all(&others).await?;
     for shadow in shadows {
-        // It has no say: what refuses it is told.
+        // What refuses it is told.
         if let Err(refused) = entering.all(&[shadow]).await {
             entering.note(shadow, Err(refused.error));
         }
@@ -94,19 +88,8 @@ impl<'a> Entering<'a> {
         if together || limited.is_empty() {
             return Ok(());
         }
-        let calls: Vec<&OwnedCall> = limited.iter().map(|(_, call)| *call).collect();
-        let at = |index: usize| limited.get(index).map_or(index, |(at, _)| *at);
-        let decided = super::acquire(&calls, self.start)
-            .await
-            .map_err(|refused| Refused { by: at(refused.by), error: refused.error })?;
-        for (&member, decision) in limited.iter().zip(decided) {
-            match decision {
-                // In shadow mode, where it is the only one.
-                Ok(refusal) if !refusal.is_allowed() => {
-                    return Err(Refused { by: member.0, error: RateLimitError::Exceeded(refusal) });
-                }
-                decision => self.note(member, decision),
-            }
+        for (member, decision) in super::acquire(&limited, self.start).await? {
+            self.note(member, Ok(decision));
         }
         Ok(())
     }

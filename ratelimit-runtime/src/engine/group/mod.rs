@@ -4,7 +4,6 @@ mod enter;
 mod permit;
 mod waiting;
 
-use std::borrow::Borrow;
 use std::time::Instant;
 
 pub(crate) use self::enter::{in_flight, no_in_flight_limit, peek};
@@ -32,30 +31,24 @@ pub(super) type Admitted = Vec<Result<Decision, RateLimitError>>;
 /// What came of a group, with the permits of those that take places.
 pub(super) type Outcome = Result<(Admitted, CallPermits), Refused>;
 
-/// Asks the store once, for one check or for the limits of several together.
+/// A check, with its place in the group.
+type Member<'a> = (usize, &'a OwnedCall);
+
+/// Asks for the limits of checks that have a say: all of them are charged, or none.
 ///
 /// Checks of one limiter are decided in one step if its store can do that. What one step has
 /// charged is given back when a later step refuses or fails, and when the caller drops this future.
 /// All steps share the time of the check.
-///
-/// A check in shadow mode has no say. It is asked once the others have admitted the call.
-async fn acquire<C: Borrow<OwnedCall> + Sync>(group: &[C], start: Instant) -> Result<Admitted, Refused> {
-    if let [call] = group {
-        let call = call.borrow();
-        let decided = call.acquire(call.limit_after(start)).await;
-        return if call.check().shadow { Ok(vec![decided]) } else { Ok(vec![Ok(admitted(0, decided)?)]) };
-    }
-    let mut decisions: Vec<Option<Decision>> = vec![None; group.len()];
+async fn acquire<'a>(members: &[Member<'a>], start: Instant) -> Result<Vec<(Member<'a>, Decision)>, Refused> {
+    let mut all = Vec::with_capacity(members.len());
     let mut charged = Charged::default();
-    let mut steps = steps(group).into_iter();
+    let mut steps = steps(members).into_iter();
     while let Some(step) = steps.next() {
         match together(&step, start).await {
             Ok(decided) => {
-                for (&(at, call), decision) in step.iter().zip(decided) {
-                    charged.add(call, &decision);
-                    if let Some(slot) = decisions.get_mut(at) {
-                        *slot = Some(decision);
-                    }
+                for (member, decision) in step.into_iter().zip(decided) {
+                    charged.add(member.1, &decision);
+                    all.push((member, decision));
                 }
             }
             Err(mut refused) => {
@@ -73,14 +66,6 @@ async fn acquire<C: Borrow<OwnedCall> + Sync>(group: &[C], start: Instant) -> Re
                 return Err(refused);
             }
         }
-    }
-    let mut all = Vec::with_capacity(group.len());
-    for (call, decision) in group.iter().map(Borrow::borrow).zip(decisions) {
-        all.push(match decision {
-            Some(decision) => Ok(decision),
-            // In shadow mode.
-            None => call.acquire(call.limit_after(start)).await,
-        });
     }
     charged.keep();
     Ok(all)
@@ -118,15 +103,14 @@ impl Drop for Charged<'_> {
     }
 }
 
-/// Checks that are decided in one step, with their places in the group.
-type Step<'a> = Vec<(usize, &'a OwnedCall)>;
+/// Checks that are decided in one step.
+type Step<'a> = Vec<Member<'a>>;
 
-/// The checks that have a say, as the steps in which they are asked; checks that one store can
-/// decide together are one step.
-fn steps<C: Borrow<OwnedCall>>(group: &[C]) -> Vec<Step<'_>> {
-    let mut by_engine: Vec<Step<'_>> = Vec::new();
-    let calls = group.iter().map(Borrow::borrow).enumerate();
-    for (at, call) in calls.filter(|(_, call): &(usize, &OwnedCall)| !call.check().shadow) {
+/// The checks as the steps in which they are asked; those that one store can decide together are
+/// one step.
+fn steps<'a>(members: &[Member<'a>]) -> Vec<Step<'a>> {
+    let mut by_engine: Vec<Step<'a>> = Vec::new();
+    for &(at, call) in members {
         let same = |step: &&mut Step<'_>| step.first().is_some_and(|(_, first)| first.engine.id == call.engine.id);
         match by_engine.iter_mut().find(same) {
             Some(step) => step.push((at, call)),
@@ -177,11 +161,7 @@ async fn together(step: &Step<'_>, start: Instant) -> Result<Vec<Decision>, Refu
 
 /// The answers for a step whose store gave none. Those that the fallback decides are charged
 /// together: all or none.
-fn without_store(
-    step: &[(usize, &OwnedCall)],
-    requests: &[Request<'_>],
-    error: StoreError,
-) -> Result<Vec<Decision>, Refused> {
+fn without_store(step: &[Member<'_>], requests: &[Request<'_>], error: StoreError) -> Result<Vec<Decision>, Refused> {
     let known = step.iter().filter_map(|&(at, call)| Some((at, call.engine.known_refusal(&call.check(), &error)?)));
     all_or_longest(known.collect())?;
     let mut answers = Vec::with_capacity(step.len());
