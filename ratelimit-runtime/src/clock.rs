@@ -65,6 +65,14 @@ impl TokioClock {
     }
 }
 
+impl TokioClock {
+    /// A paused clock of another runtime may read earlier.
+    #[cold]
+    fn before_anchor(&self, now: &tokio::time::Instant) -> Duration {
+        Duration::from_secs(self.seconds).saturating_sub(self.anchor.saturating_duration_since(*now))
+    }
+}
+
 impl Default for TokioClock {
     fn default() -> Self {
         Self::new()
@@ -77,8 +85,7 @@ impl Clock for TokioClock {
         match now.checked_duration_since(self.anchor) {
             // Not `+`, which would look twice at what is in bounds.
             Some(since) => Duration::new(self.seconds + since.as_secs(), since.subsec_nanos()),
-            // A paused clock of another runtime may read earlier.
-            None => Duration::from_secs(self.seconds).saturating_sub(self.anchor.saturating_duration_since(now)),
+            None => self.before_anchor(&now),
         }
     }
 }

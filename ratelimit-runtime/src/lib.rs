@@ -50,7 +50,7 @@ pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
-/// What [`RateLimitLayer`] and [`RateLimitClientLayer`] make.
+/// What [`RateLimitLayer`] makes.
 #[cfg(feature = "_layer")]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
 pub mod layer {
@@ -59,15 +59,13 @@ pub mod layer {
     #[cfg(feature = "poem")]
     pub use crate::adapter::poem::RateLimitEndpoint;
     #[cfg(feature = "tower")]
-    pub use crate::adapter::tower::{RateLimitClient, RateLimitService};
+    pub use crate::adapter::tower::RateLimitService;
 }
 
 pub use adapter::FromRateLimitError;
 #[cfg(feature = "_layer")]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
 pub use adapter::layer::RateLimitLayer;
-#[cfg(feature = "tower")]
-pub use adapter::tower::RateLimitClientLayer;
 #[cfg(feature = "http")]
 pub use adapter::{HeaderKey, NamedHeader};
 #[cfg(feature = "_layer")]

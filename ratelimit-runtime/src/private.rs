@@ -8,7 +8,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use crate::engine::{self, Decided, Engine, OwnedCall};
+use crate::decision::Decision;
+use crate::engine::{self, Check, Engine, OwnedCall};
 pub use crate::engine::{CallPermits, CheckBuilder, Completion, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
@@ -55,14 +56,14 @@ impl<'r> CheckBuilder<'r> {
     #[inline(always)]
     fn decide_by(&mut self, engine: &Arc<Engine>) -> Guard<()> {
         match self.plain_check(engine) {
-            Some(check) => Guard::of(engine::decide(engine, &check)),
+            Some(check) => Guard::of(engine, &check),
             None => self.decide_changed(engine),
         }
     }
 
     #[inline(never)]
     fn decide_changed(&mut self, engine: &Arc<Engine>) -> Guard<()> {
-        Guard::of(self.with_check(engine, |check| engine::decide(engine, check)))
+        self.with_check(engine, |check| Guard::of(engine, check))
     }
 
     /// The check as a call that takes a place, if its rule limits calls in flight; to as many as
@@ -109,18 +110,28 @@ impl<T> Guard<T> {
 }
 
 impl Guard<()> {
-    #[inline]
-    fn of(decided: Decided<(), OwnedCall>) -> Self {
-        match decided {
-            Decided::Admitted(()) => Self(Repr::Admitted(Some(()))),
-            Decided::Refused(error) => Self(Repr::Refused(Some(error))),
-            Decided::Later(call) => Self::waiting_for(call),
-        }
+    #[allow(clippy::inline_always, reason = "a call to it would cost what a key of two parts does")]
+    #[inline(always)]
+    fn of(engine: &Arc<Engine>, check: &Check<'_>) -> Self {
+        engine::decide_now(engine, check, || Self::later(engine, check))
     }
 
     #[inline(never)]
-    fn waiting_for(call: OwnedCall) -> Self {
+    fn later(engine: &Arc<Engine>, check: &Check<'_>) -> Self {
+        let call = OwnedCall::new(Arc::clone(engine), check);
         Self::waiting(async move { engine::finish(call.engine(), &call.check()).await.map(drop) })
+    }
+}
+
+impl engine::Outcome for Guard<()> {
+    #[inline]
+    fn admitted(_: impl FnOnce() -> Decision) -> Self {
+        Self(Repr::Admitted(Some(())))
+    }
+
+    #[inline]
+    fn refused(error: RateLimitError) -> Self {
+        Self(Repr::Refused(Some(error)))
     }
 }
 

@@ -1,5 +1,4 @@
-//! `concurrent`: a call is in flight as long as its body runs, and not a moment longer, however
-//! that ends.
+//! `concurrent`: a call is in flight as long as its body runs, however that ends.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(
@@ -15,7 +14,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, Rule, Source, key, rate_limit};
+use ratelimit_runtime::{Key, Limit, RateLimiter, Rule, Source, key, rate_limit};
 use tokio::sync::Semaphore;
 
 use crate::{Outcome, alone, is_exceeded};
@@ -79,7 +78,7 @@ impl Drop for Local<'_> {
 }
 
 #[tokio::test]
-async fn what_the_body_made_is_dropped_before_the_place_is_left() {
+async fn locals_of_the_body_are_dropped_before_the_place_is_left() {
     #[rate_limit(key = "<user>", concurrent = 1, name = "export")]
     async fn with_locals(user: &str, dropped: &Mutex<Vec<u64>>) -> Outcome {
         let _local = Local(dropped);
@@ -106,7 +105,7 @@ async fn computed(tenant: u8, large: bool, gate: &Semaphore) -> Outcome {
 }
 
 #[tokio::test]
-async fn the_number_may_be_computed_and_stands_beside_limits() {
+async fn the_number_of_places_may_be_computed_and_stands_beside_limits() {
     alone(async {
         let gate = Semaphore::new(0);
         let mut calls = Vec::new();
@@ -184,11 +183,6 @@ impl Service {
         let _ = (user, self.running.acquire().await);
     }
 
-    #[rate_limit(key = "<user>", concurrent = 1, limiter = self.limiter, name = "work", on_refused = drop)]
-    async fn nothing(&self, user: &str) {
-        let _ = (user, self.running.acquire().await);
-    }
-
     #[rate_limit(key = "<user>", window = "1h", max = 2, limiter = self.limiter, name = "per_hour")]
     #[rate_limit(concurrent = 1, limiter = self.limiter, name = "all")]
     async fn stacked(&self, user: &str) -> Outcome {
@@ -233,7 +227,7 @@ async fn every_shape_of_a_function_keeps_its_place_while_it_runs() {
 }
 
 #[tokio::test]
-async fn a_place_and_an_outcome_that_counts() {
+async fn a_place_stands_beside_a_limit_that_counts_outcomes() {
     static WORK: Rule = Rule::new("counted", Limit::per_hour(1)).with_concurrent(1);
     let service = service();
     {
@@ -247,7 +241,6 @@ async fn a_place_and_an_outcome_that_counts() {
     for _ in 0..3 {
         service.counted("alice").await.unwrap();
     }
-    service.nothing("alice").await;
     assert_eq!(service.limiter.in_flight(&WORK, &Key::of("alice")).await.unwrap(), 0);
 }
 
@@ -266,16 +259,6 @@ async fn stacked_rules_charge_and_enter_together() {
     assert!(service.stacked("alice").await.is_ok());
     let refused = service.stacked("alice").await.unwrap_err();
     assert_eq!(refused.decision().unwrap().rule(), "per_hour");
-    assert!(service.stacked("bob").await.is_ok(), "who was refused has left the place");
+    assert!(service.stacked("bob").await.is_ok(), "a refused call leaves its place");
     assert_eq!(refused.decision().unwrap().source(), Source::Store);
-}
-
-/// Futures of limited functions can be sent, shared and unwound as before.
-#[test]
-fn a_future_with_a_place_keeps_what_it_is() {
-    fn is_usable<F: Future + Send + Sync>(_: &F) {}
-    is_usable(&service().when("alice"));
-    fn is_permit<P: Send + Sync + std::panic::UnwindSafe + std::panic::RefUnwindSafe + 'static>() {}
-    is_permit::<ratelimit_runtime::Permit>();
-    let _: fn(RateLimitError) -> Option<Duration> = |error| error.retry_after();
 }

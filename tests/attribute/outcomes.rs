@@ -1,21 +1,21 @@
-//! Every argument that says how much, of what, and what becomes of a refused call, at run time: on
-//! memory, with tokio's clock stopped.
+//! The arguments for limits, costs, outcomes and refused calls at run time: in memory, with tokio's
+//! clock stopped.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::unused_async, clippy::needless_pass_by_value, reason = "the shapes are the point")]
 
 mod block_and_wait;
 mod count;
 mod limits;
-mod lints;
 mod policy;
 mod shapes;
 
-use std::future::Future;
 use std::time::Duration;
 
-use ratelimit_runtime::{Decision, RateLimitError, RateLimiter};
+use ratelimit_runtime::{Decision, RateLimitError};
 
-/// What goes wrong in these functions.
+use super::alone;
+
+/// Errors of these functions.
 #[derive(Debug, Clone)]
 enum Failure {
     /// The body has run, and says no.
@@ -31,11 +31,6 @@ impl From<RateLimitError> for Failure {
 }
 
 type Outcome = Result<(), Failure>;
-
-/// Runs a scenario on a limiter of its own.
-async fn alone<F: Future>(scenario: F) -> F::Output {
-    RateLimiter::memory().scope(scenario).await
-}
 
 /// The refusal by a limit, if it was one.
 fn refusal<T>(result: &Result<T, Failure>) -> Option<&Decision> {
@@ -55,7 +50,7 @@ async fn pass(duration: Duration) {
     tokio::time::advance(duration).await;
 }
 
-/// What each unit of cost has for itself in a sliding window.
+/// In a sliding window each unit of cost has a microsecond of its own.
 const MICROSECOND: Duration = Duration::from_micros(1);
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -15,10 +15,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::__private::{PermitId, PlaceRequest};
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, rate_limit};
+use ratelimit_runtime::{
+    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Source, rate_limit,
+};
 use tokio::task::JoinSet;
 
-const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX \
+const USAGE: &str = "worker hammer URL PREFIX TASKS MAX ALGORITHM \
                      | stack URL PREFIX TASKS MAX | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS \
                      | trace URL local|allow|deny | enter URL KEY CALLS MAX";
 
@@ -28,10 +30,10 @@ async fn main() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse().unwrap();
     match args.as_slice() {
-        ["spend", url, prefix, tasks, calls, max] => {
-            spend(strict(url, prefix), number(tasks), number(calls), number(max)).await;
+        ["hammer", url, prefix, tasks, max, algorithm] => {
+            let rule = Rule::new("hammer", Limit::per_hour(number(max))).with_algorithm(algorithm.parse().unwrap());
+            hammer(strict(url, prefix), number(tasks), rule).await;
         }
-        ["hammer", url, prefix, tasks, max] => hammer(strict(url, prefix), number(tasks), number(max)).await,
         ["stack", url, prefix, tasks, max] => stack(&strict(url, prefix), number(tasks), number(max)).await,
         ["live", url, prefix, policy, tasks, max, window] => {
             let builder = RateLimiter::builder().redis(url).prefix(*prefix).on_unavailable(policy_of(policy));
@@ -99,11 +101,14 @@ fn policy_of(text: &str) -> OnUnavailable {
     }
 }
 
-/// A limiter that admits nothing by itself.
+/// A limiter that admits nothing by itself. It uses no scripts where the URL begins with `plain+`.
 fn strict(url: &str, prefix: &str) -> RateLimiter {
     let builder = RateLimiter::builder().prefix(prefix).timeout(Duration::from_secs(30));
     let builder = builder.on_unavailable(OnUnavailable::Deny);
-    let builder = if url == "memory:" { builder } else { builder.redis(url) };
+    let builder = match url.strip_prefix("plain+") {
+        Some(url) => builder.store(RedisStore::new(url).unwrap().mode(RedisMode::Transactions)),
+        None => builder.redis(url),
+    };
     builder.build().unwrap()
 }
 
@@ -115,31 +120,10 @@ async fn admits(limiter: &RateLimiter, rule: &Rule, key: &Key) -> bool {
     }
 }
 
-/// Says `ready`, waits for its standard input to end, and calls from many tasks at once. Prints how
-/// many of the calls on one key were admitted.
-async fn spend(limiter: RateLimiter, tasks: u64, calls: u64, max: u64) {
-    limiter.ready().await.unwrap();
-    println!("ready");
-    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    let rule = Arc::new(Rule::new("spend", Limit::per_hour(max)));
-    let mut running = JoinSet::new();
-    for _ in 0..tasks {
-        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
-        running.spawn(async move {
-            let mut admitted = 0_u64;
-            for _ in 0..calls {
-                admitted += u64::from(admits(&limiter, &rule, &Key::of("shared")).await);
-            }
-            admitted
-        });
-    }
-    println!("{}", running.join_all().await.into_iter().sum::<u64>());
-}
-
 /// Calls without end, on one shared key and on ever new ones, and prints a dot for every admission
 /// on the shared one. It ends by being killed.
-async fn hammer(limiter: RateLimiter, tasks: u64, max: u64) {
-    let rule = Arc::new(Rule::new("hammer", Limit::per_hour(max)));
+async fn hammer(limiter: RateLimiter, tasks: u64, rule: Rule) {
+    let rule = Arc::new(rule);
     let mut running = JoinSet::new();
     for task in 0..tasks {
         let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));

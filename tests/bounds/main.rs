@@ -1,5 +1,5 @@
-//! Who mints keys fills no memory: a million distinct keys cost a bounded part of it, in this
-//! process and on Redis. A binary of its own, one test at a time: it measures the process.
+//! A client that mints keys fills no memory: a million distinct keys cost a bounded part of it, in
+//! this process and on Redis. A binary of its own, one test at a time: it measures the process.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
@@ -161,27 +161,6 @@ async fn a_flood_of_keys_on_redis_is_gone_after_the_window() {
     let after = server.info("memory", "used_memory").parse::<u64>().unwrap();
     println!("gone {:?} later; {} KB in use, {} KB before", ended.elapsed(), after / 1024, before / 1024);
     assert!(after < before + 3_000_000, "{after} and {before}");
-}
-
-/// An argument as long as a request body is no such key.
-#[tokio::test]
-async fn a_long_argument_is_a_short_key() {
-    let _alone = ALONE.lock().await;
-    let server = RedisServer::start();
-    let limiter = RateLimiter::builder().prefix("shop").redis(&server.url()).build().unwrap();
-    limiter.ready().await.unwrap();
-    let body = "a".repeat(10 << 20);
-    let parts = vec!["b".repeat(150); 50_000];
-    // The text and its bytes are one key.
-    let rule = Rule::new("long", Limit::per_hour(2));
-    for key in
-        [Key::of(&body), Key::of(&body.as_bytes()), Key::of(&(&body, &body)), Key::of(&parts), Key::of(&Some(&body))]
-    {
-        assert!(key.as_bytes().len() <= 162, "{}", key.as_bytes().len());
-        let _ = limiter.acquire(&rule, &key).await.unwrap();
-    }
-    let stored = server.cli(&["KEYS", "*"]);
-    assert!(stored.lines().count() == 4 && stored.lines().all(|key| key.len() < 220), "{stored}");
 }
 
 /// Names made at run time are remembered up to a number; the metric's label of those beyond is one.

@@ -1,14 +1,14 @@
 //! Stacked rules whose keys are on several nodes: asked one after the other, and given back if one
 //! refuses, fails, or the caller gives up. Whatever dies in between, no limit is passed.
 
-use std::io::Read as _;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, RedisMode, Rule, rate_limit};
 
 use super::*;
 use crate::support::eventually;
+use crate::support::until;
+use crate::support::worker::Worker;
 
 const MAX: u64 = 5;
 
@@ -39,7 +39,8 @@ impl Pair {
         let limiter = builder.on_unavailable(OnUnavailable::Deny).build().unwrap();
         limiter.ready().await.unwrap();
         let on = |node: usize, rule: &str| {
-            let key = |number: &u64| format!("{prefix}:rl1:sw-3600s:{rule}:<{number}>");
+            let form = if scripts { "" } else { "%log" };
+            let key = |number: &u64| format!("{prefix}:rl1:sw-3600s:{rule}:<{number}>{form}");
             (0_u64..1_000_000).find(|number| cluster.owner_of_key(key(number).as_bytes()) == node).unwrap()
         };
         Self { first: on(0, "first"), second: on(1, "second"), limiter }
@@ -55,11 +56,7 @@ impl Pair {
 
     /// Waits until so many are left.
     async fn becomes(&self, left: [u64; 2]) {
-        let start = Instant::now();
-        while self.left().await != left {
-            assert!(start.elapsed() < PATIENCE, "{:?} are left and not {left:?}", self.left().await);
-            sleep(Duration::from_millis(5)).await;
-        }
+        until(&format!("{left:?} are left"), PATIENCE, async || self.left().await == left).await;
     }
 }
 
@@ -94,11 +91,7 @@ async fn a_caller_who_gives_up_is_given_back_what_was_decided() {
         assert!(timeout(Duration::from_millis(300), both(&pair)).await.is_err(), "it waits for the second");
         cluster.thaw(1);
         // What was on its way to the second may have run: it counts.
-        let start = Instant::now();
-        while pair.left().await[0] != MAX {
-            assert!(start.elapsed() < PATIENCE, "{:?}", pair.left().await);
-            sleep(Duration::from_millis(5)).await;
-        }
+        until("the first is given back", PATIENCE, async || pair.left().await[0] == MAX).await;
         assert!(pair.left().await[1] >= MAX - 1);
     }
     // At random points, under load: never more than MAX, whatever was given back.
@@ -124,19 +117,11 @@ async fn a_node_that_dies_in_between_costs_the_call_and_not_the_limit() {
     };
     let first = Rule::new("first", Limit::per_hour(MAX));
     let left = async || pair.limiter.peek(&first, &Key::of(&pair.first)).await.unwrap().remaining();
-    let start = Instant::now();
-    while left().await == MAX {
-        assert!(start.elapsed() < PATIENCE, "the first is charged");
-        sleep(Duration::from_millis(2)).await;
-    }
+    until("the first is charged", PATIENCE, async || left().await != MAX).await;
     cluster.kill(1);
     let error = call.await.unwrap().unwrap_err();
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
-    let start = Instant::now();
-    while left().await != MAX {
-        assert!(start.elapsed() < PATIENCE, "it is given back");
-        sleep(Duration::from_millis(2)).await;
-    }
+    until("it is given back", PATIENCE, async || left().await == MAX).await;
 }
 
 /// Processes that die between the two steps: what they were charged stays charged, and expires.
@@ -150,19 +135,10 @@ fn a_process_that_dies_in_between_leaves_no_limit_passed_and_no_key_without_an_e
     let mut admitted = 0;
     for millis in [0, 1, 3, 7, 15] {
         let before = keys();
-        let mut worker = Command::new(env!("CARGO_BIN_EXE_worker"))
-            .args(["stack", &url, &prefix, "16", &MAX.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let worker = Worker::start(&["stack", &url, &prefix, "16", &MAX.to_string()]);
         assert!(eventually(|| keys() > before), "the worker writes");
         std::thread::sleep(Duration::from_millis(millis));
-        worker.kill().unwrap();
-        let mut printed = String::new();
-        worker.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
-        worker.wait().unwrap();
-        admitted += printed.len();
+        admitted += worker.kill().len();
         assert!(admitted <= MAX, "{admitted} of {MAX} were admitted");
         for node in 0..2 {
             let keyspace = cluster.node(node).cli(&["INFO", "keyspace"]);

@@ -8,7 +8,6 @@ mod support;
 
 mod conformance;
 mod discovery;
-mod failover;
 mod groups;
 mod liars;
 mod listing;
@@ -18,7 +17,6 @@ mod places;
 mod redirects;
 mod runtimes;
 mod script;
-mod servers;
 mod slots;
 
 use std::time::{Duration, Instant};
@@ -55,18 +53,6 @@ async fn acquire_in_time(store: &RedisStore, key: &str, limit: Limit) -> Result<
     let limits = [limit];
     let request = request(key, &limits).with_timeout_at(Instant::now() + DEADLINE);
     timeout(DEADLINE, store.acquire(request)).await.unwrap_or_else(|_| Err(StoreError::unavailable("deadline")))
-}
-
-/// Calls until one succeeds; says how long that took.
-async fn recovered(store: &RedisStore, key: &str) -> Duration {
-    let start = Instant::now();
-    loop {
-        match acquire_in_time(store, key, Limit::per_hour(1_000_000)).await {
-            Ok(_) => return start.elapsed(),
-            Err(error) if start.elapsed() > PATIENCE => panic!("no recovery: {error}"),
-            Err(_) => sleep(Duration::from_millis(10)).await,
-        }
-    }
 }
 
 /// A key whose slot this node serves.

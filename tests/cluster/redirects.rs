@@ -8,38 +8,6 @@ use super::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// How often a node was told to run a script, and how often it did.
-fn scripts(cluster: &RedisCluster, node: usize) -> (i64, i64) {
-    let count = |command: &str| {
-        let stats = cluster.node(node).info("commandstats", &format!("cmdstat_{command}"));
-        let field = |name: &str| {
-            let field = stats.split(',').find_map(|field| field.strip_prefix(name));
-            field.map_or(0, |number| number.parse::<i64>().unwrap())
-        };
-        // Until 7.0 those that were not carried out are not counted at all.
-        (field("calls="), field("rejected_calls="))
-    };
-    let (sha, full) = (count("evalsha"), count("eval"));
-    (sha.0 + sha.1 + full.0 + full.1, sha.0 + full.0)
-}
-
-#[tokio::test]
-async fn a_slot_that_has_moved_is_followed_at_once_and_from_then_on() {
-    let cluster = RedisCluster::start(3, 0);
-    let store = on(&cluster).await;
-    let key = key_on(&cluster, 0);
-    for left in [2, 1] {
-        assert_eq!(acquire(&store, &key, Limit::new(3, HOUR)).await.unwrap().remaining, left);
-    }
-    cluster.move_slot(cluster.slot(key.as_bytes()), 1);
-    assert_eq!(acquire(&store, &key, Limit::new(3, HOUR)).await.unwrap().remaining, 0);
-    let told = scripts(&cluster, 0);
-    assert!(!acquire(&store, &key, Limit::new(3, HOUR)).await.unwrap().allowed);
-    assert_eq!(scripts(&cluster, 0), told, "the first one is not asked any more");
-    // Whatever else there is goes on where it was.
-    assert!(acquire(&store, &key_on(&cluster, 0), Limit::new(3, HOUR)).await.unwrap().allowed);
-}
-
 /// What a store does on a slot that is moving, with a key that is still there and one that is not.
 async fn moves(store: RedisStore, cluster: &RedisCluster, algorithm: Algorithm) {
     let limits = [Limit::new(4, HOUR)];
@@ -134,46 +102,6 @@ async fn keys_of_one_slot_are_decided_together_also_when_some_of_them_have_moved
     assert!(store.acquire_all(&requests).await.unwrap().iter().all(|verdict| verdict.remaining == 2));
 }
 
-/// Of the keys of one slot that moves, some are here and some there: a call of both would be
-/// refused.
-#[tokio::test]
-async fn groups_whose_keys_are_on_one_node_are_decided_while_their_slot_moves() {
-    const CALLERS: usize = 256;
-    let cluster = RedisCluster::start(2, 0);
-    let store = Arc::new(on(&cluster).await);
-    let tag = key_on(&cluster, 0);
-    let slot = cluster.slot(tag.as_bytes());
-    let pair = |number: usize| ["a", "b"].map(|rule| format!("{{{tag}}}{number}{rule}"));
-    let burst = async |pairs: &[usize]| {
-        let mut running = tokio::task::JoinSet::new();
-        for caller in 0..CALLERS {
-            let (store, [a, b]) = (Arc::clone(&store), pair(pairs[caller % pairs.len()]));
-            running.spawn(async move {
-                let limit = [Limit::new(1_000_000, HOUR)];
-                let verdicts = store.acquire_all(&[request(&a, &limit), request(&b, &limit)]).await.unwrap();
-                assert!(verdicts.iter().all(|verdict| verdict.allowed));
-            });
-        }
-        running.join_all().await;
-    };
-    burst(&[0, 1, 2, 3, 4, 5, 6, 7]).await;
-    cluster.begin_to_move(slot, 0, 1);
-    assert_eq!(cluster.move_keys(slot, 0, 1, 8), 8);
-    let here = |key: &String| cluster.node(0).cli(&["EXISTS", key]) == "1";
-    let whole: Vec<usize> = (0..8)
-        .filter(|number| {
-            let [a, b] = pair(*number);
-            here(&a) == here(&b)
-        })
-        .collect();
-    let stayed = whole.iter().filter(|number| here(&pair(**number)[0])).count();
-    assert!(0 < stayed && stayed < whole.len(), "{stayed} of {whole:?} have stayed");
-    burst(&whole).await;
-    while cluster.move_keys(slot, 0, 1, 10) > 0 {}
-    cluster.end_move(slot, 0, 1);
-    burst(&whole).await;
-}
-
 /// Many callers while all slots of a node go to another one and back: each is decided, and no limit
 /// is passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -208,25 +136,4 @@ async fn no_call_is_lost_or_counted_twice_while_slots_move_under_load() {
         let keys = |name: &str| keyspace.split_once(name).map(|(_, rest)| rest.split(',').next().unwrap().to_owned());
         assert_eq!(keys("keys="), keys("expires="), "{keyspace}");
     }
-}
-
-#[tokio::test]
-async fn a_slot_without_a_node_degrades_alone() {
-    let cluster = RedisCluster::start_with(2, 0, &["--cluster-require-full-coverage", "no"]);
-    let store = on(&cluster).await;
-    let (sick, well) = (key_on(&cluster, 0), key_on(&cluster, 0));
-    let slot = cluster.slot(sick.as_bytes()).to_string();
-    for node in 0..2 {
-        assert_eq!(cluster.node(node).cli(&["CLUSTER", "DELSLOTS", &slot]), "OK");
-    }
-    for _ in 0..20 {
-        let start = Instant::now();
-        let error = acquire_in_time(&store, &sick, Limit::new(3, HOUR)).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-        assert!(start.elapsed() < DEADLINE);
-        assert!(acquire(&store, &well, Limit::new(100, HOUR)).await.unwrap().allowed);
-    }
-    assert_eq!(cluster.node(0).cli(&["CLUSTER", "ADDSLOTS", &slot]), "OK");
-    let took = recovered(&store, &sick).await;
-    assert!(took < Duration::from_secs(2), "{took:?}");
 }

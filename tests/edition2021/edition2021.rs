@@ -165,7 +165,7 @@ mod drop_order {
     }
 
     #[tokio::test]
-    async fn is_what_it_is_without_the_attribute() {
+    async fn is_the_same_as_without_the_attribute() {
         let order = || DROPPED.with_borrow_mut(std::mem::take);
         RateLimiter::memory()
             .scope(async {

@@ -1,4 +1,4 @@
-//! What a store does not declare is refused, never dropped.
+//! A request for anything that a store does not declare is refused, never dropped.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, Store, rate_limit,
 };
 
-/// A store that admits everything, and looks at nothing that it is asked for.
-struct Careless;
+/// A store that admits everything, whatever the request says.
+pub(crate) struct Careless;
 
 impl Store for Careless {
     fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
@@ -37,7 +37,7 @@ async fn counted(limiter: &RateLimiter) -> Result<(), RateLimitError> {
 }
 
 #[tokio::test]
-async fn what_a_store_does_not_declare_is_misconfigured_at_first_use() {
+async fn a_rule_that_its_store_cannot_keep_is_misconfigured_at_first_use() {
     let limiter = RateLimiter::with_store(Careless);
     let rule = Rule::new("plain", Limit::per_hour(2));
     let key = Key::global();
@@ -54,10 +54,11 @@ async fn what_a_store_does_not_declare_is_misconfigured_at_first_use() {
     assert!(words(limiter.block(&rule, &key, Duration::from_secs(1)).await).contains("block"));
     assert!(words(limiter.unblock(&rule, &key).await).contains("block"));
     assert!(words(counted(&limiter).await).contains("count"));
+    assert!(words(limiter.reserve(&rule, &key).await).contains("reservations"));
 }
 
 #[tokio::test]
-async fn what_a_policy_needs_is_named_when_the_limiter_is_built() {
+async fn a_policy_that_its_store_cannot_keep_is_named_when_the_limiter_is_built() {
     let policy = Policy::new(Limit::per_hour(1)).with_block(Duration::from_secs(1));
     let built = RateLimiter::builder().store(Careless).policy("login", policy.clone()).build();
     let error = words(built);
@@ -78,7 +79,7 @@ fn memory_declares_everything() {
 }
 
 #[test]
-fn what_a_request_needs_and_is_not_declared_is_named() {
+fn the_missing_capability_of_a_request_is_named() {
     let limits = [Limit::per_minute(1), Limit::per_hour(2)];
     let [second, longer] = [1, 9].map(Duration::from_secs);
     let one = Request::new(b"key", Algorithm::SlidingWindow, &limits[..1]);

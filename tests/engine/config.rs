@@ -34,7 +34,7 @@ fn policies_come_from_toml_and_json() {
 }
 
 #[test]
-fn a_table_says_all_that_operators_decide() {
+fn a_table_holds_all_settings_of_a_policy() {
     let toml = r#"
         [api]
         limits = "10/1s, 100/1m"
@@ -72,17 +72,12 @@ fn a_table_says_all_that_operators_decide() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn mistakes_in_a_configuration_are_named() {
     for (json, expected) in [
-        (r#""5""#, "write \"3/60s\""),
-        (r#""x/1m""#, "`x` is not a number of calls"),
         (r#""0/1m""#, "refuses every call"),
-        (r#""5/1 parsec""#, "unknown unit `parsec`"),
         (r#""5/1us""#, "at least one millisecond"),
         (r#""5/53w""#, "at most 366 days"),
-        (r#""5/1month""#, "write \"30d\""),
         ("[]", "or a table of `limits`"),
-        ("5", "or a table of `limits`"),
         (r#"{"limits": "5/1m", "brust": 5}"#, "unknown field `brust`"),
         (r#"{"algorithm": "fixed_window"}"#, "missing field `limits`"),
         (r#"{"limits": "5/1m", "algorithm": "gcra"}"#, "did you mean \"leaky_bucket\"?"),
@@ -90,14 +85,11 @@ fn mistakes_are_named() {
         (r#"{"limits": {"limits": "5/1m", "block": "1m"}}"#, "or a list of them"),
         (r#"{"limits": []}"#, "at least one limit"),
         (r#"{"limits": "5/1m", "burst": 5}"#, "goes with token_bucket"),
-        (r#"{"limits": "5/1m, 9/1h", "algorithm": "token_bucket", "burst": 5}"#, "one limit"),
         (r#"{"limits": "5/1m", "block": "5"}"#, "has no unit after `5`"),
-        (r#"{"limits": "5/1m", "block": "0s"}"#, "no time at all"),
         (r#"{"limits": "5/1m", "wait": "2s", "block": "1m"}"#, "either waits or is blocked"),
         (r#"{"limits": "5/1m", "wait": "2s", "shadow": true}"#, "`wait` is never used"),
         (r#"{"limits": "5/1m", "wait": "2h"}"#, "from \"1ms\" to \"1h\""),
         (r#"{"limits": "5/1m", "timeout": "2m"}"#, "from \"1ms\" to \"60s\""),
-        (r#"{"limits": "5/1m", "timeout": "0s"}"#, "from \"1ms\" to \"60s\""),
         (r#"{"limits": "5/1m", "on_unavailable": "open"}"#, "did you mean \"allow\"?"),
         (r#"{"limits": "5/1m", "shadow": "yes"}"#, "expected a boolean"),
         (r#"{"limits": "5/1m", "overrides": {"alice": 9}}"#, "did you mean `<alice>`?"),
@@ -113,8 +105,6 @@ fn mistakes_are_named() {
         (r#"{"limits": "5/1m, 9/1h", "overrides": {"<a>": 9}}"#, "so write 2 values of `max`"),
         (r#"{"limits": "5/1m", "overrides": {"<a>": {"window": "1h"}}}"#, "or a table of `max` and `burst`"),
         (r#"{"limits": "5/1m", "overrides": {"<a>": {"burst": 9}}}"#, "goes with token_bucket"),
-        (r#"{"limits": "5/1m", "overrides": {"<a>": "9/1m"}}"#, "a number of calls, a list of them"),
-        (r#"{"limits": "5/1m", "block": "1h..1m"}"#, "write `1m..1h`"),
     ] {
         let error = serde_json::from_str::<Policy>(json).unwrap_err().to_string();
         assert!(error.contains(expected), "{json}: {error}");

@@ -1,5 +1,5 @@
-//! Refusals that no waiting ends: of a store that frees something when a caller is done, and not
-//! when time has passed.
+//! Refusals that no waiting ends: by a store that frees a slot when a caller is done, and not when
+//! time has passed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
-use ratelimit_runtime::{Key, Limit, MemoryStore, RateLimiter, Rule, Store};
+use ratelimit_runtime::{Key, Limit, RateLimiter, Rule, Store};
 use tokio::time::Instant;
 
 /// A store whose places are all taken.
@@ -42,7 +42,7 @@ impl Store for Taken {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_that_no_waiting_ends_is_not_waited_for() {
+async fn an_endless_refusal_is_not_waited_for() {
     let limiter = RateLimiter::with_store(Taken::default());
     let rule = Rule::new("taken", Limit::per_minute(5)).with_wait(Duration::from_secs(3600));
     let start = Instant::now();
@@ -54,20 +54,9 @@ async fn a_refusal_that_no_waiting_ends_is_not_waited_for() {
     assert_eq!(decision.reset_after(), Duration::from_secs(60));
 }
 
+/// The refusal that ends last speaks for all; this one does not end.
 #[tokio::test]
-async fn an_admission_has_no_time_to_retry_after() {
-    let limiter = RateLimiter::with_store(MemoryStore::new());
-    let rule = Rule::new("admitted", Limit::per_minute(1));
-    for decision in [limiter.peek(&rule, &Key::global()).await, limiter.acquire(&rule, &Key::global()).await] {
-        let decision = decision.unwrap();
-        assert!(decision.is_allowed() && decision.retry_after().is_none());
-    }
-    assert!(limiter.peek(&rule, &Key::global()).await.unwrap().retry_after().is_some());
-}
-
-/// Of several, the one that ends last speaks for all: one that does not end.
-#[tokio::test]
-async fn of_several_refusals_the_one_that_no_waiting_ends_decides() {
+async fn among_several_refusals_an_endless_one_decides() {
     let taken = RateLimiter::with_store(Taken::default());
     let memory = RateLimiter::memory();
     let limit = Limit::per_minute(1);
@@ -85,7 +74,7 @@ async fn stacked(memory: &RateLimiter, taken: &RateLimiter) -> Result<(), rateli
 
 /// A refusal that ends with another call may end at any moment.
 #[tokio::test]
-async fn a_refusal_that_no_waiting_ends_is_asked_for_each_time() {
+async fn an_endless_refusal_is_asked_for_each_time() {
     let store = Taken::default();
     let asked = Arc::clone(&store.asked);
     let cache = DenyCache::new(store);

@@ -1,4 +1,4 @@
-//! What the fuzzers have kept, on the ordinary compiler.
+//! The corpus of the fuzzers, on the ordinary compiler.
 
 #[allow(unreachable_pub, reason = "it is a library of its own")]
 #[path = "../../fuzz/src/lib.rs"]

@@ -1,5 +1,4 @@
-//! Calls in flight: who gets a place, who waits for one, and that each is left once, however its
-//! call ends.
+//! Calls in flight: places are taken, waited for and left once, however a call ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use ratelimit_runtime::__private::{BuiltInStore, Entry, PermitId, PlaceRequest, Sealed};
-use ratelimit_runtime::store::{Answer, Capabilities, Request, StoreErrorKind, Verdict};
+use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Key, Limit, MemoryStore, OnUnavailable, Permit, Policy, RateLimitError, RateLimiter, Rule, Source, Store,
@@ -15,6 +14,7 @@ use ratelimit_runtime::{
 };
 use tokio::time::Instant;
 
+use crate::capabilities::Careless;
 use crate::{Flooded, Outcome};
 
 static TWO: Rule = Rule::in_flight("two", 2);
@@ -135,7 +135,7 @@ async fn a_caller_who_gives_up_between_two_steps_is_charged_nothing() {
 }
 
 #[tokio::test]
-async fn where_both_refuse_the_limits_say_when_to_come_again() {
+async fn where_both_refuse_the_limits_name_the_wait() {
     let memory = Arc::new(MemoryStore::new());
     let [here, elsewhere] = [(); 2].map(|()| RateLimiter::with_store(Arc::clone(&memory)));
     let rule = Rule::new("both", Limit::per_hour(1)).with_concurrent(1);
@@ -146,7 +146,7 @@ async fn where_both_refuse_the_limits_say_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn what_holds_all_places_itself_does_not_ask() {
+async fn a_process_that_holds_all_places_does_not_ask() {
     let store = Shared::new();
     let (here, elsewhere) = (store.limiter(), store.limiter());
     let permits = [here.enter(&TWO, &alice()).await.unwrap(), here.enter(&TWO, &alice()).await.unwrap()];
@@ -256,7 +256,7 @@ async fn a_waiter_elsewhere_asks_again_within_a_quarter_of_a_second() {
 
 /// A call that enters its own key again waits for itself.
 #[tokio::test(start_paused = true)]
-async fn a_nested_call_ends_by_its_wait_and_says_why() {
+async fn a_nested_call_on_its_own_key_is_refused_after_its_wait() {
     let limiter = RateLimiter::memory();
     let rule = Rule::in_flight("nested", 1).with_wait(Duration::from_secs(2));
     let outer = limiter.enter(&rule, &alice()).await.unwrap();
@@ -353,39 +353,14 @@ async fn a_policy_gives_the_limits_beside_a_place() {
     assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0);
 }
 
-/// Sliding windows, and nothing else.
-struct Plain(MemoryStore);
-
-impl Store for Plain {
-    fn inner(&self) -> Option<&dyn Store> {
-        Some(&self.0)
-    }
-
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.acquire(request)
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.reset(request)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
-    }
-}
-
 #[tokio::test]
-async fn what_cannot_be_done_is_said() {
+async fn calls_that_fit_no_rule_in_flight_are_misconfigured() {
     fn words<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) -> String {
         let error = answer.unwrap_err();
         assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
         error.to_string()
     }
-    let plain = RateLimiter::with_store(Plain(MemoryStore::new()));
+    let plain = RateLimiter::with_store(Careless);
     assert!(words(plain.enter(&TWO, &alice()).await).contains("`concurrent`"));
     assert!(words(plain.in_flight(&TWO, &alice()).await).contains("`concurrent`"));
     assert!(words(plain.peek(&TWO, &alice()).await).contains("`concurrent`"));
@@ -401,19 +376,6 @@ async fn what_cannot_be_done_is_said() {
     assert!(words(limiter.unblock(&TWO, &alice()).await).contains("calls in flight"));
     let none = limiter.enter(&Rule::in_flight("none", 0), &alice()).await.unwrap_err();
     assert!(matches!(none, RateLimitError::CostExceedsLimit { limit: 0, .. }), "{none:?}");
-}
-
-#[tokio::test]
-async fn keys_with_calls_in_flight_are_listed() {
-    let limiter = RateLimiter::memory();
-    let permit = limiter.enter(&TWO, &alice()).await.unwrap();
-    let mut keys = limiter.keys(&TWO);
-    let mut all = Vec::new();
-    while let Some(page) = keys.next_page().await.unwrap() {
-        all.extend(page);
-    }
-    assert_eq!(all, [alice()]);
-    drop(permit);
 }
 
 /// A place is left that may have been taken: the answer that says so was dropped.

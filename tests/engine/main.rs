@@ -11,7 +11,6 @@ mod endless;
 mod fuzz;
 mod in_flight;
 mod keys;
-mod log;
 mod observed;
 mod outages;
 mod settlement;
@@ -30,7 +29,7 @@ use ratelimit_runtime::{RateLimitError, Store};
 
 type Outcome = Result<(), RateLimitError>;
 
-/// A store that is up, and never answers: what a flood makes of a healthy server.
+/// A store that is up, and never answers, like a healthy server in a flood.
 struct Flooded;
 
 impl Store for Flooded {

@@ -1,4 +1,4 @@
-//! Who answers when the store does not.
+//! Answers while the store gives none.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_through() {
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
 }
 
-/// The caller whose turn it is to ask the store again is no way around what the store has said.
+/// The caller that asks the store again is refused like the others.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_still_holds_answers_where_the_store_does_not() {
     for policy in [OnUnavailable::Allow, OnUnavailable::Local, OnUnavailable::Deny] {
@@ -100,7 +100,7 @@ async fn a_block_set_during_an_outage_goes_on_refusing_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_by_hand_during_an_outage_says_that_it_failed_and_holds_in_this_process() {
+async fn a_block_by_hand_during_an_outage_fails_and_holds_in_this_process() {
     for policy in [OnUnavailable::Local, OnUnavailable::Allow, OnUnavailable::Deny] {
         let store = FaultyStore::new(MemoryStore::new());
         let limiter = on(&store, policy);
@@ -124,11 +124,11 @@ async fn a_block_by_hand_during_an_outage_says_that_it_failed_and_holds_in_this_
         tokio::time::advance(Duration::from_secs(11)).await;
         assert!(limiter.acquire(&rule, &alice).await.is_ok(), "{policy}");
 
-        // What is wrong with the block itself changes nothing.
+        // A block that cannot be changes nothing.
         store.fail();
         assert!(limiter.block(&rule, &bob, Duration::ZERO).await.is_err());
         assert!(limiter.block(&rule, &bob, hour).await.is_err());
-        assert!(limiter.unblock(&rule, &bob).await.is_err(), "the store knows of none that ended");
+        assert!(limiter.unblock(&rule, &bob).await.is_err(), "the store was not reached");
         store.heal();
         assert!(limiter.acquire(&rule, &bob).await.is_ok(), "{policy}");
     }
@@ -151,7 +151,7 @@ async fn a_refund_goes_to_the_store_that_was_charged() {
     assert!(!limiter.acquire(&rule, &Key::global()).await.unwrap().is_degraded());
 }
 
-/// `limit()` is what a caller may see as `remaining` at most.
+/// `remaining()` is at most `limit()`.
 #[tokio::test]
 async fn the_limit_of_a_bucket_is_its_burst() {
     let limiter = RateLimiter::memory();

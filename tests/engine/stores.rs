@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::{BuiltInStore, Health, Sealed};
-use ratelimit_runtime::store::{Answer, Capabilities, Page, Request, Settled, StoreError, Verdict};
-use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, RateLimiter, Rule, Store};
+use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
+use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, RateLimiter, RedisStore, Rule, Store, rate_limit};
+
+use crate::Outcome;
 
 #[tokio::test]
 async fn pointers_to_stores_are_stores() {
@@ -29,94 +30,7 @@ async fn pointers_to_stores_are_stores() {
     assert_eq!(shared.capabilities(), Capabilities::all());
 }
 
-/// A store as those of the crate are, of which nothing is as a trait would have it by default.
-#[derive(Default)]
-struct Peculiar {
-    memory: MemoryStore,
-    answers_within_ms: AtomicU64,
-}
-
-impl Store for Peculiar {
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.memory.acquire(request)
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.memory.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.memory.reset(request)
-    }
-
-    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.memory.refund(request, ticket)
-    }
-
-    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
-        self.memory.settle(request, ticket, actual_cost)
-    }
-
-    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        self.memory.block(request, duration)
-    }
-
-    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.memory.unblock(request)
-    }
-
-    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
-        self.memory.keys(request, from)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::all()
-    }
-
-    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
-        Some(self)
-    }
-}
-
-impl BuiltInStore for Peculiar {
-    fn decides_together(&self, _: &[Request<'_>]) -> bool {
-        true
-    }
-
-    fn acquire_all<'a>(&'a self, _: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::ready(Err(StoreError::unavailable("a layer's `acquire` is gone past")))
-    }
-
-    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        if request.cost() > 7 { Err(StoreError::unsupported("at most 7")) } else { Ok(()) }
-    }
-
-    fn server(&self) -> &'static str {
-        "peculiar:1"
-    }
-
-    fn health(&self, _: &Request<'_>) -> Health {
-        Health::Slow
-    }
-
-    fn epoch(&self, _: &Request<'_>) -> u64 {
-        7
-    }
-
-    fn answers_within(&self, timeout: Duration) {
-        self.answers_within_ms.store(u64::try_from(timeout.as_millis()).unwrap(), Ordering::SeqCst);
-    }
-
-    fn ready(&self) -> Answer<'_, ()> {
-        Answer::ready(Err(StoreError::misconfigured("never")))
-    }
-
-    fn ready_for<'a>(&'a self, _: Request<'a>) -> Answer<'a, ()> {
-        Answer::ready(Err(StoreError::misconfigured("never for this key")))
-    }
-}
-
-/// A layer that counts what it lets through, and forgets all that it may.
+/// A layer that counts decisions, and leaves out all that the trait provides.
 struct Counted<S> {
     store: S,
     decisions: AtomicU64,
@@ -141,56 +55,60 @@ impl<S: Store> Store for Counted<S> {
     }
 }
 
-fn counted() -> Arc<Counted<Peculiar>> {
-    Arc::new(Counted { store: Peculiar::default(), decisions: AtomicU64::new(0) })
+fn counted<S: Store>(store: S) -> Arc<Counted<S>> {
+    Arc::new(Counted { store, decisions: AtomicU64::new(0) })
 }
 
 #[tokio::test]
-async fn what_a_layer_forgets_is_answered_by_the_store_it_is_around() {
-    let layer = counted();
+async fn the_store_inside_a_layer_answers_all_that_the_layer_leaves_out() {
+    let layer = counted(MemoryStore::new());
     // Behind a pointer too, as a limiter has it.
     let store: Arc<dyn Store> = layer.clone();
     let limits = [Limit::per_hour(2)];
     let request = Request::new(b"layer:<a>", Algorithm::SlidingWindow, &limits);
-
     assert_eq!(store.capabilities(), Capabilities::all());
-    let limiter = RateLimiter::builder().store(layer.clone()).timeout(Duration::from_millis(70)).build().unwrap();
-    assert_eq!(layer.store.answers_within_ms.load(Ordering::SeqCst), 70);
-    assert!(limiter.ready().await.unwrap_err().to_string().contains("never"));
-
     let charged = store.acquire(request).await.unwrap();
     assert!(store.refund(request, charged.ticket).await.unwrap());
-    let reserved = store.acquire(request.reserving()).await.unwrap();
-    assert!(store.settle(request.reserving(), reserved.ticket, 1).await.unwrap().was_open);
-    let reserved = store.acquire(request.reserving()).await.unwrap();
-    assert!(store.settle(request.reserving(), reserved.ticket, 0).await.unwrap().was_open);
+    for actual_cost in [1, 0] {
+        let reserved = store.acquire(request.reserving()).await.unwrap();
+        assert!(store.settle(request.reserving(), reserved.ticket, actual_cost).await.unwrap().was_open);
+    }
     store.block(request, Duration::from_secs(60)).await.unwrap();
     assert!(store.peek(request).await.unwrap().blocked);
     assert!(store.unblock(request).await.unwrap());
-    let mut from = None;
-    let mut keys = Vec::new();
-    loop {
-        let page = store.keys(Request::new(b"layer:", Algorithm::SlidingWindow, &limits), from).await.unwrap();
-        keys.extend(page.keys);
-        from = page.next;
-        if from.is_none() {
-            break;
-        }
+    let (limiter, rule) = (RateLimiter::with_store(store), Rule::new("layer", limits[0]));
+    let _ = limiter.acquire(&rule, &Key::of("a")).await.unwrap();
+    let (mut keys, mut listed) = (limiter.keys(&rule), Vec::new());
+    while let Some(page) = keys.next_page().await.unwrap() {
+        listed.extend(page);
     }
-    assert_eq!(keys, [b"layer:<a>"]);
-    assert_eq!(layer.decisions.load(Ordering::SeqCst), 3);
+    assert_eq!(listed, [Key::of("a")]);
+    assert_eq!(layer.decisions.load(Ordering::SeqCst), 4);
+
+    let away = RateLimiter::with_store(counted(RedisStore::new("redis://127.0.0.1:1").unwrap()));
+    let ready = tokio::time::timeout(Duration::from_millis(50), away.ready()).await;
+    assert!(ready.is_err(), "the layer's own answer, not that of the store: {ready:?}");
 }
 
-/// Without them a layer that forgets the shorter ways would be bypassed.
+/// A group of rules and a place beside limits are decided in one step by the stores of this crate.
 #[tokio::test]
 async fn no_decision_goes_past_the_acquire_of_a_layer() {
-    let layer = counted();
+    let layer = counted(MemoryStore::new());
     let limiter = RateLimiter::with_store(layer.clone());
-    for admitted in [true, true, false] {
-        let rule = Rule::new("layer", Limit::per_hour(2));
-        assert_eq!(limiter.acquire(&rule, &Key::global()).await.is_ok(), admitted);
+    let rule = Rule::new("layer", Limit::per_hour(3));
+    for admitted in [true, false] {
+        assert_eq!(limiter.scope(stacked()).await.is_ok(), admitted);
     }
-    assert_eq!(layer.decisions.load(Ordering::SeqCst), 3);
+    assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
+    let beside = Rule::new("beside", Limit::per_hour(3)).with_concurrent(1);
+    drop(limiter.enter(&beside, &Key::global()).await.unwrap());
+    assert!(layer.decisions.load(Ordering::SeqCst) >= 5, "{}", layer.decisions.load(Ordering::SeqCst));
+}
+
+#[rate_limit(name = "layer", window = "1h", max = 3)]
+#[rate_limit(name = "other", window = "1h", max = 1)]
+async fn stacked() -> Outcome {
+    Ok(())
 }
 
 #[test]

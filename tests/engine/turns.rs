@@ -1,14 +1,12 @@
-//! Whose turn it is: of callers that wait, of tasks that share a thread, and of charges that are
-//! made one by one.
+//! Turns: of callers that wait, and of tasks that share a thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::__private::DenyCache;
-use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
-use ratelimit_runtime::{Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, Store, rate_limit};
+use ratelimit_runtime::{Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, rate_limit};
 use tokio::task::JoinSet;
 
 use crate::Outcome;
@@ -43,7 +41,7 @@ fn a_waiter_whose_runtime_is_not_driven_passes_the_turn_on() {
     };
     let served = driven.block_on(async { tokio::time::timeout(Duration::from_secs(30), others).await });
     assert!(served.unwrap().into_iter().all(|outcome| outcome.is_ok()));
-    // Those who were left behind come again once they are driven.
+    // The waiters that were left behind are served once their runtime is driven.
     for waiting in waiting {
         left.block_on(waiting).unwrap().unwrap();
     }
@@ -99,58 +97,4 @@ async fn a_caller_that_is_refused_at_once_again_and_again_leaves_its_thread_to_o
         };
         limiter.scope(work).await;
     }
-}
-
-/// One server for each key: it decides no two together, and other tasks run while it is asked.
-struct Nodes(MemoryStore);
-
-impl Store for Nodes {
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(async move {
-            tokio::task::yield_now().await;
-            self.0.acquire(request).await
-        })
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.reset(request)
-    }
-
-    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.0.refund(request, ticket)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::all()
-    }
-}
-
-#[rate_limit(window = "1h", max = 100, name = "first")]
-#[rate_limit(window = "1h", max = 100, name = "second")]
-async fn one_way() -> Outcome {
-    Ok(())
-}
-
-#[rate_limit(window = "1h", max = 100, name = "second")]
-#[rate_limit(window = "1h", max = 100, name = "first")]
-async fn the_other_way() -> Outcome {
-    Ok(())
-}
-
-#[tokio::test]
-async fn limits_on_two_nodes_that_are_stacked_in_opposite_order_admit_all_they_can() {
-    let limiter = RateLimiter::with_store(Nodes(MemoryStore::new()));
-    let mut calls = JoinSet::new();
-    for _ in 0..100 {
-        let here = limiter.clone();
-        calls.spawn(async move { here.scope(one_way()).await.is_ok() });
-        let here = limiter.clone();
-        calls.spawn(async move { here.scope(the_other_way()).await.is_ok() });
-    }
-    let admitted = calls.join_all().await.into_iter().filter(|admitted| *admitted).count();
-    assert_eq!(admitted, 100);
 }

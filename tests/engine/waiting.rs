@@ -1,11 +1,15 @@
 //! Waiting: the queue is that of the key that refuses.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite_free::block_on_without_a_runtime;
 use ratelimit_runtime::testkit::FaultyStore;
-use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
-use tokio::time::{Instant, sleep, timeout};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit,
+};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 use crate::Outcome;
 
@@ -69,29 +73,89 @@ async fn a_waiter_that_another_key_refuses_moves_to_its_queue() {
         .await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn waiters_of_one_key_are_served_in_their_order_and_ask_once_each() {
-    let store = FaultyStore::new(MemoryStore::new());
-    let limiter = RateLimiter::with_store(store.clone());
-    let rule = Rule::new("order", Limit::new(1, Duration::from_secs(1))).with_wait(Duration::from_secs(60));
-    let start = Instant::now();
-    let mut tasks = Vec::new();
-    for _ in 0..20 {
-        let (limiter, rule) = (limiter.clone(), rule.clone());
-        tasks.push(tokio::spawn(async move {
-            let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
-            start.elapsed().as_secs()
-        }));
-        tokio::task::yield_now().await;
-    }
-    for (nth, task) in tasks.into_iter().enumerate() {
-        assert_eq!(task.await.unwrap(), nth as u64);
-    }
-    assert!(store.calls() <= 41, "20 waiters asked {} times", store.calls());
+const SECOND: Duration = Duration::from_secs(1);
+
+fn patient(max: u64, window: Duration, patience: Duration) -> Rule {
+    Rule::new("patient", Limit::new(max, window)).with_wait(patience)
 }
 
-/// During an outage there are no slots to wait for: the policy answers those whose time is up in
-/// the queue, too.
+#[tokio::test(start_paused = true)]
+async fn no_caller_waits_longer_than_its_rule_says() {
+    let (limiter, key) = (RateLimiter::memory(), Key::global());
+    let rule = patient(1, SECOND * 10, SECOND * 2);
+    let _ = limiter.acquire(&rule, &key).await.unwrap();
+    let asked = Instant::now();
+    let refused = limiter.acquire(&rule, &key).await.unwrap_err();
+    assert_eq!(asked.elapsed(), Duration::ZERO, "a wait that cannot succeed is not begun");
+    assert!(refused.retry_after().unwrap() > SECOND * 2);
+
+    // Behind a caller with a longer wait, it ends all the same.
+    let ahead = tokio::spawn({
+        let (limiter, long, key) = (limiter.clone(), patient(1, SECOND * 10, SECOND * 60), key.clone());
+        async move { limiter.acquire(&long, &key).await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    let asked = Instant::now();
+    assert!(limiter.acquire(&rule, &key).await.is_err());
+    assert!(asked.elapsed() <= SECOND * 2 + Duration::from_millis(2), "{:?}", asked.elapsed());
+    ahead.await.unwrap().unwrap();
+}
+
+/// So many callers of one rule, in the order of their numbers: whether each was admitted, and after
+/// how many seconds.
+fn queue(limiter: &RateLimiter, rule: &Rule, callers: usize) -> JoinSet<(usize, bool, u64)> {
+    let (start, rule) = (Instant::now(), Arc::new(rule.clone()));
+    let mut waiting = JoinSet::new();
+    for number in 0..callers {
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        waiting.spawn(async move {
+            let admitted = limiter.acquire(&rule, &Key::global()).await.is_ok();
+            (number, admitted, start.elapsed().as_secs())
+        });
+    }
+    waiting
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_are_served_in_their_order_and_do_not_all_ask_at_once() {
+    // Ten slots come free at once, or each at a microsecond of its own.
+    for (algorithm, moments) in [(Algorithm::FixedWindow, 1_000 / 10), (Algorithm::SlidingWindow, 1_000)] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let limiter = RateLimiter::with_store(store.clone());
+        let rule = patient(10, SECOND, SECOND * 3600).with_algorithm(algorithm);
+        for (number, admitted, seconds) in queue(&limiter, &rule, 1_000).join_all().await {
+            let turn = u64::try_from(number / 10).unwrap();
+            assert!(admitted && seconds.abs_diff(turn) <= 1, "{number} after {seconds} s by {algorithm}");
+        }
+        // One admission for each; each refusal was waited for by the first in line alone. All who
+        // asked before the line was there asked once more.
+        let asked = store.calls();
+        assert!(asked <= 1_000 + moments + 20, "{asked} questions for 1,000 calls by {algorithm}");
+    }
+}
+
+/// A queue has room for 10,000. A slot that comes free belongs to those who wait, not to a caller
+/// for whom there is no room.
+#[tokio::test(start_paused = true)]
+async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
+    let (limiter, rule) = (RateLimiter::memory(), patient(1, SECOND * 3600, SECOND * 7200));
+    let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
+    let mut waiting = queue(&limiter, &rule, 10_100);
+    for _ in 0..100 {
+        let (_, admitted, seconds) = waiting.join_next().await.unwrap().unwrap();
+        assert_eq!((admitted, seconds), (false, 0));
+    }
+    sleep(SECOND).await;
+    assert!(limiter.reset(&rule, &Key::global()).await.unwrap());
+    let refused = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
+    // When the first of them asks again.
+    let wait = refused.retry_after().unwrap();
+    assert!(wait > SECOND * 3590 && wait <= SECOND * 3600, "{wait:?}");
+    assert!(waiting.join_next().await.unwrap().unwrap().1, "the first in the queue has the slot");
+    assert!(limiter.acquire(&rule, &Key::of("bob")).await.is_ok(), "another key has no queue");
+}
+
+/// During an outage there are no slots to wait for: the policy answers waiters whose time is up.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {
     for (policy, admitted) in [(OnUnavailable::Allow, true), (OnUnavailable::Deny, false)] {
@@ -141,19 +205,7 @@ fn waiting_without_timers_is_misconfigured_and_no_panic() {
     assert!(words.contains("enable_all"), "{words}");
 }
 
-/// Queues are per key, and gone with those who stood in them.
-#[tokio::test(start_paused = true)]
-async fn a_dropped_waiter_leaves_its_place_to_the_next() {
-    let limiter = RateLimiter::memory();
-    let rule = Rule::new("dropped", Limit::per_second(1)).with_wait(Duration::from_secs(60));
-    let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
-    for _ in 0..100 {
-        assert!(timeout(Duration::from_millis(5), limiter.acquire(&rule, &Key::global())).await.is_err());
-    }
-    let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
-}
-
-/// What a program without tokio does with a future.
+/// Drives a future as a program without tokio does.
 mod futures_lite_free {
     use std::future::Future;
     use std::pin::pin;

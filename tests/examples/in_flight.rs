@@ -1,5 +1,4 @@
-//! `examples/in_flight.rs`, as clients over HTTP see it: one process in memory, and two that share
-//! a Redis.
+//! `examples/in_flight.rs`, as clients over HTTP see it: two processes that share a Redis.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,8 +20,11 @@ fn assert_refused(refused: &Reply) {
     assert_eq!(refused.json()["message"], "too many calls in flight");
 }
 
-/// The ports of two processes, which may be one.
-fn each_user_runs_one_export_and_two_jobs(first: u16, second: u16) {
+#[test]
+fn calls_in_flight_are_limited_over_processes_that_share_a_redis() {
+    let server = RedisServer::start();
+    let services = [(); 2].map(|()| Service::started(command("in_flight").env("REDIS_URL", server.url())));
+    let [first, second] = services.each_ref().map(|service| service.port);
     thread::scope(|scope| {
         let begun = Instant::now();
         let exporting = scope.spawn(move || ask(first, "GET /export/alice"));
@@ -53,18 +55,4 @@ fn each_user_runs_one_export_and_two_jobs(first: u16, second: u16) {
     }
     assert!(begun.elapsed() >= WORK, "as long as they run");
     assert_eq!(ask(second, "POST /jobs/alice").status, 202);
-}
-
-#[test]
-fn calls_in_flight_are_limited_in_memory() {
-    let service = Service::started(&mut command("in_flight"));
-    each_user_runs_one_export_and_two_jobs(service.port, service.port);
-}
-
-#[test]
-fn calls_in_flight_are_limited_over_processes_that_share_a_redis() {
-    let server = RedisServer::start();
-    let start = || Service::started(command("in_flight").env("REDIS_URL", server.url()));
-    let (first, second) = (start(), start());
-    each_user_runs_one_export_and_two_jobs(first.port, second.port);
 }

@@ -33,7 +33,7 @@ fn four_processes_stay_below_the_limit_of_an_api() {
     assert!(most <= 20, "{output:?}");
 }
 
-/// Each by itself is below the limit; together they are not, and the API says so.
+/// Each process is below the limit; together they are not, and the API refuses some calls.
 #[test]
 fn processes_that_do_not_share_are_refused() {
     let output = outbound(Some("memory:"));
@@ -43,7 +43,7 @@ fn processes_that_do_not_share_are_refused() {
 }
 
 #[test]
-fn without_redis_it_says_what_to_do() {
+fn without_redis_outbound_prints_the_command_to_run() {
     let output = outbound(None);
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,38 +1,17 @@
 //! `examples/playground`, in a browser.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
-
 use serde_json::{Value, json};
 
-use crate::example;
 use crate::support::browser::Browser;
+use crate::{Service, command, request};
 
-struct Playground {
-    process: Child,
-    url: String,
-}
-
-impl Playground {
-    fn start() -> Self {
-        let mut command = Command::new(example("playground"));
-        let mut process = command.env("PORT", "0").stdout(Stdio::piped()).spawn().expect("it can be started");
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        let url = line.trim().strip_prefix("open ").expect("the address").to_owned();
-        Self { process, url }
-    }
-
-    fn port(&self) -> u16 {
-        self.url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
-    }
-}
-
-impl Drop for Playground {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// The page in a window of this size; `None` where there is no browser.
+fn opened(width: u32, height: u32) -> Option<(Service, Browser)> {
+    let playground = Service::started(&mut command("playground"));
+    let mut browser = Browser::start(width, height)?;
+    browser.open(&format!("http://127.0.0.1:{}", playground.port));
+    browser.wait_for("document.body?.dataset.ready");
+    Some((playground, browser))
 }
 
 /// What a lane shows: how many dots were admitted and refused, and how the meters read.
@@ -66,10 +45,7 @@ fn keep(browser: &mut Browser, variable: &str) {
 /// `RATELIMIT_PHOTOGRAPH=docs/playground.png` keeps the picture that the README shows.
 #[test]
 fn the_edge_of_a_fixed_window_lets_twice_as_many_through_and_the_sliding_one_does_not() {
-    let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 940) else { return };
-    browser.open(&playground.url);
-    browser.wait_for("document.body?.dataset.ready");
+    let Some((_playground, mut browser)) = opened(1120, 940) else { return };
     browser.click("#edge");
     browser.wait_for("document.body.dataset.edge");
     browser.wait_for("document.querySelectorAll('circle').length === 22");
@@ -90,10 +66,7 @@ fn the_edge_of_a_fixed_window_lets_twice_as_many_through_and_the_sliding_one_doe
 
 #[test]
 fn the_meters_say_how_the_next_request_would_fare() {
-    let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 940) else { return };
-    browser.open(&playground.url);
-    browser.wait_for("document.body?.dataset.ready");
+    let Some((_playground, mut browser)) = opened(1120, 940) else { return };
     set(&mut browser, &[("max", "2"), ("window", "60")]);
     // As many as pass: the last one is admitted, and the next one is not.
     browser.click("#fire-burst");
@@ -137,41 +110,6 @@ fn set(browser: &mut Browser, values: &[(&str, &str)]) {
     browser.wait_for("[...document.querySelectorAll('.remaining')].every((meter) => meter.textContent !== 'old')");
 }
 
-#[test]
-fn a_phone_shows_round_dots_and_nothing_beside_the_screen() {
-    let playground = Playground::start();
-    let Some(mut browser) = Browser::start(390, 1400) else { return };
-    browser.open(&playground.url);
-    browser.wait_for("document.body?.dataset.ready");
-    browser.click("#edge");
-    browser.wait_for("document.body.dataset.edge");
-    keep(&mut browser, "RATELIMIT_PHOTOGRAPH_PHONE");
-    assert_eq!(browser.eval("document.documentElement.scrollWidth"), json!(390));
-    let squashed = browser.eval(
-        "[...document.querySelectorAll('circle')].map((dot) => dot.getBoundingClientRect())
-            .filter(({ width, height }) => Math.abs(width - height) > 0.5).length",
-    );
-    assert_eq!(squashed, json!(0));
-    let small = browser.eval(
-        "[...document.querySelectorAll('.timeline text')].map((text) => text.getBoundingClientRect())
-            .filter(({ height, left, right }) => height < 12 || left < 0 || right > 390).length",
-    );
-    assert_eq!(small, json!(0), "text that cannot be read");
-}
-
-#[test]
-fn what_to_press_first_is_said_and_comes_first() {
-    let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 940) else { return };
-    browser.open(&playground.url);
-    browser.wait_for("document.body?.dataset.ready");
-    assert_eq!(browser.eval("document.querySelector('form button').id"), "edge");
-    let said = browser.eval("document.querySelector('#status').textContent");
-    let label = browser.eval("document.querySelector('#edge').textContent.replace(/[^a-z -]/g, '').trim()");
-    let label = label.as_str().expect("text");
-    assert!(said.as_str().is_some_and(|said| said.contains(label) && said.contains("first")), "{said} {label}");
-}
-
 /// As they are pasted.
 mod pasted {
     use ratelimit_runtime::RateLimitError;
@@ -202,10 +140,7 @@ async fn the_snippet_can_be_pasted() {
     limiter.scope(pasted::one("alice")).await.expect("admitted");
     limiter.scope(pasted::other("alice")).await.expect("admitted");
     limiter.scope(pasted::third("alice")).await.expect("admitted");
-    let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 940) else { return };
-    browser.open(&playground.url);
-    browser.wait_for("document.body?.dataset.ready");
+    let Some((_playground, mut browser)) = opened(1120, 940) else { return };
     let snippet = "document.querySelector('.attribute').textContent";
     let is_pasted = |snippet: &Value| {
         let snippet = snippet.as_str().expect("text");
@@ -234,10 +169,7 @@ fn reads(meter: &str) -> String {
 
 #[test]
 fn a_block_grows_with_each_offence() {
-    let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 940) else { return };
-    browser.open(&playground.url);
-    browser.wait_for("document.body?.dataset.ready");
+    let Some((_playground, mut browser)) = opened(1120, 940) else { return };
     assert_eq!(browser.eval("document.querySelector('.of-block').hidden"), json!(true), "there is none");
     set(&mut browser, &[("max", "1"), ("window", "0.2"), ("block", "0.5"), ("longest", "1.5")]);
     for (number, longest) in [("no. 1", 0.5), ("no. 2", 1.0), ("no. 3", 1.5), ("no. 4", 1.5)] {
@@ -262,10 +194,7 @@ fn a_block_grows_with_each_offence() {
 
 #[test]
 fn calls_are_in_flight_until_a_click_ends_them() {
-    let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 940) else { return };
-    browser.open(&playground.url);
-    browser.wait_for("document.body?.dataset.ready");
+    let Some((_playground, mut browser)) = opened(1120, 940) else { return };
     assert_eq!(browser.eval("document.querySelector('#begin').disabled"), json!(true), "nothing limits them");
     set(&mut browser, &[("max", "50"), ("window", "60"), ("concurrent", "2")]);
     for _ in 0..3 {
@@ -291,38 +220,10 @@ fn calls_are_in_flight_until_a_click_ends_them() {
 }
 
 #[test]
-fn the_chosen_key_is_the_limited_key() {
-    let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 940) else { return };
-    browser.open(&playground.url);
-    browser.wait_for("document.body?.dataset.ready");
-    browser.eval(
-        "(() => {
-            const form = document.querySelector('#limit').elements;
-            [form.max.value, form.window.value, form.burst.value] = ['2', '30', '3'];
-            const select = document.querySelector('select');
-            select.value = 'token_bucket';
-            select.dispatchEvent(new Event('change', { bubbles: true }));
-        })()",
-    );
-    let snippet = "document.querySelector('.attribute').textContent";
-    browser.wait_for(&format!("{snippet}.includes('window = \"30s\"') && {snippet}.includes('burst = 3')"));
-    browser.wait_for("document.querySelector('#burst-size').textContent === '2'");
-    for _ in 0..2 {
-        browser.click("#fire-burst");
-    }
-    browser.wait_for("document.querySelectorAll('circle').length === 8");
-    let bucket = lane(&mut browser, 0);
-    assert_eq!((&bucket["allowed"], &bucket["refused"]), (&json!(3), &json!(1)), "a burst of 3: {bucket}");
-    let fixed = lane(&mut browser, 1);
-    assert_eq!((&fixed["allowed"], &fixed["refused"]), (&json!(2), &json!(2)), "{fixed}");
-}
-
-#[test]
 fn a_wrong_policy_is_a_bad_request_that_says_why() {
-    let playground = Playground::start();
+    let playground = Service::started(&mut command("playground"));
     let body = r#"[{"policy":{"limits":"5/1m","algorithm":"slidng_window"}}]"#;
-    let reply = crate::request(playground.port(), "POST", "/lanes", "application/json", body);
+    let reply = request(playground.port, "POST", "/lanes", "application/json", body);
     assert_eq!(reply.status, 422);
     assert!(reply.body.contains("slidng_window"), "{}", reply.body);
 }

@@ -19,7 +19,9 @@
 mod cluster;
 mod harness;
 mod leases;
+mod logins;
 mod names;
+mod one;
 mod runtimes;
 mod sentinel;
 mod standalone;
@@ -32,33 +34,12 @@ use crate::harness::Case;
 
 /// Cases by the paths of their functions, which are their names.
 macro_rules! cases {
-    ($($case:path),* $(,)?) => { vec![$(Case::new(stringify!($case), $case)),*] };
+    ($($case:path),* $(,)?) => { [$(Case::new(stringify!($case), $case)),*] };
 }
 
 fn main() -> ExitCode {
-    harness::main(cases![
-        standalone::started_before_the_server,
-        standalone::started_beside_a_frozen_server,
+    let cases = standalone::simple().chain(cases![
         standalone::an_address_without_a_host,
-        standalone::one_attempt_hangs_and_others_are_refused,
-        standalone::killed_and_back_empty,
-        standalone::killed_and_back_with_its_data,
-        standalone::loading,
-        standalone::frozen_briefly,
-        standalone::frozen_for_seconds,
-        standalone::busy_with_an_endless_script,
-        standalone::cannot_save,
-        standalone::too_few_replicas,
-        standalone::out_of_memory,
-        standalone::flapping,
-        standalone::too_many_clients,
-        standalone::cut_in_the_middle_of_replies,
-        standalone::all_connections_reset,
-        standalone::swallowed,
-        standalone::connections_forgotten,
-        standalone::garbled,
-        standalone::far_away,
-        standalone::failed_over,
         standalone::promoted_without_the_last_writes,
         standalone::clock_set_forward,
         standalone::clock_set_back,
@@ -69,26 +50,19 @@ fn main() -> ExitCode {
         standalone::actual_costs,
         standalone::actual_costs_whose_reply_is_lost,
         standalone::actual_costs_that_are_late,
-        cluster::master_killed,
-        cluster::master_killed_without_a_replica,
-        cluster::frozen_replica,
-        cluster::frozen_master,
-        cluster::lost_majority,
-        cluster::settled_beside_a_dead_master,
-        cluster::slots_moved,
-        cluster::node_added,
-        cluster::node_removed,
-        cluster::random_faults,
-        sentinel::master_killed,
-        leases::killed_and_back_empty,
-        leases::frozen_for_seconds,
-        leases::connections_killed,
-        leases::failed_over_by_sentinel,
-        leases::failed_over_without_the_last_writes,
+    ]);
+    let cases =
+        cases.chain(cluster::cases()).chain(cases![cluster::settled_beside_a_dead_master, cluster::random_faults,]);
+    let cases = cases.chain(sentinel::cases()).chain(cases![sentinel::outdated_sentinel_alone]);
+    let cases = cases
+        .chain(leases::cases())
+        .chain(cases![leases::failed_over_by_sentinel, leases::failed_over_without_the_last_writes,]);
+    let cases = cases.chain(logins::cases()).chain(cases![
         runtimes::blocked_on,
         runtimes::blocked_on_beside_a_cluster,
         runtimes::stopped_beside_a_cluster,
         names::resolved_late,
         names::moved,
-    ])
+    ]);
+    harness::main(cases.collect())
 }

@@ -1,7 +1,6 @@
 //! Names that lead nowhere, or elsewhere. A library that is loaded before all others
 //! (`nss_wrapper`) takes the place of the system's resolver in a process of its own.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use crate::harness::{Row, nothing_is_left_on};
+use crate::harness::{Row, Tally, nothing_is_left_on};
 use crate::support::eventually;
 use crate::support::redis::RedisServer;
 use crate::support::unique;
@@ -27,9 +26,6 @@ const LIBRARY: [&str; 4] = [
 ];
 const MISSING: &str = "libnss_wrapper is not installed (Debian, Ubuntu: apt-get install libnss-wrapper)";
 
-/// The timeout of a limiter that was not told another, and what a busy machine may add.
-const TIMEOUT: Duration = Duration::from_millis(100);
-const SLACK: Duration = Duration::from_millis(250);
 /// Attempts go on with pauses of up to a second.
 const RECOVERY: Duration = Duration::from_secs(2);
 
@@ -76,37 +72,17 @@ impl Drop for Hosts {
     }
 }
 
-/// What was seen of a worker's calls.
-#[derive(Default)]
-struct Trace {
-    calls: usize,
-    slowest: Duration,
-    answered: BTreeMap<String, usize>,
-}
-
-impl Trace {
-    /// Follows a worker until the store answers, or does not.
-    fn until(&mut self, worker: &mut Worker, by_store: bool) {
-        let start = Instant::now();
-        loop {
-            let line = worker.line();
-            let (took, by) = line.split_once(' ').unwrap_or_else(|| panic!("the worker has ended: {line:?}"));
-            let took = Duration::from_micros(took.parse().unwrap());
-            assert!(took <= TIMEOUT + SLACK, "a call took {took:?}");
-            self.calls += 1;
-            self.slowest = self.slowest.max(took);
-            *self.answered.entry(by.to_lowercase()).or_default() += 1;
-            if (by == "Store") == by_store {
-                return;
-            }
-            assert!(start.elapsed() < Duration::from_secs(10), "it does not come");
+/// Follows a worker's calls until the store answers, or does not.
+fn until(tally: &mut Tally, worker: &mut Worker, by_store: bool) {
+    let start = Instant::now();
+    loop {
+        let line = worker.line();
+        let (took, by) = line.split_once(' ').unwrap_or_else(|| panic!("the worker has ended: {line:?}"));
+        tally.add(Duration::from_micros(took.parse().unwrap()), &by.to_lowercase());
+        if (by == "Store") == by_store {
+            return;
         }
-    }
-
-    fn row(&self, fault: &str, recovery: Duration) -> Row {
-        let answered: Vec<_> = self.answered.iter().map(|(by, count)| format!("{by} {count}")).collect();
-        let recovery = format!("{} ms", recovery.as_millis());
-        Row::new(fault).calls(self.calls).slowest(self.slowest, TIMEOUT).seen(answered.join(", ")).recovery(recovery)
+        assert!(start.elapsed() < Duration::from_secs(10), "it does not come");
     }
 }
 
@@ -116,17 +92,17 @@ pub(crate) async fn resolved_late() -> Row {
     let mut hosts = Hosts::new();
     let server = RedisServer::start();
     let mut worker = hosts.worker(&format!("redis://{NAME}:{}/", server.port()), "local");
-    let mut trace = Trace::default();
+    let mut trace = Tally::default();
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(1) {
-        trace.until(&mut worker, false);
+        until(&mut trace, &mut worker, false);
     }
     hosts.lead_to(Ipv4Addr::LOCALHOST);
     let healed = Instant::now();
-    trace.until(&mut worker, true);
+    until(&mut trace, &mut worker, true);
     let took = healed.elapsed();
     assert!(took < RECOVERY, "{took:?}");
-    assert!(!trace.answered.contains_key("unavailable"));
+    assert!(!trace.has("unavailable"));
     drop(worker);
     nothing_is_left_on(&server);
     trace.row(FAULT, took)
@@ -142,17 +118,17 @@ pub(crate) async fn moved() -> Row {
     forward(there, port, new.port()).await;
     hosts.lead_to(here);
     let mut worker = hosts.worker(&format!("redis://{NAME}:{port}/"), "deny");
-    let mut trace = Trace::default();
-    trace.until(&mut worker, true);
-    let until_later = |trace: &mut Trace, worker: &mut Worker| {
+    let mut trace = Tally::default();
+    until(&mut trace, &mut worker, true);
+    let until_later = |trace: &mut Tally, worker: &mut Worker| {
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(300) {
-            trace.until(worker, true);
+            until(trace, worker, true);
         }
     };
     until_later(&mut trace, &mut worker);
     old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
-    trace.until(&mut worker, false);
+    until(&mut trace, &mut worker, false);
     sleep(Duration::from_millis(300)).await;
     hosts.lead_to(there);
     let healed = Instant::now();
@@ -160,7 +136,7 @@ pub(crate) async fn moved() -> Row {
     let took = healed.elapsed();
     assert!(took < RECOVERY, "{took:?}");
     until_later(&mut trace, &mut worker);
-    assert!(!trace.answered.contains_key("fallback") && !trace.answered.contains_key("nobody"));
+    assert!(!trace.has("fallback") && !trace.has("nobody"));
     drop(worker);
     nothing_is_left_on(&new);
     trace.row(FAULT, took)

@@ -1,6 +1,5 @@
 //! Runtimes that do not get to run their tasks.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::mpsc;
 use std::task::Poll;
@@ -11,51 +10,29 @@ use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, Rule, Source};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
-use crate::harness::{POLICIES, Row, TIMEOUT, nothing_is_left_on};
+use crate::harness::{POLICIES, Row, TIMEOUT, Tally, nothing_is_left_on};
 use crate::support::cluster::RedisCluster;
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
-/// What a busy machine may add to a call.
-const SLACK: Duration = Duration::from_millis(250);
 /// Attempts go on with pauses of up to a second, and a caller has to come by.
 const RECOVERY: Duration = Duration::from_millis(2_500);
 const REST: Duration = Duration::from_millis(10);
 
 static RULE: Rule = Rule::new("runtimes", Limit::per_hour(1_000_000));
 
-/// What became of calls.
-#[derive(Default)]
-struct Calls {
-    count: usize,
-    slowest: Duration,
-    answered: BTreeMap<&'static str, usize>,
-}
-
-impl Calls {
-    async fn one(&mut self, limiter: &RateLimiter) -> bool {
-        let start = Instant::now();
-        let outcome = limiter.acquire(&RULE, &Key::global()).await;
-        let took = start.elapsed();
-        assert!(took <= TIMEOUT + SLACK, "a call took {took:?}");
-        self.count += 1;
-        self.slowest = self.slowest.max(took);
-        let by = match outcome.map(|decision| decision.source()) {
-            Ok(Source::Store) => "store",
-            Ok(Source::Fallback) => "fallback",
-            Ok(_) => "allow",
-            Err(RateLimitError::Unavailable(_)) => "unavailable",
-            Err(error) => panic!("{error:?}"),
-        };
-        *self.answered.entry(by).or_default() += 1;
-        by == "store"
-    }
-
-    fn row(&self, fault: &str, recovery: Duration) -> Row {
-        let answered: Vec<_> = self.answered.iter().map(|(by, count)| format!("{by} {count}")).collect();
-        let row = Row::new(fault).calls(self.count).slowest(self.slowest, TIMEOUT).seen(answered.join(", "));
-        row.recovery(format!("{} ms", recovery.as_millis()))
-    }
+/// Makes a call; whether the store answered.
+async fn call(tally: &mut Tally, limiter: &RateLimiter) -> bool {
+    let start = Instant::now();
+    let by = match limiter.acquire(&RULE, &Key::global()).await.map(|decision| decision.source()) {
+        Ok(Source::Store) => "store",
+        Ok(Source::Fallback) => "fallback",
+        Ok(_) => "allow",
+        Err(RateLimitError::Unavailable(_)) => "unavailable",
+        Err(error) => panic!("{error:?}"),
+    };
+    tally.add(start.elapsed(), by);
+    by == "store"
 }
 
 fn runtime() -> Runtime {
@@ -72,10 +49,10 @@ fn limiters(url: &str) -> Vec<RateLimiter> {
 fn calls_on_a_runtime_of_their_own(fault: &'static str, url: String, proxy: Proxy) -> Row {
     proxy.refuse(true);
     let thread = thread::spawn(move || {
-        let (runtime, limiters, mut calls) = (runtime(), limiters(&url), Calls::default());
+        let (runtime, limiters, mut calls) = (runtime(), limiters(&url), Tally::default());
         let mut all_are_answered = || {
             thread::sleep(REST);
-            limiters.iter().fold(true, |all, limiter| runtime.block_on(calls.one(limiter)) && all)
+            limiters.iter().fold(true, |all, limiter| runtime.block_on(call(&mut calls, limiter)) && all)
         };
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(500) {
@@ -129,16 +106,16 @@ pub(crate) async fn stopped_beside_a_cluster() -> Row {
             for limiter in &shared {
                 let key = Key::global();
                 let mut call = Box::pin(limiter.acquire(&RULE, &key));
-                poll_fn(|cx| Poll::Ready(assert!(call.as_mut().poll(cx).is_pending()))).await;
+                assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
             }
         });
         begun.send(()).unwrap();
         let _ = ended.recv();
     });
     has_begun.recv().unwrap();
-    let (mut calls, start) = (Calls::default(), Instant::now());
+    let (mut calls, start) = (Tally::default(), Instant::now());
     for limiter in &limiters {
-        while !calls.one(limiter).await {
+        while !call(&mut calls, limiter).await {
             assert!(start.elapsed() < RECOVERY, "the slots are never found");
             sleep(REST).await;
         }

@@ -48,30 +48,23 @@ impl Count {
 }
 
 /// On one thread the callers keep the connection from its turn: those that are late are judged
-/// elsewhere, and none is let through unchecked.
+/// elsewhere, and none is let through unchecked. Of fewer, unoptimised as many as an optimised build
+/// answers of 10,000, some are answered in time.
 #[tokio::test]
-async fn thirty_thousand_calls_at_once_on_one_thread_are_all_checked() {
-    let (_, others) = at_once(30_000).await;
-    println!("judged elsewhere {others}");
-}
-
-/// Unoptimised, so many as an optimised build answers of 10,000.
-#[tokio::test]
-async fn three_thousand_calls_at_once_on_one_thread_are_answered() {
-    let (answered, others) = at_once(3_000).await;
-    println!("answered {answered}, judged elsewhere {others}");
+async fn calls_at_once_on_one_thread_are_all_checked() {
+    at_once(30_000).await;
+    let answered = at_once(3_000).await;
     assert!(answered >= 500, "{answered}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thirty_thousand_calls_at_once_on_two_threads_are_answered() {
-    let (answered, others) = at_once(30_000).await;
-    println!("answered {answered}, judged elsewhere {others}");
+    let answered = at_once(30_000).await;
     assert!(answered >= 500, "{answered}");
 }
 
-/// How many of so many calls on one key Redis answered, and how many were judged elsewhere.
-async fn at_once(calls: u32) -> (u64, u64) {
+/// How many of so many calls on one key Redis answered.
+async fn at_once(calls: u32) -> u64 {
     let _alone = ALONE.lock().await;
     let server = RedisServer::start();
     let store = Arc::new(connected(&server.url()).await);
@@ -89,7 +82,8 @@ async fn at_once(calls: u32) -> (u64, u64) {
     assert_eq!(unchecked, 0);
     assert_eq!(health(&store), Health::Up);
     assert_eq!(connections_since(&server, taken), 0, "the connection was kept");
-    (answered, others)
+    println!("answered {answered}, judged elsewhere {others}");
+    answered
 }
 
 /// So many callers, each of whom asks again as soon as it is answered: answers a second, and what

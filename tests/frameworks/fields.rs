@@ -1,4 +1,4 @@
-//! What the fields hold at their edges.
+//! Header fields at their edges.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::routing::get;
 use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{
-    Algorithm, CalendarUnit, Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, rate_limit,
+    Algorithm, CalendarUnit, Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, rate_limit,
 };
 
 use crate::axum_server::{ask, request};
@@ -30,7 +30,7 @@ fn field(error: &RateLimitError, name: &str) -> Vec<Item> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_and_numbers_are_what_a_structured_field_can_hold() {
+async fn names_and_numbers_fit_structured_fields() {
     let error = refusal(&Rule::named("müde \"ä\\b\"", Limit::new(2, Duration::from_millis(1500)))).await;
     assert_eq!(field(&error, "ratelimit-policy"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("q", 2), ("w", 2)])]);
     assert_eq!(field(&error, "ratelimit"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("r", 0), ("t", 2)])]);
@@ -82,16 +82,20 @@ async fn a_bucket_says_its_burst() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_about_calls_in_flight_has_their_unit_and_no_time() {
-    let (limiter, rule) = (RateLimiter::memory(), Rule::in_flight("export", 1));
+    let legacy = Responses::new().legacy_headers(true);
+    let limiter = RateLimiter::builder().responses(legacy).build().unwrap();
+    let rule = Rule::in_flight("export", 1);
     let _permit = limiter.enter(&rule, &Key::of("alice")).await.unwrap();
-    let refused = limiter.enter(&rule, &Key::of("alice")).await.unwrap_err().to_http_response();
+    let error = limiter.enter(&rule, &Key::of("alice")).await.unwrap_err();
+    let refused = limiter.scope(async { error.to_http_response() }).await;
     let field = |name: &str| refused.headers().get(name).map(|value| value.to_str().unwrap());
     assert_eq!((refused.status().as_u16(), field("retry-after")), (429, None));
     assert_eq!(field("ratelimit-policy"), Some("\"export\";q=1;qu=\"concurrent-requests\""));
     assert_eq!(field("ratelimit"), Some("\"export\";r=0"));
+    assert_eq!((field("x-ratelimit-remaining"), field("x-ratelimit-reset")), (Some("0"), None));
 }
 
-/// A burst is not what is admitted in a window.
+/// A burst is not the number of calls admitted in a window.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_knows_the_burst_alone_states_no_policy() {
     let error = refusal(&UPLOAD).await;
@@ -120,9 +124,9 @@ async fn login(works: bool) -> Result<(), RateLimitError> {
     if works { Ok(()) } else { Err(RateLimitError::Unavailable(StoreError::unavailable("wrong password"))) }
 }
 
-/// What a call that is counted by its outcome leaves is known when the response is on its way.
+/// The outcome of a counted call is known when the response is on its way.
 #[tokio::test(start_paused = true)]
-async fn what_is_settled_later_leaves_no_number() {
+async fn a_call_that_is_settled_later_leaves_no_number() {
     let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
     let handler = async |request: Request| login(request.uri().path() == "/works").await;
     let app = Router::new().fallback(handler).layer(layer);
@@ -137,7 +141,7 @@ async fn what_is_settled_later_leaves_no_number() {
 
 /// A response speaks of ten rules at most.
 #[tokio::test(start_paused = true)]
-async fn what_refuses_is_told_of_however_many_rules_were_asked() {
+async fn the_refusing_rule_is_named_however_many_rules_were_asked() {
     let handler = async || -> Result<(), RateLimitError> {
         for nth in 0..12 {
             let rule = Rule::named(format!("rule {nth}"), Limit::per_minute(if nth == 11 { 1 } else { 9 }));
@@ -177,7 +181,7 @@ async fn a_moment_is_rounded_up_and_the_same_in_both_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_waiting_does_not_help_nothing_says_when_to_come_back() {
+async fn no_field_names_a_time_where_waiting_does_not_help() {
     let errors = [
         (413, refusal(&Rule::named("heavy", Limit::per_minute(1)).with_cost(2)).await),
         (503, RateLimitError::Unavailable(StoreError::unavailable("away"))),

@@ -1,4 +1,4 @@
-//! Which address `TrustedProxies` make out of what proxies and clients write.
+//! The address that `TrustedProxies` find in the fields that proxies and clients write.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -50,7 +50,7 @@ fn the_client_is_the_first_from_the_right_that_is_no_proxy() {
         // All are proxies: the furthest is what is known.
         ("10.0.0.3", PEER, &["10.0.0.3, 10.0.0.2"]),
         (PEER, PEER, &[]),
-        // What is no address ends the chain of trusted ones.
+        // A text that is no address ends the chain of trusted ones.
         ("10.0.0.2", PEER, &["9.9.9.9, unknown, 10.0.0.2"]),
         (PEER, PEER, &["9.9.9.9, "]),
     ] {
@@ -114,17 +114,17 @@ fn mistakes_are_named() {
     assert!(private().header("x y").unwrap_err().to_string().contains("cannot be the name of a header"));
 }
 
-/// Asserts that a line of `Forwarded` has these hops, the nearest first: one after the other is
+/// Asserts that a line of this header has these hops, the nearest first: one after the other is
 /// trusted, so that the next one is the client. `None` names no address.
-fn assert_hops(line: &[u8], hops: &[Option<IpAddr>]) {
+fn assert_hops(name: &'static str, line: &[u8], hops: &[Option<IpAddr>]) {
     let mut trusted = vec![PEER.to_owned()];
     for hop in hops {
         let known = hop.is_some_and(|hop| trusted.contains(&hop.to_string()));
         if !known {
-            let proxies = TrustedProxies::new(&trusted).unwrap().header("forwarded").unwrap().strict(true);
-            assert_eq!(asked(&proxies, PEER, "forwarded", &[line]), hop.ok_or(()), "{}", line.escape_ascii());
+            let proxies = TrustedProxies::new(&trusted).unwrap().header(name).unwrap().strict(true);
+            assert_eq!(asked(&proxies, PEER, name, &[line]), hop.ok_or(()), "{}", line.escape_ascii());
         }
-        // What is left of it says nothing.
+        // The rest of the line is not read.
         let Some(hop) = hop else { return };
         trusted.push(hop.to_string());
     }
@@ -148,7 +148,7 @@ fn elements_are_read_from_the_right_as_rfc_7239_has_them() {
         ("for=[2001:db8::1]:4711, for=192.0.2.1:80, for=2001:db8::2", &["2001:db8::2", "192.0.2.1", "2001:db8::1"]),
         ("for=\"::ffff:192.0.2.1\"", &["192.0.2.1"]),
         ("for=\"192\\.0.2.1\"", &["192.0.2.1"]),
-        // What could be read in two ways names no address.
+        // An ambiguous element names no address.
         ("for=192.0.2.1;for=192.0.2.2", &["-"]),
         ("for=192.0.2.1 for=192.0.2.2", &["-"]),
         ("for =192.0.2.1", &["-"]),
@@ -166,24 +166,26 @@ fn elements_are_read_from_the_right_as_rfc_7239_has_them() {
         ("host=\";for=6.6.6.6;\";proto=http", &["-"]),
     ] {
         let hops: Vec<Option<IpAddr>> = expected.iter().map(|hop| hop.parse().ok()).collect();
-        assert_hops(line.as_bytes(), &hops);
+        assert_hops("forwarded", line.as_bytes(), &hops);
     }
 }
 
-fn element() -> impl Strategy<Value = (String, Option<IpAddr>)> {
+/// A hop as proxies write it into `Forwarded` and into `X-Forwarded-For`, and the address that it names.
+fn element() -> impl Strategy<Value = (String, String, Option<IpAddr>)> {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let node = prop_oneof![
         any::<Ipv4Addr>().prop_map(|ip| (ip.to_string(), Some(IpAddr::V4(ip)))),
         any::<[u8; 16]>().prop_map(|octets| {
             let ip = Ipv6Addr::from(octets);
-            (format!("\"[{ip}]:80\""), Some(IpAddr::V6(ip).to_canonical()))
+            (format!("[{ip}]:80"), Some(IpAddr::V6(ip).to_canonical()))
         }),
         Just(("unknown".to_owned(), None)),
     ];
     (node, "[ -~]{0,12}", any::<bool>()).prop_map(move |((node, address), host, first)| {
-        let host = quoted(&host);
-        let text = if first { format!("for={node};host={host}") } else { format!("host={host};for={node}") };
-        (text, address)
+        let (quoted_node, host) = (quoted(&node), quoted(&host));
+        let pairs = [format!("for={quoted_node}"), format!("host={host}")];
+        let text = if first { pairs.join(";") } else { pairs.into_iter().rev().collect::<Vec<_>>().join(";") };
+        (text, node, address)
     })
 }
 
@@ -193,12 +195,13 @@ proptest! {
         client in proptest::collection::vec(prop_oneof![Just(b'"'), Just(b'\\'), Just(b','), 0x20..=0x7e_u8, 0x80..=0xff_u8], 0..40),
         elements in proptest::collection::vec(element(), 1..4),
     ) {
-        let mut line = client;
-        for (text, _) in &elements {
-            line.extend_from_slice(b", ");
-            line.extend_from_slice(text.as_bytes());
+        let (mut forwarded, mut x_forwarded_for) = (client.clone(), client);
+        for (element, node, _) in &elements {
+            forwarded.extend_from_slice(format!(", {element}").as_bytes());
+            x_forwarded_for.extend_from_slice(format!(", {node}").as_bytes());
         }
-        let hops: Vec<_> = elements.iter().rev().map(|(_, address)| *address).collect();
-        assert_hops(&line, &hops);
+        let hops: Vec<_> = elements.iter().rev().map(|(.., address)| *address).collect();
+        assert_hops("forwarded", &forwarded, &hops);
+        assert_hops("x-forwarded-for", &x_forwarded_for, &hops);
     }
 }

@@ -11,7 +11,6 @@
 
 mod actix;
 mod axum_server;
-mod clients;
 mod fields;
 mod forwarded;
 mod poem_server;
@@ -21,9 +20,7 @@ mod recovered;
 mod scopes;
 mod seen;
 mod servers;
-mod strangers;
 mod table;
-mod tonic_between;
 mod tonic_methods;
 mod tonic_server;
 
@@ -32,7 +29,7 @@ use std::time::Duration;
 use ratelimit_runtime::{Limit, RateLimitError, Rule, rate_limit};
 use seen::{Item, Seen, item, parsed};
 
-/// What all servers of these tests do: twice a minute.
+/// The work of all servers in these tests, twice a minute.
 #[rate_limit(key = "<user>", window = "60s", max = 2, name = "search")]
 async fn search(user: &str) -> Result<String, RateLimitError> {
     Ok(format!("hello {user}"))

@@ -1,5 +1,5 @@
-//! Who is answered as gRPC: a status of its own in a `200` is for those who read it, and for no
-//! cache.
+//! Requests that are answered as gRPC, with a status of its own in a `200`: only clients that read
+//! it get it, and no cache keeps it.
 
 use std::convert::Infallible;
 
@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Method, Request, Response, Version};
 use ratelimit_runtime::{
     HeaderKey, Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, key, rate_limit,
 };
-use tonic::{Code, Status};
+use tonic::Status;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
@@ -74,7 +74,7 @@ const OTHER: [&str; 5] =
     ["application/json", "application/grpcx", "application/grp", "application/grpc-websocket", "*/*"];
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_no_success_that_a_cache_could_keep_whatever_a_stranger_sends() {
+async fn a_refusal_is_no_success_that_a_cache_could_keep_whatever_a_client_sends() {
     let service = limited();
     assert_eq!(ask(&service, &Method::GET, Version::HTTP_11, "*/*", Some("a")).await.body, "served");
     for kind in GRPC.iter().chain(&WEB).chain(&OTHER) {
@@ -96,8 +96,8 @@ async fn a_refusal_is_no_success_that_a_cache_could_keep_whatever_a_stranger_sen
     }
 }
 
-/// What a client in a browser reads: the status of HTTP, and those fields where it knows the type
-/// of the answer.
+/// A client in a browser reads the status of HTTP, and the fields where it knows the type of the
+/// answer.
 #[tokio::test(start_paused = true)]
 async fn grpc_web_gets_a_status_of_http_and_its_own() {
     let service = limited();
@@ -131,41 +131,8 @@ async fn grpc_web_is_told_how_to_log_in_as_http_is() {
     assert_eq!((grpc.status, grpc.header("grpc-status"), grpc.body.as_str()), (200, Some("16"), ""));
 }
 
-/// The key function of a tonic server answers with statuses; who does not speak gRPC is told in
-/// HTTP.
 #[tokio::test(start_paused = true)]
-async fn a_status_in_place_of_a_key_is_one_of_http_for_others() {
-    let limiter = RateLimiter::builder().responses(Responses::new().unauthorized("ApiKey")).build().unwrap();
-    let layer = RateLimitLayer::new().limiter(limiter).rule(&ONE, |request: &Request<Body>| {
-        let name = request.headers().get("x-api-key").and_then(|name| name.to_str().ok()).unwrap_or_default();
-        match name {
-            "denied" => Err(Status::permission_denied("not you")),
-            "away" => Err(Status::unavailable("later")),
-            _ => Err(Status::unauthenticated("say who you are")),
-        }
-        .map(|(): ()| key!("all"))
-    });
-    let service = layer.layer(service_fn(async |_| Ok(Response::new(Body::empty()))));
-    let service = BoxCloneSyncService::new(service.map_response(|response| response.map(Body::new)));
-    for (name, status, code) in
-        [("denied", 403, Code::PermissionDenied), ("away", 503, Code::Unavailable), ("", 401, Code::Unauthenticated)]
-    {
-        let http = ask(&service, &Method::GET, Version::HTTP_11, GRPC[0], Some(name)).await;
-        assert_eq!((http.status, http.header("cache-control")), (status, Some("no-store")), "{name}");
-        let grpc = ask(&service, &Method::POST, Version::HTTP_2, GRPC[0], Some(name)).await;
-        assert_eq!(Status::from_header_map(&grpc.headers).unwrap().code(), code, "{name}");
-        assert_eq!((grpc.status, grpc.header("cache-control")), (200, Some("no-store")), "{name}");
-        let web = ask(&service, &Method::POST, Version::HTTP_11, WEB[0], Some(name)).await;
-        assert_eq!(Status::from_header_map(&web.headers).unwrap().code(), code, "{name}");
-        assert_eq!((web.status, web.header("cache-control")), (status, Some("no-store")), "{name}");
-        assert_eq!((web.header("content-type"), web.body.as_str()), (Some(WEB[0]), ""), "{name}");
-        assert_eq!(web.header("www-authenticate"), http.header("www-authenticate"), "{name}");
-        assert_eq!(http.header("www-authenticate").is_some(), status == 401, "{name}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_of_the_key_function_is_not_to_be_stored_unless_it_says_so() {
+async fn an_answer_of_the_key_function_is_not_stored_unless_it_allows_that() {
     let layer = RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&ONE, |request: &Request<Body>| {
         let mut response = Response::new(Body::from("who are you?"));
         if let Some(value) = request.headers().get("x-api-key") {

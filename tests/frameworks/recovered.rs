@@ -1,4 +1,4 @@
-//! Whose wait, and whose fields: a response says of limits what holds for it.
+//! A response names the waits and limits that hold for it, and no others.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ async fn the_stricter_of_two_layers_has_the_legacy_fields() {
 
 static TOO_HEAVY: Rule = Rule::new("heavy", Limit::new(5, Duration::from_secs(10)));
 
-/// What is left need not be less where a call is refused: it may have wanted more.
+/// The refusing rule need not have less left: the call may have cost more.
 #[tokio::test(start_paused = true)]
 async fn the_layer_that_refuses_is_the_stricter_one() {
     let limiter = RateLimiter::builder().responses(Responses::new().legacy_headers(true)).build().unwrap();

@@ -1,5 +1,5 @@
-//! Answers are those of the layer's limiter wherever they are made, and errors that are not ours
-//! stay errors.
+//! Answers follow the settings of the layer's limiter wherever they are made, and foreign errors are
+//! left alone.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -64,7 +64,7 @@ async fn a_refused_middleware_of_actix_is_answered_as_the_limiter_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_of_an_actix_middleware_that_is_not_ours_stays_as_it_is() {
+async fn a_foreign_error_of_an_actix_middleware_is_left_alone() {
     let app = App::new()
         .route("/", web::get().to(async || "hello"))
         .wrap_fn(|_, _| ready(Err::<ServiceResponse, _>(actix_web::error::ErrorImATeapot("short and stout"))))

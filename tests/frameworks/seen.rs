@@ -1,5 +1,4 @@
-//! What a client sees of an answer, read with a parser of structured fields that knows nothing of
-//! this crate.
+//! An answer as a client sees it, read by a parser of structured fields from elsewhere.
 
 #![allow(unreachable_pub, reason = "a module of several tests")]
 
@@ -31,7 +30,7 @@ pub fn item(name: &str, numbers: &[(&str, i64)]) -> Item {
     (name.to_owned(), numbers.iter().map(|&(key, value)| (key.to_owned(), value)).collect())
 }
 
-/// What a client sees of an answer.
+/// An answer as a client sees it.
 #[derive(Debug, PartialEq)]
 pub struct Seen {
     pub status: u16,

@@ -19,7 +19,7 @@ use ratelimit_runtime::{
 
 use crate::{ApiKey, PER_IP, Seen, actix, axum_server, poem_server, search};
 
-/// What a key may be made of.
+/// The parts of a key.
 pub(crate) struct Parts {
     pub(crate) ip: Result<ClientIp, KeyRejection>,
     pub(crate) api_key: Result<HeaderKey<ApiKey>, KeyRejection>,
@@ -29,7 +29,7 @@ pub(crate) type KeyOf = fn(Parts) -> Result<Key, KeyRejection>;
 
 type Answering<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What an app answers to `GET /{user}`.
+/// The answer of an app to `GET /{user}`.
 pub(crate) type Handler = Arc<dyn Fn(String) -> Answering<Result<String, RateLimitError>> + Send + Sync>;
 
 /// The handlers and the layers of an app: at most two that have a rule, the inner one first, and

@@ -1,13 +1,12 @@
-//! What clients get in every framework alike.
+//! The answers of every framework alike.
 
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
-use ratelimit_runtime::store::{Answer, Request as StoreRequest, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     HeaderKey, Key, KeyRejection, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimitLayer, RateLimiter,
-    Responses, Rule, Store, TrustedProxies, key,
+    Responses, Rule, TrustedProxies, key,
 };
 use serde_json::{Value, json};
 
@@ -101,7 +100,7 @@ async fn a_layer_limits_by_itself() {
     }
 }
 
-/// What is said to requests from these peers, with these forwarded addresses, where `10.0.0.0/8` is
+/// The statuses of requests from these peers, with these forwarded addresses, where `10.0.0.0/8` is
 /// trusted.
 const BY_ADDRESS: [(&str, &str, u16); 5] = [
     ("9.9.9.9", "1.1.1.1", 200),
@@ -152,15 +151,15 @@ async fn extractors_are_parts_of_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_leave_open_what_it_answers() {
+async fn a_handler_may_return_an_opaque_type() {
     for server in each(RateLimiter::memory, Site::behind).await {
         assert_eq!(server.answer(ask("/opaque")).await.body, "anything", "{}", server.name);
         assert_eq!(server.answer(ask("/opaque")).await.status, 429, "{}", server.name);
     }
 }
 
-/// What a layer answers in place of a handler: the status that it has by default, a limiter, a rule
-/// and its key. The second call is refused.
+/// Answers of a layer in place of a handler: the default status, a limiter, a rule and its key. The
+/// second call is refused.
 fn in_place(responses: &Responses) -> [(u16, RateLimiter, Rule, KeyOf); 4] {
     let one = Rule::named("one", Limit::per_minute(1));
     [
@@ -187,7 +186,7 @@ async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_th
             assert_eq!((answer.status, answer.no_store), (status, true), "{}", server.name);
             assert_eq!(answer.body, says(status), "{}", server.name);
             let is_told = answer.retry_after.is_some();
-            assert_eq!(is_told, status == 429, "{}: {status} is no call to come again", server.name);
+            assert_eq!(is_told, status == 429, "{}: {status} does not say when to try again", server.name);
         }
     }
     let of_key = |layer| Site::limited(layer, &PER_KEY, of_header);
@@ -272,47 +271,6 @@ async fn fields_are_exposed_once_and_only_where_they_are() {
             assert_eq!(server.answer(ask("/exposing")).await.exposed, expected, "{}", server.name);
         }
     }
-}
-
-/// A store whose places are all taken.
-struct Taken;
-
-impl Store for Taken {
-    fn acquire<'a>(&'a self, _: StoreRequest<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(Verdict::refused()))
-    }
-
-    fn peek<'a>(&'a self, _: StoreRequest<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(Verdict::refused()))
-    }
-
-    fn reset<'a>(&'a self, _: StoreRequest<'a>) -> Answer<'a, bool> {
-        Answer::ready(Ok(false))
-    }
-}
-
-/// A client that was told a time would come back for nothing.
-#[tokio::test]
-async fn a_refusal_that_no_waiting_ends_names_no_time() {
-    let legacy = Responses::new().legacy_headers(true);
-    let limiter = RateLimiter::builder().store(Taken).responses(legacy).build().unwrap();
-    let layer = || RateLimitLayer::new().limiter(limiter.clone());
-    for site in [Site::behind(layer()), Site::limited(layer(), &PER_IP, of_all)] {
-        for server in site.serve().await {
-            let answer = server.answer(ask("/alice")).await;
-            assert_eq!((answer.status, answer.retry_after.as_deref()), (429, None), "{}", server.name);
-            assert_eq!(answer.standings.last().unwrap().1, [("r".to_owned(), 0)], "{}", server.name);
-            assert_eq!(answer.body, r#"{"code":429,"message":"too many requests","data":null}"#, "{}", server.name);
-        }
-    }
-    let error = limiter.acquire(&PER_IP, &Key::global()).await.unwrap_err();
-    let response = limiter.scope(async { error.to_http_response() }).await;
-    for name in ["retry-after", "x-ratelimit-reset"] {
-        assert!(!response.headers().contains_key(name), "{name}");
-    }
-    let status = tonic::Status::from(error);
-    assert_eq!((status.code(), status.message()), (tonic::Code::ResourceExhausted, "too many requests"));
-    assert!(status.metadata().get("retry-after").is_none());
 }
 
 /// In a task of its own a check is not collected, and its refusal is the handler's all the same.

@@ -1,6 +1,7 @@
 //! tonic: a server and a client of its own, over a socket.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
@@ -21,7 +22,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 use crate::seen::{Item, item, parsed};
 use crate::{ApiKey, PER_KEY, search};
 
-pub(crate) type Service = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Infallible>;
+type Service = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Infallible>;
 
 /// A service whose only method is this, as generated code would have it.
 macro_rules! service_of {
@@ -33,9 +34,7 @@ macro_rules! service_of {
     };
 }
 
-pub(crate) use service_of;
-
-pub(crate) async fn found(request: Request<String>) -> Result<Response<String>, Status> {
+async fn found(request: Request<String>) -> Result<Response<String>, Status> {
     Ok(Response::new(search(request.get_ref()).await?))
 }
 
@@ -133,14 +132,18 @@ async fn a_status_about_calls_in_flight_says_so_and_names_no_time() {
     assert!(client.ask("alice", &[]).await.is_ok());
 }
 
-/// A call that is too heavy is refused at any time.
-#[tokio::test]
-async fn a_cost_above_the_limit_names_no_time() {
-    let rule = Rule::new("upload", Limit::per_minute(5)).with_cost(9);
-    let status = Status::from(RateLimiter::memory().acquire(&rule, &Key::global()).await.unwrap_err());
-    let said = status.check_error_details().unwrap();
-    assert_eq!(said.quota_failure().unwrap().violations.len(), 1);
-    assert!(said.retry_info().is_none(), "{said:?}");
+/// The delay is exact, where header fields count whole seconds. A call that is too heavy is refused at any time.
+#[tokio::test(start_paused = true)]
+async fn details_name_the_delay_where_waiting_helps() {
+    let (limiter, rule) = (RateLimiter::memory(), Rule::new("upload", Limit::per_minute(1)));
+    let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
+    tokio::time::advance(Duration::from_micros(7_654_321)).await;
+    for (cost, delay) in [(1, Some(Duration::from_micros(60_000_000 - 7_654_321))), (9, None)] {
+        let status = Status::from(limiter.acquire(&rule.with_cost(cost), &Key::global()).await.unwrap_err());
+        let said = status.check_error_details().unwrap();
+        assert_eq!(said.quota_failure().unwrap().violations.len(), 1);
+        assert_eq!(said.retry_info().and_then(|info| info.retry_delay), delay, "{said:?}");
+    }
 }
 
 /// A handler that makes its own status says no less.
@@ -185,6 +188,31 @@ async fn a_layer_refuses_as_grpc_does() {
 
     let missing = client.ask("dave", &[]).await.unwrap_err();
     assert_eq!((missing.code(), missing.message()), (Code::InvalidArgument, "the header x-api-key is missing"));
+}
+
+static OF_PROXY: Rule = Rule::new("of-proxy", Limit::per_hour(5));
+
+/// A proxy that limits by itself adds its own fields, and leaves the details of the backend.
+#[tokio::test]
+async fn a_layer_around_a_refusal_adds_its_policy_and_leaves_the_details() {
+    let backend = RateLimitLayer::new().limiter(RateLimiter::memory()).layer(service_of!(found));
+    let proxy =
+        RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&OF_PROXY, |_: &http::Request<Body>| Key::global());
+    let service = proxy.layer(backend).map_response(|response| response.map(Body::new));
+    let mut client = Client::of(BoxCloneSyncService::new(service)).await;
+    for term in ["alice", "alice"] {
+        assert!(client.ask(term, &[]).await.is_ok());
+    }
+    let by_backend = client.ask("alice", &[]).await.unwrap_err();
+    assert_eq!(details(&by_backend).0, ["search"]);
+    let policies = [item("search", &[("q", 2), ("w", 60)]), item("of-proxy", &[("q", 5), ("w", 3600)])];
+    assert_eq!(list(by_backend.metadata(), "ratelimit-policy"), policies);
+    assert_eq!(by_backend.metadata().get_all("retry-after").iter().count(), 1);
+    for term in ["bob", "bob"] {
+        assert!(client.ask(term, &[]).await.is_ok());
+    }
+    let by_proxy = client.ask("carol", &[]).await.unwrap_err();
+    assert_eq!(details(&by_proxy).0, ["of-proxy"]);
 }
 
 #[tokio::test]

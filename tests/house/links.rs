@@ -36,12 +36,12 @@ pub(crate) fn definition(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix('[')?.split_once("]: ")
 }
 
-/// What stands between `before` and `after`, each time.
+/// The texts between `before` and `after`.
 fn between<'a>(text: &'a str, before: &str, after: char) -> impl Iterator<Item = &'a str> {
     text.split(before).skip(1).map(move |rest| rest.split(after).next().unwrap())
 }
 
-/// Without what is code.
+/// The text without code.
 fn prose(text: &str) -> String {
     let mut open = false;
     let mut lines = String::new();

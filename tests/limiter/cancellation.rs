@@ -23,7 +23,7 @@ const KEYS: u64 = 8;
 /// How long the call after all this may take.
 const SOON: Duration = Duration::from_secs(5);
 
-/// What became of the calls on one key.
+/// The outcomes of the calls on one key.
 #[derive(Debug, Default, Clone, Copy)]
 struct Fate {
     admitted: u64,
@@ -39,7 +39,7 @@ async fn polled<T>(future: impl Future<Output = T>, mut polls: u64) -> Option<T>
         Poll::Pending if polls == 0 => Poll::Ready(None),
         Poll::Pending => {
             polls -= 1;
-            // One of two waits for what it waits for.
+            // Every second poll waits to be woken.
             if polls.is_multiple_of(2) {
                 cx.waker().wake_by_ref();
             }

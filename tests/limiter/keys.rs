@@ -29,7 +29,7 @@ async fn a_listed_key_reaches_its_bucket() {
         for key in &keys {
             let _ = limiter.acquire(&rule, key).await.unwrap();
         }
-        let _ = limiter.acquire(&longer, &Key::of("somebody else's")).await.unwrap();
+        let _ = limiter.acquire(&longer, &Key::of("another rule's")).await.unwrap();
 
         let listed = all(limiter.keys(&rule)).await;
         assert_eq!(listed.len(), keys.len(), "{name}");
@@ -71,7 +71,7 @@ async fn a_listed_digest_is_a_key_with_and_without_the_secret() {
 }
 
 #[tokio::test]
-async fn what_has_expired_is_not_listed_and_a_block_is() {
+async fn expired_keys_are_not_listed_and_blocked_ones_are() {
     let clock = FakeClock::new();
     let limiter = in_memory(&clock).build().unwrap();
     let rule = Rule::new("login", LIMIT);
@@ -83,7 +83,7 @@ async fn what_has_expired_is_not_listed_and_a_block_is() {
 }
 
 #[tokio::test]
-async fn a_policy_says_which_windows_the_keys_are_of() {
+async fn a_policy_gives_the_windows_of_listed_keys() {
     let limiter = RateLimiter::builder().policy("login", Policy::new(LIMIT)).build().unwrap();
     let rule = Rule::new("login", Limit::per_second(1)).with_policy("login");
     let _ = limiter.acquire(&rule, &Key::of("alice")).await.unwrap();

@@ -13,7 +13,6 @@ mod keys;
 mod nodes;
 mod outage;
 mod policies;
-mod waiting;
 mod watching;
 
 use std::time::Duration;

@@ -83,11 +83,16 @@ async fn a_policy_that_blocks_is_not_used_by_a_rule_that_waits() {
         let error = limiter.acquire(&both, &alice()).await.unwrap_err();
         assert!(error.to_string().contains("either waits or is blocked"), "{error}");
     }
+    // Made of one that the limiter has met.
+    let blocks = Rule::new("blocks", Limit::per_minute(1)).with_block(MINUTE);
+    assert!(limiter.acquire(&blocks, &alice()).await.is_ok());
+    let error = limiter.acquire(&blocks.clone().with_wait(MINUTE), &alice()).await.unwrap_err();
+    assert!(error.to_string().contains("either waits or is blocked"), "{error}");
 }
 
 /// A service that asks at its start does not meet a misspelt name at its first request.
 #[tokio::test]
-async fn a_limiter_says_which_policies_it_lacks() {
+async fn a_limiter_names_the_policies_that_it_lacks() {
     let limiter = RateLimiter::builder().policy("login-adress", Policy::new(Limit::per_minute(3))).build().unwrap();
     assert!(limiter.require_policies(&["login-adress"]).is_ok() && limiter.require_policies(&[]).is_ok());
     let error = limiter.require_policies(&["login-address", "login-adress", "search"]).unwrap_err();
@@ -166,7 +171,7 @@ async fn single_keys_have_other_numbers() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_decided_is_refused_when_it_is_set() {
+async fn settings_that_cannot_work_are_refused_when_they_are_set() {
     let policy = || Policy::new(Limit::per_minute(1));
     for (policy, why) in [
         (policy().with_wait(2 * 60 * MINUTE), "from \"1ms\" to \"1h\""),
@@ -205,7 +210,7 @@ async fn a_raised_override_is_seen_at_once_with_a_deny_cache_and_without() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn operators_say_what_becomes_of_calls_in_an_outage() {
+async fn a_policy_decides_about_calls_in_an_outage() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(OnUnavailable::Deny).build().unwrap();
     let rule = Rule::new("outage", Limit::per_minute(1)).with_policy("api").with_on_unavailable(OnUnavailable::Local);

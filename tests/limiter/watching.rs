@@ -124,7 +124,7 @@ async fn links_that_are_swapped_are_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_ends_with_the_limiter_and_is_the_only_one() {
+async fn one_task_watches_and_ends_with_the_limiter() {
     let folder = Folder::new();
     let file = folder.write("policies.toml", "login = \"2/1m\"\n");
     let before = alive();
@@ -153,7 +153,7 @@ async fn a_wrong_first_file_is_an_error_and_can_be_tried_again() {
     folder.write("policies.toml", "login = \"2/1 parsec\"");
     assert!(error(&limiter, &file).await.contains("line 1, column 9"));
     assert!(error(&limiter, &folder.0.join("policies.yaml")).await.contains("neither `.toml` nor `.json`"));
-    // One that gave up waiting for the first reading does not watch it.
+    // A caller that gave up waiting for the first reading does not watch it.
     {
         let first = limiter.watch_policies(&file);
         assert!(tokio::time::timeout(Duration::from_millis(100), first).await.is_err());
@@ -164,7 +164,7 @@ async fn a_wrong_first_file_is_an_error_and_can_be_tried_again() {
 }
 
 #[test]
-fn without_timers_it_says_so() {
+fn watching_without_timers_is_an_error() {
     let file = std::env::temp_dir().join("policies.toml");
     let without = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let error = without.block_on(RateLimiter::memory().watch_policies(file)).unwrap_err().to_string();

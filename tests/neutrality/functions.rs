@@ -45,26 +45,6 @@ async fn never_called(id: u32) -> Outcome<u32> {
 }
 
 #[cfg_attr(feature = "limited", rate_limit(key = "<id>", window = "60s", max = 1))]
-pub async fn returns_needlessly(id: u32) -> Outcome<u32> {
-    other().await;
-    return Ok(id);
-}
-
-#[cfg_attr(feature = "limited", rate_limit(key = "<id>", window = "60s", max = 1))]
-pub async fn binds_and_returns(id: u32) -> Outcome<u32> {
-    other().await;
-    let result = Ok(id);
-    result
-}
-
-#[cfg_attr(feature = "limited", rate_limit(key = "<id>", window = "60s", max = 1))]
-pub async fn unreachable(id: u32) -> Outcome<u32> {
-    other().await;
-    return Ok(id);
-    other().await;
-}
-
-#[cfg_attr(feature = "limited", rate_limit(key = "<id>", window = "60s", max = 1))]
 pub async fn asks_nothing(id: u32) -> Outcome<u32> {
     Ok(id)
 }
@@ -136,12 +116,6 @@ pub async fn counted(id: u32, shown: impl Display, unused: u8) -> Outcome<String
 }
 
 #[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = "ok"))]
-pub async fn counted_returns_needlessly(id: u32) -> Outcome<u32> {
-    other().await;
-    return Ok(id);
-}
-
-#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = "ok"))]
 pub async fn counted_writes_only(mut pair: (u8, u8)) -> Outcome<u32> {
     other().await;
     pair.0 = 1;
@@ -152,20 +126,6 @@ pub async fn counted_writes_only(mut pair: (u8, u8)) -> Outcome<u32> {
 pub async fn elidable<'a>(text: &'a str) -> Outcome<Option<&'a str>> {
     other().await;
     Ok(Some(text))
-}
-
-#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = "ok"))]
-pub async fn counted_elidable<'a>(text: &'a str) -> Outcome<&'a str> {
-    other().await;
-    Ok(text)
-}
-
-#[cfg_attr(feature = "limited", rate_limit(key = "<text>", window = "60s", max = 1))]
-pub fn elidable_future<'a>(text: &'a str) -> Pin<Box<dyn Future<Output = Outcome<&'a str>> + Send + 'a>> {
-    Box::pin(async move {
-        other().await;
-        Ok(text)
-    })
 }
 
 #[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = |_outcome| true))]

@@ -86,7 +86,7 @@ fn differences(name: &str, source: &Path, describe: impl Fn(&Lint) -> String) ->
     lost.chain(gained).fold(String::new(), |text, line| text + &line + "\n")
 }
 
-/// Compares with what is written beside this file, or writes it.
+/// Compares with the text beside this file, or writes it.
 fn are_those_listed(differences: &str, list: &str) {
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("neutrality").join(list);
     if env::var_os("NEUTRALITY").is_some_and(|value| value == "overwrite") {

@@ -114,7 +114,7 @@ fn panels(of: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn every_expression_of_the_dashboard_names_what_there_is() {
+fn every_expression_of_the_dashboard_names_metrics_and_labels_that_exist() {
     let dashboard = dashboard();
     let mut asked = BTreeSet::new();
     for panel in panels(&dashboard).into_iter().filter(|panel| panel["type"] != "row") {
@@ -150,14 +150,6 @@ fn the_dashboard_can_be_imported() {
     let panels = panels(&dashboard);
     let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), panels.len(), "no two panels have one id");
-    // Nothing overlaps, and nothing is wider than the page.
-    let mut taken = BTreeSet::new();
-    for panel in panels {
-        let at = |side: &str| panel["gridPos"][side].as_u64().unwrap();
-        for (x, y) in (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y))) {
-            assert!(x < 24 && taken.insert((x, y)), "{} overlaps", panel["title"]);
-        }
-    }
     let mut used: BTreeSet<String> = BTreeSet::new();
     for word in file("docs/grafana-dashboard.json").split('$').skip(1) {
         used.insert(word.trim_start_matches('{').chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());

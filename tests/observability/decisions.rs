@@ -1,4 +1,4 @@
-//! Every check is counted once, under what became of it and who answered.
+//! Every check is counted once, by its outcome and by the source of the answer.
 
 use std::time::Duration;
 
@@ -10,115 +10,91 @@ use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimitError, 
 use crate::samples::{Samples, record};
 use crate::support::unique;
 
-/// How often a rule's checks came out like this.
-fn count(rule: &Rule, outcome: &str, source: &str) -> f64 {
-    let labels = [("rule", rule.name()), ("outcome", outcome), ("source", source)];
-    Samples::now().sum("ratelimit_decisions_total", &labels)
-}
-
-/// How many checks of a rule were counted.
-fn all(rule: &Rule) -> f64 {
-    Samples::now().sum("ratelimit_decisions_total", &[("rule", rule.name())])
-}
-
 fn rule(name: &str, max: u64) -> Rule {
     Rule::named(unique(name), Limit::per_hour(max))
 }
 
-async fn ask(limiter: &RateLimiter, rule: &Rule, times: u32) {
-    for _ in 0..times {
-        let _ = limiter.acquire(rule, &Key::of("alice")).await;
+/// Asks as often as these outcomes, by these sources, are to be counted; nothing else is counted.
+#[track_caller]
+fn assert_counted(
+    runtime: &tokio::runtime::Runtime,
+    limiter: &RateLimiter,
+    rule: &Rule,
+    counted: &[(&str, &str, u32)],
+) {
+    let times: u32 = counted.iter().map(|(.., times)| times).sum();
+    runtime.block_on(async {
+        for _ in 0..times {
+            let _ = limiter.acquire(rule, &Key::of("alice")).await;
+        }
+        let _ = limiter.peek(rule, &Key::of("alice")).await;
+    });
+    let samples = Samples::now();
+    for (outcome, source, times) in counted {
+        let labels = [("rule", rule.name()), ("outcome", outcome), ("source", source)];
+        assert_eq!(samples.sum("ratelimit_decisions_total", &labels), f64::from(*times), "{labels:?}");
+    }
+    assert_eq!(samples.sum("ratelimit_decisions_total", &[("rule", rule.name())]), f64::from(times), "{}", rule.name());
+}
+
+#[test]
+fn checks_are_counted_by_outcome_and_source_and_peeks_are_not() {
+    record();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let memory = RateLimiter::memory();
+    let cached = RateLimiter::with_store(DenyCache::new(MemoryStore::new()));
+    let stopped = RateLimiter::with_store(MemoryStore::new().with_clock(FakeClock::new()));
+    for (limiter, rule, counted) in [
+        // Fewer than a tenth are left, or the last of few.
+        (
+            &memory,
+            rule("memory", 20),
+            &[("allowed", "store", 18), ("near_limit", "store", 2), ("denied", "store", 5)][..],
+        ),
+        (&memory, rule("few", 3), &[("allowed", "store", 2), ("near_limit", "store", 1)]),
+        (
+            &memory,
+            rule("block", 1).with_block(Duration::from_secs(600)),
+            &[("near_limit", "store", 1), ("blocked", "store", 2)],
+        ),
+        (&memory, rule("shadow", 1).with_shadow(true), &[("near_limit", "store", 1), ("shadow_denied", "store", 2)]),
+        // A call that waits is counted once.
+        (
+            &stopped,
+            rule("waits", 1).with_wait(Duration::from_millis(1)),
+            &[("near_limit", "store", 1), ("denied", "store", 1)],
+        ),
+        (
+            &cached,
+            rule("cached", 1),
+            &[("near_limit", "store", 1), ("denied", "store", 1), ("denied", "deny_cache", 10)],
+        ),
+        (&memory, rule("heavy", 1).with_cost(2), &[("cost_exceeds_limit", "none", 2)]),
+        // In shadow mode no error refuses a call.
+        (&memory, rule("heavy-shadow", 1).with_cost(2).with_shadow(true), &[("allowed", "nobody", 2)]),
+        (&memory, rule("missing", 1).with_policy("nobody-has-set-it"), &[("misconfigured", "none", 2)]),
+    ] {
+        assert_counted(&runtime, limiter, &rule, counted);
     }
 }
 
-#[tokio::test]
-async fn admissions_and_refusals_in_memory() {
+#[test]
+fn checks_that_the_store_does_not_answer_are_counted_by_the_answer_they_got() {
     record();
-    let (limiter, rule) = (RateLimiter::memory(), rule("memory", 20));
-    ask(&limiter, &rule, 25).await;
-    assert_eq!(count(&rule, "allowed", "store"), 18.0);
-    assert_eq!(count(&rule, "near_limit", "store"), 2.0, "fewer than a tenth are left");
-    assert_eq!(count(&rule, "denied", "store"), 5.0);
-    assert_eq!(all(&rule), 25.0);
-    let _ = limiter.peek(&rule, &Key::of("alice")).await;
-    assert_eq!(all(&rule), 25.0, "to look is no check");
-}
-
-#[tokio::test]
-async fn a_limit_of_few_is_near_with_its_last_admission() {
-    record();
-    let (limiter, rule) = (RateLimiter::memory(), rule("few", 3));
-    ask(&limiter, &rule, 3).await;
-    assert_eq!((count(&rule, "allowed", "store"), count(&rule, "near_limit", "store")), (2.0, 1.0));
-}
-
-#[tokio::test]
-async fn blocks_and_shadow_mode() {
-    record();
-    let limiter = RateLimiter::memory();
-    let (blocking, shadow) =
-        (rule("block", 1).with_block(Duration::from_secs(600)), rule("shadow", 1).with_shadow(true));
-    ask(&limiter, &blocking, 3).await;
-    assert_eq!(count(&blocking, "blocked", "store"), 2.0);
-    ask(&limiter, &shadow, 3).await;
-    assert_eq!((count(&shadow, "shadow_denied", "store"), all(&shadow)), (2.0, 3.0));
-}
-
-#[tokio::test]
-async fn what_the_deny_cache_answers() {
-    record();
-    let (limiter, rule) = (RateLimiter::with_store(DenyCache::new(MemoryStore::new())), rule("cached", 1));
-    ask(&limiter, &rule, 12).await;
-    assert_eq!((count(&rule, "denied", "store"), count(&rule, "denied", "deny_cache")), (1.0, 10.0));
-}
-
-#[tokio::test]
-async fn what_becomes_of_checks_that_the_store_does_not_answer() {
-    record();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let store = FaultyStore::new(MemoryStore::new());
     store.fail_with(StoreErrorKind::Unavailable);
     let limiter = RateLimiter::builder().store(store.clone()).timeout(Duration::from_millis(20)).build().unwrap();
-    let local = rule("local", 1);
-    ask(&limiter, &local, 3).await;
-    assert_eq!((count(&local, "near_limit", "fallback"), count(&local, "denied", "fallback")), (1.0, 2.0));
-    let allow = rule("allow", 1).with_on_unavailable(OnUnavailable::Allow);
-    ask(&limiter, &allow, 3).await;
-    assert_eq!((count(&allow, "allowed", "nobody"), all(&allow)), (3.0, 3.0));
-    let deny = rule("deny", 1).with_on_unavailable(OnUnavailable::Deny);
-    ask(&limiter, &deny, 3).await;
-    assert_eq!((count(&deny, "unavailable", "none"), all(&deny)), (3.0, 3.0));
-    // An answer that is waited for in vain.
+    for (policy, counted) in [
+        (OnUnavailable::Local, &[("near_limit", "fallback", 1), ("denied", "fallback", 2)][..]),
+        (OnUnavailable::Allow, &[("allowed", "nobody", 3)]),
+        (OnUnavailable::Deny, &[("unavailable", "none", 3)]),
+    ] {
+        assert_counted(&runtime, &limiter, &rule("away", 1).with_on_unavailable(policy), counted);
+    }
     store.hang();
-    let hung = rule("hung", 1);
-    ask(&limiter, &hung, 1).await;
-    assert_eq!((count(&hung, "near_limit", "fallback"), all(&hung)), (1.0, 1.0));
+    assert_counted(&runtime, &limiter, &rule("hung", 1), &[("near_limit", "fallback", 1)]);
     assert!(Samples::now().sum("ratelimit_store_seconds_count", &[("result", "timed_out")]) >= 1.0);
-}
-
-#[tokio::test]
-async fn errors() {
-    record();
-    let limiter = RateLimiter::memory();
-    let heavy = rule("heavy", 1).with_cost(2);
-    let missing = rule("missing", 1).with_policy("nobody-has-set-it");
-    ask(&limiter, &heavy, 2).await;
-    ask(&limiter, &missing, 2).await;
-    assert_eq!((count(&heavy, "cost_exceeds_limit", "none"), all(&heavy)), (2.0, 2.0));
-    assert_eq!((count(&missing, "misconfigured", "none"), all(&missing)), (2.0, 2.0));
-    // In shadow mode no error refuses a call.
-    let shadow = rule("heavy-shadow", 1).with_cost(2).with_shadow(true);
-    ask(&limiter, &shadow, 2).await;
-    assert_eq!((count(&shadow, "allowed", "nobody"), all(&shadow)), (2.0, 2.0));
-}
-
-#[tokio::test]
-async fn a_call_that_waits_is_counted_once() {
-    record();
-    let clock = FakeClock::new();
-    let limiter = RateLimiter::with_store(MemoryStore::new().with_clock(clock.clone()));
-    let rule = Rule::named(unique("waits"), Limit::per_second(1)).with_wait(Duration::from_millis(1));
-    ask(&limiter, &rule, 2).await;
-    assert_eq!((count(&rule, "near_limit", "store"), count(&rule, "denied", "store"), all(&rule)), (1.0, 1.0, 2.0));
 }
 
 /// The labels of the functions below: they have names of their own, because the attribute takes no
@@ -145,8 +121,8 @@ async fn admitted_stacked_rules_are_all_counted_and_of_a_refusal_the_refusing_ru
     assert_eq!((of("observability.wide", "allowed"), of("observability.wide", "denied")), (1.0, 0.0));
 }
 
-/// A recorder of a test's own thread, in the midst of others, and one that comes late: nothing is
-/// kept of the first.
+/// Recorders of one thread take turns, and the global one comes late: no counter of the first is
+/// kept.
 #[test]
 fn the_current_recorder_is_asked_each_time() {
     let rule = rule("late", 100);
@@ -166,5 +142,5 @@ fn the_current_recorder_is_asked_each_time() {
     }
     record();
     let _ = runtime.block_on(limiter.acquire(&rule, &key));
-    assert_eq!(all(&rule), 1.0);
+    assert_eq!(Samples::now().sum("ratelimit_decisions_total", &[("rule", rule.name())]), 1.0);
 }

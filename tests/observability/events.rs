@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use proc_macro2::{TokenStream, TokenTree};
 use ratelimit_runtime::__private::BuiltInStore as _;
@@ -22,7 +21,7 @@ use crate::limiter_per_call;
 use crate::log::{Kind, Log};
 use crate::permits;
 use crate::redis_server::{ALONE, limiter, until};
-use crate::support::redis::{RedisServer, free_port};
+use crate::support::redis::RedisServer;
 use crate::support::unique;
 
 fn documented() -> BTreeSet<Kind> {
@@ -86,7 +85,7 @@ impl Written {
 }
 
 #[test]
-fn what_the_code_writes_is_documented() {
+fn every_event_of_the_code_is_documented() {
     let mut written = Written::default();
     written.visit_file(&syn::parse_file(&file("ratelimit-runtime/src/observe/log.rs")).unwrap());
     assert_eq!(written.kinds, documented());
@@ -147,7 +146,7 @@ async fn counted(limiter: &RateLimiter, store: &FaultyStore<MemoryStore>) -> Res
 /// Everything but a login that cannot be renewed happens here, and nothing happens that is not
 /// documented.
 #[tokio::test]
-async fn what_happens_is_logged_as_it_is_documented() {
+async fn every_documented_event_is_logged_when_it_happens() {
     let _alone = ALONE.lock().await;
     let (log, _listening) = Log::listen();
     let rule = |name: &str| Rule::named(unique(name), Limit::per_hour(1));
@@ -201,11 +200,6 @@ async fn what_happens_is_logged_as_it_is_documented() {
     on_redis.ready().await.unwrap();
     until("it is up", || log.has("recovered")).await;
 
-    let nowhere = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", free_port())).unwrap();
-    let cluster = RateLimiter::builder().store(nowhere).timeout(Duration::from_millis(50)).build().unwrap();
-    let _ = cluster.acquire(&plain, &key).await;
-    until("it knows no slots", || log.has("no_slots")).await;
-
     let (seen, documented) = (log.kinds(), documented());
     let unknown: Vec<_> = seen.difference(&documented).collect();
     assert!(unknown.is_empty(), "not documented: {unknown:#?}");
@@ -216,7 +210,7 @@ async fn what_happens_is_logged_as_it_is_documented() {
 
 /// A client can repeat its request as often as it likes, and does not fill the disk with the log.
 #[tokio::test]
-async fn what_goes_wrong_at_every_call_is_told_once() {
+async fn a_mistake_that_every_call_meets_is_logged_once() {
     let (log, _listening) = Log::listen();
     let missing = |policy| Rule::named(unique("missing"), Limit::per_hour(1)).with_policy(policy);
     let (one, other) = (missing("never-set"), missing("never-set-either"));
@@ -230,6 +224,27 @@ async fn what_goes_wrong_at_every_call_is_told_once() {
         assert_eq!((log.count("misconfigured"), log.count("shadow_failed")), (2, 1), "{calls}");
         assert_eq!(log.count("failed"), 2 * calls, "each can be looked for");
     }
+}
+
+#[rate_limit(limiter = limiter, window = "1h", max = 1000)]
+async fn of_one_path(limiter: &RateLimiter) -> Result<(), RateLimitError> {
+    tokio::task::yield_now().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_functions_of_one_path_are_told_once_per_limiter_and_one_function_is_not() {
+    let (log, _listening) = Log::listen();
+    // More than a function remembers.
+    let limiters: Vec<RateLimiter> = (0..12).map(|_| RateLimiter::memory()).collect();
+    for limiter in limiters.iter().cycle().take(36) {
+        of_one_path(limiter).await.unwrap();
+        twins::both(limiter).await;
+    }
+    // The bucket of the function, reached by hand under its derived name.
+    let by_hand = Rule::named(concat!(module_path!(), "::of_one_path").replace("::", "."), Limit::per_hour(1000));
+    assert_eq!(limiters[0].peek(&by_hand, &Key::global()).await.unwrap().remaining(), 997);
+    assert_eq!(log.count("same_path"), 12, "of the twins alone");
 }
 
 /// A store without memory, with words of its own.

@@ -7,12 +7,11 @@ use std::time::Duration;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, RedisStore, Store};
-use tokio::time::sleep;
 
-use super::{PATIENCE, number_of, store_with_fake_clock};
+use super::{PATIENCE, store_with_fake_clock};
 use crate::support::clock::ServerClock;
 use crate::support::redis::RedisServer;
-use crate::support::unique;
+use crate::support::{unique, until};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -22,13 +21,6 @@ fn by<'a>(key: &'a str, limits: &'a [Limit]) -> Request<'a> {
 
 fn hourly(max: u64) -> Limit {
     Limit::calendar(max, CalendarUnit::Hour)
-}
-
-/// The server's clock, in microseconds.
-fn now_us(server: &RedisServer) -> i64 {
-    let time = server.cli(&["TIME"]);
-    let mut parts = time.lines().map(number_of);
-    parts.next().unwrap() * 1_000_000 + parts.next().unwrap()
 }
 
 async fn on(server: &RedisServer) -> RedisStore {
@@ -41,7 +33,7 @@ async fn on(server: &RedisServer) -> RedisStore {
 fn before_the_hour(clock: &ServerClock, server: &RedisServer, left: Duration) -> i64 {
     const HOUR_MS: i64 = 3_600_000;
     clock.set_ms(0);
-    let into = now_us(server) / 1_000 % HOUR_MS;
+    let into = server.now_us() / 1_000 % HOUR_MS;
     let offset = HOUR_MS - into - i64::try_from(left.as_millis()).unwrap();
     clock.set_ms(offset);
     offset
@@ -69,7 +61,7 @@ async fn a_server_whose_clock_is_off() {
             let verdict = answer.unwrap();
             assert!(verdict.allowed, "{minutes}: {verdict:?}");
             // It ends with the hour of the process, or a later one of the server's clock.
-            let now = now_us(&server);
+            let now = server.now_us();
             let later = now.max(now - minutes * 60_000_000);
             let left = later - later.rem_euclid(3_600_000_000) + 3_600_000_000 - now;
             let reset = i64::try_from(verdict.reset_after_us).unwrap();
@@ -91,11 +83,7 @@ async fn a_key_that_expires_in_the_middle() {
     let reserved = store.acquire(by(&key, &limits).reserving()).await.unwrap().ticket;
     let other = unique("expires");
     assert!(store.acquire(by(&other, &limits)).await.unwrap().allowed);
-    let start = std::time::Instant::now();
-    while server.cli(&["EXISTS", &other, &key]) != "0" {
-        assert!(start.elapsed() < PATIENCE, "it lives on");
-        sleep(Duration::from_millis(20)).await;
-    }
+    until("its end", PATIENCE, async || server.cli(&["EXISTS", &other, &key]) == "0").await;
     assert!(!store.refund(by(&key, &limits), ticket).await.unwrap());
     // What was reserved is forgotten with its hour, and charged to the one in which it is
     // committed.

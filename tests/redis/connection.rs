@@ -7,30 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::{MINUTE, acquire, number_of};
 use crate::support::eventually;
-use crate::support::redis::{RedisServer, shared};
+use crate::support::redis::RedisServer;
 use crate::support::unique;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store};
-
-#[tokio::test]
-async fn a_flushed_script_cache_costs_one_refused_call_and_no_error() {
-    let server = RedisServer::start();
-    let store = RedisStore::new(&server.url()).unwrap();
-    let (key, limit) = (unique("flush"), Limit::new(100, MINUTE));
-    let count = |name: &str| -> u64 {
-        let stats = server.info("commandstats", "cmdstat_evalsha");
-        stats.split(',').find_map(|field| field.strip_prefix(name)?.parse().ok()).unwrap_or(0)
-    };
-    // Scripts are loaded when the store connects. What is refused is sent again by EVAL.
-    for flush in 0..3 {
-        for _ in 0..10 {
-            assert!(acquire(&store, &key, limit).await.unwrap().allowed);
-        }
-        let refused = count("failed_calls=") + count("rejected_calls=");
-        assert_eq!((count("calls="), refused), (10 * (flush + 1), flush));
-        assert_eq!(server.cli(&["SCRIPT", "FLUSH"]), "OK");
-    }
-}
 
 #[test]
 fn each_runtime_has_its_connection_and_takes_it_along() {
@@ -95,24 +75,6 @@ fn each_caller_of_a_silent_server_waits_for_its_own_timeout() {
             assert!(limiter.acquire(&rule(MINUTE), &Key::of("last")).await.is_ok());
         });
     }
-}
-
-/// The timer of a connection lasts longer than a call. On a clock that stands still it would keep
-/// that from moving on.
-#[tokio::test(start_paused = true)]
-async fn a_paused_clock_moves_on_once_no_caller_waits() {
-    let store = RedisStore::new(&shared().url()).unwrap();
-    let limiter = RateLimiter::builder().store(store).timeout(MINUTE).build().unwrap();
-    assert!(
-        !limiter
-            .acquire(&Rule::new("paused", Limit::per_hour(9)), &Key::of(&unique("paused")))
-            .await
-            .unwrap()
-            .is_degraded()
-    );
-    let start = Instant::now();
-    tokio::time::sleep(Duration::from_secs(3_600)).await;
-    assert!(start.elapsed() < MINUTE / 6, "{:?}", start.elapsed());
 }
 
 #[test]

@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store as _};
 
+use crate::support::random::{Random, seed};
 use crate::support::redis::shared;
 use crate::support::unique;
 
@@ -18,33 +19,17 @@ use crate::support::unique;
 const START: f64 = 1.7e15;
 const WINDOW: Duration = Duration::from_secs(3_000);
 
-/// Marsaglia's xorshift.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 16).unwrap() % below
+/// Numbers as a script may find them, of any length.
+fn bytes(random: &mut Random) -> Vec<u8> {
+    let likely = [0.0, 0.0, 1.0, 2.0, 5.0, 5.0, START, START - 1e6, START + 1e6];
+    let odd = [-1.0, f64::NAN, f64::INFINITY, 1e300, 5e-324, 9_007_199_254_740_992.0, 0.5];
+    let numbers = random.of(&[0, 1, 2, 3, 3, 4, 4, 5, 6, 7, 8, 8, 9, 9, 11]);
+    let number = |_| if random.below(8) == 0 { random.of(&odd) } else { random.of(&likely) };
+    let mut bytes: Vec<u8> = (0..numbers).map(number).flat_map(f64::to_le_bytes).collect();
+    if random.below(8) == 0 {
+        bytes.truncate(usize::try_from(random.below(80)).unwrap());
     }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
-    /// Numbers as a script may find them, of any length.
-    fn bytes(&mut self) -> Vec<u8> {
-        let likely = [0.0, 0.0, 1.0, 2.0, 5.0, 5.0, START, START - 1e6, START + 1e6];
-        let odd = [-1.0, f64::NAN, f64::INFINITY, 1e300, 5e-324, 9_007_199_254_740_992.0, 0.5];
-        let numbers = self.of(&[0, 1, 2, 3, 3, 4, 4, 5, 6, 7, 8, 8, 9, 9, 11]);
-        let number = |_| if self.below(8) == 0 { self.of(&odd) } else { self.of(&likely) };
-        let mut bytes: Vec<u8> = (0..numbers).map(number).flat_map(f64::to_le_bytes).collect();
-        if self.below(8) == 0 {
-            bytes.truncate(self.below(80));
-        }
-        bytes
-    }
+    bytes
 }
 
 /// What three keys answer that are asked together.
@@ -52,7 +37,7 @@ async fn asked(
     store: &RedisStore,
     algorithm: Algorithm,
     keys: &[String; 3],
-    how: usize,
+    how: u64,
 ) -> Vec<Result<Verdict, StoreError>> {
     let limits = [Limit::new(5, WINDOW)];
     let ask = keys.iter().map(|key| {
@@ -70,7 +55,7 @@ async fn asked(
 #[tokio::test]
 async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
     let server = shared();
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut random = Random::new(seed());
     for algorithm in
         ratelimit_conformance::ALGORITHMS.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
     {
@@ -79,7 +64,7 @@ async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
         let mut tally = [0_u32; 2];
         for _ in 0..1_000 {
             let keys = ["a", "b", "c"].map(|key| unique(&format!("bytes-{key}")));
-            let bytes = random.bytes();
+            let bytes = bytes(&mut random);
             let set: [&[u8]; 5] = [b"SET", keys[1].as_bytes(), &bytes, b"PX", b"60000"];
             assert_eq!(server.cli(&set), "OK");
             let how = random.below(4);
@@ -122,5 +107,43 @@ async fn a_key_that_is_gone_is_new() {
         assert_eq!(server.cli(&["PEXPIRE", &keys[1], "1"]), "1");
         while server.cli(&["EXISTS", &keys[1]]) != "0" {}
         assert_eq!(left().await.collect::<Vec<_>>(), [2, 4, 2], "{algorithm}");
+    }
+}
+
+/// A log whose members no store has written is left as it is.
+#[tokio::test]
+async fn foreign_members_of_a_log_are_an_error_in_every_operation() {
+    let server = shared();
+    for (mode, form) in [(RedisMode::Scripts, ""), (RedisMode::Transactions, "%log")] {
+        let store = RedisStore::new(&server.url()).unwrap().with_clock(FakeClock::new()).mode(mode);
+        for (member, score) in [
+            ("1e18", "1"),
+            ("nan", "1"),
+            ("alice", "1e17"),
+            ("9999998", "1"),
+            ("ban", "inf"),
+            ("1700000000000000", "inf"),
+            ("1700000000000000", "1800000000000000"),
+            // What a double counts by twos: one more than it is itself.
+            ("9999999999999998", "9999999999999998"),
+        ] {
+            let (key, limits) = (unique("log"), [Limit::new(5, WINDOW)]);
+            let stored = format!("{key}{form}");
+            server.cli(&["ZADD", &stored, score, member]);
+            let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+            let errors = [
+                store.acquire(request).await.map(drop),
+                store.peek(request).await.map(drop),
+                store.refund(request, 1_700_000_000_000_000).await.map(drop),
+                store.block(request, WINDOW).await,
+                store.unblock(request).await.map(drop),
+            ];
+            for (operation, error) in errors.into_iter().enumerate() {
+                let kind = error.unwrap_err().kind();
+                assert_eq!(kind, StoreErrorKind::Misconfigured, "{operation}: {member} at {score}, {mode:?}");
+            }
+            assert_eq!(server.cli(&["ZCARD", &stored]), "1", "{member} at {score}: nothing was written");
+            server.cli(&["DEL", &stored]);
+        }
     }
 }

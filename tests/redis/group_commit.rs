@@ -7,9 +7,9 @@ use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{DEADLINE, MINUTE, PATIENCE, acquire, number_of};
+use super::{MINUTE, PATIENCE, acquire, number_of};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 use ratelimit_runtime::__private::BuiltInStore as _;
@@ -167,34 +167,6 @@ async fn cancelled_callers_are_not_sent_and_the_others_are_answered() {
         let asked = if dropped == 0 { 3..=4 } else { 3..=3 };
         assert!(asked.contains(&(server.number(&["ZCARD", "key"]) - before)), "number {dropped} gave up");
     }
-}
-
-#[tokio::test]
-async fn a_server_that_stalls_in_a_batch_keeps_no_caller_beyond_its_timeout() {
-    let server = RedisServer::start();
-    let store = on(&server).await;
-    let limit = Limit::new(100, MINUTE);
-    assert!(acquire(&store, "key", limit).await.unwrap().allowed);
-    server.freeze();
-    let start = Instant::now();
-    let mut running = JoinSet::new();
-    for index in 0..100 {
-        let store = Arc::clone(&store);
-        running.spawn(async move {
-            let (key, limits) = (format!("key{}", index % 10), [limit]);
-            let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
-            let answer = store.acquire(request.with_timeout_at(Instant::now() + DEADLINE));
-            !matches!(timeout(DEADLINE, answer).await, Ok(Ok(_)))
-        });
-    }
-    assert!(running.join_all().await.into_iter().all(|has_no_answer| has_no_answer));
-    assert!(start.elapsed() < 5 * DEADLINE, "took {:?}", start.elapsed());
-    server.thaw();
-    // Those who come now are decided on as ever; of those who gave up, only who was sent counts.
-    let verdicts = timeout(PATIENCE, burst(&store, 100, limit, |index| format!("key{}", index % 10))).await.unwrap();
-    assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().allowed));
-    let counted: i64 = (0..10).map(|key| server.number(&["ZCARD", &format!("key{key}")])).sum();
-    assert!((100..=201).contains(&counted), "{counted}");
 }
 
 #[tokio::test]

@@ -8,83 +8,81 @@ use std::time::Duration;
 use crate::support::redis::{RedisServer, shared};
 use crate::support::worker::Worker;
 use crate::support::{eventually, unique};
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, rate_limit,
+};
 use tokio::runtime::{Builder, Runtime};
 
-/// What each of four processes is admitted, with 64 tasks each, all at once.
-fn spent_by_four(url: &str, calls: u64, max: u64) -> Vec<u64> {
-    let prefix = unique("processes");
-    let (calls, max) = (calls.to_string(), max.to_string());
-    let mut workers: Vec<_> = (0..4).map(|_| Worker::start(&["spend", url, &prefix, "64", &calls, &max])).collect();
-    for worker in &mut workers {
-        assert_eq!(worker.line(), "ready");
-    }
-    workers.iter_mut().for_each(Worker::go);
-    workers.iter_mut().map(|worker| worker.line().parse().unwrap()).collect()
-}
-
-#[test]
-fn four_processes_share_one_limit_on_redis() {
-    let admitted = spent_by_four(&shared().url(), 50, 3_000);
-    assert_eq!(admitted.iter().sum::<u64>(), 3_000, "{admitted:?}");
-    assert!(admitted.iter().all(|&of_one| of_one > 0), "all of them ran at the same time: {admitted:?}");
-}
-
-#[test]
-fn four_processes_that_stay_under_a_limit_are_all_admitted() {
-    let admitted = spent_by_four(&shared().url(), 20, 64 * 20 * 4 + 1);
-    assert_eq!(admitted, [64 * 20; 4]);
-}
+/// What processes share.
+const MAX: usize = 3_000;
 
 /// Where counting and expiry are two steps, a process that dies in between leaves a key for good.
-#[test]
-fn a_killed_process_leaves_no_key_without_an_expiry_and_no_permit_too_many() {
-    const MAX: usize = 3_000;
-    let server = RedisServer::start();
-    let (url, prefix) = (server.url(), unique("killed"));
-    let keys = || server.cli(&["DBSIZE"]).parse::<u64>().unwrap().max(1);
-    let mut seen = 0;
-    // Each is killed at some other moment of its work.
-    for millis in [1, 3, 7, 15, 30] {
-        let before = keys();
-        let worker = Worker::start(&["hammer", &url, &prefix, "64", &MAX.to_string()]);
+/// Two at a time, each pair is killed so many milliseconds into its work; the last one is left to
+/// itself until the limit is used up. Gives how many admissions the processes have told of.
+fn processes(urls: [&str; 2], algorithm: Algorithm, server: &RedisServer, killed_after: &[u64]) -> usize {
+    let (prefix, max, name) = (unique("killed"), MAX.to_string(), algorithm.to_string());
+    let start = || urls.map(|url| Worker::start(&["hammer", url, &prefix, "8", &max, &name]));
+    let killed = |workers: [Worker; 2]| workers.into_iter().map(|worker| worker.kill().len()).sum::<usize>();
+    let runtime = current_thread();
+    let mode = if urls[0].starts_with("plain+") { RedisMode::Transactions } else { RedisMode::Scripts };
+    let store = RedisStore::new(&server.url()).unwrap().mode(mode).deny_cache(false);
+    let limiter = RateLimiter::builder().store(store).prefix(prefix.as_str()).build().unwrap();
+    let rule = Rule::new("hammer", Limit::per_hour(MAX as u64)).with_algorithm(algorithm);
+    let left = || {
+        let left = runtime.block_on(limiter.peek(&rule, &Key::of("shared"))).unwrap().remaining();
+        usize::try_from(left).unwrap()
+    };
+    let mut admitted = 0;
+    for millis in killed_after {
+        let before = expiring_keys(server);
+        let workers = start();
         // A worker's own keys are the sign that it is at work.
-        assert!(eventually(|| keys() > before), "the worker writes");
-        thread::sleep(Duration::from_millis(millis));
-        seen += worker.kill().len();
-        assert!(seen <= MAX, "{seen} of {MAX} were admitted");
-        assert_keys_expire(&server, 2);
+        assert!(eventually(|| expiring_keys(server) > before), "the workers write");
+        thread::sleep(Duration::from_millis(*millis));
+        admitted += killed(workers);
+        assert!(admitted <= MAX - left(), "{admitted} were admitted, and {} are left of {MAX}", left());
+        expiring_keys(server);
     }
-    // The last one is left to itself until the shared key is spent: what the dead were charged
-    // stays charged.
-    let limiter = RateLimiter::builder().redis(&url).prefix(prefix.as_str()).build().unwrap();
-    let rule = Rule::new("hammer", Limit::per_hour(MAX as u64));
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let left = || runtime.block_on(limiter.peek(&rule, &Key::of("shared"))).unwrap().remaining();
-    let worker = Worker::start(&["hammer", &url, &prefix, "64", &MAX.to_string()]);
+    let workers = start();
     assert!(eventually(|| left() == 0), "{} are left", left());
     thread::sleep(Duration::from_millis(50));
-    seen += worker.kill().len();
-    assert!(seen <= MAX, "{seen} of {MAX} were admitted");
-    assert_keys_expire(&server, 100);
+    admitted += killed(workers);
+    assert!(admitted <= MAX, "{admitted} of {MAX} were admitted");
+    expiring_keys(server);
+    admitted
 }
 
-/// There are that many keys, and all of them expire.
-fn assert_keys_expire(server: &RedisServer, at_least: u64) {
-    let keyspace = server.cli(&["INFO", "keyspace"]);
+#[test]
+fn processes_share_one_limit() {
+    let server = RedisServer::start();
+    let (scripts, plain) = (server.url(), format!("plain+{}", server.url()));
+    for url in [&scripts, &plain] {
+        assert_eq!(processes([url, url], Algorithm::SlidingWindow, &server, &[]), MAX);
+    }
+}
+
+#[test]
+fn killed_processes_leave_no_key_without_an_expiry_and_pass_no_limit() {
+    let server = RedisServer::start();
+    let (scripts, plain) = (server.url(), format!("plain+{}", server.url()));
+    let killed_after = [1, 4, 11, 30];
+    processes([&scripts, &scripts], Algorithm::SlidingWindow, &server, &killed_after);
+    processes([&plain, &plain], Algorithm::SlidingWindow, &server, &killed_after);
+    processes([&plain, &plain], Algorithm::FixedWindow, &server, &killed_after);
+}
+
+/// How many keys there are; all of them expire.
+pub(crate) fn expiring_keys(server: &RedisServer) -> u64 {
     // db0:keys=65,expires=65,avg_ttl=…
-    let field = |name: &str| {
-        let (_, rest) = keyspace.split_once(name).unwrap_or_else(|| panic!("there are keys: {keyspace}"));
-        rest.split(',').next().unwrap().parse::<u64>().unwrap()
-    };
-    let (keys, expires) = (field("keys="), field("expires="));
-    assert!(keys >= at_least, "{keyspace}");
-    assert_eq!(keys, expires, "{keyspace}");
+    let keyspace = server.cli(&["INFO", "keyspace"]);
+    let field = |name: &str| keyspace.split_once(name)?.1.split(',').next()?.parse::<u64>().ok();
+    assert_eq!(field("keys="), field("expires="), "{keyspace}");
+    field("keys=").unwrap_or(0)
 }
 
-const MAX: u64 = 120;
+const INSTALLED: u64 = 120;
 
-#[rate_limit(key = "<id>", window = "1h", max = MAX, name = "installed")]
+#[rate_limit(key = "<id>", window = "1h", max = INSTALLED, name = "installed")]
 async fn limited(id: &str) -> Result<(), RateLimitError> {
     let _ = id;
     Ok(())
@@ -131,11 +129,6 @@ fn one_installed_limiter_serves_several_runtimes_one_after_the_other_and_at_once
     assert_eq!(passing.block_on(twenty("a")), 20);
     drop(passing);
     assert_eq!(lasting.block_on(twenty("a")), 20);
-    // One that ends in the middle of a call.
-    let dying = multi_thread();
-    let calls: Vec<_> = (0..20).map(|_| dying.spawn(limited("b"))).collect();
-    dying.shutdown_background();
-    drop(calls);
     assert_eq!(current_thread().block_on(twenty("a")), 20);
 
     // 40 are left, for 4 runtimes at once.
@@ -145,7 +138,7 @@ fn one_installed_limiter_serves_several_runtimes_one_after_the_other_and_at_once
             runtimes.into_iter().map(|runtime| scope.spawn(move || runtime().block_on(twenty("a")))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    assert_eq!(admitted, MAX - 80);
+    assert_eq!(admitted, INSTALLED - 80);
     assert_eq!(lasting.block_on(twenty("a")), 0);
 
     // A later limiter replaces the earlier one.

@@ -105,23 +105,3 @@ async fn refusals_and_peeks_write_nothing() {
     }
     assert_eq!(server.info("persistence", "rdb_changes_since_last_save"), before);
 }
-
-#[tokio::test]
-async fn a_clock_that_steps_back_keeps_a_key_until_it_has_caught_up_and_a_window_has_passed() {
-    let server = shared();
-    let (store, clock) = store_with_fake_clock().await;
-    let (full, limit) = (unique("stepped-full"), Limit::new(2, MINUTE));
-    let open = unique("stepped-open");
-    for key in [&full, &full, &open] {
-        assert!(acquire(&store, key, limit).await.unwrap().allowed);
-    }
-    let back = MINUTE * 10;
-    clock.step_back(back);
-    let refused = acquire(&store, &full, limit).await.unwrap();
-    assert_eq!((refused.allowed, refused.retry_after()), (false, Some(MINUTE + back)), "what was admitted counts");
-    assert!(acquire(&store, &open, limit).await.unwrap().allowed);
-    assert!(!acquire(&store, &open, limit).await.unwrap().allowed);
-    // What is written now lives as long as it counts, and at most a window and a second longer.
-    let ttl = server.number(&["PTTL", &open]);
-    assert!((660_000..=721_001).contains(&ttl), "{ttl} ms left");
-}

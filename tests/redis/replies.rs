@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,8 +15,8 @@ use crate::support::proxy::{Mischief, Proxy};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, Limit, RedisCredentials, RedisStore, Store};
+use ratelimit_runtime::store::{Request, StoreError};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -59,9 +58,9 @@ impl Caller {
                 self.seen.answers.fetch_add(1, Ordering::Relaxed);
                 return Some(answer);
             }
-            // The key of another one holds a list.
-            Ok(Err(error)) => self.check(error.kind() != StoreErrorKind::Misconfigured, &error),
-            Err(_) => {}
+            // An error of a whole call has no number, so that it may be another's: it neither admits
+            // nor refuses.
+            Ok(Err(_)) | Err(_) => {}
         }
         sleep(Duration::from_millis(5)).await;
         None
@@ -173,31 +172,5 @@ async fn a_damaged_reply_answers_no_other_caller() {
         let store = RedisStore::new(&proxy.url()).unwrap();
         let (answers, wrong) = told(&server, store, || proxy.mistreated() >= ENOUGH).await;
         assert_eq!(wrong, 0, "{mischief:?}: of {answers} answers, so many were for others");
-    }
-}
-
-/// Servers from Redis 7.2 on may give no reply to an `AUTH` that fails behind another command.
-#[tokio::test]
-async fn a_login_without_a_reply_answers_no_other_caller() {
-    for protocol in ["resp2", "resp3"] {
-        let server = RedisServer::start();
-        server.cli(&["ACL", "SETUSER", "limiter", "on", ">right", "~*", "&*", "+@all"]);
-        let proxy = Proxy::start(server.port()).await;
-        proxy.leave_unanswered(None);
-        let asked = Arc::new(AtomicU64::new(0));
-        let tokens = Arc::clone(&asked);
-        let store = RedisStore::new(&format!("{}?protocol={protocol}", proxy.url())).unwrap().credentials(move || {
-            tokens.fetch_add(1, Ordering::Relaxed);
-            async { Ok::<_, io::Error>(RedisCredentials::new("limiter", "right").renew_after(Duration::from_secs(1))) }
-        });
-        let start = Instant::now();
-        let is_enough = || {
-            if asked.load(Ordering::Relaxed) == 1 {
-                proxy.leave_unanswered(Some("AUTH"));
-            }
-            asked.load(Ordering::Relaxed) > 1 && start.elapsed() > Duration::from_millis(1_800)
-        };
-        let (answers, wrong) = told(&server, store, is_enough).await;
-        assert_eq!(wrong, 0, "{protocol}: of {answers} answers, so many were for others");
     }
 }

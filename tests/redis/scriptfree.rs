@@ -6,7 +6,6 @@ mod conformance;
 mod deaths;
 mod fixed_window;
 mod lifetimes;
-mod sharing;
 mod unsupported;
 
 use std::sync::LazyLock;
@@ -42,17 +41,6 @@ fn scripted() -> RedisStore {
 
 async fn ask(store: &RedisStore, key: &str, algorithm: Algorithm, limit: Limit) -> Verdict {
     store.acquire(Request::new(key.as_bytes(), algorithm, &[limit])).await.unwrap()
-}
-
-#[tokio::test]
-async fn the_user_may_run_no_scripts() {
-    let forbidden = RedisStore::new(&url(&SERVER)).unwrap();
-    let key = unique("forbidden");
-    let limits = [Limit::per_minute(1)];
-    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
-    let error = forbidden.acquire(request).await.unwrap_err();
-    assert!(error.message().contains("ACL"), "{error}");
-    assert!(plain().acquire(request).await.unwrap().allowed);
 }
 
 #[tokio::test]

@@ -7,13 +7,11 @@ use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::Duration;
 
 use super::{MINUTE, PATIENCE};
 use crate::support::redis::RedisServer;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
-use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -115,28 +113,4 @@ async fn groups_survive_a_cold_script_cache_and_callers_who_give_up() {
         assert!((24..=25).contains(&asked), "{asked}: number {dropped} gave up");
         assert_eq!(server.number(&["ZCARD", "a"]), server.number(&["ZCARD", "b"]));
     }
-}
-
-#[tokio::test]
-async fn groups_with_clocks_of_their_own_are_decided_at_their_own_time() {
-    let server = RedisServer::start();
-    let clock = FakeClock::new();
-    let store = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
-    store.ready().await.unwrap();
-    let limits = [Limit::new(2, Duration::from_secs(10))];
-    let requests = ["a", "b"].map(|key| Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits));
-    let mut answers = Vec::new();
-    for _ in 0..12 {
-        let mut answer = store.acquire_all(&requests);
-        poll_once(&mut answer);
-        answers.push(answer);
-        clock.advance(Duration::from_secs(2));
-    }
-    let mut admitted = Vec::new();
-    for answer in answers {
-        admitted.push(is_admitted(&answer.await.unwrap()));
-    }
-    // At 0 and 2, at 10 and 12, at 20 and 22 seconds.
-    let expected: Vec<bool> = (0..12).map(|index| index % 5 < 2).collect();
-    assert_eq!(admitted, expected);
 }

@@ -1,5 +1,4 @@
-//! What the algorithms promise: the bounds that are not exact are reached here and never passed,
-//! and every wait is exact to the microsecond, whatever the arrivals.
+//! What the algorithms promise: the bounds that are not exact are never passed, and every wait is exact to the microsecond, whatever the arrivals.
 //!
 //! An interval is half-open, `(t − window, t]`, unless a test says closed: `[t − window, t]`, whose
 //! both ends count.
@@ -89,137 +88,6 @@ fn at_once<T: Unpin>(answer: Answer<'_, T>) -> T {
     match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer.unwrap(),
         Poll::Pending => panic!("a store in memory answers at once"),
-    }
-}
-
-const WINDOW: u64 = 60_000_000;
-const MAX: u64 = 5;
-
-fn per_minute() -> Limit {
-    Limit::new(MAX, Duration::from_micros(WINDOW))
-}
-
-#[test]
-fn a_sliding_window_reaches_max_and_one_more_where_both_ends_count() {
-    let mut key = Key::new(Algorithm::SlidingWindow, &[per_minute()]);
-    assert_eq!(key.drain(), MAX);
-    key.advance(WINDOW);
-    // Of calls that came at one moment, each has a microsecond of its own.
-    for _ in 0..MAX {
-        assert_eq!(key.drain(), 1);
-        key.advance(1);
-    }
-    assert_eq!(key.busiest(), (MAX, MAX + 1));
-}
-
-#[test]
-fn a_fixed_window_reaches_twice_max_across_an_edge() {
-    let mut key = Key::new(Algorithm::FixedWindow, &[per_minute()]);
-    assert!(key.acquire(1).allowed);
-    key.advance(WINDOW - 1);
-    assert_eq!(key.drain(), MAX - 1);
-    key.advance(1);
-    assert_eq!(key.drain(), MAX);
-    // The call that began the window is exactly one window older than the last.
-    assert_eq!(key.busiest(), (2 * MAX - 1, 2 * MAX));
-}
-
-#[test]
-fn a_fixed_window_reaches_twice_max_in_a_half_open_interval_if_the_call_that_began_it_is_given_back() {
-    let mut key = Key::new(Algorithm::FixedWindow, &[per_minute()]);
-    let first = key.acquire(1);
-    key.advance(WINDOW - 1);
-    assert_eq!(key.drain(), MAX - 1);
-    assert!(at_once(key.store.refund(key.request(1), first.ticket)));
-    key.admitted.remove(0);
-    assert_eq!(key.drain(), 1);
-    key.advance(1);
-    assert_eq!(key.drain(), MAX);
-    assert_eq!(key.busiest(), (2 * MAX, 2 * MAX));
-}
-
-#[test]
-fn a_sliding_counter_reaches_twice_max_less_two_by_calls_alone() {
-    let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
-    assert!(key.acquire(1).allowed);
-    key.advance(WINDOW - 1);
-    assert_eq!(key.drain(), MAX - 1);
-    // All but a trace of the last window's weight is gone just before the new one ends.
-    key.advance(WINDOW - 1);
-    assert_eq!(key.drain(), MAX - 1);
-    assert_eq!(key.busiest().0, 2 * MAX - 2);
-}
-
-#[test]
-fn a_sliding_counter_reaches_twice_max_less_one_if_a_call_was_given_back() {
-    let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
-    let first = key.acquire(1);
-    key.advance(2 * WINDOW - 1);
-    assert_eq!(key.drain(), MAX - 1);
-    // The window that the first call began is empty, so the one after it may be filled at its last
-    // moment.
-    assert!(at_once(key.store.refund(key.request(1), first.ticket)));
-    key.admitted.remove(0);
-    assert_eq!(key.drain(), 1);
-    key.advance(WINDOW - 1);
-    assert_eq!(key.drain(), MAX - 1);
-    assert_eq!(key.busiest().0, 2 * MAX - 1);
-}
-
-#[test]
-fn buckets_reach_burst_and_max_less_one_and_one_more_where_both_ends_count() {
-    for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
-        for (limit, burst) in [(per_minute(), MAX), (per_minute().with_burst(12), 12), (per_minute().with_burst(1), 1)]
-        {
-            let mut key = Key::new(algorithm, &[limit]);
-            assert_eq!(key.drain(), burst);
-            for _ in 0..MAX {
-                let refused = key.acquire(1);
-                assert_eq!(refused.retry_after_us, WINDOW / MAX, "{algorithm:?}");
-                key.advance(refused.retry_after_us);
-                assert_eq!(key.drain(), 1);
-            }
-            // The last token comes exactly one window after the burst: only a closed interval holds
-            // both.
-            assert_eq!(key.busiest(), (burst + MAX - 1, burst + MAX), "{algorithm:?} of burst {burst}");
-        }
-    }
-}
-
-/// How far a sliding counter and an exact log disagree about what is used: no more than a whole
-/// window's calls, and by one where the last window's calls were spread evenly.
-#[test]
-fn a_sliding_counter_errs_by_max_at_worst_and_by_one_on_even_arrivals() {
-    let used = |key: &Key| MAX - key.peek(1).remaining;
-    let exact = |key: &Key| {
-        let live = key.admitted.iter().filter(|(at, _)| key.now() < at + WINDOW);
-        live.map(|(_, cost)| cost).sum::<u64>()
-    };
-
-    // All at the start of a window: the counter still sees them when they have just left.
-    let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
-    key.drain();
-    key.advance(WINDOW + 1);
-    assert_eq!((used(&key), exact(&key)), (MAX, 0), "too much by max");
-
-    // All but one at the end of it: the counter has nearly forgotten them when none has left.
-    let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
-    let _ = key.acquire(1);
-    key.advance(WINDOW - 1);
-    key.drain();
-    key.advance(WINDOW - 1);
-    assert_eq!((used(&key), exact(&key)), (1, MAX - 1), "too little by max − 2");
-
-    for spacing in [WINDOW / MAX, WINDOW / 4 + 1, WINDOW / 3, 17_000_003] {
-        let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
-        for _ in 0..40 {
-            let _ = key.acquire(1);
-            for _ in 0..7 {
-                key.advance(spacing / 7);
-                assert!(used(&key).abs_diff(exact(&key)) <= 1, "{} for {} every {spacing}", used(&key), exact(&key));
-            }
-            key.advance(spacing % 7);
-        }
     }
 }
 
@@ -380,36 +248,23 @@ proptest! {
 #[test]
 fn rates_that_do_not_divide_lose_nothing() {
     for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
-        let limit = Limit::new(7, Duration::from_micros(1_000_003)).with_burst(1);
-        let mut key = Key::new(algorithm, &[limit]);
-        let start = key.now();
-        let mut admitted = 0;
-        while admitted < 70_001 {
-            let verdict = key.acquire(1);
-            if verdict.allowed {
-                admitted += 1;
-            } else {
-                key.advance(verdict.retry_after_us);
+        // A caller who is late by a fraction of a microsecond each time loses that fraction where the
+        // bucket of one is full: the last comes at 70,000 waits of ⌈window / max⌉. With room for two,
+        // nothing is lost.
+        for (burst, took) in [(1, 70_000 * 1_000_003_u64.div_ceil(7)), (2, 10_000 * 1_000_003)] {
+            let mut key = Key::new(algorithm, &[Limit::new(7, Duration::from_micros(1_000_003)).with_burst(burst)]);
+            let start = key.now();
+            let mut admitted = 0;
+            while admitted < 70_000 + burst {
+                let verdict = key.acquire(1);
+                if verdict.allowed {
+                    admitted += 1;
+                } else {
+                    key.advance(verdict.retry_after_us);
+                }
             }
+            assert_eq!(key.now() - start, took, "{algorithm:?}");
         }
-        // A caller who is late by a fraction of a microsecond each time loses that fraction: the
-        // bucket of one is full. So the last comes at 70,000 waits of ⌈window / max⌉.
-        assert_eq!(key.now() - start, 70_000 * 1_000_003_u64.div_ceil(7), "{algorithm:?}");
-
-        // With room for two, nothing is lost.
-        let limit = Limit::new(7, Duration::from_micros(1_000_003)).with_burst(2);
-        let mut key = Key::new(algorithm, &[limit]);
-        let start = key.now();
-        let mut admitted = 0;
-        while admitted < 70_002 {
-            let verdict = key.acquire(1);
-            if verdict.allowed {
-                admitted += 1;
-            } else {
-                key.advance(verdict.retry_after_us);
-            }
-        }
-        assert_eq!(key.now() - start, 10_000 * 1_000_003, "{algorithm:?}");
     }
 }
 
@@ -487,31 +342,6 @@ fn a_level_in_coarse_ticks_loses_nothing_by_frequent_writes_or_another_max() {
     assert!(reset(&key) >= whole - 2_000 * 86_400 / 2 && reset(&key) <= whole + 32, "{}", reset(&key));
     key.limits = vec![small];
     assert!(!key.peek(1).allowed);
-}
-
-#[test]
-fn a_refund_of_a_sliding_window_takes_the_units_that_it_names_once_and_none_of_an_estimate() {
-    let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(10)]);
-    let ticket = at_once(key.store.acquire(key.request(5))).ticket;
-    let estimate = at_once(key.store.acquire(key.request(2).reserving_estimate())).ticket;
-    assert_eq!((ticket, estimate), (key.now(), key.now() + 5));
-    let refund = |cost, ticket| at_once(key.store.refund(key.request(cost), ticket));
-    assert!(refund(2, ticket + 1));
-    assert!(!refund(2, ticket + 1) && !refund(2, estimate));
-    // Of the units at 0, 3 and 4, two have lapsed.
-    for (pause, remaining) in [(1, 5), (WINDOW - 1, 6), (3, 7), (1, 8), (2, 10)] {
-        key.advance(pause);
-        assert_eq!(key.peek(1).remaining, remaining, "{pause}");
-    }
-    assert!(!refund(5, ticket));
-}
-
-#[test]
-fn a_sliding_window_gives_no_ticket_twice_after_a_refund() {
-    let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(10)]);
-    let ticket = at_once(key.store.acquire(key.request(3))).ticket;
-    assert!(at_once(key.store.refund(key.request(3), ticket)));
-    assert_eq!(at_once(key.store.acquire(key.request(1))).ticket, ticket + 3);
 }
 
 #[test]

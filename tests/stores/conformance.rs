@@ -2,19 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-use ratelimit_conformance::conformance;
+use ratelimit_conformance::{conformance, run};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Feature, Request, Store, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore};
-use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
+use ratelimit_runtime::{Limit, MemoryStore, RedisStore};
 
 use crate::support::redis::shared;
+use crate::support::sentinel::Sentinels;
+use crate::support::tls::{Authority, TlsServer};
 use crate::support::unique;
 
 conformance!(memory, memory_store);
@@ -76,43 +74,40 @@ async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {
     (store, clock)
 }
 
-const MAX: u64 = 100;
+/// On each way to a server that the suite does not take.
+const FIVE: [&str; 5] = [
+    "exactly_max_pass",
+    "a_burst_admits_exactly_max",
+    "a_call_is_charged_to_all_limits_or_none",
+    "a_release_gives_back_all_that_was_reserved",
+    "a_blocked_key_is_refused_until_the_block_is_over",
+];
 
-/// 4 threads, each with a runtime of its own, and 250 calls at once on each.
-fn assert_threads_share_a_limit(store: impl Store) {
-    let store = Arc::new(store);
-    let key: Arc<[u8]> = unique("threads").into_bytes().into();
-    let threads: Vec<_> = (0..4)
-        .map(|_| {
-            let (store, key) = (Arc::clone(&store), Arc::clone(&key));
-            thread::spawn(move || Runtime::new().unwrap().block_on(admitted_of(250, store, key)))
-        })
-        .collect();
-    let admitted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-    assert_eq!(admitted, MAX);
-}
-
-async fn admitted_of(calls: usize, store: Arc<impl Store>, key: Arc<[u8]>) -> u64 {
-    let mut tasks = JoinSet::new();
-    for _ in 0..calls {
-        let (store, key) = (Arc::clone(&store), Arc::clone(&key));
-        tasks.spawn(async move {
-            let limits = [Limit::per_hour(MAX)];
-            let request = Request::new(&key, Algorithm::SlidingWindow, &limits);
-            store.acquire(request).await.unwrap().allowed
-        });
+fn five_cases(store: impl Fn() -> RedisStore) {
+    let factory = || {
+        let clock = FakeClock::new();
+        let store = store().with_clock(clock.clone());
+        async move {
+            store.ready().await.unwrap();
+            (store, clock)
+        }
+    };
+    for case in FIVE {
+        run(case, factory);
     }
-    tasks.join_all().await.into_iter().map(u64::from).sum()
 }
 
 #[test]
-fn threads_share_a_limit_in_memory() {
-    assert_threads_share_a_limit(MemoryStore::new());
+fn a_store_by_sentinel_keeps_the_contract() {
+    let all = Sentinels::start(1);
+    five_cases(|| RedisStore::new(&all.url()).unwrap());
 }
 
 #[test]
-fn threads_share_a_limit_on_redis() {
-    assert_threads_share_a_limit(RedisStore::new(&shared().url()).unwrap());
+fn a_store_over_tls_keeps_the_contract() {
+    let authority = Authority::new();
+    let server = TlsServer::start(&authority);
+    five_cases(|| RedisStore::new(&server.url()).unwrap().ca_certificates(authority.certificate()).unwrap());
 }
 
 /// After whatever a store was told to do, at any moment, every key that it has written is on its

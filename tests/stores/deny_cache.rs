@@ -8,7 +8,6 @@ mod exact;
 mod floods;
 mod on_redis;
 mod outages;
-mod refreshing;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -295,4 +294,22 @@ async fn it_can_be_switched_off() {
             assert!(!ask(&cache, request("key")).await.cached);
         }
     }
+}
+
+/// However the asking callers fare, no caller gets a refusal that is too old.
+#[tokio::test(start_paused = true)]
+async fn all_callers_ask_once_a_refusal_is_too_old() {
+    let (far, cache) = refused("key").await;
+    tokio::time::advance(SECOND - MICROSECOND).await;
+    assert!(ask(&cache, request("key")).await.cached);
+    tokio::time::advance(MICROSECOND).await;
+    far.is(State::Late);
+    for asked in 3..10 {
+        assert_eq!(at_once(&cache, request("key")), None);
+        assert!(waits(&mut cache.acquire(request("key"))));
+        assert_eq!(far.asked(), asked);
+    }
+    far.is(State::Answers);
+    assert!(!ask(&cache, request("key")).await.cached);
+    assert!(ask(&cache, request("key")).await.cached);
 }

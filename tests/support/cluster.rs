@@ -177,12 +177,6 @@ impl RedisCluster {
         self.nodes[at].info("replication", "role") == "master"
     }
 
-    /// The replicas of a master, as it sees them.
-    pub(crate) fn replicas(&self, master: usize) -> Vec<usize> {
-        let id = self.id(master);
-        self.view(master).into_iter().filter(|node| node.master == id).map(|node| node.at).collect()
-    }
-
     /// Puts another node beside the masters, without slots.
     pub(crate) fn add(&mut self) -> usize {
         let at = self.nodes.len();

@@ -16,8 +16,6 @@ use super::redis::RedisServer;
 struct View {
     master: u16,
     epoch: u64,
-    /// Ports of other sentinels, and whether it holds them to be alive.
-    others: Vec<(u16, bool)>,
 }
 
 /// It ends with this.
@@ -29,11 +27,11 @@ pub(crate) struct FakeSentinel {
 }
 
 impl FakeSentinel {
-    /// One that names this master, of this epoch, and no others.
+    /// One that names this master, of this epoch.
     pub(crate) async fn start(master: &RedisServer, epoch: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let view = Arc::new(Mutex::new(View { master: master.port(), epoch, others: Vec::new() }));
+        let view = Arc::new(Mutex::new(View { master: master.port(), epoch }));
         let (alive, mut ended) = watch::channel(true);
         let said = Arc::clone(&view);
         tokio::spawn(async move {
@@ -61,7 +59,6 @@ impl FakeSentinel {
                                     reply.push_str(&list(&["127.0.0.1", &view.master.to_string()]));
                                 }
                                 "MASTER" => reply.push_str(&list(&["config-epoch", &view.epoch.to_string()])),
-                                "SENTINELS" => reply.push_str(&view.others()),
                                 _ => {}
                             }
                         }
@@ -75,33 +72,14 @@ impl FakeSentinel {
         Self { port, view, alive }
     }
 
-    /// From now on it says this of the master, and of the ports of other sentinels whether they
-    /// are alive.
-    pub(crate) fn say(&self, master: &RedisServer, epoch: u64, others: &[(u16, bool)]) {
-        *self.view.lock().unwrap() = View { master: master.port(), epoch, others: others.to_vec() };
-    }
-
-    pub(crate) fn stop(&self) {
-        self.alive.send_replace(false);
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.port
+    /// From now on it says this of the master.
+    pub(crate) fn say(&self, master: &RedisServer, epoch: u64) {
+        *self.view.lock().unwrap() = View { master: master.port(), epoch };
     }
 
     /// `redis+sentinel://127.0.0.1:<port>/main`
     pub(crate) fn url(&self) -> String {
         format!("redis+sentinel://127.0.0.1:{}/main", self.port)
-    }
-}
-
-impl View {
-    fn others(&self) -> String {
-        let other = |(port, is_alive): &(u16, bool)| {
-            let flags = if *is_alive { "sentinel" } else { "s_down,sentinel,disconnected" };
-            list(&["name", "other", "ip", "127.0.0.1", "port", &port.to_string(), "flags", flags])
-        };
-        format!("*{}\r\n{}", self.others.len(), self.others.iter().map(other).collect::<String>())
     }
 }
 

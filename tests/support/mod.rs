@@ -7,6 +7,7 @@ pub(crate) mod browser;
 pub(crate) mod clock;
 pub(crate) mod cluster;
 pub(crate) mod fake_sentinel;
+pub(crate) mod pair;
 pub(crate) mod proxy;
 pub(crate) mod random;
 pub(crate) mod redis;
@@ -31,6 +32,16 @@ pub(crate) fn unique(name: &str) -> String {
 /// A limiter that never answers by itself: without its store a check fails, and with it the test.
 pub(crate) fn strict() -> RateLimiterBuilder {
     RateLimiter::builder().timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny)
+}
+
+/// Waits until this holds, and gives how long that took.
+pub(crate) async fn until(what: &str, within: Duration, mut holds: impl AsyncFnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < within, "{what}: not within {within:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    start.elapsed()
 }
 
 /// Waits for what the clock of a test cannot bring about; says whether it came. It gives up late,

@@ -3,8 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::random::{Random, seed};
+use super::random::Random;
 
 /// What is done to a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,29 +41,41 @@ pub(crate) struct Proxy {
     _end: Arc<oneshot::Sender<()>>,
 }
 
+/// What happens on the way.
 #[derive(Debug)]
 struct Weather {
-    server: AtomicU64,
-    swallows: AtomicBool,
-    refuses: AtomicBool,
-    garbles: AtomicBool,
-    /// How many replies are to be cut.
-    cuts: AtomicU64,
-    delay_us: AtomicU64,
-    accepted: AtomicU64,
-    /// So many of the first connections lead nowhere.
-    forgotten: AtomicU64,
-    /// Said to the client, once, before a decision.
-    stray: Mutex<Option<Vec<u8>>>,
+    now: Mutex<State>,
     /// How often all connections were reset.
     resets: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    server: u16,
+    swallows: bool,
+    refuses: bool,
+    garbles: bool,
+    /// How many replies are to be cut.
+    cuts: u64,
+    /// How many bytes of clients still pass, if not all.
+    passes: Option<usize>,
+    /// Of each direction.
+    delay: Duration,
+    accepted: u64,
+    /// So many of the first connections lead nowhere.
+    forgotten: u64,
     /// Whether replies are told apart, on connections made from now on.
-    by_reply: AtomicBool,
-    mischief: Mutex<Option<Mischief>>,
-    done: AtomicU64,
+    by_reply: bool,
+    mischief: Option<Mischief>,
+    mistreated: u64,
     /// Replies to this command are lost.
-    unanswered: Mutex<Option<&'static str>>,
-    random: Mutex<Random>,
+    unanswered: Option<&'static str>,
+}
+
+impl Weather {
+    fn now(&self) -> MutexGuard<'_, State> {
+        self.now.lock().unwrap()
+    }
 }
 
 /// What both directions of a connection know.
@@ -82,23 +93,8 @@ struct Line {
 impl Proxy {
     /// A proxy in front of the server at this port.
     pub(crate) async fn start(server: u16) -> Self {
-        let weather = Arc::new(Weather {
-            server: AtomicU64::new(server.into()),
-            swallows: AtomicBool::new(false),
-            refuses: AtomicBool::new(false),
-            garbles: AtomicBool::new(false),
-            cuts: AtomicU64::new(0),
-            delay_us: AtomicU64::new(0),
-            accepted: AtomicU64::new(0),
-            forgotten: AtomicU64::new(0),
-            stray: Mutex::new(None),
-            resets: watch::Sender::new(0),
-            by_reply: AtomicBool::new(false),
-            mischief: Mutex::new(None),
-            done: AtomicU64::new(0),
-            unanswered: Mutex::new(None),
-            random: Mutex::new(Random::new(seed())),
-        });
+        let weather =
+            Arc::new(Weather { now: Mutex::new(State { server, ..State::default() }), resets: watch::Sender::new(0) });
         let (end, ended) = oneshot::channel();
         let (bound, port) = oneshot::channel();
         let shared = Arc::clone(&weather);
@@ -120,40 +116,51 @@ impl Proxy {
         self.port
     }
 
+    /// `127.0.0.1:<port>`
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
     /// New connections go to the server at this port, as if a name led elsewhere.
     pub(crate) fn lead_to(&self, server: u16) {
-        self.weather.server.store(server.into(), Ordering::Relaxed);
+        self.weather.now().server = server;
     }
 
     /// Whether from now on everything is lost that is sent, in both directions. New connections are
     /// accepted, and hear nothing.
     pub(crate) fn swallow(&self, on: bool) {
-        self.weather.swallows.store(on, Ordering::Relaxed);
+        self.weather.now().swallows = on;
     }
 
     /// Everything is lost from now on that is sent on the connections there are; new ones are as
     /// they should be.
     pub(crate) fn forget_all(&self) {
-        self.weather.forgotten.store(self.accepted(), Ordering::Relaxed);
+        let mut now = self.weather.now();
+        now.forgotten = now.accepted;
     }
 
     /// How long each direction takes.
     pub(crate) fn delay(&self, each_way: Duration) {
-        self.weather.delay_us.store(u64::try_from(each_way.as_micros()).unwrap(), Ordering::Relaxed);
+        self.weather.now().delay = each_way;
     }
 
     /// Whether from now on replies arrive as something else.
     pub(crate) fn garble(&self, on: bool) {
-        self.weather.garbles.store(on, Ordering::Relaxed);
+        self.weather.now().garbles = on;
     }
 
     /// The next so many replies are cut in the middle, and their connections closed.
     pub(crate) fn cut_replies(&self, count: u64) {
-        self.weather.cuts.store(count, Ordering::Relaxed);
+        self.weather.now().cuts = count;
+    }
+
+    /// All connections end once clients have sent so many bytes more, and the rest does not arrive.
+    pub(crate) fn cut_after(&self, bytes: Option<usize>) {
+        self.weather.now().passes = bytes;
     }
 
     /// Resets all connections there are, as a firewall does.
@@ -163,59 +170,52 @@ impl Proxy {
 
     /// Whether new connections are reset as soon as they are made.
     pub(crate) fn refuse(&self, on: bool) {
-        self.weather.refuses.store(on, Ordering::Relaxed);
-    }
-
-    /// Says this to one client, before a decision.
-    pub(crate) fn say(&self, stray: &[u8]) {
-        *self.weather.stray.lock().unwrap() = Some(stray.to_vec());
-    }
-
-    /// Whether what was to be said has been.
-    pub(crate) fn has_said(&self) -> bool {
-        self.weather.stray.lock().unwrap().is_none()
+        self.weather.now().refuses = on;
     }
 
     /// Whether from now on some replies are mistreated, on connections that are made after the
     /// first call of this.
     pub(crate) fn mistreat(&self, mischief: Option<Mischief>) {
-        self.weather.by_reply.store(true, Ordering::Relaxed);
-        *self.weather.mischief.lock().unwrap() = mischief;
+        let mut now = self.weather.now();
+        (now.by_reply, now.mischief) = (true, mischief);
     }
 
     /// How many replies were mistreated so far.
     pub(crate) fn mistreated(&self) -> u64 {
-        self.weather.done.load(Ordering::Relaxed)
+        self.weather.now().mistreated
     }
 
     /// Whether from now on replies to this command are lost, on connections that are made after the
     /// first call of this.
     pub(crate) fn leave_unanswered(&self, command: Option<&'static str>) {
-        self.weather.by_reply.store(true, Ordering::Relaxed);
-        *self.weather.unanswered.lock().unwrap() = command;
+        let mut now = self.weather.now();
+        (now.by_reply, now.unanswered) = (true, command);
     }
 
     /// How many connections were accepted so far.
     pub(crate) fn accepted(&self) -> u64 {
-        self.weather.accepted.load(Ordering::Relaxed)
+        self.weather.now().accepted
     }
 }
 
 async fn accept(listener: TcpListener, weather: Arc<Weather>) {
     while let Ok((client, _)) = listener.accept().await {
-        let number = weather.accepted.fetch_add(1, Ordering::Relaxed);
-        if weather.refuses.load(Ordering::Relaxed) {
+        let (number, refuses, port, by_reply) = {
+            let mut now = weather.now();
+            now.accepted += 1;
+            (now.accepted - 1, now.refuses, now.server, now.by_reply)
+        };
+        if refuses {
             let _ = client.set_zero_linger();
             continue;
         }
-        let port = u16::try_from(weather.server.load(Ordering::Relaxed)).unwrap();
         // Nobody is there: the client is hung up on.
         let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { continue };
         client.set_nodelay(true).unwrap();
         server.set_nodelay(true).unwrap();
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
         let line = Arc::new(Line {
-            by_reply: weather.by_reply.load(Ordering::Relaxed),
+            by_reply,
             weather: Arc::clone(&weather),
             number,
             since: Instant::now(),
@@ -233,8 +233,7 @@ async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, line: Arc<Line>, to_
     let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(write(to, receiver, weather.resets.subscribe()));
     let mut chunk = vec![0; 65_536];
-    let random = weather.random.lock().unwrap().fork();
-    let mut replies = Replies::new(random);
+    let mut replies = Replies::new(Random::another());
     loop {
         let came = tokio::select! {
             came = from.read(&mut chunk) => came,
@@ -247,7 +246,11 @@ async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, line: Arc<Line>, to_
             Ok(came) if came > 0 => came,
             _ => return,
         };
-        if weather.swallows.load(Ordering::Relaxed) || line.number < weather.forgotten.load(Ordering::Relaxed) {
+        let (is_lost, delay) = {
+            let now = weather.now();
+            (now.swallows || line.number < now.forgotten, now.delay)
+        };
+        if is_lost {
             continue;
         }
         let mut bytes = chunk.get(..came).unwrap().to_vec();
@@ -258,9 +261,13 @@ async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, line: Arc<Line>, to_
             replies.look_at(&bytes, &line);
         }
         if to_client {
-            ends = weather.distort(&mut bytes);
+            ends = weather.now().distort(&mut bytes);
+        } else if let Some(passes) = &mut weather.now().passes {
+            let came = bytes.len();
+            bytes.truncate(*passes);
+            *passes -= bytes.len();
+            ends = bytes.len() < came;
         }
-        let delay = Duration::from_micros(weather.delay_us.load(Ordering::Relaxed));
         if sender.send((Instant::now() + delay, bytes)).is_err() || ends {
             return;
         }
@@ -294,7 +301,7 @@ impl Replies {
     fn look_at(&mut self, bytes: &[u8], line: &Line) {
         self.rest.extend_from_slice(bytes);
         while let Some(command) = self.next() {
-            let unanswered = *line.weather.unanswered.lock().unwrap();
+            let unanswered = line.weather.now().unanswered;
             let name = command.split(|byte| *byte == b'\n').nth(2).unwrap_or_default();
             if unanswered.is_some_and(|unanswered| name.trim_ascii() == unanswered.as_bytes()) {
                 line.unanswered.lock().unwrap().insert(self.count);
@@ -308,17 +315,17 @@ impl Replies {
         let mut sent = Vec::new();
         while let Some(reply) = self.next() {
             if line.unanswered.lock().unwrap().remove(&self.count) {
-                line.weather.done.fetch_add(1, Ordering::Relaxed);
+                line.weather.now().mistreated += 1;
                 continue;
             }
             if let Some(kept) = self.kept.take() {
                 sent.extend([reply, kept].concat());
                 continue;
             }
-            let mischief = *line.weather.mischief.lock().unwrap();
+            let mischief = line.weather.now().mischief;
             let is_due = self.is_hasty || line.since.elapsed() >= YOUNG;
             let mischief = mischief.filter(|_| is_due && self.random.below(EVERY) == 0);
-            line.weather.done.fetch_add(u64::from(mischief.is_some()), Ordering::Relaxed);
+            line.weather.now().mistreated += u64::from(mischief.is_some());
             match mischief {
                 None => sent.extend(reply),
                 Some(Mischief::Double) => sent.extend([reply.as_slice(), &reply].concat()),
@@ -349,44 +356,17 @@ fn frame(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the last reply begins that holds decisions: a table that begins with its number, or a lone
-/// one of 4 bytes for its number, 8 for its time, and a number, a pair or a record.
-fn last_decisions(bytes: &[u8]) -> Option<usize> {
-    let begins = |reply: &[u8]| {
-        let digits = reply.get(1..).and_then(|rest| rest.split(|byte| *byte == b'\r').next());
-        let length = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<usize>().ok());
-        match reply.first() {
-            Some(b'*') => reply.split(|byte| *byte == b'\n').nth(1).is_some_and(|first| first.starts_with(b":")),
-            Some(b'$') => length.is_some_and(|length| [8, 16, 43].contains(&length.saturating_sub(4 + 8))),
-            _ => false,
-        }
-    };
-    let mut last = None;
-    let mut start = 0;
-    while let Some(reply) = bytes.get(start..).filter(|rest| !rest.is_empty()) {
-        last = if begins(reply) { Some(start) } else { last };
-        start += frame(reply)?;
-    }
-    last
-}
-
-impl Weather {
+impl State {
     /// What becomes of a reply. Whether the connection ends with it.
-    fn distort(&self, bytes: &mut Vec<u8>) -> bool {
-        // In between two decisions, so that a caller waits for the second.
-        if let Some(at) = last_decisions(bytes)
-            && let Some(stray) = self.stray.lock().unwrap().take()
-        {
-            bytes.splice(at..at, stray);
-        }
-        if self.garbles.load(Ordering::Relaxed) {
+    fn distort(&mut self, bytes: &mut Vec<u8>) -> bool {
+        if self.garbles {
             for (place, byte) in bytes.iter_mut().enumerate() {
                 *byte = byte.wrapping_mul(167) ^ u8::try_from(place % 251).unwrap();
             }
         }
-        let cut = |left: u64| left.checked_sub(1);
-        let cuts = self.cuts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, cut).is_ok();
+        let cuts = self.cuts > 0;
         if cuts {
+            self.cuts -= 1;
             bytes.truncate(bytes.len() / 2);
         }
         cuts

@@ -174,6 +174,13 @@ impl RedisServer {
         reply.parse().unwrap_or_else(|_| panic!("{command:?} gave {reply:?}"))
     }
 
+    /// Its clock, in microseconds.
+    pub(crate) fn now_us(&self) -> i64 {
+        let time = self.cli(&["TIME"]);
+        let mut parts = time.lines().map(|part| part.parse::<i64>().expect("a number"));
+        parts.next().unwrap_or_default() * 1_000_000 + parts.next().unwrap_or_default()
+    }
+
     /// One field of a section of INFO.
     pub(crate) fn info(&self, section: &str, field: &str) -> String {
         let info = self.cli(&["INFO", section]);

@@ -20,6 +20,7 @@ impl RateLimitError {
     }
 
     /// The status of that response.
+    #[cfg(any(feature = "actix-web", feature = "axum", feature = "poem"))]
     pub(super) fn http_status(&self) -> StatusCode {
         find::responses().status(self)
     }

@@ -4,34 +4,27 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::check::{Check, PlaceCheck};
+use super::check::{Asked, Check, PlaceCheck};
 use super::state::{Engine, waits_in_vain};
 use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
 use crate::observe;
 use crate::rule::{self, Rule, Terms};
-use crate::store::Reserves;
+use crate::store::{Request, Reserves};
 
 /// A check in the making: what one call says to a rule. It is small, because it moves from hand to
 /// hand.
 pub struct CheckBuilder<'r> {
     rule: &'r Rule,
-    call: Call,
+    /// Another `max` for the first limit.
+    max: Option<u64>,
+    asked: Asked,
     /// The limiter to ask, where the attribute names one.
     engine: Option<Arc<Engine>>,
     /// The policy of this call, where its rule leaves that to it.
     policy: Option<Box<str>>,
     /// The rendered key, after what all keys of the rule begin with.
     key: KeyBuf,
-}
-
-/// What one call says other than its rule.
-#[derive(Debug, Clone, Copy, Default)]
-struct Call {
-    max: Option<u64>,
-    cost: Option<u64>,
-    shadow: Option<bool>,
-    reserves: Reserves,
 }
 
 /// A rule of an attribute whose calls name the policy is used by hand.
@@ -41,7 +34,9 @@ impl<'r> CheckBuilder<'r> {
     #[allow(clippy::inline_always, reason = "it is made in its place, and not moved there")]
     #[inline(always)]
     pub(crate) fn of(rule: &'r Rule, engine: Option<Arc<Engine>>) -> Self {
-        Self { rule, call: Call::default(), engine, policy: None, key: KeyBuf::new() }
+        let Terms { cost, shadow, .. } = *rule.terms();
+        let asked = Asked { cost, reserves: Reserves::Nothing, shadow };
+        Self { rule, max: None, asked, engine, policy: None, key: KeyBuf::new() }
     }
 
     /// The check of this key, by hand.
@@ -53,7 +48,7 @@ impl<'r> CheckBuilder<'r> {
 
     /// Another `max` for the first limit.
     pub fn max(&mut self, max: u64) {
-        self.call.max = Some(max);
+        self.max = Some(max);
     }
 
     /// The policy of this call.
@@ -63,24 +58,24 @@ impl<'r> CheckBuilder<'r> {
 
     /// What this call weighs.
     pub fn cost(&mut self, cost: u64) {
-        self.call.cost = Some(cost);
+        self.asked.cost = cost;
     }
 
     /// Decide and record, never refuse.
     pub fn shadow(&mut self, on: bool) {
-        self.call.shadow = Some(on);
+        self.asked.shadow = on;
     }
 
     /// Only reserve: what the function returns decides whether the call counts.
     pub fn reserve(&mut self) {
-        self.call.reserves = Reserves::Cost;
+        self.asked.reserves = Reserves::Cost;
     }
 
     /// Only reserve, at an estimate, which is at least 1: there is something to commit then. What
     /// the function returns says what the call costs.
     pub fn reserve_estimate(&mut self) {
-        self.call.reserves = Reserves::Estimate;
-        self.call.cost = Some(self.call.cost.unwrap_or(self.rule.cost()).max(1));
+        self.asked.reserves = Reserves::Estimate;
+        self.asked.cost = self.asked.cost.max(1);
     }
 
     /// Text of the template.
@@ -108,11 +103,8 @@ impl<'r> CheckBuilder<'r> {
     /// it has counted nothing, and is not asked again.
     #[inline]
     pub(crate) fn take_engine(&mut self) -> Option<Arc<Engine>> {
-        let named = self.engine.take();
-        if let Some(engine) = &named {
-            self.report_made_per_call(engine);
-        }
-        named
+        self.engine.as_ref().inspect(|engine| self.report_made_per_call(engine))?;
+        self.engine.take()
     }
 
     /// The limiter is one that keeps counts in memory, and that only this check refers to. On
@@ -128,23 +120,26 @@ impl<'r> CheckBuilder<'r> {
     #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
     #[inline(always)]
     pub(crate) fn plain_check(&mut self, engine: &Engine) -> Option<Check<'_>> {
-        if engine.key_hasher.is_some() || !is_as_ruled(self.rule, self.call, engine) {
+        if engine.key_hasher.is_some() || !self.is_as_ruled(engine) {
             return None;
         }
         let prefix = engine.prefix.as_bytes();
-        Some(check_as_ruled(self.rule, self.call, self.key.behind(prefix)?, prefix.len()))
+        let (asked, resolved, terms) = (self.asked, self.rule.resolved(), self.rule.terms());
+        let rule_len = prefix.len() + resolved.head.len();
+        let check = Check::new(resolved.name, terms, asked, self.key.behind(prefix)?, rule_len);
+        // It takes no more than the rule does, unless it is a reservation.
+        Some(Check { is_supported: asked.reserves == Reserves::Nothing, ..check })
     }
 
     /// The place that the call asks for, if its rule limits calls in flight; `max` is how many there
     /// are, where the call says so.
     pub(crate) fn place(&self, engine: &Engine, max: Option<u64>) -> Option<PlaceCheck> {
         let limit = self.rule.in_flight_limit()?;
-        let rendered = self.key.get(head(self.rule).len()..).unwrap_or_default();
         let mut head = String::new();
         rule::push_in_flight_head(&mut head, &self.rule.resolved().escaped);
         Some(PlaceCheck {
             name: self.rule.resolved().name,
-            key: stored_key(engine, &head, rendered),
+            key: stored_key(engine, &head, self.rendered()),
             rule_len: engine.prefix.len() + head.len(),
             max: max.unwrap_or(limit.max),
             lease: limit.lease,
@@ -164,21 +159,29 @@ impl<'r> CheckBuilder<'r> {
 
     #[inline(never)]
     fn with_changed_check<T>(&self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
-        let check = check_as_ruled(self.rule, self.call, &self.key, 0);
-        let rendered = check.key.get(check.rule_len..).unwrap_or_default();
-        let is_as_ruled = is_as_ruled(self.rule, self.call, engine);
-        let changes = (!is_as_ruled).then(|| Changes::new(self, engine, rendered));
+        let (resolved, rendered) = (self.rule.resolved(), self.rendered());
+        let changes = (!self.is_as_ruled(engine)).then(|| Changes::new(self, engine, rendered));
         let changes = changes.as_ref();
-        let head = changes.and_then(|changes| changes.head.as_deref()).unwrap_or(&self.rule.resolved().head);
+        let head = changes.and_then(|changes| changes.head.as_deref()).unwrap_or(&resolved.head);
         let key = stored_key(engine, head, rendered);
-        work(&Check {
-            terms: changes.map_or(check.terms, |changes| &changes.terms),
-            shadow: changes.and_then(|changes| changes.shadow).unwrap_or(check.shadow),
-            broken: changes.and_then(|changes| changes.broken.as_ref()),
-            key: &key,
-            rule_len: engine.prefix.len() + head.len(),
-            ..check
-        })
+        let terms = changes.map_or(self.rule.terms(), |changes| &changes.terms);
+        let mut asked = self.asked;
+        if let Some(shadow) = changes.and_then(|changes| changes.shadow) {
+            asked.shadow = shadow;
+        }
+        let check = Check::new(resolved.name, terms, asked, &key, engine.prefix.len() + head.len());
+        work(&Check { broken: changes.and_then(|changes| changes.broken.as_ref()), ..check })
+    }
+
+    /// The key without what all keys of the rule begin with.
+    fn rendered(&self) -> &[u8] {
+        self.key.get(head(self.rule).len()..).unwrap_or_default()
+    }
+
+    /// Whether the limiter has met the rule, and the check is as that says, but for its cost.
+    #[inline]
+    fn is_as_ruled(&self, engine: &Engine) -> bool {
+        self.rule.is_plain() && self.max.is_none() && self.rule.known_by().contains(engine.id)
     }
 }
 
@@ -188,28 +191,9 @@ fn head(rule: &Rule) -> &[u8] {
     rule.resolved().head.as_bytes()
 }
 
-#[inline]
-fn is_as_ruled(rule: &Rule, call: Call, engine: &Engine) -> bool {
-    rule.is_plain() && call.max.is_none() && rule.known_by().contains(engine.id)
-}
-
-#[inline]
-fn check_as_ruled<'a>(rule: &'a Rule, call: Call, key: &'a [u8], prefix_len: usize) -> Check<'a> {
-    let (resolved, terms) = (rule.resolved(), rule.terms());
-    debug_assert!(
-        key.get(prefix_len..).is_some_and(|key| key.starts_with(resolved.head.as_bytes())),
-        "a key without its rule"
-    );
-    Check {
-        name: resolved.name,
-        terms,
-        cost: call.cost.unwrap_or(terms.cost),
-        reserves: call.reserves,
-        shadow: call.shadow.unwrap_or(terms.shadow),
-        key,
-        rule_len: prefix_len + resolved.head.len(),
-        broken: None,
-    }
+/// Whether the store declares all that calls with these terms need.
+fn is_supported(engine: &Engine, terms: &Terms) -> bool {
+    engine.supports(&Request::new(&[], terms.algorithm(), terms.limits()).with_block_duration(terms.block))
 }
 
 /// The key as the store gets it.
@@ -236,7 +220,7 @@ struct Changes {
 
 impl Changes {
     fn new(check: &CheckBuilder<'_>, engine: &Engine, rendered: &[u8]) -> Self {
-        let CheckBuilder { rule, call, .. } = check;
+        let CheckBuilder { rule, max, .. } = check;
         let mut changes = Self { terms: *rule.terms(), shadow: None, head: None, broken: None };
         let head = rule.head();
         let is_current = matches!(head, Cow::Borrowed(_));
@@ -260,15 +244,17 @@ impl Changes {
                 engine.registry.meet(rule)
             };
             match met {
-                Ok(()) if is_current => rule.known_by().insert(engine.id),
+                Ok(()) if is_current && is_supported(engine, rule.terms()) => {
+                    rule.known_by().insert(engine.id);
+                }
                 // Its keys are rendered behind what they began with before the rule was changed, at
                 // every call.
                 Ok(()) => {}
                 Err(error) => changes.broken = Some(error),
             }
         }
-        if let Some(max) = call.max {
-            changes.terms = changes.terms.with_max(max);
+        if let Some(max) = max {
+            changes.terms = changes.terms.with_max(*max);
         }
         changes
     }
@@ -322,7 +308,7 @@ impl fmt::Debug for CheckBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CheckBuilder")
             .field("rule", &self.rule.name())
-            .field("call", &self.call)
+            .field("asked", &self.asked)
             .finish_non_exhaustive()
     }
 }

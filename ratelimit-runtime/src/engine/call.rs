@@ -11,7 +11,7 @@ use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError};
 use crate::observe;
-use crate::store::{Answer, Feature, Request, Reserves, Store};
+use crate::store::{Answer, Feature, Request, Store};
 
 /// A check with its engine.
 #[derive(Debug, Clone)]
@@ -68,13 +68,13 @@ impl OwnedCall {
 
     /// Whether the charge is a reservation.
     pub(crate) fn reserves(&self) -> bool {
-        self.check().reserves != Reserves::Nothing
+        self.check().request.is_reservation()
     }
 
     /// The request, if the engine's store can keep it.
     pub(super) fn request(&self) -> Result<Request<'_>, RateLimitError> {
-        let (check, request) = (self.check(), self.check().as_request());
-        if self.engine.can_be_asked(&check, &request) { Ok(request) } else { Err(self.engine.problem(&check)) }
+        let check = self.check();
+        if self.engine.can_be_asked(&check) { Ok(check.request) } else { Err(self.engine.problem(&check)) }
     }
 
     /// The request that a store gets to change something about the key.

@@ -1,9 +1,7 @@
-//! The road of a check. [`decide_now`] looks at it once, and gives its outcome, or what was learned
-//! on the way; [`finish`] goes on with that, and awaits the outcome. [`decide`] does the same for a
-//! check that has to be kept meanwhile.
+//! The road of a check. [`decide_now`] looks at it once, and gives its outcome if that takes no
+//! waiting; [`finish`] awaits it.
 
 use std::cell::Cell;
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,69 +12,43 @@ use tokio::task::coop;
 use super::call::OwnedCall;
 use super::check::Check;
 use super::group::{self, CallPermits};
-use super::outcome::{Admission, Decided};
+use super::outcome::Outcome;
 use super::reservations::Reservations;
 use super::state::Engine;
 use super::time_limit::TimeLimit;
 use crate::decision::Decision;
-use crate::error::{RateLimitError, StoreError};
+use crate::error::RateLimitError;
 use crate::store::Store as _;
 
-/// Decides a check, as far as that takes no waiting, and keeps it where it does.
+/// Decides a check, as far as that takes no waiting: a store in memory is asked, and of any other
+/// it is only looked whether it is known to refuse. Where it takes waiting, by [`finish`], the
+/// outcome is `later`; nothing has been charged then.
 #[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
 #[inline(always)]
-pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T, OwnedCall> {
-    match decide_now(engine, check) {
-        Decided::Admitted(admitted) => Decided::Admitted(admitted),
-        Decided::Refused(error) => Decided::Refused(error),
-        Decided::Later(()) => later(engine, check),
-    }
-}
-
-/// Decides a check, as far as that takes no waiting: a store in memory is asked, and of any other
-/// it is only looked whether it is known to refuse.
-#[allow(clippy::inline_always, reason = "as that of `decide`")]
-#[inline(always)]
-pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> Decided<T, ()> {
+pub(crate) fn decide_now<T: Outcome>(engine: &Engine, check: &Check<'_>, later: impl FnOnce() -> T) -> T {
     if check.may_queue() {
-        return Decided::Later(());
+        return later();
     }
-    let request = check.as_request();
-    if (!engine.can_be_asked(check, &request) || engine.fallback.is_in_use())
+    if (!engine.can_be_asked(check) || engine.fallback.is_in_use())
         && let Some(outcome) = outcome_before_asking(engine, check)
     {
-        return outcome.into();
+        return T::of(outcome);
     }
-    match engine.store.own().decide_at_once(&request) {
-        Some(verdict) => check.conclude_verdict(&verdict),
-        None => Decided::Later(()),
+    match &engine.store.own().decide_at_once(&check.request) {
+        Some(verdict) => check.conclude_verdict(verdict),
+        None => later(),
     }
-}
-
-/// Not in line, so that what a check that waits needs does not slow down one that does not.
-#[inline(never)]
-fn later<T>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T, OwnedCall> {
-    Decided::Later(OwnedCall::new(Arc::clone(engine), check))
 }
 
 /// The outcome of a check that the store is not asked for.
 #[cold]
-fn outcome_before_asking<T: Admission>(engine: &Engine, check: &Check<'_>) -> Option<Result<T, RateLimitError>> {
-    let decided = if engine.can_be_asked(check, &check.as_request()) {
+fn outcome_before_asking(engine: &Engine, check: &Check<'_>) -> Option<Result<Decision, RateLimitError>> {
+    let decided = if engine.can_be_asked(check) {
         Ok(check.fallback_decision(&engine.fallback.blocked(check)?))
     } else {
         Err(engine.problem(check))
     };
     Some(check.conclude(decided))
-}
-
-#[cold]
-fn outcome_without_store<T: Admission>(
-    engine: &Engine,
-    check: &Check<'_>,
-    error: StoreError,
-) -> Result<T, RateLimitError> {
-    check.conclude(engine.decide_without_store(check, error))
 }
 
 /// Waits for the outcome of a check that could not be decided at once; for a slot, too, if its rule
@@ -89,16 +61,12 @@ pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<De
         return decisions.pop().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"));
     }
     let limit = TimeLimit::new(engine.timeout_of(check));
-    let request = check.as_request().with_timeout_at(limit.at());
+    let request = check.request.with_timeout_at(limit.at());
     let mut answer = engine.store.acquire(request);
     let verdict = engine.await_within(limit, &mut answer).await;
     let outcome = match verdict {
-        Ok(verdict) => match check.conclude_verdict::<_, Infallible>(&verdict) {
-            Decided::Admitted(decision) => Ok(decision),
-            Decided::Refused(error) => Err(error),
-            Decided::Later(never) => match never {},
-        },
-        Err(error) => outcome_without_store(engine, check, error),
+        Ok(verdict) => check.conclude_verdict(&verdict),
+        Err(error) => check.conclude(engine.decide_without_store(check, error)),
     };
     cooperate(outcome).await
 }
@@ -113,7 +81,7 @@ pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, C
             decisions.map(|decisions| (decisions, permits))
         }
         Err(refused) => match group.get(refused.by) {
-            Some(call) => call.check().conclude(Err(refused.error)).map(|_: Decision| Default::default()),
+            Some(call) => call.check().conclude(Err(refused.error)).map(|_| Default::default()),
             None => Err(refused.error),
         },
     };
@@ -136,7 +104,7 @@ pub(crate) async fn reserve<const N: usize>(
 /// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller
 /// that asks again and again is answered at once each time, and must not keep its thread from other
 /// tasks.
-async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
+pub(crate) async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {
         poll_fn(poll_cooperative).await;
     }

@@ -25,10 +25,11 @@ mod time_limit;
 
 pub use self::builder::CheckBuilder;
 pub(crate) use self::call::OwnedCall;
-pub(crate) use self::decide::{acquire_all, decide, decide_now, finish, poll_cooperative, reserve};
+pub(crate) use self::check::Check;
+pub(crate) use self::decide::{acquire_all, cooperate, decide_now, finish, poll_cooperative, reserve};
 pub use self::group::CallPermits;
 pub(crate) use self::group::{in_flight, no_in_flight_limit, peek};
-pub(crate) use self::outcome::Decided;
+pub(crate) use self::outcome::Outcome;
 pub(crate) use self::reservations::refund;
 pub use self::reservations::{Completion, Reservations};
 pub(crate) use self::state::{Engine, Unfit, is_in_memory, waits_in_vain};

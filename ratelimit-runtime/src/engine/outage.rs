@@ -51,7 +51,7 @@ impl Engine {
         }
         match self.answer_outage(check, &error) {
             OutageAnswer::Unchecked => Ok(check.unchecked()),
-            OutageAnswer::Fallback => Ok(check.fallback_decision(&self.fallback.acquire(check.as_request())?)),
+            OutageAnswer::Fallback => Ok(check.fallback_decision(&self.fallback.acquire(check.request)?)),
             OutageAnswer::Error => Err(error.into()),
         }
     }
@@ -62,7 +62,7 @@ impl Engine {
         match error.kind() {
             StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => None,
             StoreErrorKind::TimedOut | StoreErrorKind::Unavailable | StoreErrorKind::Full => {
-                self.store.innermost().known_refusal(&check.as_request()).map(|refusal| check.decision(&refusal))
+                self.store.innermost().known_refusal(&check.request).map(|refusal| check.decision(&refusal))
             }
         }
     }
@@ -81,7 +81,7 @@ impl Engine {
     /// The same, for a look that decides no call.
     pub(super) fn outage_answer(&self, check: &Check<'_>, error: &StoreError) -> OutageAnswer {
         let health = match error.kind() {
-            StoreErrorKind::TimedOut => self.store.innermost().health(&check.as_request()),
+            StoreErrorKind::TimedOut => self.store.innermost().health(&check.request),
             _ => Health::Down,
         };
         let policy = check.terms.on_unavailable.unwrap_or(self.on_unavailable);

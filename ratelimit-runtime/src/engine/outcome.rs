@@ -6,71 +6,67 @@ use crate::decision::{Decision, Measure, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Limit;
-use crate::store::{Reserves, Verdict};
+use crate::store::Verdict;
 
-/// What becomes of a check.
-#[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
-pub(crate) enum Decided<T, W> {
-    /// The call may go on.
-    Admitted(T),
-    /// It may not: it is refused, or the check failed.
-    Refused(RateLimitError),
-    /// It takes waiting, by [`finish`](super::finish), which needs this. Nothing has been charged
-    /// yet.
-    Later(W),
-}
+/// What a caller gets of a check. A decision is made only for those who look at it.
+pub(crate) trait Outcome: Sized {
+    fn admitted(decision: impl FnOnce() -> Decision) -> Self;
+    fn refused(error: RateLimitError) -> Self;
 
-impl<T, W> From<Result<T, RateLimitError>> for Decided<T, W> {
-    #[inline]
-    fn from(outcome: Result<T, RateLimitError>) -> Self {
+    fn of(outcome: Result<Decision, RateLimitError>) -> Self {
         match outcome {
-            Ok(admitted) => Self::Admitted(admitted),
-            Err(error) => Self::Refused(error),
+            Ok(decision) => Self::admitted(|| decision),
+            Err(error) => Self::refused(error),
         }
     }
 }
 
-/// What a caller gets of an admission. A decision is made only for those who look at it.
-pub(crate) trait Admission {
-    fn of(decision: impl FnOnce() -> Decision) -> Self;
+impl Outcome for Result<Decision, RateLimitError> {
+    #[inline]
+    fn admitted(decision: impl FnOnce() -> Decision) -> Self {
+        Ok(decision())
+    }
+
+    #[inline]
+    fn refused(error: RateLimitError) -> Self {
+        Err(error)
+    }
 }
 
-impl Admission for () {
+/// An outcome, where it is known.
+impl<T: Outcome> Outcome for Option<T> {
     #[inline]
-    fn of(_: impl FnOnce() -> Decision) -> Self {}
-}
+    fn admitted(decision: impl FnOnce() -> Decision) -> Self {
+        Some(T::admitted(decision))
+    }
 
-impl Admission for Decision {
     #[inline]
-    fn of(decision: impl FnOnce() -> Self) -> Self {
-        decision()
+    fn refused(error: RateLimitError) -> Self {
+        Some(T::refused(error))
     }
 }
 
 impl Check<'_> {
     /// The outcome of a check that the store has decided.
-    #[allow(clippy::inline_always, reason = "as that of `decide`")]
+    #[allow(clippy::inline_always, reason = "as that of `decide_now`")]
     #[inline(always)]
-    pub(super) fn conclude_verdict<T: Admission, W>(&self, verdict: &Verdict) -> Decided<T, W> {
+    pub(super) fn conclude_verdict<T: Outcome>(&self, verdict: &Verdict) -> T {
         if observe::listens(verdict.allowed, self.shadow) {
-            return self.conclude(Ok(self.decision(verdict))).into();
+            return T::of(self.conclude(Ok(self.decision(verdict))));
         }
         // Most often only counted; without the feature `metrics` not even that.
         observe::count(|| self.decision(verdict), self.shadow);
         if verdict.allowed || self.shadow {
-            Decided::Admitted(T::of(|| self.decision(verdict)))
+            T::admitted(|| self.decision(verdict))
         } else {
-            Decided::Refused(RateLimitError::Exceeded(self.decision(verdict)))
+            T::refused(RateLimitError::Exceeded(self.decision(verdict)))
         }
     }
 
     /// The outcome of a check, whatever has decided it; a refusal may also be given as an error. In
     /// shadow mode a call runs whatever was decided, and where nothing was.
     #[cold]
-    pub(super) fn conclude<T: Admission>(
-        &self,
-        decided: Result<Decision, RateLimitError>,
-    ) -> Result<T, RateLimitError> {
+    pub(super) fn conclude(&self, decided: Result<Decision, RateLimitError>) -> Result<Decision, RateLimitError> {
         let decision = match decided {
             Ok(decision) | Err(RateLimitError::Exceeded(decision)) => decision,
             Err(error) if self.shadow => {
@@ -82,12 +78,8 @@ impl Check<'_> {
                 return Err(error);
             }
         };
-        observe::decision(&decision, self.terms, self.shadow, self.reserves == Reserves::Nothing);
-        if decision.is_allowed() || self.shadow {
-            Ok(T::of(|| decision))
-        } else {
-            Err(RateLimitError::Exceeded(decision))
-        }
+        observe::decision(&decision, self.terms, self.shadow, !self.request.is_reservation());
+        if decision.is_allowed() || self.shadow { Ok(decision) } else { Err(RateLimitError::Exceeded(decision)) }
     }
 
     /// The decision that lets a call through unchecked.
@@ -102,7 +94,7 @@ impl Check<'_> {
         Decision { source: Source::Fallback, ..self.decision(verdict) }
     }
 
-    #[allow(clippy::inline_always, reason = "as that of `decide`")]
+    #[allow(clippy::inline_always, reason = "as that of `decide_now`")]
     #[inline(always)]
     pub(super) fn decision(&self, verdict: &Verdict) -> Decision {
         let limit = self.terms.limits().get(verdict.limit_index);

@@ -12,8 +12,8 @@ use crate::store::{Feature, Page};
 ///
 /// Those that are there from the first page to the last are all given. One that comes or goes
 /// meanwhile may be missing, any may be given more than once, and one of which nothing counts any
-/// more may still be there. While a slot of a Redis Cluster is being moved, its keys may be
-/// missing.
+/// more may still be there. Where a Redis server is started anew or replaced meanwhile, or slots of a
+/// cluster are moved, keys may be missing: list again.
 #[derive(Clone)]
 pub struct Keys {
     call: OwnedCall,

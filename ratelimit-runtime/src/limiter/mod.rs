@@ -8,7 +8,7 @@ mod policies;
 mod reservation;
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub use self::keys::Keys;
 pub use self::permit::Permit;
 pub use self::reservation::Reservation;
 use crate::decision::Decision;
-use crate::engine::{self, CheckBuilder, Decided, Engine, OwnedCall};
+use crate::engine::{self, CheckBuilder, Engine, OwnedCall};
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::rule::{Limit, Policy, Rule};
@@ -119,8 +119,8 @@ impl RateLimiter {
 
     /// Charges the rule's cost to the key, if all its limits admit it.
     ///
-    /// A rule with [`wait`](Rule::with_wait) waits for its turn. Other processes on the same store see
-    /// the charge at once.
+    /// A rule with [`wait`](Rule::with_wait) waits for its turn. Other processes on the same store
+    /// see the charge at once.
     ///
     /// # Errors
     ///
@@ -129,27 +129,24 @@ impl RateLimiter {
         let mut building = CheckBuilder::of(rule, None);
         building.key(key);
         // Most are borrowed while they wait; what more than the rule decides on is kept.
-        let refused = if let Some(check) = building.plain_check(&self.engine) {
-            match engine::decide_now(&self.engine, &check) {
-                Decided::Admitted(decision) => return Ok(decision),
-                Decided::Refused(error) => error,
-                Decided::Later(()) => return engine::finish(&self.engine, &check).await,
+        let decided = if let Some(check) = building.plain_check(&self.engine) {
+            match engine::decide_now(&self.engine, &check, || None) {
+                Some(decided) => decided,
+                None => return engine::finish(&self.engine, &check).await,
             }
         } else {
             must_not_limit_calls_in_flight(rule)?;
-            match building.with_check(&self.engine, |check| engine::decide(&self.engine, check)) {
-                Decided::Admitted(decision) => return Ok(decision),
-                Decided::Refused(error) => error,
-                Decided::Later(call) => return engine::finish(&self.engine, &call.check()).await,
+            let call = self.owned(building);
+            match engine::decide_now(&self.engine, &call.check(), || None) {
+                Some(decided) => decided,
+                None => return engine::finish(&self.engine, &call.check()).await,
             }
         };
-        poll_fn(engine::poll_cooperative).await;
-        Err(refused)
+        engine::cooperate(decided).await
     }
 
-    /// Charges the rule's cost to the key as an estimate, if all its limits admit it: for work
-    /// whose cost is known when it is done. The [`Reservation`] is told then. An estimate of 0
-    /// means 1.
+    /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
+    /// it: for work whose cost is known when it is done. The [`Reservation`] is told then.
     ///
     /// What is admitted by estimates stays within the limits; what calls did cost beyond their
     /// estimates adds to it, and later calls wait for it.
@@ -162,15 +159,10 @@ impl RateLimiter {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-    /// # async fn complete(prompt: &str) -> (String, u64) { (prompt.to_owned(), 2_400) }
-    /// let limiter = RateLimiter::memory();
-    /// let (key, prompt) = (Key::of("alice"), "Tell me of ships.");
-    ///
-    /// let reservation = limiter.reserve(&TOKENS.with_cost(1_000), &key).await?;
-    /// let (answer, tokens) = complete(prompt).await;
-    /// reservation.commit(tokens);
-    /// # let _ = answer;
-    /// assert_eq!(limiter.peek(&TOKENS, &key).await?.remaining(), 7_600);
+    /// # let limiter = RateLimiter::memory();
+    /// let reservation = limiter.reserve(&TOKENS.with_cost(1_000), &Key::of("alice")).await?;
+    /// reservation.commit(2_400); // what the answer did cost
+    /// assert_eq!(limiter.peek(&TOKENS, &Key::of("alice")).await?.remaining(), 7_600);
     /// # Ok(())
     /// # }
     /// ```
@@ -201,29 +193,21 @@ impl RateLimiter {
     /// to its other limits: all of it, or nothing. The call ends when the [`Permit`] is dropped: it
     /// can be moved to a task, or into a response that is streamed.
     ///
-    /// A rule with [`wait`](Rule::with_wait) waits for a place. It is not re-entrant: a call that enters
-    /// the same key once more before it drops its permit may wait for itself, until its wait is
-    /// over.
+    /// A rule with [`wait`](Rule::with_wait) waits for a place. It is not re-entrant: a call that
+    /// enters the same key once more before it drops its permit may wait for itself, until its wait
+    /// is over.
     ///
     /// ```
     /// use ratelimit_runtime::{Key, RateLimiter, Rule};
     ///
-    /// static EXPORT: Rule = Rule::in_flight("export", 2);
+    /// static EXPORT: Rule = Rule::in_flight("export", 1);
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
     /// let limiter = RateLimiter::memory();
-    /// let key = Key::of("alice");
-    /// let [first, second] = [limiter.enter(&EXPORT, &key).await?, limiter.enter(&EXPORT, &key).await?];
-    /// assert!(limiter.enter(&EXPORT, &key).await.is_err());
-    ///
-    /// let task = tokio::spawn(async move {
-    ///     // … the work
-    ///     drop(first);
-    /// });
-    /// # task.await.ok();
-    /// assert_eq!(limiter.in_flight(&EXPORT, &key).await?, 1);
-    /// # drop(second);
+    /// let permit = limiter.enter(&EXPORT, &Key::of("alice")).await?;
+    /// assert!(limiter.enter(&EXPORT, &Key::of("alice")).await.is_err());
+    /// drop(permit);
     /// # Ok(())
     /// # }
     /// ```
@@ -319,14 +303,10 @@ impl RateLimiter {
     /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
     /// # static LOGIN: Rule = Rule::new("login", Limit::per_minute(5));
     /// # let limiter = RateLimiter::memory();
-    /// let decision = limiter.acquire(&LOGIN, &Key::of("alice")).await?;
-    /// # let _ = decision;
-    ///
     /// let mut keys = limiter.keys(&LOGIN);
     /// while let Some(page) = keys.next_page().await? {
     ///     for key in page {
     ///         println!("{}", String::from_utf8_lossy(key.as_bytes())); // <alice>
-    ///         limiter.reset(&LOGIN, &key).await?;
     ///     }
     /// }
     /// # Ok(())
@@ -355,26 +335,16 @@ impl RateLimiter {
 
     /// Puts the policies of a file in force, as [`set_policies`](Self::set_policies) does, and
     /// whatever the file becomes later: for configuration that operators edit, or that is mounted.
-    /// The name of the file ends in `.toml` or `.json`; in it stand policies by name, in the forms
-    /// that [`Policy`] is deserialized from.
+    /// Its name ends in `.toml` or `.json`, and it holds policies by name, in the forms that
+    /// [`Policy`] is deserialized from.
     ///
-    /// ```toml
-    /// login = "5/1m, 50/1d block 10m"
+    /// The file is read twice a second, by its path, and a change is in force once two readings in
+    /// a row are the same: after one second at most. A file that is wrong or gone changes nothing,
+    /// and is reported by the event `policies_refused` and the metric
+    /// `ratelimit_policy_changes_total`.
     ///
-    /// [export]
-    /// limits = "10/1h"
-    /// shadow = true
-    /// overrides."<acme>" = 100
-    /// ```
-    ///
-    /// The file is read twice a second, by its path, and a change is in force once two readings
-    /// in a row are the same: after one second at most. A file that is wrong or gone changes
-    /// nothing; an event of the log, `policies_refused`, says what is wrong with it, and the metric
-    /// `ratelimit_policy_changes_total` counts it.
-    ///
-    /// This waits for the first reading, for half a second or as long as the file is being written.
-    /// From then on a task on the current tokio runtime follows the file. It ends with the limiter,
-    /// or with that runtime.
+    /// This waits for the first reading. From then on a task on the current tokio runtime follows
+    /// the file, until the limiter or that runtime ends.
     ///
     /// # Errors
     ///
@@ -391,17 +361,6 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`RateLimitError::Misconfigured`] with the names that it lacks.
-    ///
-    /// ```
-    /// use ratelimit_runtime::{Limit, Policy, RateLimiter};
-    ///
-    /// # fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-    /// let limiter = RateLimiter::builder().policy("login", Policy::new(Limit::per_minute(3))).build()?;
-    /// limiter.require_policies(&["login"])?;
-    /// assert!(limiter.require_policies(&["login", "search"]).is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn require_policies(&self, names: &[&str]) -> Result<(), RateLimitError> {
         let missing = self.engine.policies.load().missing(names);
         if missing.is_empty() {
@@ -417,8 +376,8 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`RateLimitError::Misconfigured`] as soon as the store says that waiting is in vain: a wrong
-    /// password, or a replica in place of a master. The store tries again all the same, so a process
-    /// that starts during a fail-over may ask again.
+    /// password, or a replica in place of a master. The store tries again all the same, so a
+    /// process that starts during a fail-over may ask again.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
         self.engine.store.innermost().ready().await.map_err(Into::into)
     }
@@ -428,15 +387,6 @@ impl RateLimiter {
     ///
     /// A `main` that returns at once calls it last: otherwise a success under `count = "err"` stays
     /// counted as a failure, and a place stays taken until its lease ends.
-    ///
-    /// ```
-    /// # use ratelimit_runtime::RateLimiter;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # let limiter = RateLimiter::memory();
-    /// limiter.settled().await;
-    /// # }
-    /// ```
     pub async fn settled(&self) {
         self.engine.settled().await;
     }

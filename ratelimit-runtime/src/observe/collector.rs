@@ -41,7 +41,7 @@ const MOST: usize = 10_000;
 /// let (out, decisions) = RateLimiter::memory().scope(observe::collect(search("alice"))).await;
 /// assert!(out.is_ok());
 /// assert_eq!(decisions[0].decision().remaining(), 1);
-/// assert_eq!(decisions[0].limits()[0].to_string(), "2/60s");
+/// assert_eq!(decisions[0].limits()[0].to_string(), "2/1m");
 /// # }
 /// # #[cfg(not(feature = "macros"))]
 /// # fn main() {}

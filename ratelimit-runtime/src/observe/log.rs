@@ -223,11 +223,6 @@ pub(crate) fn place_not_left(rule: &str) {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) fn no_slots(error: &StoreError) {
-    tracing::debug!(name: "no_slots", target: CONNECTION, %error, "the slots of the Redis cluster are not known");
-}
-
-#[cfg(feature = "redis")]
 pub(crate) fn login_expires(server: &dyn Display, error: &StoreError) {
     tracing::warn!(
         name: "login_expires", target: CONNECTION, %server, %error,

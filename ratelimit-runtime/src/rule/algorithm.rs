@@ -51,6 +51,7 @@ macro_rules! algorithms {
 
         impl Algorithm {
             /// All of them.
+            #[doc(hidden)]
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// Its row of the table.

@@ -8,7 +8,7 @@ use super::calendar::{Calendar, CalendarUnit, Zone};
 /// How many limits a rule may have.
 pub(super) const MAX_LIMITS: usize = 8;
 
-/// At most `max` in any `window`, or in each unit of the calendar. As text it is `5/60s`, or
+/// At most `max` in any `window`, or in each unit of the calendar. As text it is `5/1m`, or
 /// `500/day`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limit {

@@ -152,13 +152,6 @@ impl Rule {
         Self::with_name(RuleName::Derived(path, nth), limit)
     }
 
-    /// [`derived_nth`](Self::derived_nth) for a single attribute.
-    #[doc(hidden)]
-    #[must_use]
-    pub const fn derived(path: fn() -> &'static str, limit: Limit) -> Self {
-        Self::derived_nth(path, 1, limit)
-    }
-
     const fn with_name(name: RuleName, limit: Limit) -> Self {
         Self::with_terms(name, Terms::new(limit))
     }
@@ -181,6 +174,11 @@ impl Rule {
     /// void.
     const fn revised(mut self) -> Self {
         self.revision += 1;
+        self.unknown()
+    }
+
+    /// The same rule as one that no limiter has met.
+    const fn unknown(mut self) -> Self {
         self.known_by = KnownBy::none();
         self
     }
@@ -209,7 +207,7 @@ impl Rule {
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = BlockDuration::fixed(block);
-        self
+        self.unknown()
     }
 
     /// Once the limits refuse a key, refuse it for `first`, and with each further offence for twice
@@ -219,14 +217,6 @@ impl Rule {
     /// shadow mode and a block by hand are none. What the next block doubles is forgotten `longest`
     /// after the last one has ended, and at once by [`unblock`](crate::RateLimiter::unblock) and
     /// [`reset`](crate::RateLimiter::reset).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use ratelimit_runtime::{Limit, Rule};
-    ///
-    /// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5))
-    ///     .with_growing_block(Duration::from_secs(60), Duration::from_secs(3600));
-    /// ```
     ///
     /// # Panics
     ///
@@ -239,7 +229,7 @@ impl Rule {
             "a block grows from more than 0 to something longer, at most 366 days"
         );
         self.terms.block = BlockDuration::growing(first, longest);
-        self
+        self.unknown()
     }
 
     /// Wait for a slot up to this long instead of refusing at once. Callers of one process are
@@ -248,7 +238,7 @@ impl Rule {
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() { Limit::MAX_WINDOW } else { wait };
-        self
+        self.unknown()
     }
 
     /// Takes limits, algorithm and block from the limiter's policy of this name, whenever a check

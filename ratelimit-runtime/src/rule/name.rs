@@ -92,7 +92,7 @@ pub(crate) fn push_in_flight_head(out: &mut String, escaped_name: &str) {
 
 /// A window in microseconds, written in the largest of `s`, `ms`, `us` that holds it whole, so that
 /// `60s` and `1m` are one key.
-pub(super) struct Window(pub(super) u64);
+struct Window(u64);
 
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

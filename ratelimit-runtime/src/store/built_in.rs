@@ -18,16 +18,13 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// Whether [`acquire_all`](Self::acquire_all) decides these requests in one step. Where it does
-    /// not, a limiter asks one after the other, and gives back what it has charged when one
-    /// refuses, fails, or the caller gives up; a process that dies in between leaves it charged
-    /// until it expires.
+    /// not, a limiter asks one after the other, and gives back what it has charged.
     fn decides_together(&self, requests: &[Request<'_>]) -> bool {
         self.below().is_some_and(|below| below.decides_together(requests))
     }
 
-    /// Decides several requests together: all of them are charged, or none. Gives one verdict for
-    /// each, in order; the requests are charged if all verdicts say `allowed`. Asked only where
-    /// [`decides_together`](Self::decides_together) says so.
+    /// Decides several requests together, with one verdict for each, in order: they are charged if
+    /// all say `allowed`. Asked only where [`decides_together`](Self::decides_together) says so.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         self.below()
             .map_or_else(|| unsupported("this store decides one key at a time"), |below| below.acquire_all(requests))
@@ -39,11 +36,9 @@ pub trait BuiltInStore: Send + Sync {
     ///
     /// - Places are counted over all processes that share the store. Each call is measured against
     ///   the `max` it brings.
-    /// - A place stays taken until it is [left](Self::leave). The store sees to it by itself that
-    ///   it is, for as long as this process lives, and that the places of a process that died are
-    ///   free after the [lease](PlaceRequest::lease).
-    /// - An answer that is an error, or is dropped, may have taken the place: the limiter then
-    ///   leaves it by its permit, as any other.
+    /// - A place stays taken until it is [left](Self::leave), as long as this process lives, and for
+    ///   the [lease](PlaceRequest::lease) after that.
+    /// - An answer that is an error, or is dropped, may have taken the place: the limiter leaves it.
     fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         self.below().map_or_else(|| unsupported(NO_PLACES), |below| below.enter(place, requests))
     }
@@ -54,9 +49,8 @@ pub trait BuiltInStore: Send + Sync {
         self.below().is_some_and(|below| below.enters_together(place, requests))
     }
 
-    /// Leaves the place of a permit. It returns at once, and may be called on any thread, with a
-    /// runtime or without, also for a permit that never entered or has left: then it does nothing.
-    /// A store that needs time for it does it later, by itself.
+    /// Leaves the place of a permit, if it has one. It returns at once, and may be called on any
+    /// thread, with a runtime or without; a store that needs time for it does it later, by itself.
     fn leave(&self, place: PlaceRequest<'_>) {
         if let Some(below) = self.below() {
             below.leave(place);
@@ -69,9 +63,8 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// Whether the store can decide this very request, beyond what its
-    /// [`capabilities`](Store::capabilities) say: a combination that it has to refuse, a cost that
-    /// is too large for it. Asked for each policy, without a key, before a limiter uses it; such a
-    /// request is refused when it comes, too.
+    /// [`capabilities`](Store::capabilities) say. Asked for each policy, without a key, before a
+    /// limiter uses it; such a request is refused when it comes, too.
     ///
     /// # Errors
     ///
@@ -92,9 +85,8 @@ pub trait BuiltInStore: Send + Sync {
         self.below().map_or(Health::Up, |below| below.health(request))
     }
 
-    /// Grows whenever answers that the store has given to requests like this one may be void for
-    /// another reason than time and calls: it is connected anew, perhaps to another server or to
-    /// one that has forgotten. The deny cache keeps no answer beyond that.
+    /// Grows whenever the store is connected anew, perhaps to another server or to one that has
+    /// forgotten: answers to requests like this one may be void then.
     fn epoch(&self, request: &Request<'_>) -> u64 {
         self.below().map_or(0, |below| below.epoch(request))
     }
@@ -131,8 +123,7 @@ pub trait BuiltInStore: Send + Sync {
         self.below().map_or_else(|| Answer::ready(Ok(())), |below| below.ready())
     }
 
-    /// Resolves when the part of the store that this request goes to can serve, whatever other
-    /// parts do, or says why it never will. It may wait as long as it takes.
+    /// The same of the part of the store that this request goes to, whatever other parts do.
     fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
         self.below().map_or_else(|| self.ready(), |below| below.ready_for(request))
     }

@@ -23,8 +23,6 @@ pub enum Feature {
     Block,
     /// Blocks that grow: [`Request::with_growing_block`]. It takes [`Block`](Self::Block).
     GrowingBlock,
-    /// Being decided in one step with requests on other keys, as stores of this crate can.
-    Together,
     /// A list of the keys of a rule: [`Store::keys`](super::Store::keys).
     Keys,
     /// Limits of calls in flight, alone or beside limits by this algorithm, as stores of this crate
@@ -44,7 +42,6 @@ impl Feature {
         Self::ActualCost,
         Self::Block,
         Self::GrowingBlock,
-        Self::Together,
         Self::Keys,
         Self::Concurrent,
         Self::Calendar,
@@ -63,7 +60,6 @@ impl Feature {
             Self::ActualCost => "costs that are known afterwards (`actual_cost`)",
             Self::Block => "blocks (`block`)",
             Self::GrowingBlock => "blocks that grow (`block` of a range)",
-            Self::Together => "deciding several keys in one step",
             Self::Keys => "lists of keys",
             Self::Concurrent => "limits of calls in flight (`concurrent`)",
             Self::Calendar => "calendar quotas (`500/day`)",
@@ -142,13 +138,6 @@ impl Capabilities {
     #[must_use]
     pub const fn without(mut self, algorithm: Algorithm, feature: Feature) -> Self {
         self.by_algorithm[algorithm as usize] &= !feature.bit();
-        self
-    }
-
-    /// The same without this algorithm.
-    #[must_use]
-    pub const fn without_algorithm(mut self, algorithm: Algorithm) -> Self {
-        self.by_algorithm[algorithm as usize] = 0;
         self
     }
 

@@ -42,7 +42,7 @@ impl PermitId {
 }
 
 /// A place for a call in flight: the key, how many calls of it there may be at a time, and the
-/// permit that takes the place.
+/// permit.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct PlaceRequest<'a> {
@@ -58,22 +58,18 @@ pub struct PlaceRequest<'a> {
 impl<'a> PlaceRequest<'a> {
     /// The shortest lease.
     pub const MIN_LEASE: Duration = CallsInFlight::MIN_LEASE;
-    /// The longest lease.
-    pub const MAX_LEASE: Duration = CallsInFlight::MAX_LEASE;
-    /// The lease unless another is said.
-    pub const DEFAULT_LEASE: Duration = CallsInFlight::DEFAULT_LEASE;
 
     /// A request by hand, as tests of a store make it.
     #[must_use]
     pub fn new(key: &'a [u8], max: u64, permit: PermitId) -> Self {
-        let (rule_len, name, lease) = (0, None, Self::DEFAULT_LEASE);
+        let (rule_len, name, lease) = (0, None, CallsInFlight::DEFAULT_LEASE);
         Self { key, rule_len, name, max, lease, permit, timeout_at: None }
     }
 
     /// The same request with a lease of so long; at least 5 seconds, at most an hour.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Self {
-        self.lease = lease.clamp(Self::MIN_LEASE, Self::MAX_LEASE);
+        self.lease = lease.clamp(Self::MIN_LEASE, CallsInFlight::MAX_LEASE);
         self
     }
 
@@ -84,7 +80,7 @@ impl<'a> PlaceRequest<'a> {
         self
     }
 
-    /// The same request, of a caller who waits until this moment and no longer.
+    /// The same request of a caller who waits no longer than until this moment.
     #[must_use]
     pub fn with_timeout_at(mut self, timeout_at: Instant) -> Self {
         self.timeout_at = Some(timeout_at);
@@ -96,8 +92,7 @@ impl<'a> PlaceRequest<'a> {
         self
     }
 
-    /// The whole key: prefix, format, `cc`, name, and the rendered key. It is unique, and never
-    /// holds a brace.
+    /// The whole key: prefix, format, `cc`, name, and the rendered key.
     #[must_use]
     pub fn key(&self) -> &'a [u8] {
         self.key
@@ -115,15 +110,14 @@ impl<'a> PlaceRequest<'a> {
         self.name.map_or("", Name::as_str)
     }
 
-    /// How many calls of the key may be in flight at a time; at least 1 of a request to enter.
-    /// It may differ from call to call.
+    /// How many calls of the key may be in flight at a time; it may differ from call to call.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// How long the place stays taken when the process dies; at least 5 seconds, at most an hour.
-    /// A store that other processes share renews the lease while the permit is open.
+    /// How long the place stays taken when the process dies. A store that other processes share
+    /// renews the lease while the permit is open.
     #[must_use]
     pub fn lease(&self) -> Duration {
         self.lease
@@ -141,8 +135,7 @@ impl<'a> PlaceRequest<'a> {
         self.timeout_at
     }
 
-    /// A request about the same key, without limits: for what a store is asked about the part of it
-    /// that has the key, like its health.
+    /// A request about the same key, without limits: for the health of what keeps it.
     #[must_use]
     pub fn as_request(&self) -> Request<'a> {
         Request::new(self.key, Algorithm::SlidingWindow, &[]).with_rule_len(self.rule_len)

@@ -82,14 +82,6 @@ impl Verdict {
 
     /// An admission by the first limit, of which nothing is left, and which is reset at once unless
     /// more is said.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use ratelimit_runtime::store::Verdict;
-    ///
-    /// let admitted = Verdict::admitted().with_remaining(4).with_reset_after(Duration::from_secs(60));
-    /// assert!(admitted.allowed && admitted.remaining == 4);
-    /// ```
     #[inline]
     pub const fn admitted() -> Self {
         Self::ADMITTED
@@ -206,12 +198,6 @@ impl Verdict {
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.allowed && self.retry_after_us != Self::NEVER;
         ends.then(|| Duration::from_micros(self.retry_after_us))
-    }
-
-    /// What is left.
-    #[must_use]
-    pub fn remaining(&self) -> u64 {
-        self.remaining
     }
 }
 

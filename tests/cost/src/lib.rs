@@ -9,7 +9,7 @@ mod ours;
 mod recording;
 mod redis;
 
-pub use self::memory::{Ready, Work, over_many_keys, scaling};
+pub use self::memory::{Ready, Work};
 pub use self::recording::Recording;
 pub use self::redis::{
     COLUMNS, CountedServer, Figures, Load, Lowered, OnRedis, Peer, STACKED_COLUMNS, Side, Stacked, Table,

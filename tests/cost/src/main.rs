@@ -1,31 +1,18 @@
-//! Makes checks for a tool that counts, or prints what is not a test.
+//! Makes checks for a tool that counts, or prints the costs of a server.
 //!
 //! ```text
 //! ratelimit-cost WORK CHECKS [RECORDER]   checks in memory or on Redis; with the feature `metrics` counted by RECORDER
 //! ratelimit-cost server                   what decisions cost a redis-server
-//! ratelimit-cost threads                  what a second thread adds
-//! ratelimit-cost keys                     what a check takes over 50,000 keys
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
-use ratelimit_cost::{
-    CountedServer, Load, Lowered, OnRedis, Ready, Recording, Side, Stacked, Table, Work, over_many_keys, scaling,
-};
+use ratelimit_cost::{CountedServer, Load, Lowered, OnRedis, Ready, Recording, Side, Stacked, Table, Work};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["threads"] => {
-            let (store, attribute) = scaling();
-            println!("two threads on distinct keys: {store:.2} x one for the store, {attribute:.2} x by the attribute");
-        }
-        ["keys"] => {
-            for (side, nanos) in over_many_keys() {
-                println!("a check over 50,000 keys: {nanos:.0} ns by {side}");
-            }
-        }
         ["server"] => {
             let mut server = CountedServer::start();
             println!("{}", Table::measure(&mut server, Side::all()));
@@ -37,7 +24,7 @@ fn main() {
             Recording::named(recorder).unwrap().install();
             count(work, checks.parse().unwrap());
         }
-        _ => panic!("WORK CHECKS [RECORDER], server, threads or keys"),
+        _ => panic!("WORK CHECKS [RECORDER], or server"),
     }
 }
 

@@ -1,90 +1,100 @@
-//! [`Beside`]: callers of one key on each node, to see who suffers.
+//! [`Nodes`]: a cluster, and callers of one key on each node beside the load, to see who suffers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule};
-use tokio::task::JoinSet;
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule};
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
-use crate::harness::TIMEOUT;
+use crate::harness::{TIMEOUT, World};
 use crate::support::cluster::RedisCluster;
+use crate::support::redis::RedisServer;
 use crate::support::unique;
 
 /// How many calls may be late because the machine is busy with something else.
 const LATE: usize = 3;
 
-pub(super) struct Beside {
-    callers: JoinSet<Calls>,
-    stopped: Arc<AtomicBool>,
+pub(super) struct Nodes {
+    pub(super) cluster: RedisCluster,
+    /// Those that are moved, and how often one was.
+    pub(super) slots: Vec<u16>,
+    pub(super) moved: usize,
+    /// Of the callers, so that tasks of the load are counted by themselves.
+    runtime: Option<Runtime>,
+    /// What the callers of each master's key were told.
+    beside: [Arc<Mutex<Calls>>; 3],
 }
 
-/// What the callers of one node's key were told.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    pub(super) node: usize,
-    pub(super) served: usize,
-    pub(super) refused: Vec<String>,
+struct Calls {
+    served: usize,
+    refused: Vec<String>,
 }
 
-impl Beside {
-    /// Callers of a key on each of these nodes.
-    pub(super) async fn on(cluster: &RedisCluster, nodes: &[usize]) -> Self {
+impl World for Nodes {
+    /// Replicas of each of three masters.
+    type Setup = usize;
+
+    async fn start(replicas: usize) -> Self {
+        let cluster = RedisCluster::start_with(3, replicas, &super::EACH_FOR_ITSELF);
         let prefix = unique("beside");
         let builder = RateLimiter::builder().redis(&cluster.url()).prefix(prefix.as_str()).timeout(TIMEOUT);
         let limiter = builder.on_unavailable(OnUnavailable::Deny).build().unwrap();
-        limiter.ready().await.unwrap();
-        let (mut callers, stopped) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
-        for &node in nodes {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let ready = limiter.clone();
+        runtime.spawn(async move { ready.ready().await }).await.unwrap().unwrap();
+        let beside = [0, 1, 2].map(|_| Arc::default());
+        for (node, calls) in beside.iter().enumerate() {
             let is_there = |number: &u64| {
                 let stored = format!("{prefix}:rl1:sw-3600s:beside:<{number}>");
                 cluster.owner_of_key(stored.as_bytes()) == node
             };
             let number = (0_u64..1_000).find(is_there).unwrap();
-            callers.spawn(call(limiter.clone(), number, node, Arc::clone(&stopped)));
+            runtime.spawn(call(limiter.clone(), number, Arc::clone(calls)));
         }
-        Self { callers, stopped }
+        Self { cluster, slots: Vec::new(), moved: 0, runtime: Some(runtime), beside }
     }
 
-    pub(super) async fn end(self) -> Vec<Calls> {
-        self.stopped.store(true, Ordering::Relaxed);
-        let mut all = self.callers.join_all().await;
-        all.sort_by_key(|calls| calls.node);
-        all
-    }
-}
-
-impl Calls {
-    /// Nobody noticed anything.
-    pub(super) fn assert_well(&self) {
-        assert!(self.served > 50, "{self:?}");
-        assert!(self.refused.len() <= LATE + self.served / 100, "{self:?}");
+    fn store(&self, builder: RateLimiterBuilder) -> RateLimiterBuilder {
+        builder.redis(&self.cluster.url())
     }
 
-    pub(super) fn assert_sick(&self) {
-        assert!(self.refused.len() > LATE, "{self:?}");
+    fn servers(&self) -> Vec<&RedisServer> {
+        (0..self.cluster.len()).map(|at| self.cluster.node(at)).collect()
+    }
+
+    async fn end(&mut self) {
+        self.runtime.take().unwrap().shutdown_background();
     }
 }
 
-/// Callers of the first node were refused, and those of all others noticed nothing.
-pub(super) fn assert_first_alone_is_sick(nodes: &[Calls]) {
-    let [sick, well @ ..] = nodes else { panic!("there are nodes") };
-    sick.assert_sick();
-    well.iter().for_each(Calls::assert_well);
+impl Nodes {
+    /// Callers of these nodes were refused, and those of all others noticed nothing.
+    pub(super) fn assert_sick(&self, nodes: &[usize]) {
+        for (node, calls) in self.beside.iter().enumerate() {
+            let calls = calls.lock().unwrap();
+            if nodes.contains(&node) {
+                assert!(calls.refused.len() > LATE, "{calls:?}");
+            } else {
+                assert!(calls.served > 50, "{calls:?}");
+                assert!(calls.refused.len() <= LATE + calls.served / 100, "{calls:?}");
+            }
+        }
+    }
 }
 
-async fn call(limiter: RateLimiter, key: u64, node: usize, stopped: Arc<AtomicBool>) -> Calls {
+async fn call(limiter: RateLimiter, key: u64, calls: Arc<Mutex<Calls>>) {
     let rule = Rule::new("beside", Limit::per_hour(1_000_000));
-    let mut calls = Calls { node, ..Calls::default() };
-    while !stopped.load(Ordering::Relaxed) {
+    loop {
         let start = Instant::now();
         match limiter.acquire(&rule, &Key::of(&key)).await {
-            Ok(_) => calls.served += 1,
-            Err(RateLimitError::Unavailable(error)) => calls.refused.push(format!("{error} ({:?})", start.elapsed())),
+            Ok(_) => calls.lock().unwrap().served += 1,
+            Err(RateLimitError::Unavailable(error)) => {
+                calls.lock().unwrap().refused.push(format!("{error} ({:?})", start.elapsed()));
+            }
             Err(error) => panic!("{error}"),
         }
         sleep(Duration::from_millis(10)).await;
     }
-    calls
 }

@@ -1,10 +1,11 @@
-//! Slots that move from one master to another while they are in use. Nobody should notice.
+//! Slots that move from one master to another while they are in use. No caller should notice.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
-use super::{assert_unnoticed, nothing_is_left_on_any};
-use crate::harness::{Load, Row};
+use super::beside::Nodes;
+use crate::harness::{Case, Fault};
 use crate::support::cluster::RedisCluster;
 
 /// Slots that hold keys, and others.
@@ -17,86 +18,64 @@ pub(super) fn slots_in_use(cluster: &RedisCluster) -> Vec<u16> {
     hot.chain(used.iter().copied()).take(24).chain([0, 8_191, 16_383]).collect()
 }
 
-/// MOVED and ASK, with keys in the slots and without.
-pub(crate) async fn slots_moved() -> Row {
-    let cluster = RedisCluster::start(3, 0);
-    let mut load = Load::on(&cluster.url()).await;
-    let slots = slots_in_use(&cluster);
-    load.fault();
-    let start = Instant::now();
-    let mut moved = 0;
-    while start.elapsed() < Duration::from_secs(4) {
-        for &slot in &slots {
-            let from = cluster.owner(slot);
-            let to = (from + 1) % 3;
-            cluster.begin_to_move(slot, from, to);
-            // Time for calls to find it half moved.
-            load.go_on(Duration::from_millis(3)).await;
-            while cluster.move_keys(slot, from, to, 1) > 0 {}
-            load.go_on(Duration::from_millis(3)).await;
-            cluster.end_move(slot, from, to);
-            moved += 1;
-        }
-    }
-    load.healed();
-    load.recover(Duration::from_millis(500)).await;
-    let account = load.end().await;
-    assert_unnoticed(&account);
-    nothing_is_left_on_any(&cluster);
-    account.row(&format!("cluster: {moved} times a slot moved to another master (MOVED, ASK)"))
+/// One slot goes to the next master, in three steps with some time for calls to find it half moved.
+fn move_one(nodes: &mut Nodes) {
+    let slot = nodes.slots[nodes.moved % nodes.slots.len()];
+    nodes.moved += 1;
+    let cluster = &nodes.cluster;
+    let from = cluster.owner(slot);
+    let to = (from + 1) % 3;
+    cluster.begin_to_move(slot, from, to);
+    thread::sleep(Duration::from_millis(3));
+    while cluster.move_keys(slot, from, to, 1) > 0 {}
+    thread::sleep(Duration::from_millis(3));
+    cluster.end_move(slot, from, to);
 }
 
-/// A master without slots is given some that are in use.
-pub(crate) async fn node_added() -> Row {
-    let mut cluster = RedisCluster::start(3, 0);
-    let mut load = Load::on(&cluster.url()).await;
-    load.fault();
-    let added = cluster.add();
-    for slot in slots_in_use(&cluster) {
-        if cluster.owner(slot) != added {
-            cluster.move_slot(slot, added);
+/// Gives a master those slots that are in use.
+fn move_all(nodes: &Nodes, to: usize) {
+    for slot in slots_in_use(&nodes.cluster) {
+        if nodes.cluster.owner(slot) != to {
+            nodes.cluster.move_slot(slot, to);
         }
     }
-    load.go_on(Duration::from_secs(1)).await;
-    assert!(!cluster.node(added).info("commandstats", "cmdstat_evalsha").is_empty(), "it has been asked");
-    load.healed();
-    load.recover(Duration::from_millis(500)).await;
-    let account = load.end().await;
-    assert_unnoticed(&account);
-    nothing_is_left_on_any(&cluster);
-    account.row("cluster: a node added, and slots in use moved to it")
 }
 
-/// A master gives its slots away, and leaves.
-pub(crate) async fn node_removed() -> Row {
-    let mut cluster = RedisCluster::start(3, 0);
-    let leaving = cluster.add();
-    for slot in 0..80 {
-        cluster.move_slot(slot, leaving);
-    }
-    let mut load = Load::on(&cluster.url()).await;
-    load.fault();
-    let hot = slots_in_use(&cluster);
-    for slot in hot {
-        if cluster.owner(slot) != leaving {
-            cluster.move_slot(slot, leaving);
-        }
-    }
-    let slots = cluster.slots_of(leaving);
-    for (turn, &slot) in slots.iter().enumerate() {
-        cluster.move_slot(slot, turn % 3);
-    }
-    // A node that takes a slot for the leaving one's says CLUSTERDOWN once it has forgotten that
-    // one.
-    cluster.wait_until_whole();
-    cluster.forget(leaving);
-    load.go_on(Duration::from_secs(1)).await;
-    load.healed();
-    load.recover(Duration::from_millis(500)).await;
-    cluster.kill(leaving);
-    load.go_on(Duration::from_secs(1)).await;
-    let account = load.end().await;
-    assert_unnoticed(&account);
-    nothing_is_left_on_any(&cluster);
-    account.row(&format!("cluster: a node with {} slots removed", slots.len()))
+pub(super) fn cases() -> impl Iterator<Item = Case> {
+    let fault = |name, says| Fault::<Nodes>::new(name, says, 0).unnoticed().within(500);
+    let rows = [
+        // With keys in the slots and without.
+        fault(
+            "cluster::slots_moved",
+            "cluster: slots moved to another master (MOVED, ASK), one after the other for 4 s",
+        )
+        .begins(|nodes| nodes.slots = slots_in_use(&nodes.cluster))
+        .again(0, move_one)
+        .ends(4_000, |nodes| assert!(nodes.moved > 100, "{} slots moved", nodes.moved)),
+        // A master without slots is given some.
+        fault("cluster::node_added", "cluster: a node added, and slots in use moved to it")
+            .begins(|nodes| {
+                let added = nodes.cluster.add();
+                move_all(nodes, added);
+            })
+            .ends(1_000, |nodes| {
+                let asked = nodes.cluster.node(3).info("commandstats", "cmdstat_evalsha");
+                assert!(!asked.is_empty(), "the new node has been asked");
+            }),
+        // A master gives its slots away, and leaves.
+        fault("cluster::node_removed", "cluster: a node added, slots in use moved to it, and the node removed")
+            .begins(|nodes| {
+                let leaving = nodes.cluster.add();
+                move_all(nodes, leaving);
+                for (turn, slot) in nodes.cluster.slots_of(leaving).into_iter().enumerate() {
+                    nodes.cluster.move_slot(slot, turn % 3);
+                }
+                // A node that takes a slot for the leaving one's says CLUSTERDOWN once it has
+                // forgotten that one.
+                nodes.cluster.wait_until_whole();
+                nodes.cluster.forget(leaving);
+            })
+            .ends(1_000, |nodes| nodes.cluster.kill(3)),
+    ];
+    rows.into_iter().map(|row| row.case(Fault::play))
 }

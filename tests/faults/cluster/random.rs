@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::moves::slots_in_use;
 use super::{EACH_FOR_ITSELF, nothing_is_left_on_any};
-use crate::harness::{LIMIT, Load, Row};
+use crate::harness::{LIMIT, Load, Row, soak};
 use crate::support::cluster::RedisCluster;
 use crate::support::random::{Random, seed};
+use crate::support::worker::Worker;
+use crate::support::{eventually, unique};
 
 /// What a cluster may take to serve all slots again after a fault, and callers to see that.
 const RECOVERY: Duration = Duration::from_secs(20);
@@ -91,6 +93,69 @@ impl Fault {
     }
 }
 
+/// Processes with calls in flight that never end, two each at most. All but the first are killed now
+/// and then, and others take their places.
+struct Holders {
+    url: String,
+    key: String,
+    workers: Vec<Worker>,
+    /// Of the first, in bytes.
+    memory: u64,
+}
+
+impl Holders {
+    const MAX: i64 = 5;
+    /// What is more than this has grown.
+    const MEMORY: u64 = 16 << 20;
+
+    fn start(cluster: &RedisCluster) -> Self {
+        let (url, key) = (cluster.url(), unique("held"));
+        let mut holders = Self { url, key, workers: Vec::new(), memory: 0 };
+        (0..4).for_each(|_| holders.begin());
+        assert!(eventually(|| holders.in_flight(cluster) == Self::MAX), "all places are taken");
+        holders.memory = memory_of(&holders.workers[0]);
+        holders
+    }
+
+    fn begin(&mut self) {
+        self.workers.push(Worker::start(&["enter", &self.url, &self.key, "2", &Self::MAX.to_string()]));
+    }
+
+    fn kill_one(&mut self, random: &mut Random) {
+        let at = 1 + random.below(self.workers.len() as u64 - 1);
+        drop(self.workers.swap_remove(usize::try_from(at).unwrap()));
+        self.begin();
+    }
+
+    fn in_flight(&self, cluster: &RedisCluster) -> i64 {
+        let node = cluster.node(cluster.owner_of_key(self.key.as_bytes()));
+        let live = node.number(&["ZCOUNT", &self.key, &node.now_us().to_string(), "+inf"]);
+        assert!(live <= Self::MAX, "{live} of {} are in flight", Self::MAX);
+        live
+    }
+
+    /// Neither those that were killed nor a fail-over have cost a place, or memory.
+    fn end(self, cluster: &RedisCluster) -> String {
+        assert!(eventually(|| self.in_flight(cluster) == Self::MAX), "{} in flight", self.in_flight(cluster));
+        let grown = memory_of(&self.workers[0]).saturating_sub(self.memory);
+        let servers = (0..cluster.len()).map(|at| cluster.node(at).info("memory", "used_memory").parse().unwrap());
+        let largest: u64 = servers.max().unwrap_or_default();
+        assert!(grown < Self::MEMORY && largest < Self::MEMORY, "{grown} bytes more, {largest} on a server");
+        format!(
+            "at most {0} of {0} in flight; a process grew by {1} kB, a server has {2} kB",
+            Self::MAX,
+            grown >> 10,
+            largest >> 10
+        )
+    }
+}
+
+/// What is resident.
+fn memory_of(worker: &Worker) -> u64 {
+    let pages = std::fs::read_to_string(format!("/proc/{}/statm", worker.id())).unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4_096
+}
+
 fn frozen(cluster: &RedisCluster, node: usize, millis: u64) {
     cluster.freeze(node);
     thread::sleep(Duration::from_millis(millis));
@@ -100,10 +165,10 @@ fn frozen(cluster: &RedisCluster, node: usize, millis: u64) {
 /// Whatever comes after whatever: what is promised for each fault holds, and the store alone
 /// answers before the next one.
 pub(crate) async fn random_faults() -> Row {
-    let minutes = std::env::var("RATELIMIT_SOAK_MINUTES").ok().and_then(|minutes| minutes.parse().ok());
-    let time = Duration::from_secs_f64(60.0 * minutes.unwrap_or(0.5));
+    let time = soak();
     let mut random = Random::new(seed());
     let mut cluster = RedisCluster::start_with(3, 1, &EACH_FOR_ITSELF);
+    let mut holders = Holders::start(&cluster);
     let mut load = Load::on(&cluster.url()).await;
     let (start, mut faults) = (Instant::now(), 0);
     load.fault();
@@ -112,6 +177,7 @@ pub(crate) async fn random_faults() -> Row {
         if fault.can_forget() {
             load.store_forgets();
         }
+        holders.kill_one(&mut random);
         let mut bringing = random.fork();
         let healing = tokio::task::spawn_blocking(move || {
             fault.bring_about(&mut cluster, &mut bringing);
@@ -120,12 +186,14 @@ pub(crate) async fn random_faults() -> Row {
         cluster = healing.await.unwrap();
         load.healed();
         load.recover(RECOVERY).await;
+        holders.in_flight(&cluster);
         println!("{:>5} s  {fault:?}", start.elapsed().as_secs());
         faults += 1;
         // A calm while, in which limits hold as if nothing had ever been wrong.
         load.go_on(LIMIT.window() + Duration::from_millis(random.below(1_000))).await;
     }
     let account = load.end().await;
+    println!("{}", holders.end(&cluster));
     nothing_is_left_on_any(&cluster);
     account.row(&format!("cluster: {faults} faults at random, one after the other"))
 }

@@ -171,6 +171,16 @@ impl Account {
         );
     }
 
+    /// Two timeouts after the fault the outage is known, and no caller waits any more.
+    pub(crate) fn assert_answered_at_once(&self) {
+        let known = self.fault() + 3 * TIMEOUT;
+        let healed = self.marks.healed.unwrap_or(Duration::MAX);
+        let waited = |call: &&Call| call.sent > known && call.answered < healed && call.took() > TIMEOUT / 2;
+        let calls = self.lanes.iter().flat_map(|lane| &lane.calls).filter(waited);
+        let waited: Vec<_> = calls.filter(|call| !self.is_disturbed(call)).collect();
+        assert!(waited.len() <= CALLERS, "{} calls waited, such as {:?}", waited.len(), waited.first());
+    }
+
     /// The log got one line when the server at this address was lost, and one when it was back,
     /// from each limiter.
     pub(crate) fn assert_logged_once(&self, address: &str) {

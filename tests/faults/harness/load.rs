@@ -150,12 +150,6 @@ impl Load {
         sleep(time).await;
     }
 
-    /// One of the limiters under load, to look through its eyes.
-    pub(crate) fn limiter(&self, policy: OnUnavailable) -> &RateLimiter {
-        let lane = self.lanes.iter().find(|lane| lane.policy == policy);
-        &lane.expect("every policy has a lane").limiter
-    }
-
     /// The fault begins.
     pub(crate) fn fault(&mut self) {
         self.marks.fault = Some(self.start.elapsed());
@@ -245,9 +239,10 @@ impl Running {
     /// Since when the store alone answers, if it does so often enough.
     fn steady_since(&self, healed: Duration) -> Option<Duration> {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let degraded = |call: &&Call| !call.by.is_store();
-        let since = calls.iter().filter(degraded).map(|call| call.answered).max().unwrap_or_default().max(healed);
-        let steady = calls.iter().filter(|call| !call.hot && call.sent > since).count();
+        // They stand in the order of their answers, and a soak has millions of them.
+        let late = || calls.iter().rev().take_while(|call| call.answered > healed);
+        let since = late().find(|call| !call.by.is_store()).map_or(healed, |call| call.answered);
+        let steady = late().filter(|call| !call.hot && call.sent > since).count();
         (steady >= STEADY_CALLS).then_some(since)
     }
 }

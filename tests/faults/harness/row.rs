@@ -1,6 +1,10 @@
 //! [`Row`]: what one fault did, as a line of a Markdown table.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::load::TIMEOUT;
+use super::witness::stalled_since;
 
 /// One line of the table.
 #[derive(Debug, Clone)]
@@ -45,6 +49,38 @@ impl Row {
 impl From<Row> for Vec<Row> {
     fn from(row: Row) -> Self {
         vec![row]
+    }
+}
+
+/// What became of the calls of a case that counts by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    calls: usize,
+    slowest: Duration,
+    answered: BTreeMap<String, usize>,
+}
+
+impl Tally {
+    /// What a busy machine may add to a call.
+    const SLACK: Duration = Duration::from_millis(250);
+
+    /// Counts a call that took so long, and by whom it was answered.
+    pub(crate) fn add(&mut self, took: Duration, by: &str) {
+        let stalled = Instant::now().checked_sub(took).map_or(Duration::ZERO, stalled_since);
+        assert!(took <= TIMEOUT + Self::SLACK + stalled, "a call took {took:?}");
+        self.calls += 1;
+        self.slowest = self.slowest.max(took);
+        *self.answered.entry(by.to_owned()).or_default() += 1;
+    }
+
+    pub(crate) fn has(&self, by: &str) -> bool {
+        self.answered.contains_key(by)
+    }
+
+    pub(crate) fn row(&self, fault: &str, recovery: Duration) -> Row {
+        let answered: Vec<_> = self.answered.iter().map(|(by, count)| format!("{by} {count}")).collect();
+        let row = Row::new(fault).calls(self.calls).slowest(self.slowest, TIMEOUT).seen(answered.join(", "));
+        row.recovery(format!("{} ms", recovery.as_millis()))
     }
 }
 

@@ -18,8 +18,9 @@ use crate::support::random::seed;
 
 /// How many cases run at the same time. They mostly wait.
 const ABREAST: usize = 4;
-/// A case that takes longer hangs.
+/// A case that takes longer hangs, unless it was asked to.
 const PATIENCE: Duration = Duration::from_secs(60);
+const SOAK: &str = "RATELIMIT_SOAK_MINUTES";
 /// Above it a report is written by hand.
 const MARK: &str = "<!-- generated -->";
 const REPORT: &str = "RATELIMIT_FAULTS_REPORT";
@@ -29,7 +30,6 @@ type Run = Box<dyn FnOnce() -> Vec<Row> + Send>;
 /// One fault to be tried.
 pub(crate) struct Case {
     name: &'static str,
-    alone: bool,
     run: Run,
 }
 
@@ -38,64 +38,29 @@ impl Case {
         name: &'static str,
         case: impl FnOnce() -> F + Send + 'static,
     ) -> Self {
-        Self { name, alone: false, run: Box::new(move || run(case)) }
+        Self { name, run: Box::new(move || run(case)) }
     }
+}
 
-    /// It runs when no other does.
-    pub(crate) fn alone(self) -> Self {
-        Self { alone: true, ..self }
-    }
+/// For how long random faults go on: half a minute, unless said.
+pub(crate) fn soak() -> Duration {
+    let minutes = std::env::var(SOAK).ok().and_then(|minutes| minutes.parse().ok());
+    Duration::from_secs_f64(60.0 * minutes.unwrap_or(0.5))
 }
 
 /// The case has a thread to itself, and may block it: its callers are on another.
 fn run<F: Future<Output: Into<Vec<Row>>>>(case: impl FnOnce() -> F) -> Vec<Row> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let rows = runtime.block_on(async { tokio::time::timeout(PATIENCE, case()).await });
+    let rows = runtime.block_on(async { tokio::time::timeout(PATIENCE + soak(), case()).await });
     // What hangs is not waited for.
     runtime.shutdown_background();
     rows.unwrap_or_else(|_| panic!("it hangs for {PATIENCE:?}")).into()
 }
 
-#[derive(Debug, Default)]
-struct Args {
-    filters: Vec<String>,
-    skips: Vec<String>,
-    exact: bool,
-    list: bool,
-    only_ignored: bool,
-    threads: Option<usize>,
-}
-
-impl Args {
-    /// What libtest understands, as far as it means something here.
-    fn read() -> Result<Self, String> {
-        let mut args = Self::default();
-        let mut words = std::env::args().skip(1);
-        while let Some(word) = words.next() {
-            let (flag, attached) = word.split_once('=').map_or((word.as_str(), None), |(f, v)| (f, Some(v.to_owned())));
-            let mut value = || attached.clone().or_else(|| words.next()).ok_or(format!("{flag} needs a value"));
-            match flag {
-                "--list" => args.list = true,
-                "--exact" => args.exact = true,
-                "--ignored" => args.only_ignored = true,
-                "--skip" => args.skips.push(value()?),
-                "--test-threads" => args.threads = Some(value()?.parse().map_err(|_| "--test-threads needs a number")?),
-                "--color" | "--format" | "--logfile" | "-Z" => drop(value()?),
-                "--nocapture" | "--no-capture" | "--quiet" | "-q" | "--show-output" | "--include-ignored"
-                | "--test" => {}
-                flag if flag.starts_with('-') => return Err(format!("{flag} is not known here")),
-                _ => args.filters.push(word),
-            }
-        }
-        Ok(args)
-    }
-
-    fn wants(&self, name: &str) -> bool {
-        let matches = |text: &String| if self.exact { name == text } else { name.contains(text.as_str()) };
-        !self.only_ignored
-            && (self.filters.is_empty() || self.filters.iter().any(matches))
-            && !self.skips.iter().any(matches)
-    }
+/// Cases run whose names hold one of the arguments; all of them without any.
+fn wanted(name: &str) -> bool {
+    let mut filters = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
+    filters.peek().is_none() || filters.any(|text| name.contains(&text))
 }
 
 struct Outcome {
@@ -105,29 +70,13 @@ struct Outcome {
 
 /// Runs what the arguments ask for.
 pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
-    let args = match Args::read() {
-        Ok(args) => args,
-        Err(why) => {
-            eprintln!("error: {why}");
-            return ExitCode::from(2);
-        }
-    };
     let order: Vec<_> = cases.iter().map(|case| case.name).collect();
-    let (wanted, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| args.wants(case.name));
-    if args.list {
-        for case in &wanted {
-            println!("{}: test", case.name);
-        }
-        println!("\n{} tests, 0 benchmarks", wanted.len());
-        return ExitCode::SUCCESS;
-    }
+    let (wanted, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| wanted(case.name));
     log::listen();
     witness::watch();
     println!("\nrunning {} tests (RATELIMIT_SEED={})", wanted.len(), seed());
     let start = Instant::now();
-    let (alone, together): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|case| case.alone);
-    let mut outcomes = run_all(together, args.threads.unwrap_or(ABREAST).clamp(1, ABREAST));
-    outcomes.append(&mut run_all(alone, 1));
+    let mut outcomes = run_all(wanted);
     outcomes.sort_by_key(|outcome| order.iter().position(|name| *name == outcome.name));
     let took = start.elapsed();
 
@@ -153,7 +102,7 @@ pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(101) }
 }
 
-fn run_all(cases: Vec<Case>, abreast: usize) -> Vec<Outcome> {
+fn run_all(cases: Vec<Case>) -> Vec<Outcome> {
     let queue = Mutex::new(VecDeque::from(cases));
     let outcomes = Mutex::new(Vec::new());
     let work = || {
@@ -173,7 +122,7 @@ fn run_all(cases: Vec<Case>, abreast: usize) -> Vec<Outcome> {
         }
     };
     thread::scope(|scope| {
-        for _ in 0..abreast {
+        for _ in 0..ABREAST {
             scope.spawn(work);
         }
     });

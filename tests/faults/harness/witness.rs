@@ -36,6 +36,11 @@ pub(super) fn watch() {
     });
 }
 
+/// How long callers were not served since this moment, the machine being to blame.
+pub(crate) fn stalled_since(moment: Instant) -> Duration {
+    stalls_since(moment).into_iter().map(|(from, to)| to.saturating_duration_since(from.max(moment))).sum()
+}
+
 /// The stalls that ended after this moment.
 pub(super) fn stalls_since(moment: Instant) -> Vec<Stall> {
     let stalls = STALLS.lock().unwrap_or_else(PoisonError::into_inner);

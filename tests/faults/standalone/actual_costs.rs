@@ -1,4 +1,4 @@
-//! Costs that are known afterwards, where the store is away when they become known.
+//! What a call costs and whether it counts, where the store is away when that becomes known.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::edges::{PATIENT, cut_off};
+use super::edges::{behind_a_proxy, cut_off};
 use crate::harness::{Row, nothing_is_left_on};
-use crate::support::proxy::Proxy;
-use crate::support::redis::RedisServer;
+use crate::support::until;
 
 /// A place where few estimates are, and a place that fills again, slowly.
 static LOG: Rule = Rule::new("spent log", Limit::per_hour(100));
@@ -45,19 +44,8 @@ fn key() -> Key {
 
 /// Waits until the store has so much left of a rule.
 async fn becomes(limiter: &RateLimiter, rule: &Rule, expected: u64) {
-    let start = Instant::now();
-    loop {
-        let seen = left(limiter, rule).await;
-        if seen == Some(expected) {
-            return;
-        }
-        assert!(
-            start.elapsed() < Duration::from_secs(5),
-            "{expected} were to be left of {}, and {seen:?} are",
-            rule.name()
-        );
-        sleep(Duration::from_millis(5)).await;
-    }
+    let what = format!("{expected} left of {}", rule.name());
+    until(&what, Duration::from_secs(5), async || left(limiter, rule).await == Some(expected)).await;
 }
 
 /// Calls that end in an outage cost what they did cost after it, be it less or more than reserved;
@@ -66,10 +54,7 @@ pub(crate) async fn actual_costs() -> Row {
     const LESS: u64 = 5;
     const MORE: u64 = 4;
     const DROPPED: u64 = 3;
-    let server = RedisServer::start();
-    let proxy = Proxy::start(server.port()).await;
-    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(PATIENT).build().unwrap();
-    limiter.ready().await.unwrap();
+    let (server, proxy, limiter) = behind_a_proxy().await;
     let (end, over) = watch::channel(false);
     let (mut ending, mut dropped) = (JoinSet::new(), JoinSet::new());
     for call in 0..LESS + MORE + DROPPED {
@@ -102,14 +87,58 @@ pub(crate) async fn actual_costs() -> Row {
         .seen("cost after the return what they did cost, or the estimate")
 }
 
+#[rate_limit(key = "<user>", limiter = limiter, window = "1h", max = 100, count = wrong, name = "spent log")]
+#[rate_limit(key = "<user>", limiter = limiter, window = "1h", max = 100, count = wrong, algorithm = "token_bucket", name = "spent bucket")]
+async fn log_in(
+    limiter: &RateLimiter,
+    user: &str,
+    is_wrong: bool,
+    mut over: watch::Receiver<bool>,
+) -> Result<bool, RateLimitError> {
+    over.wait_for(|over| *over).await.unwrap();
+    Ok(is_wrong)
+}
+
+#[allow(clippy::ref_option_ref, reason = "what the attribute hands on")]
+fn wrong(outcome: &Result<bool, RateLimitError>) -> bool {
+    matches!(outcome, Ok(true))
+}
+
+/// Calls that began before the outage and end in it are settled after it: what does not count is
+/// given back.
+pub(crate) async fn reservations() -> Row {
+    const RIGHT: u64 = 30;
+    const WRONG: u64 = 20;
+    let (server, proxy, limiter) = behind_a_proxy().await;
+    let (end, over) = watch::channel(false);
+    let mut calls = JoinSet::new();
+    for call in 0..RIGHT + WRONG {
+        let (limiter, over) = (limiter.clone(), over.clone());
+        calls.spawn(async move { log_in(&limiter, "all", call < WRONG, over).await });
+    }
+    for rule in [&LOG, &BUCKET] {
+        becomes(&limiter, rule, 100 - RIGHT - WRONG).await;
+    }
+    cut_off(&proxy, &[&limiter]).await;
+    end.send(true).unwrap();
+    assert!(calls.join_all().await.iter().all(Result::is_ok), "they had begun before");
+    sleep(Duration::from_millis(300)).await;
+    proxy.refuse(false);
+    for rule in [&LOG, &BUCKET] {
+        becomes(&limiter, rule, 100 - WRONG).await;
+    }
+    drop(limiter);
+    nothing_is_left_on(&server);
+    Row::new("calls with `count` that end while the store is away")
+        .calls(usize::try_from(RIGHT + WRONG).unwrap())
+        .seen("settled after the return")
+}
+
 /// The cost is charged once, though the reply to it is lost: in a log it is sent again, and finds
 /// the reservation committed; the others are not sent again.
 pub(crate) async fn actual_costs_whose_reply_is_lost() -> Row {
     const CALLS: u64 = 12;
-    let server = RedisServer::start();
-    let proxy = Proxy::start(server.port()).await;
-    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(PATIENT).build().unwrap();
-    limiter.ready().await.unwrap();
+    let (server, proxy, limiter) = behind_a_proxy().await;
     for rule in [&LOG, &BUCKET] {
         for call in 0..CALLS {
             limiter.ready().await.unwrap();
@@ -139,10 +168,7 @@ pub(crate) async fn actual_costs_whose_reply_is_lost() -> Row {
 /// well: all of the cost is charged then.
 pub(crate) async fn actual_costs_that_are_late() -> Row {
     const WINDOW: Duration = Duration::from_secs(3);
-    let server = RedisServer::start();
-    let proxy = Proxy::start(server.port()).await;
-    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(PATIENT).build().unwrap();
-    limiter.ready().await.unwrap();
+    let (server, proxy, limiter) = behind_a_proxy().await;
     let late = Rule::new("late", Limit::new(100, WINDOW)).with_cost(10);
     let later = Rule::new("later", Limit::new(100, WINDOW * 2 / 3)).with_cost(10);
     let (reserved, start) = (limiter.reserve(&late, &key()).await.unwrap(), Instant::now());

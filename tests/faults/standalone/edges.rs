@@ -1,24 +1,31 @@
 //! What holds at the edges of an outage: for several processes, for blocks, for calls on their way,
 //! for reservations.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, key, rate_limit};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule};
 use tokio::time::sleep;
 
-use crate::harness::{Answered, Call, Row, most_in_a_window, nothing_is_left_on};
+use crate::harness::{Answered, Call, Load, Row, most_in_a_window, nothing_is_left_on};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 use crate::support::worker::Worker;
 
 /// What is asked by hand has time.
-pub(super) const PATIENT: Duration = Duration::from_secs(2);
+const PATIENT: Duration = Duration::from_secs(2);
 const PROCESSES: usize = 3;
 const MAX: usize = 20;
 const WINDOW: Duration = Duration::from_secs(2);
+
+/// The packets are dropped, and connecting takes minutes.
+pub(crate) async fn an_address_without_a_host() -> Row {
+    let load = Load::during_a_fault(|builder| builder.redis("redis://192.0.2.1:6379/"));
+    load.go_on(Duration::from_millis(2_500)).await;
+    let account = load.end().await;
+    account.assert_felt();
+    account.row("an address without a host, for 2.5 s")
+}
 
 /// With `local` and N processes, a window that touches an outage admits up to (N + 1) · `max`,
 /// however often the outage comes and goes within it; with `deny` never more than `max`. The store
@@ -167,83 +174,13 @@ pub(crate) async fn blocks() -> Row {
         .seen("goes on in its process after the return, for as long as it was set")
 }
 
-#[rate_limit(key = "<rule>", limiter = limiter, window = "1h", max = 100, count = "err", name = "settled log")]
-async fn by_log(limiter: &RateLimiter, rule: &str, wrong: bool, over: watch::Receiver<bool>) -> Result<(), Failure> {
-    finish(rule, wrong, over).await
-}
-
-#[rate_limit(key = "<rule>", limiter = limiter, window = "1h", max = 100, count = "err", algorithm = "token_bucket", name = "settled bucket")]
-async fn by_bucket(limiter: &RateLimiter, rule: &str, wrong: bool, over: watch::Receiver<bool>) -> Result<(), Failure> {
-    finish(rule, wrong, over).await
-}
-
-async fn finish(_rule: &str, wrong: bool, mut over: watch::Receiver<bool>) -> Result<(), Failure> {
-    over.wait_for(|over| *over).await.unwrap();
-    if wrong { Err(Failure::Wrong) } else { Ok(()) }
-}
-
-#[derive(Debug)]
-enum Failure {
-    Wrong,
-    Refused,
-}
-
-impl From<RateLimitError> for Failure {
-    fn from(_: RateLimitError) -> Self {
-        Self::Refused
-    }
-}
-
-/// Calls that began before the outage and end in it are settled after it: what does not count is
-/// given back.
-pub(crate) async fn reservations() -> Row {
-    const RIGHT: usize = 30;
-    const WRONG: usize = 20;
+/// A server, the way to it, and a limiter that comes that way.
+pub(super) async fn behind_a_proxy() -> (RedisServer, Proxy, RateLimiter) {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
     let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(PATIENT).build().unwrap();
     limiter.ready().await.unwrap();
-    let (end, over) = watch::channel(false);
-    let mut calls = JoinSet::new();
-    for call in 0..RIGHT + WRONG {
-        let (limiter, over) = (limiter.clone(), over.clone());
-        calls.spawn(async move {
-            let log = by_log(&limiter, "shared", call < WRONG, over.clone());
-            let bucket = by_bucket(&limiter, "shared", call < WRONG, over);
-            futures_util::future::join(log, bucket).await
-        });
-    }
-    let log = Rule::new("settled log", Limit::per_hour(100));
-    let bucket =
-        Rule::new("settled bucket", Limit::per_hour(100)).with_algorithm(ratelimit_runtime::Algorithm::TokenBucket);
-    let shared = "shared";
-    let left = async |rule: &Rule| match limiter.peek(rule, &key!("<shared>")).await {
-        Ok(decision) if !decision.is_degraded() => decision.remaining(),
-        _ => u64::MAX,
-    };
-    // Waits until so many are left of both.
-    let becomes = async |expected: u64| {
-        let start = Instant::now();
-        while left(&log).await != expected || left(&bucket).await != expected {
-            let seen = (left(&log).await, left(&bucket).await);
-            assert!(start.elapsed() < Duration::from_secs(5), "{expected} were to be left, and {seen:?} are");
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    becomes(50).await;
-    cut_off(&proxy, &[&limiter]).await;
-    end.send(true).unwrap();
-    for (log, bucket) in calls.join_all().await {
-        assert!(!matches!(log, Err(Failure::Refused)) && !matches!(bucket, Err(Failure::Refused)));
-    }
-    sleep(Duration::from_millis(300)).await;
-    proxy.refuse(false);
-    becomes(80).await;
-    drop(limiter);
-    nothing_is_left_on(&server);
-    Row::new("calls with `count` that end while the store is away")
-        .calls(RIGHT + WRONG)
-        .seen("settled after the return")
+    (server, proxy, limiter)
 }
 
 /// Takes the connections away, and waits until this is known.

@@ -3,82 +3,52 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule};
 use tokio::time::sleep;
 
-use crate::harness::{Load, Row, nothing_is_left_on};
+use crate::harness::{Case, Fault, Load, Row, World, nothing_is_left_on};
 use crate::support::eventually;
-use crate::support::proxy::Proxy;
+use crate::support::pair::Pair;
 use crate::support::redis::RedisServer;
 
-const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+impl World for Pair {
+    /// By how many milliseconds the replica's clock is ahead.
+    type Setup = Option<i64>;
 
-/// A master, its replica, and a name that leads to the master.
-struct Pair {
-    master: RedisServer,
-    replica: RedisServer,
-    name: Proxy,
-}
-
-impl Pair {
-    async fn start() -> Self {
-        Self::with(RedisServer::start_with).await
+    async fn start(setup: Option<i64>) -> Self {
+        Self::start_with(setup).await
     }
 
-    /// With a replica that is started in a way of its own.
-    async fn with(replica: impl FnOnce(&[&str]) -> RedisServer) -> Self {
-        let master = RedisServer::start_with(&AT_ONCE);
-        let port = master.port().to_string();
-        let replica = replica(&[&AT_ONCE[..], &["--replicaof", "127.0.0.1", &port]].concat());
-        assert!(eventually(|| replica.info("replication", "master_link_status") == "up"));
-        let name = Proxy::start(master.port()).await;
-        Self { master, replica, name }
+    fn store(&self, builder: RateLimiterBuilder) -> RateLimiterBuilder {
+        builder.redis(&self.name.url())
     }
 
-    /// The replica becomes the master, with every write, and the master its replica.
-    fn fail_over(&self) {
-        let port = self.replica.port().to_string();
-        assert_eq!(self.master.cli(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "5000"]), "OK");
-        assert!(eventually(|| self.replica.info("replication", "role") == "master"));
-        self.name.lead_to(self.replica.port());
-    }
-
-    /// From now on writes to the master do not reach the replica.
-    fn cut(&self) {
-        assert_eq!(self.replica.cli(&["REPLICAOF", "NO", "ONE"]), "OK");
-    }
-
-    /// The replica, cut off before, is made the master, and the master a replica.
-    fn promote(&self) {
-        let port = self.replica.port().to_string();
-        self.name.lead_to(self.replica.port());
-        assert_eq!(self.master.cli(&["REPLICAOF", "127.0.0.1", &port]), "OK");
-    }
-
-    fn assert_nothing_is_left(&self) {
-        nothing_is_left_on(&self.master);
-        nothing_is_left_on(&self.replica);
+    fn servers(&self) -> Vec<&RedisServer> {
+        vec![&self.master, &self.replica]
     }
 }
 
-/// The old master says READONLY, and all callers ask for the new one. No window admits more than
-/// without.
-pub(crate) async fn failed_over() -> Row {
-    let pair = Pair::start().await;
-    let mut load = Load::on(&pair.name.url()).await;
-    load.fault();
-    pair.fail_over();
-    load.healed();
-    load.recover(Duration::from_secs(2)).await;
-    let account = load.end().await;
-    account.assert_felt();
-    pair.assert_nothing_is_left();
-    account.row("a replica promoted with all writes, and the old master READONLY")
+/// The old master says READONLY, and all callers ask for the new one, with every write, by a clock
+/// that is this many milliseconds ahead. No window admits more than without, but for a clock that is
+/// set forward.
+pub(super) fn cases() -> impl Iterator<Item = Case> {
+    let fault = |name, says, clock| Fault::<Pair>::new(name, says, clock).begins(|pair| pair.fail_over());
+    let rows = [
+        fault("standalone::failed_over", "a replica promoted with all writes, and the old master READONLY", None),
+        fault("standalone::failed_over_to_a_clock_ahead", "a replica promoted whose clock is 5 s ahead", Some(5_000))
+            .forgets(),
+        fault(
+            "standalone::failed_over_to_a_clock_behind",
+            "a replica promoted whose clock is 5 s behind",
+            Some(-5_000),
+        ),
+    ];
+    rows.into_iter().map(|row| row.case(Fault::play))
 }
 
 /// A replica that has lost writes admits again as much as it has lost, and no more.
 pub(crate) async fn promoted_without_the_last_writes() -> Row {
-    let pair = Pair::start().await;
+    let pair = Pair::start_with(None).await;
     let mut load = Load::on(&pair.name.url()).await;
     let limiter = one_by_one(&pair.name.url()).await;
     let rule = Rule::new("lost", Limit::per_minute(6));
@@ -96,7 +66,7 @@ pub(crate) async fn promoted_without_the_last_writes() -> Row {
     drop(limiter);
     let account = load.end().await;
     account.assert_felt();
-    pair.assert_nothing_is_left();
+    pair.servers().into_iter().for_each(nothing_is_left_on);
     account.row("a replica promoted that lost the last 300 ms of writes, and the old master READONLY")
 }
 

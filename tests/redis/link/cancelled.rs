@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule};
 
-use crate::support::asking::{TIMEOUT, ask_within, connected, connections_since, connections_taken};
+use crate::support::asking::{TIMEOUT, ask, ask_within, connected, connections_since, connections_taken};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
@@ -59,4 +59,19 @@ async fn a_rule_in_a_hurry_takes_no_other_along() {
     hasty.abort();
     assert!(answered >= 18, "{answered} of 20");
     assert_eq!(proxy.accepted(), 1);
+}
+
+/// Callers were put off because an answer had once taken long; with nothing on its way, no answer
+/// could tell that it was over.
+#[tokio::test]
+async fn one_late_answer_does_not_delay_later_callers() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let store = connected(&proxy.url()).await;
+    proxy.delay(Duration::from_millis(80));
+    let patient = ask_within(&store, "key", Limit::per_hour(1_000), Duration::from_secs(5)).await;
+    assert!(patient.is_answered(), "{patient:?}");
+    proxy.delay(Duration::ZERO);
+    let outcome = ask(&store, "key", Limit::per_hour(1_000)).await;
+    assert!(outcome.is_answered(), "{outcome:?}");
 }

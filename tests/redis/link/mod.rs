@@ -8,4 +8,3 @@ mod handshake;
 mod idle;
 mod refusals;
 mod runtimes;
-mod slow;

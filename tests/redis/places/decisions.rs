@@ -8,8 +8,8 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::RedisStore;
 use tokio::task::JoinSet;
 
-use super::{LEASE, enter, gone, members, now_us, on, place};
-use crate::support::redis::{RedisServer, shared};
+use super::{enter, gone, members, on, place};
+use crate::support::redis::shared;
 use crate::support::{cluster, unique};
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn a_permit_is_a_member_that_ends_with_its_lease() {
     let (server, key) = (shared(), unique("rl1:cc:member:"));
     let store = on(server).await;
     let entered = place(&key, 2);
-    let before = now_us(server);
+    let before = server.now_us();
     assert_eq!(enter(&store, entered).await.unwrap().in_flight, 1);
     let permit = entered.permit();
     let [(member, ends)] = &members(server, &key)[..] else { panic!("one member") };
@@ -89,18 +89,5 @@ async fn calls_of_several_stores_are_never_more_than_their_places() {
         }
         let entered: u64 = tasks.join_all().await.into_iter().sum();
         assert!(entered > 3 * 24, "{entered} at {url}");
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_forgot_its_scripts_is_told_again() {
-    let server = RedisServer::start();
-    let store = on(&server).await;
-    let key = unique("flushed");
-    for _ in 0..3 {
-        server.cli(&["SCRIPT", "FLUSH"]);
-        let place = place(&key, 1).with_lease(LEASE);
-        assert!(enter(&store, place).await.unwrap().is_entered());
-        store.leave(place);
     }
 }

@@ -10,6 +10,7 @@ use ratelimit_runtime::RedisStore;
 use ratelimit_runtime::store::StoreError;
 
 use crate::support::redis::RedisServer;
+use crate::support::until;
 
 mod decisions;
 mod hostile;
@@ -46,20 +47,9 @@ fn members(server: &RedisServer, key: &str) -> Vec<(String, i64)> {
     lines.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap())).collect()
 }
 
-/// The server's clock, in microseconds.
-fn now_us(server: &RedisServer) -> i64 {
-    let time = server.cli(&["TIME"]);
-    let parts: Vec<i64> = time.lines().map(|part| part.parse().unwrap()).collect();
-    parts[0] * 1_000_000 + parts[1]
-}
-
 /// Waits until a key has no member any more; not so long that leases would have ended.
 async fn gone(server: &RedisServer, key: &str) {
-    let start = Instant::now();
-    while !members(server, key).is_empty() {
-        assert!(start.elapsed() < LEASE / 2, "a permit has not left");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the permit leaves", LEASE / 2, async || members(server, key).is_empty()).await;
 }
 
 /// Whether this comes true before a lease has ended, on a thread that drives no runtime.

@@ -13,7 +13,7 @@ const MAX: usize = 6;
 
 /// How many permits of each process are in flight. They are never more than there are places.
 fn by_process(server: &RedisServer, key: &str) -> HashMap<String, usize> {
-    let now = super::now_us(server);
+    let now = server.now_us();
     let mut counts = HashMap::new();
     for (member, ends) in members(server, key) {
         if ends > now {

@@ -90,18 +90,3 @@ fn what_was_left_before_the_store_is_dropped_is_still_sent() {
     });
     assert!(members(server, &key).is_empty());
 }
-
-#[tokio::test]
-async fn a_store_without_a_runtime_says_so() {
-    let store = store(shared());
-    let error = thread::spawn(move || {
-        let key = unique("none");
-        let mut entering = std::pin::pin!(enter(&store, place(&key, 1)));
-        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        match entering.as_mut().poll(&mut cx) {
-            std::task::Poll::Ready(answer) => answer.unwrap_err(),
-            std::task::Poll::Pending => panic!("it waits for a runtime"),
-        }
-    });
-    assert!(error.join().unwrap().message().contains("tokio runtime"));
-}

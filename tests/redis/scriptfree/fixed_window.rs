@@ -130,19 +130,6 @@ async fn a_clock_that_steps_back_shortens_no_window() {
     assert!(!refused.allowed && (3_500_000_000..=3_600_001_000).contains(&refused.retry_after_us), "{refused:?}");
 }
 
-#[tokio::test]
-async fn a_window_that_another_program_lets_live_for_ever_ends_all_the_same() {
-    let (store, key) = (plain(), unique("persists"));
-    let limit = Limit::per_minute(1);
-    assert!(ask(&store, &key, FIXED, limit).await.allowed);
-    let stored = format!("{key}%plain");
-    assert_eq!(number(&["PERSIST", &stored]), 1);
-    let refused = ask(&store, &key, FIXED, limit).await;
-    assert_eq!((refused.allowed, refused.retry_after_us), (false, 60_000_000));
-    let left = number(&["PTTL", &stored]);
-    assert!((1..=60_000).contains(&left), "{left}");
-}
-
 /// A refund after the window's end must not reach the next window.
 #[tokio::test]
 async fn a_refund_reaches_its_own_window_only() {

@@ -99,6 +99,16 @@ async fn an_admission_here_is_seen_at_once() {
     assert_eq!(far.asked(), 5);
 }
 
+/// One that a refusal of another request sets, and which refuses for longer than what is kept.
+#[tokio::test(start_paused = true)]
+async fn a_block_that_is_set_here_is_seen_at_once() {
+    let (_, cache) = refused("key").await;
+    assert!(ask(&cache, request("key").with_block(SECOND * 600)).await.blocked);
+    let refusal = ask(&cache, request("key")).await;
+    assert!(refusal.blocked && refusal.retry_after() == Some(SECOND * 600), "{refusal:?}");
+    assert!(ask(&cache, request("key")).await.cached);
+}
+
 /// A group is the store's to decide, also where a member is known to be refused: the caller is
 /// told the longest wait.
 #[tokio::test(start_paused = true)]

@@ -55,21 +55,6 @@ async fn a_client_that_mints_keys_drives_no_other_refusal_out() {
     assert!(lost <= 100, "{lost}");
 }
 
-/// What has ended makes room by itself.
-#[tokio::test(start_paused = true)]
-async fn refusals_that_are_over_make_room() {
-    let cache = DenyCache::new(Far::new()).with_capacity(8);
-    for round in 0..50 {
-        for nth in 0..8 {
-            mint(&cache, round * 8 + nth).await;
-        }
-        for nth in 0..8 {
-            assert!(ask(&cache, request(&format!("minted:{}", round * 8 + nth))).await.cached, "round {round}");
-        }
-        tokio::time::advance(SECOND).await;
-    }
-}
-
 /// A key without a reset would stay refused for a second: here it is free at once, each
 /// time.
 #[test]

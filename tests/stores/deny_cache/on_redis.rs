@@ -5,7 +5,7 @@ use std::time::Instant;
 use ratelimit_runtime::{Key, RateLimitError, RateLimiter, RedisStore, Rule, Source};
 
 use super::*;
-use crate::support::redis::{RedisServer, shared};
+use crate::support::redis::RedisServer;
 use crate::support::unique;
 
 static RULE: Rule = Rule::new("refused", Limit::per_hour(1)).with_timeout(Duration::from_secs(10));
@@ -60,37 +60,6 @@ async fn a_thousand_refused_calls_ask_once_a_second() {
     assert!(scripts_run(&server) - before <= 2 + by_store, "{} scripts", scripts_run(&server) - before);
 }
 
-#[tokio::test]
-async fn switched_off_every_call_asks() {
-    let server = RedisServer::start();
-    let limiter = limiter(RedisStore::new(&server.url()).unwrap().deny_cache(false)).await;
-    let before = scripts_run(&server);
-    assert_eq!(calls(&limiter, 301).await, (300, 0));
-    assert!(scripts_run(&server) - before >= 301);
-}
-
-#[tokio::test]
-async fn a_reset_here_is_seen_at_once_and_one_elsewhere_within_the_bound() {
-    let key = unique("reset");
-    let store =
-        DenyCache::new(RedisStore::new(&shared().url()).unwrap().deny_cache(false)).with_staleness(MILLISECOND * 200);
-    let elsewhere = RedisStore::new(&shared().url()).unwrap();
-    let _ = (store.ready().await.unwrap(), elsewhere.ready().await.unwrap());
-    for reset_here in [true, false] {
-        let _ = (ask(&store, request(&key)).await, ask(&store, request(&key)).await);
-        assert!(ask(&store, request(&key)).await.cached);
-        if reset_here {
-            assert!(store.reset(request(&key)).await.unwrap());
-            assert!(ask(&store, request(&key)).await.allowed);
-        } else {
-            assert!(elsewhere.reset(request(&key)).await.unwrap());
-            let start = Instant::now();
-            while !ask(&store, request(&key)).await.allowed {}
-            assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
-        }
-    }
-}
-
 /// The bound is far away: it is the new connection that counts.
 #[tokio::test]
 async fn a_server_that_was_replaced_is_asked_anew() {
@@ -107,26 +76,5 @@ async fn a_server_that_was_replaced_is_asked_anew() {
         // Nothing else would notice: what is refused is not sent.
         let _ = store.peek(request("key")).await;
         tokio::time::sleep(MILLISECOND * 5).await;
-    }
-}
-
-#[tokio::test]
-async fn a_block_outlives_its_server() {
-    let mut server = RedisServer::start();
-    let store =
-        DenyCache::new(RedisStore::new(&server.url()).unwrap().deny_cache(false)).with_staleness(MILLISECOND * 50);
-    store.ready().await.unwrap();
-    let blocking = request("blocked").with_block(SECOND * 600);
-    let _ = (ask(&store, blocking).await, ask(&store, blocking).await, ask(&store, request("limited")).await);
-    let _ = ask(&store, request("limited")).await;
-    server.stop();
-    tokio::time::sleep(MILLISECOND * 60).await;
-    let start = Instant::now();
-    while store.acquire(request("limited")).await.is_ok() {
-        assert!(start.elapsed() < PATIENCE);
-    }
-    for _ in 0..100 {
-        let refusal = ask(&store, blocking).await;
-        assert!(refusal.blocked && refusal.cached, "{refusal:?}");
     }
 }

@@ -23,18 +23,6 @@ async fn errors_are_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_is_asked_again() {
-    let (far, cache) = refused("key").await;
-    tokio::time::advance(SECOND).await;
-    far.is(State::Fails(Health::Down));
-    for _ in 0..5 {
-        assert_eq!(cache.acquire(request("key")).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
-    }
-    far.is(State::Answers);
-    assert!(!ask(&cache, request("key")).await.cached);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_block_holds_while_the_store_is_away() {
     let (far, cache) = cached();
     let blocking = request("blocked").with_block(BLOCK);

@@ -10,4 +10,4 @@ use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 
-use crate::subject::{ALGORITHMS, DAY, MINUTE, SECOND, Subject, micros, per};
+use crate::subject::{ALGORITHMS, DAY, MINUTE, SECOND, micros, per};

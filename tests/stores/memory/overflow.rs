@@ -152,30 +152,3 @@ async fn a_refused_newcomer_takes_no_room_and_is_not_blocked_for_strangers() {
         assert!(flooded.store.acquire(blocking).await.unwrap().blocked, "{algorithm:?}");
     }
 }
-
-/// The least time of a refusal by a log, in nanoseconds: what else the machine does can only add to
-/// it.
-async fn refusal(limit: Limit, entries: u64, reserved: bool) -> u128 {
-    let subject = Subject::memory(Algorithm::SlidingWindow, limit);
-    for entry in 0..entries {
-        let request = if reserved && entry % 2 == 0 { subject.request().reserving() } else { subject.request() };
-        assert!(subject.store.acquire(request).await.unwrap().allowed);
-        subject.pass(1);
-    }
-    let mut least = u128::MAX;
-    for _ in 0..200 {
-        let started = std::time::Instant::now();
-        assert!(!subject.store.acquire(subject.request()).await.unwrap().allowed);
-        least = least.min(started.elapsed().as_nanos());
-    }
-    least
-}
-
-#[tokio::test]
-async fn a_refusal_takes_as_long_whatever_is_in_the_log() {
-    for reserved in [false, true] {
-        let short = refusal(per(10, MINUTE), 10, reserved).await;
-        let long = refusal(per(100_000, MINUTE), 100_000, reserved).await;
-        assert!(long < 20 * short.max(1_000), "{long} ns with 100,000 entries, {short} ns with 10");
-    }
-}

@@ -98,9 +98,8 @@ impl RateLimitLayer {
 
     /// Limits requests by this rule. `key` makes the key from a request of the framework: a
     /// [`Key`], or a `Result` with the answer in place of one, because requests without a key must
-    /// not share one. The error is a [`KeyRejection`](crate::KeyRejection), a [`RateLimitError`], a
-    /// response of the framework or, on tower with the feature `tonic`, a `Status`, which clients
-    /// that do not speak gRPC get as a status of HTTP.
+    /// not share one. The error is a [`KeyRejection`](crate::KeyRejection), a [`RateLimitError`], or a
+    /// response of the framework.
     pub fn rule<F>(self, rule: &Rule, key: F) -> RateLimitLayer<Limited<F>> {
         let Self { limiter, exposed, proxies, rule: Unlimited } = self;
         RateLimitLayer { limiter, exposed, proxies, rule: Limited { rule: Arc::new(rule.clone()), key } }

@@ -1,10 +1,7 @@
-//! Services of tower: [`RateLimitLayer`](crate::RateLimitLayer) for HTTP servers,
-//! [`RateLimitClientLayer`] for everything else.
+//! [`RateLimitLayer`](crate::RateLimitLayer) for HTTP servers on tower.
 
 mod body;
-mod client;
 mod refusal;
 mod server;
 
-pub use self::client::{RateLimitClient, RateLimitClientLayer};
 pub use self::server::RateLimitService;

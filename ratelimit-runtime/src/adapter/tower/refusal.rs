@@ -62,8 +62,6 @@ impl Protocol {
                 let code = grpc::code_without_key(rejection);
                 self.translated(rejection.to_http_response(), code, &rejection.to_string())
             }
-            #[cfg(feature = "tonic")]
-            NoKey::Status(status) => self.status(status),
         }
     }
 
@@ -84,34 +82,16 @@ impl Protocol {
         headers.extend(message.map(|message| (HeaderName::from_static("grpc-message"), message)));
         response
     }
-
-    #[cfg(feature = "tonic")]
-    fn status<B>(self, status: tonic::Status) -> Response<LimitedBody<B>> {
-        let over_http = grpc::http_status(status.code());
-        let over_http = crate::limiter::find::responses().response_without_key(over_http, status.message());
-        let mut response = self.translated(over_http, 0, "");
-        if !matches!(self, Self::Http) {
-            // With its code, its message and its metadata.
-            let (mut own, ()) = status.into_http::<()>().into_parts();
-            own.headers.remove(CONTENT_TYPE);
-            response.headers_mut().extend(own.headers);
-        }
-        response
-    }
 }
 
-/// The answer of a layer on tower to a request that has no key: a response, a [`KeyRejection`], a
-/// [`RateLimitError`] or, with the feature `tonic`, a `Status`, which clients that do not speak
-/// gRPC get as a status of HTTP. None of them is to be stored by caches, unless the response says
-/// so itself.
+/// The answer of a layer on tower to a request that has no key: a response, a [`KeyRejection`] or a
+/// [`RateLimitError`]. None of them is to be stored by caches, unless the response says so itself.
 #[allow(unnameable_types, unreachable_pub, reason = "what errors of key functions become")]
 #[derive(Debug)]
 pub enum NoKey<B> {
     Answer(Response<B>),
     Rejected(KeyRejection),
     Refused(RateLimitError),
-    #[cfg(feature = "tonic")]
-    Status(tonic::Status),
 }
 
 impl<B> From<Response<B>> for NoKey<B> {
@@ -131,12 +111,5 @@ impl<B> From<KeyRejection> for NoKey<B> {
 impl<B> From<RateLimitError> for NoKey<B> {
     fn from(error: RateLimitError) -> Self {
         Self::Refused(error)
-    }
-}
-
-#[cfg(feature = "tonic")]
-impl<B> From<tonic::Status> for NoKey<B> {
-    fn from(status: tonic::Status) -> Self {
-        Self::Status(status)
     }
 }

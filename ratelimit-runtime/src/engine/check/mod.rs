@@ -16,17 +16,38 @@ use crate::store::{Request, Reserves};
 pub(crate) struct Check<'a> {
     pub(in crate::engine) name: Name,
     pub(in crate::engine) terms: &'a Terms,
-    pub(in crate::engine) cost: u64,
-    pub(in crate::engine) reserves: Reserves,
     pub(in crate::engine) shadow: bool,
-    pub(in crate::engine) key: &'a [u8],
-    /// The length of the part of the key that all keys of the rule share.
-    pub(in crate::engine) rule_len: usize,
+    /// What the store is asked.
+    pub(in crate::engine) request: Request<'a>,
+    /// Whether the store is known to declare all that the request needs.
+    pub(in crate::engine) is_supported: bool,
     /// What is wrong with the check itself.
     pub(in crate::engine) broken: Option<&'a RateLimitError>,
 }
 
+/// What one call asks apart from its key, where its rule leaves that to it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::engine) struct Asked {
+    pub(in crate::engine) cost: u64,
+    pub(in crate::engine) reserves: Reserves,
+    pub(in crate::engine) shadow: bool,
+}
+
 impl<'a> Check<'a> {
+    /// The check of a key, of which the first `rule_len` bytes are those that all keys of the rule
+    /// share.
+    #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
+    #[inline(always)]
+    pub(in crate::engine) fn new(name: Name, terms: &'a Terms, asked: Asked, key: &'a [u8], rule_len: usize) -> Self {
+        let Asked { cost, reserves, shadow } = asked;
+        let request = Request::new(key, terms.algorithm(), terms.limits())
+            .with_cost(cost)
+            .with_block_duration(if shadow { terms.block.without_offences() } else { terms.block })
+            .with_rule_len(rule_len)
+            .with_reserves(reserves);
+        Self { name, terms, shadow, request, is_supported: false, broken: None }
+    }
+
     /// The request that a store gets to change something about the key, whatever the call would
     /// cost.
     ///
@@ -36,24 +57,14 @@ impl<'a> Check<'a> {
     pub(in crate::engine) fn key_request(&self) -> Result<Request<'a>, RateLimitError> {
         match self.broken {
             Some(error) => Err(error.clone()),
-            None => Ok(self.as_request()),
+            None => Ok(self.request),
         }
-    }
-
-    /// The request, as it is.
-    #[inline]
-    pub(in crate::engine) fn as_request(&self) -> Request<'a> {
-        Request::new(self.key, self.terms.algorithm(), self.terms.limits())
-            .with_cost(self.cost)
-            .with_block_duration(if self.shadow { self.terms.block.without_offences() } else { self.terms.block })
-            .with_rule_len(self.rule_len)
-            .with_reserves(self.reserves)
     }
 
     /// Whether a store may be asked to decide on it; why not, says [`problem`](Self::problem).
     #[inline]
     pub(in crate::engine) fn is_sound(&self) -> bool {
-        self.broken.is_none() && self.terms.most() > 0 && self.cost <= self.terms.most()
+        self.broken.is_none() && self.terms.most() > 0 && self.request.cost() <= self.terms.most()
     }
 
     /// What is known without asking a store: an unknown policy or time zone, two meanings of a
@@ -71,12 +82,13 @@ impl<'a> Check<'a> {
                  window such as 24 hours"
             ));
         }
-        if self.cost > limit || limit == 0 {
-            return RateLimitError::CostExceedsLimit { rule, cost: self.cost, limit, is_of_log: false };
+        let cost = self.request.cost();
+        if cost > limit || limit == 0 {
+            return RateLimitError::CostExceedsLimit { rule, cost, limit, is_of_log: false };
         }
         if self.terms.algorithm().row().is_log && self.terms.most() > 0 {
             let limit = self.terms.most();
-            return RateLimitError::CostExceedsLimit { rule, cost: self.cost, limit, is_of_log: true };
+            return RateLimitError::CostExceedsLimit { rule, cost, limit, is_of_log: true };
         }
         RateLimitError::misconfigured(format!(
             "the bucket of `{rule}` takes more than a century to drain: lower its burst or raise its `max`"
@@ -102,9 +114,7 @@ impl<'a> Check<'a> {
 pub(in crate::engine) struct OwnedCheck {
     name: Name,
     terms: Terms,
-    cost: u64,
-    reserves: Reserves,
-    shadow: bool,
+    asked: Asked,
     key: KeyBuf,
     rule_len: usize,
     broken: Option<Box<RateLimitError>>,
@@ -113,29 +123,20 @@ pub(in crate::engine) struct OwnedCheck {
 impl OwnedCheck {
     #[inline]
     pub(in crate::engine) fn new(check: &Check<'_>) -> Self {
+        let Check { name, terms, shadow, request, broken, .. } = check;
         Self {
-            name: check.name,
-            terms: *check.terms,
-            cost: check.cost,
-            reserves: check.reserves,
-            shadow: check.shadow,
-            key: KeyBuf::from_slice(check.key),
-            rule_len: check.rule_len,
-            broken: check.broken.map(|error| Box::new(error.clone())),
+            name: *name,
+            terms: **terms,
+            asked: Asked { cost: request.cost(), reserves: request.reserves(), shadow: *shadow },
+            key: KeyBuf::from_slice(request.key()),
+            rule_len: request.rule_key().len(),
+            broken: broken.map(|error| Box::new(error.clone())),
         }
     }
 
     pub(in crate::engine) fn as_check(&self) -> Check<'_> {
-        Check {
-            name: self.name,
-            terms: &self.terms,
-            cost: self.cost,
-            reserves: self.reserves,
-            shadow: self.shadow,
-            key: &self.key,
-            rule_len: self.rule_len,
-            broken: self.broken.as_deref(),
-        }
+        let check = Check::new(self.name, &self.terms, self.asked, &self.key, self.rule_len);
+        Check { broken: self.broken.as_deref(), ..check }
     }
 }
 

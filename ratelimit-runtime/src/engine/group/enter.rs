@@ -132,7 +132,7 @@ impl<'a> Entering<'a> {
             if let Some(blocked) = engine.fallback.blocked(&check) {
                 return Err(Refused { by, error: RateLimitError::Exceeded(check.fallback_decision(&blocked)) });
             }
-            requests.push(check.as_request().with_timeout_at(limit.at()));
+            requests.push(check.request.with_timeout_at(limit.at()));
         }
         // Of several refusals the longest is told, which the store alone knows.
         if let (&[(by, call)], [request]) = (beside, &*requests)
@@ -245,7 +245,7 @@ fn enters_together(call: &OwnedCall, place: &PlaceCheck, limited: &[Member<'_>])
     if limited.is_empty() || limited.iter().any(|(_, limited)| limited.engine.id != call.engine.id) {
         return false;
     }
-    let requests: Vec<Request<'_>> = limited.iter().map(|(_, call)| call.check().as_request()).collect();
+    let requests: Vec<Request<'_>> = limited.iter().map(|(_, call)| call.check().request).collect();
     call.engine.store.own().enters_together(&place.request(PermitId::next()), &requests)
 }
 

@@ -144,7 +144,7 @@ fn steps<C: Borrow<OwnedCall>>(group: &[C]) -> Vec<Step<'_>> {
 /// Everywhere in the same order: of two groups that charge the same keys in opposite order, each
 /// may be refused for what the other gives back.
 fn one_by_one(mut step: Step<'_>) -> Vec<Step<'_>> {
-    step.sort_by(|(_, a), (_, b)| a.check().key.cmp(b.check().key));
+    step.sort_by(|(_, a), (_, b)| a.check().request.key().cmp(b.check().request.key()));
     step.into_iter().map(|one| vec![one]).collect()
 }
 

@@ -55,7 +55,7 @@ pub(in crate::engine) async fn acquire(group: &[OwnedCall]) -> Outcome {
     for (check, call) in group.iter().enumerate() {
         let wait = wait_of(call);
         if call.is_limited() {
-            keys.push(WaitedFor { check, call, key: call.check().key, is_place: false, wait });
+            keys.push(WaitedFor { check, call, key: call.check().request.key(), is_place: false, wait });
         }
         if let Some(place) = call.place() {
             keys.push(WaitedFor { check, call, key: place.key(), is_place: true, wait });

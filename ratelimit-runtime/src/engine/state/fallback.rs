@@ -97,7 +97,7 @@ impl Memory {
         if check.shadow || !self.has_blocks() {
             return None;
         }
-        known(self.store.peek(check.as_request())).ok().filter(|verdict| verdict.blocked)
+        known(self.store.peek(check.request)).ok().filter(|verdict| verdict.blocked)
     }
 
     fn note(&self, verdict: &Verdict) {

@@ -99,14 +99,14 @@ impl Engine {
     /// Whether the check is sound, and the store declares what it needs.
     #[allow(clippy::inline_always, reason = "a call to it would cost more than it does")]
     #[inline(always)]
-    pub(in crate::engine) fn can_be_asked(&self, check: &Check<'_>, request: &Request<'_>) -> bool {
-        check.is_sound() && self.supports(request)
+    pub(in crate::engine) fn can_be_asked(&self, check: &Check<'_>) -> bool {
+        check.is_sound() && (check.is_supported || self.supports(&check.request))
     }
 
     /// Why it cannot be asked.
     #[cold]
     pub(in crate::engine) fn problem(&self, check: &Check<'_>) -> RateLimitError {
-        if check.is_sound() { self.unsupported(&check.as_request()).into() } else { check.problem() }
+        if check.is_sound() { self.unsupported(&check.request).into() } else { check.problem() }
     }
 
     /// Whether the store declares what the request needs.

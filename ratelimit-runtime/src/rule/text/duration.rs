@@ -24,6 +24,20 @@ pub(super) fn unit(name: &str) -> Option<&'static str> {
     UNITS.iter().find(|names| names.contains(&name)).and_then(|names| names.first().copied())
 }
 
+/// So many microseconds, in the largest unit that holds them whole: `1d`, `90s`.
+pub(super) fn written(micros: u64) -> String {
+    const LENGTHS: [(u64, &str); 6] = [
+        (24 * 60 * 60 * 1_000_000, "d"),
+        (60 * 60 * 1_000_000, "h"),
+        (60 * 1_000_000, "m"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+        (1, "us"),
+    ];
+    let whole = LENGTHS.iter().find(|(length, _)| micros.is_multiple_of(*length));
+    whole.map_or_else(String::new, |(length, unit)| format!("{}{unit}", micros / length))
+}
+
 /// `60s`, `1h 30m`: whole numbers with units, each unit once.
 pub(super) fn read(text: &str) -> Result<Duration, Fault<'_>> {
     let text = text.trim();

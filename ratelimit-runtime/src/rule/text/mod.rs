@@ -63,8 +63,8 @@ fn limit(text: &str) -> Result<Limit, Fault<'_>> {
     if let Some(limit) = calendar::read(number, window)? {
         return Ok(limit);
     }
-    if duration::unit(window).is_some() {
-        return fault(window, format!("how long? write \"{max}/1{window}\""));
+    if let Some(unit) = duration::unit(window) {
+        return fault(window, format!("how long? write \"{max}/1{unit}\""));
     }
     if window.contains([';', '/']) {
         return fault(window, "between two limits stands a comma, as in \"5/1m, 50/1d\"".to_owned());
@@ -78,11 +78,11 @@ fn count(text: &str) -> Option<u64> {
     text.trim().replace('_', "").parse().ok()
 }
 
-/// What [`FromStr`] reads: `5/60s`. A burst is not part of it.
+/// What [`FromStr`] reads: `5/1m`. A burst is not part of it.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.by_calendar() {
-            None => f.pad(&format!("{}/{}", self.max(), super::name::Window(self.window_us()))),
+            None => f.pad(&format!("{}/{}", self.max(), duration::written(self.window_us()))),
             Some(calendar) => f.pad(&format!("{}/{calendar}", self.max())),
         }
     }

@@ -103,7 +103,7 @@ impl<S: Store> DenyCache<S> {
     ///
     /// # Errors
     ///
-    /// A miss: the store has to be asked, and its answer to be [learnt](Self::learn).
+    /// A miss: the store has to be asked, and its answer to be [learnt](Self::learnt).
     fn look(&self, request: &Request<'_>) -> Result<Verdict, Miss> {
         self.refusals.look(request, self.now(request), || self.is_away(request))
     }
@@ -112,7 +112,8 @@ impl<S: Store> DenyCache<S> {
         self.own().health(request) != Health::Up
     }
 
-    /// The answer of the cache, or else the store's, for which `ask` waits; it is remembered.
+    /// The answer of the cache, or else the store's, for which `ask` waits; it is remembered. A future
+    /// that is handed over would stand in the answer twice: `ask` makes it where it waits.
     pub(crate) fn answer<'a, F: Future<Output = Result<Verdict, StoreError>> + Send + 'a>(
         &'a self,
         request: Request<'a>,
@@ -120,23 +121,13 @@ impl<S: Store> DenyCache<S> {
     ) -> Answer<'a, Verdict> {
         match self.look(&request) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(miss) => self.later(request, miss, ask),
+            Err(miss) => Answer::later(async move { ask().await.map(|verdict| self.learnt(&request, &miss, verdict)) }),
         }
-    }
-
-    /// A future that is handed over would stand in the answer twice: `ask` makes it where it waits.
-    fn later<'a, F: Future<Output = Result<Verdict, StoreError>> + Send + 'a>(
-        &'a self,
-        request: Request<'a>,
-        miss: Miss,
-        ask: impl FnOnce() -> F + Send + 'a,
-    ) -> Answer<'a, Verdict> {
-        Answer::later(async move { ask().await.inspect(|verdict| self.learn(&request, &miss, verdict)) })
     }
 
     /// Keeps a refusal that the store has given, and forgets the key where it has admitted. A refusal
     /// by open reservations alone is not kept: they may be settled or lapse before its wait is over.
-    fn learn(&self, request: &Request<'_>, miss: &Miss, verdict: &Verdict) {
+    fn learnt(&self, request: &Request<'_>, miss: &Miss, verdict: Verdict) -> Verdict {
         let is_by_reservations = !verdict.blocked && verdict.retry_after_us == RESERVED_WAIT;
         if verdict.allowed {
             self.refusals.forget(request.key());
@@ -145,8 +136,9 @@ impl<S: Store> DenyCache<S> {
             && verdict.retry_after_us != Verdict::NEVER
             && self.own().epoch(request) == miss.epoch()
         {
-            self.refusals.keep(request, miss, *verdict);
+            self.refusals.keep(request, miss, verdict);
         }
+        verdict
     }
 
     /// Forgets the keys of what the store has charged together.
@@ -190,13 +182,9 @@ impl<S: Store> Store for DenyCache<S> {
     }
 
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        let miss = match self.look(&request) {
-            Ok(refusal) => return Answer::ready(Ok(refusal)),
-            Err(miss) => miss,
-        };
-        match self.inner.acquire(request).known() {
-            Ok(answer) => Answer::ready(answer.inspect(|verdict| self.learn(&request, &miss, verdict))),
-            Err(answer) => self.later(request, miss, || answer),
+        match self.look(&request) {
+            Ok(refusal) => Answer::ready(Ok(refusal)),
+            Err(miss) => self.inner.acquire(request).map(move |verdict| self.learnt(&request, &miss, verdict)),
         }
     }
 
@@ -257,7 +245,7 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
             if let (Some(Err(miss)), [request], [verdict]) = (&misses, requests, &*entry.verdicts)
                 && !entry.is_full
             {
-                self.learn(request, miss, verdict);
+                let _ = self.learnt(request, miss, *verdict);
             } else if entry.is_entered() {
                 self.forget_all(requests);
             }

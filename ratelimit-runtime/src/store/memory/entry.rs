@@ -1,16 +1,19 @@
 //! [`Entry`]: a key with its bucket, in two cache lines: one finds the key, the other decides.
 
+use std::sync::Arc;
+
 use super::bucket::Bucket;
+use super::rules::Rule;
 use crate::store::Request;
 
 /// How long a rendered key may be that takes no memory of its own, in bytes.
-const INLINE: usize = 54;
+const INLINE: usize = 46;
 
 /// A key with its bucket.
 #[repr(C, align(128))]
 pub(super) struct Entry {
     /// What it has in common with others.
-    pub(super) rule: u32,
+    pub(super) rule: Arc<Rule>,
     /// Half of the key's hash: the other half finds the shard.
     pub(super) hash: u32,
     rendered: Rendered,
@@ -26,13 +29,23 @@ enum Rendered {
 const _: () = assert!(size_of::<Entry>() == 128 && size_of::<Bucket>() == 64);
 
 impl Entry {
-    pub(super) fn new(request: &Request<'_>, rule: u32, hash: u32, bucket: Bucket) -> Self {
+    pub(super) fn new(request: &Request<'_>, rule: Arc<Rule>, hash: u32, bucket: Bucket) -> Self {
         let rendered = request.key().get(request.rule_key().len()..).unwrap_or_default();
         Self { rule, hash, rendered: Rendered::new(rendered), bucket }
     }
 
+    /// Whether this is its key. Whatever a request takes for its rule: what counts is the whole key.
     #[inline]
-    pub(super) fn rendered(&self) -> &[u8] {
+    pub(super) fn is_of(&self, key: &[u8]) -> bool {
+        key.strip_prefix(&*self.rule.head).is_some_and(|rendered| *rendered == *self.rendered())
+    }
+
+    pub(super) fn key(&self) -> Vec<u8> {
+        [&*self.rule.head, self.rendered()].concat()
+    }
+
+    #[inline]
+    fn rendered(&self) -> &[u8] {
         match &self.rendered {
             Rendered::Inline { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
             Rendered::Long(bytes) => bytes,

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
+use std::num::NonZero;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use foldhash::quality::RandomState;
@@ -46,11 +48,13 @@ pub struct MemoryStore {
 }
 
 const DEFAULT_CAPACITY: usize = 100_000;
+/// Shards for each processor, and in all: more keep threads out of each other's way, and take more of
+/// the caches.
+const SHARDS_PER_PROCESSOR: usize = 4;
 const MAX_SHARDS: usize = 64;
-/// A clock that is later stands still here, 146,000 years after its start, so that no sum of times
-/// overflows.
-const LATEST: u64 = 1 << 62;
-const LATEST_SECS: u64 = LATEST / 1_000_000;
+/// A clock that is later stays in this second, 146,000 years after its start, so that no sum of
+/// times overflows.
+const LATEST_SECS: u64 = (1 << 62) / 1_000_000;
 
 impl MemoryStore {
     /// A store for 100,000 live keys, on tokio's clock.
@@ -63,7 +67,8 @@ impl MemoryStore {
     /// window with more than three units of cost in it takes 100 more, and 8 to 16 for each unit.
     #[must_use]
     pub fn with_capacity(keys: usize) -> Self {
-        let shards = (keys / 64).clamp(1, MAX_SHARDS).next_power_of_two().min(MAX_SHARDS);
+        // A power of two.
+        let shards = (keys / 64).max(1).next_power_of_two().min(most_shards());
         let capacity = keys.div_ceil(shards).max(1);
         let shard = || Mutex::new(Shard::new(capacity));
         Self {
@@ -98,7 +103,7 @@ impl MemoryStore {
     #[inline]
     fn now(&self) -> u64 {
         let now = self.clock.now();
-        (now.as_secs().min(LATEST_SECS) * 1_000_000 + u64::from(now.subsec_micros())).clamp(1, LATEST)
+        (now.as_secs().min(LATEST_SECS) * 1_000_000 + u64::from(now.subsec_micros())).max(1)
     }
 
     #[inline]
@@ -173,6 +178,12 @@ impl MemoryStore {
         let Locked { mut shard, hash, now } = self.locked(request);
         work(&mut shard, hash, now)
     }
+}
+
+/// How many shards a large store has.
+fn most_shards() -> usize {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    (processors * SHARDS_PER_PROCESSOR).next_power_of_two().min(MAX_SHARDS)
 }
 
 /// The shard of a key, its hash, and the time.

@@ -37,19 +37,29 @@ impl Table {
     /// Where the key is, if it is known.
     #[inline]
     pub(super) fn find(&self, key: &[u8], hash: u64) -> Option<usize> {
-        let hash = kept(hash);
-        let is_key = |at: &u32| {
-            let entry = self.entries.get(*at as usize).filter(|entry| entry.hash == hash);
-            // Whatever the request takes for its rule: what counts is the whole key.
-            entry.is_some_and(|entry| self.behind_head(entry, key).is_some_and(|rest| *rest == *entry.rendered()))
-        };
-        self.positions.find(spread(hash), is_key).map(|at| *at as usize)
+        let position = self.find_hash(hash)?;
+        if self.is_of(position, key) { Some(position) } else { self.find_other(key, hash) }
     }
 
-    /// The part of this key behind the head of the entry's, if it begins like that.
+    /// Where some key of this hash is. Two of one hash are so rare that keys are compared behind
+    /// the search.
     #[inline]
-    fn behind_head<'a>(&self, entry: &Entry, key: &'a [u8]) -> Option<&'a [u8]> {
-        key.strip_prefix(&*self.rules.get(entry.rule)?.head)
+    fn find_hash(&self, hash: u64) -> Option<usize> {
+        let hash = kept(hash);
+        let has_hash = |at: &u32| self.entries.get(*at as usize).is_some_and(|entry| entry.hash == hash);
+        self.positions.find(spread(hash), has_hash).map(|at| *at as usize)
+    }
+
+    /// Where the key is, if another one has the same hash.
+    #[cold]
+    fn find_other(&self, key: &[u8], hash: u64) -> Option<usize> {
+        let is_key = |at: &u32| self.is_of(*at as usize, key);
+        self.positions.find(spread(kept(hash)), is_key).map(|at| *at as usize)
+    }
+
+    #[inline]
+    fn is_of(&self, position: usize, key: &[u8]) -> bool {
+        self.entries.get(position).is_some_and(|entry| entry.is_of(key))
     }
 
     #[inline]
@@ -61,12 +71,28 @@ impl Table {
     #[allow(clippy::inline_always, reason = "every decision begins with it")]
     #[inline(always)]
     pub(super) fn bucket_for(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {
-        let position = self.find(request.key(), hash)?;
+        let position = self.find_hash(hash)?;
+        if self.is_of(position, request.key()) {
+            self.bucket_at(position, request)
+        } else {
+            self.bucket_of_other(request, hash)
+        }
+    }
+
+    #[cold]
+    fn bucket_of_other(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {
+        self.bucket_at(self.find_other(request.key(), hash)?, request)
+    }
+
+    #[allow(clippy::inline_always, reason = "every decision ends with it")]
+    #[inline(always)]
+    fn bucket_at(&mut self, position: usize, request: &Request<'_>) -> Option<&mut Bucket> {
         let entry = self.entries.get_mut(position)?;
-        match (self.rules.get(entry.rule).map(|rule| &*rule.limits), request.limits()) {
-            (Some([known]), [limit]) if known == limit => {}
-            (Some(known), limits) if known == limits => {}
-            (_, limits) => entry.rule = self.rules.change(entry.rule, limits),
+        match (&*entry.rule.limits, request.limits()) {
+            // Without a loop, as most rules have it.
+            ([known], [limit]) if known == limit => {}
+            (known, limits) if known == limits => {}
+            (_, limits) => self.rules.change(&mut entry.rule, limits),
         }
         Some(&mut entry.bucket)
     }
@@ -93,7 +119,7 @@ impl Table {
             }
         }
         let entry = self.entries.swap_remove(position);
-        self.rules.leave(entry.rule);
+        self.rules.leave(&entry.rule);
         Some(entry.bucket)
     }
 
@@ -114,9 +140,8 @@ impl Table {
 
     /// The keys that begin like this and of which something counts.
     pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
-        let of = |entry: &Entry| Some([&*self.rules.get(entry.rule)?.head, entry.rendered()].concat());
         let counts = self.entries.iter().filter(|entry| !entry.bucket.is_void(now));
-        counts.filter_map(of).filter(|key| key.starts_with(beginning)).collect()
+        counts.map(Entry::key).filter(|key| key.starts_with(beginning)).collect()
     }
 
     pub(super) fn rules(&self) -> &Rules {
@@ -125,12 +150,12 @@ impl Table {
 
     /// How many keys have the head of this one.
     pub(super) fn of_family(&self, position: usize) -> usize {
-        self.entries.get(position).map_or(0, |entry| self.rules.of_family(entry.rule))
+        self.entries.get(position).map_or(0, |entry| self.rules.of_family(&entry.rule))
     }
 
     /// See [`Bucket::loss`].
     pub(super) fn loss(&mut self, position: usize, now: u64) -> Option<u64> {
         let entry = self.entries.get_mut(position)?;
-        entry.bucket.loss(&self.rules.get(entry.rule)?.limits, now)
+        entry.bucket.loss(&entry.rule.limits, now)
     }
 }

@@ -1,7 +1,6 @@
 //! [`Backend`]: carries out a request by the route it takes (script, transactions or redis-cell),
 //! on the client of the caller's runtime.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use super::client::clients::Clients;
 use super::client::{Client, ClientSettings};
 use super::errors::{unexpected_reply, unsupported};
 use super::mode::RedisMode;
-use super::route::{GroupRoute, Route, RouteSettings};
+use super::route::{Route, RouteSettings};
 use super::scripts::{Operation, Question, own_time};
 use super::settings::deployment::Deployment;
 use super::{redis_cell, transactions};
@@ -76,15 +75,14 @@ impl Backend {
         RouteSettings { mode: self.mode, cluster: self.settings.is_cluster(), own_clock }
     }
 
+    /// The route of the key of a request, whatever the key is asked for.
     fn route(&self, request: &Request<'_>) -> Result<Route, StoreError> {
-        self.routes().route(request)
+        self.routes().route(Operation::Acquire, request)
     }
 
-    /// How several requests are decided together.
-    fn group(&self, requests: &[Request<'_>]) -> Result<GroupRoute, StoreError> {
-        let group = self.routes().group(requests)?;
-        let together = self.settings.have_one_slot(requests.iter().map(Request::key));
-        Ok(if together { group } else { GroupRoute::Each })
+    /// Whether one script decides the requests together.
+    fn group(&self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
+        Ok(self.routes().group(requests)? && self.settings.have_one_slot(requests.iter().map(Request::key)))
     }
 
     /// Asks the script of the request.
@@ -102,9 +100,7 @@ impl Backend {
     /// Carries an operation out. Of one that decides nothing, `allowed` says whether there was
     /// anything to change.
     async fn carry_out(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
-        let route = self.route(&request)?;
-        route.offers(operation)?;
-        match route {
+        match self.routes().route(operation, &request)? {
             Route::Script => self.ask(operation, &request).await,
             // Large, and most stores run scripts.
             route => Box::pin(self.carry_out_without_scripts(route, operation, request)).await,
@@ -118,48 +114,26 @@ impl Backend {
         request: Request<'_>,
     ) -> Result<Verdict, StoreError> {
         let (client, key, until) = (self.client()?, route.key(&request), request.timeout_at());
-        let acquires = matches!(operation, Operation::Acquire);
-        let changed = |allowed| Verdict { allowed, ..Verdict::admitted() };
-        match (route, operation) {
-            (Route::RedisCell, _) => {
-                let command = if acquires { redis_cell::acquire(&request) } else { redis_cell::peek(&request) };
-                let reply = client.send(&key, &command, until).await?;
-                let read = if acquires { redis_cell::acquired } else { redis_cell::peeked };
-                read(&reply, &request).ok_or_else(unexpected_reply)
-            }
-            (Route::Counter, Operation::Refund(ticket)) => {
-                let refund =
-                    |pool: Arc<_>, asking| async move { transactions::refund(&pool, asking, &request, ticket).await };
-                client.transact(&key, until, refund).await.map(changed)
-            }
-            (Route::Counter, _) => {
-                let count =
-                    |pool: Arc<_>, asking| async move { transactions::count(&pool, asking, acquires, &request).await };
-                client.transact(&key, until, count).await
-            }
-            (_, Operation::Acquire | Operation::Peek) => {
-                let decide = |pool: Arc<_>, asking| async move {
-                    transactions::decide(&pool, asking, self.clock(), acquires, request).await
-                };
-                client.transact(&key, until, decide).await
-            }
-            _ => {
-                let change = |pool: Arc<_>, asking| async move {
-                    transactions::change(&pool, asking, self.clock(), operation, request).await
-                };
-                client.transact(&key, until, change).await.map(changed)
-            }
-        }
+        let Route::Plain(kept) = route else {
+            let acquires = matches!(operation, Operation::Acquire);
+            let command = if acquires { redis_cell::acquire(&key, &request) } else { redis_cell::peek(&key) };
+            let reply = client.send(&key, &command, until).await?;
+            let read = if acquires { redis_cell::acquired } else { redis_cell::peeked };
+            return read(&reply, &request).ok_or_else(unexpected_reply);
+        };
+        let at = (&*key, request);
+        let run = |pool: Arc<_>, asking| async move {
+            transactions::carry_out(&pool, asking, self.clock(), kept, operation, at).await
+        };
+        client.transact(&key, until, run).await
     }
 
     async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
-        match self.group(requests)? {
-            GroupRoute::Script => {
-                let until = requests.iter().filter_map(Request::timeout_at).min();
-                Ok(self.client()?.ask(&self.stack(requests)?, until).await?.into_vec())
-            }
-            GroupRoute::Each => unsupported("these keys cannot be decided in one step"),
+        if !self.group(requests)? {
+            return unsupported("these keys cannot be decided in one step");
         }
+        let until = requests.iter().filter_map(Request::timeout_at).min();
+        Ok(self.client()?.ask(&self.stack(requests)?, until).await?.into_vec())
     }
 
     /// The questions that charge these requests.
@@ -190,7 +164,7 @@ impl Backend {
     async fn forget(&self, request: &Request<'_>) -> Result<bool, StoreError> {
         let key = self.route(request)?.key(request);
         let mut unlink = redis::cmd("UNLINK");
-        unlink.arg(&*key);
+        unlink.arg(&key);
         match self.client()?.send(&key, &unlink, request.timeout_at()).await? {
             Value::Int(removed) => Ok(removed != 0),
             _ => Err(unexpected_reply()),
@@ -257,7 +231,7 @@ impl BuiltInStore for Backend {
     fn decides_together(&self, requests: &[Request<'_>]) -> bool {
         // A group with a request that cannot be done at all counts as one step, so that its error
         // is given at once.
-        !matches!(self.group(requests), Ok(GroupRoute::Each))
+        !matches!(self.group(requests), Ok(false))
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
@@ -300,7 +274,7 @@ impl BuiltInStore for Backend {
     }
 
     fn health(&self, request: &Request<'_>) -> Health {
-        let key = self.route(request).map_or(Cow::Borrowed(request.key()), |route| route.key(request));
+        let key = self.route(request).map_or_else(|_| request.key().to_vec(), |route| route.key(request));
         self.clients.any().map_or(Health::Down, |client| client.health(&key))
     }
 

@@ -155,12 +155,6 @@ pub(super) fn unsupported<T>(message: impl Into<Cow<'static, str>>) -> Result<T,
     Err(StoreError::unsupported(message))
 }
 
-/// Refuses a request for the first of these reasons that holds, and says what to do `instead`.
-pub(super) fn refuse(reasons: &[(bool, &str)], instead: &str) -> Result<(), StoreError> {
-    let reason = reasons.iter().find(|(holds, _)| *holds);
-    reason.map_or(Ok(()), |(_, reason)| unsupported(format!("{reason}: {instead}")))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]

@@ -63,11 +63,10 @@ pub use self::settings::credentials::RedisCredentials;
 /// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
 /// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
-/// scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take `SCAN`, and `INFO`
-/// to notice that the server was started anew. In a cluster, it also needs `CLUSTER SLOTS` and
-/// `ASKING`, and `CLUSTER INFO` for [`ready`](crate::RateLimiter::ready) to see whether the cluster is up. The
-/// user of sentinels needs `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL MASTER` and
-/// `SENTINEL SENTINELS`.
+/// scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take `SCAN`. In a cluster,
+/// it also needs `CLUSTER SLOTS` and `ASKING`, and `CLUSTER INFO` for
+/// [`ready`](crate::RateLimiter::ready) to see whether the cluster is up. The user of sentinels needs
+/// `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }

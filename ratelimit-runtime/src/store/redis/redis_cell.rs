@@ -4,19 +4,12 @@
 //! than it has to be. And it counts in nanoseconds rounded down, so a rate that does not divide
 //! runs fast, by less than one part in a million.
 
-use std::fmt::Write as _;
-
 use redis::{Cmd, Value, cmd};
 
-use super::errors::refuse;
+use super::errors::unsupported;
 use crate::error::StoreError;
-use crate::rule::{BlockDuration, Limit};
+use crate::rule::Limit;
 use crate::store::{Request, Verdict};
-
-/// The end of a key of the module.
-pub(super) const CELL: &[u8] = b"%cell";
-/// The end of a key that is written in hexadecimal; listings leave it out.
-pub(super) const CELL_HEX: &[u8] = b"%cellhex";
 
 const SECOND: u64 = 1_000_000;
 /// In microseconds: twice as long as any bucket takes to run empty.
@@ -24,64 +17,45 @@ const PROBED: u64 = 2 * Limit::MAX_WINDOW.as_secs() * SECOND;
 /// In seconds: more than any bucket takes to run empty is not taken for true.
 const LONGEST: u64 = Limit::MAX_COUNT / SECOND;
 
-/// Whether the module can decide the request: it counts in whole seconds, and takes a unit of cost
-/// for whole nanoseconds.
+/// Whether the module can decide the request: it counts in whole seconds, takes a unit of cost for
+/// whole nanoseconds, and brings the server down if a key is not UTF-8.
 ///
 /// # Errors
 ///
-/// `Unsupported`, with what to choose instead.
-pub(super) fn supports(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
-    let inexact = |limit: &Limit| {
-        let (max, window) = (limit.max().max(1), limit.window_us());
-        window / max < 1000 && window % max != 0 || window < max
-    };
-    let limits = request.limits();
-    refuse(
-        &[
-            (limits.len() != 1, "CL.THROTTLE keeps one limit a key"),
-            (limits.iter().any(|limit| limit.window_us() % SECOND != 0), "CL.THROTTLE takes windows of whole seconds"),
-            (limits.iter().any(inexact), "CL.THROTTLE is inexact at rates above 1,000 a second"),
-            (
-                request.is_reservation() || request.block_duration() != BlockDuration::NONE,
-                "CL.THROTTLE has neither reservations (`count`) nor blocks (`block`)",
-            ),
-            (own_clock, "CL.THROTTLE goes by the server's clock"),
-        ],
-        "choose RedisMode::Scripts",
-    )
-}
-
-/// The key of the module: the script keeps another state. The module brings the server down if a
-/// key is not UTF-8, so such a key is written in hexadecimal.
-pub(super) fn key(request: &Request<'_>) -> Vec<u8> {
-    if std::str::from_utf8(request.key()).is_ok() {
-        return [request.key(), CELL].concat();
+/// `Unsupported`.
+pub(super) fn supports(request: &Request<'_>) -> Result<(), StoreError> {
+    let limit = limit(request);
+    let (max, window) = (limit.max().max(1), limit.window_us());
+    if window % SECOND != 0 {
+        return unsupported("CL.THROTTLE takes windows of whole seconds");
     }
-    let mut hex = String::with_capacity(request.key().len() * 2);
-    for byte in request.key() {
-        let _ = write!(hex, "{byte:02x}");
+    if window / max < 1000 && window % max != 0 || window < max {
+        return unsupported("CL.THROTTLE is inexact at rates above 1,000 a second");
     }
-    [hex.as_bytes(), CELL_HEX].concat()
+    if std::str::from_utf8(request.key()).is_err() {
+        return unsupported("CL.THROTTLE takes keys of UTF-8");
+    }
+    Ok(())
 }
 
 /// Charges the request if it is admitted.
-pub(crate) fn acquire(request: &Request<'_>) -> Cmd {
+pub(crate) fn acquire(key: &[u8], request: &Request<'_>) -> Cmd {
     let limit = limit(request);
-    throttle(request, limit.capacity().max(1) - 1, limit.max().max(1), limit.window_us() / SECOND, request.cost())
+    throttle(key, limit.capacity().max(1) - 1, limit.max().max(1), limit.window_us() / SECOND, request.cost())
 }
 
 /// Looks, by asking for a quantity of 0. The module keeps one time for a key, when its bucket runs
 /// empty. It tells exactly how far ahead that is if it is asked with a bucket that drains a unit
 /// per microsecond, and holds any wait.
-pub(crate) fn peek(request: &Request<'_>) -> Cmd {
-    throttle(request, PROBED - 1, SECOND, 1, 0)
+pub(crate) fn peek(key: &[u8]) -> Cmd {
+    throttle(key, PROBED - 1, SECOND, 1, 0)
 }
 
-fn throttle(request: &Request<'_>, burst: u64, count: u64, seconds: u64, cost: u64) -> Cmd {
-    cmd("CL.THROTTLE").arg(key(request)).arg(burst).arg(count).arg(seconds).arg(cost).take()
+fn throttle(key: &[u8], burst: u64, count: u64, seconds: u64, cost: u64) -> Cmd {
+    cmd("CL.THROTTLE").arg(key).arg(burst).arg(count).arg(seconds).arg(cost).take()
 }
 
-/// [`supports`] has seen that there is one.
+/// There is one: the store declares no more.
 fn limit(request: &Request<'_>) -> Limit {
     request.limits().first().copied().unwrap_or(Limit::per_second(1))
 }
@@ -155,13 +129,6 @@ impl Throttle {
 mod tests {
     use super::*;
     use crate::Algorithm;
-
-    #[test]
-    fn keys_are_utf8() {
-        let key = |bytes: &[u8]| String::from_utf8(key(&Request::new(bytes, Algorithm::LeakyBucket, &[])));
-        assert_eq!(key(b"rl1:lb-60s:a:<x>").as_deref(), Ok("rl1:lb-60s:a:<x>%cell"));
-        assert_eq!(key(b"a\xff").as_deref(), Ok("61ff%cellhex"));
-    }
 
     #[test]
     fn waits_are_rounded_up_to_what_drains_and_no_further() {

@@ -9,32 +9,6 @@ use crate::test_key::TestKey;
 use ratelimit_runtime::store::Feature;
 use ratelimit_runtime::{Algorithm, Limit};
 
-/// What did cost less than its estimate frees the rest of it, what did cost more is charged on top.
-pub(crate) async fn an_actual_cost_replaces_the_estimate(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, 20);
-    for (estimate, actual, left) in [(5, 5, 15), (5, 2, 13), (5, 0, 13), (2, 6, 7)] {
-        let reserved = bucket.reserve_estimate(estimate).await;
-        assert!(reserved.allowed, "{reserved:?}");
-        assert_eq!(bucket.commit_actual(estimate, reserved.ticket, actual).await, 0);
-        assert_eq!(bucket.remaining().await, left, "{estimate} was estimated, and it was {actual}");
-    }
-    bucket.advance(bucket.horizon());
-    bucket.assert_whole().await;
-}
-
-/// A cost beyond the limit is a debt: nothing is left, and what comes later waits for it.
-pub(crate) async fn a_debt_is_waited_for(bench: Bench, algorithm: Algorithm) {
-    for cost in [1, 10] {
-        let bucket = bench.bucket(&cost.to_string(), algorithm, 10);
-        let reserved = bucket.reserve_estimate(4).await;
-        assert_eq!(bucket.commit_actual(4, reserved.ticket, 15).await, 0);
-        let refused = bucket.refused(cost).await;
-        assert_eq!(refused.remaining, 0, "{refused:?}");
-        bucket.wait_out(&refused, cost).await;
-        bucket.admit(cost).await;
-    }
-}
-
 /// After a commit at most twice of what a limit admits at once is used of it, and the store says
 /// what it left out.
 pub(crate) async fn a_debt_is_bounded(bench: Bench, algorithm: Algorithm) {
@@ -47,21 +21,6 @@ pub(crate) async fn a_debt_is_bounded(bench: Bench, algorithm: Algorithm) {
     bucket.wait_out(&refused, 10).await;
     bucket.advance(2 * bucket.horizon());
     bucket.assert_whole().await;
-}
-
-/// A reservation that has left its window frees nothing: all of what the call did cost is charged
-/// at its end.
-pub(crate) async fn a_long_call_is_not_free(bench: Bench, algorithm: Algorithm) {
-    for (suffix, actual, left) in [("less", 3, 7), ("more", 9, 1), ("much", 25, 0), ("nothing", 0, 10)] {
-        let bucket = bench.bucket(suffix, algorithm, 10);
-        let reserved = bucket.reserve_estimate(5).await;
-        bucket.advance(bucket.horizon());
-        bucket.assert_whole().await;
-        let dropped = bucket.commit_actual(5, reserved.ticket, actual).await;
-        assert_eq!((dropped, bucket.remaining().await), (actual.saturating_sub(20), left), "it was {actual}");
-        bucket.advance(2 * bucket.horizon());
-        bucket.assert_whole().await;
-    }
 }
 
 /// An open estimate is a charge: what comes behind it waits as long, and is blocked as well.

@@ -86,16 +86,6 @@ pub(crate) async fn a_block_leaves_the_charges(bench: Bench, algorithm: Algorith
     bucket.admit(1).await;
 }
 
-/// A later block takes the place of an earlier one, also of a longer one.
-pub(crate) async fn a_later_block_replaces_an_earlier_one(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, 2);
-    bucket.block(HOUR).await;
-    bucket.block(MINUTE).await;
-    assert_eq!(bucket.refused(1).await.retry_after(), Some(MINUTE));
-    bucket.block(HOUR).await;
-    assert_eq!(bucket.refused(1).await.retry_after(), Some(HOUR));
-}
-
 /// Ending a block that is not there makes no key; a reset ends one, too.
 pub(crate) async fn unblock_makes_no_key_and_reset_ends_a_block(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 2);
@@ -104,20 +94,6 @@ pub(crate) async fn unblock_makes_no_key_and_reset_ends_a_block(bench: Bench, al
     bucket.block(HOUR).await;
     assert!(bucket.reset().await, "a block is something");
     bucket.assert_whole().await;
-}
-
-/// A block is over when its time is, whatever is charged afterwards.
-pub(crate) async fn a_block_that_is_over_stays_over(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, 2);
-    bucket.block(MINUTE).await;
-    bucket.advance(MINUTE);
-    for _ in 0..2 {
-        bucket.admit(1).await;
-    }
-    let refused = bucket.refused(1).await;
-    assert!(!refused.blocked, "{refused:?}");
-    assert!(!bucket.unblock().await);
-    bucket.wait_out(&refused, 1).await;
 }
 
 /// A block by hand ends at the moment that was told by the clock, also when the clock has stepped

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND, answered, micros};
+use crate::bench::{Bench, HOUR, MINUTE, SECOND, answered, micros};
 use crate::random::Random;
 use crate::reference::Reference;
 use crate::test_key::TestKey;
@@ -47,58 +47,6 @@ impl<'a> Offender<'a> {
         self.0.advance(block);
         block
     }
-}
-
-/// Each offence blocks for twice as long as the last one, up to the longest. Calls that are refused
-/// meanwhile neither lengthen the block nor count; admissions after it forgive nothing.
-pub(crate) async fn each_offence_doubles_the_block(bench: Bench, algorithm: Algorithm) {
-    let key = Offender::new(&bench, algorithm, "");
-    for minutes in [1, 2, 4, 8, 10, 10, 10] {
-        let block = MINUTE * minutes;
-        assert!(key.acquire().await.allowed, "what was blocked for is over");
-        assert_eq!(key.offend().await, block);
-        for part in 1..4 {
-            key.0.advance(block / 4);
-            let refused = key.acquire().await;
-            assert!(refused.blocked && refused.retry_after() == Some(block / 4 * (4 - part)), "{refused:?}");
-        }
-        key.0.advance(block / 4 - MICROSECOND);
-        assert_eq!(key.acquire().await.retry_after(), Some(MICROSECOND));
-        key.0.advance(MICROSECOND);
-    }
-}
-
-/// Offences are forgotten the longest block after the last one has ended, to the microsecond,
-/// though the key was used meanwhile.
-pub(crate) async fn offences_are_forgotten_in_time(bench: Bench, algorithm: Algorithm) {
-    for (suffix, early, next) in [("early", MICROSECOND, MINUTE * 4), ("late", Duration::ZERO, MINUTE)] {
-        let key = Offender::new(&bench, algorithm, suffix);
-        assert_eq!([key.serve().await, key.serve().await], [MINUTE, MINUTE * 2]);
-        assert!(key.acquire().await.allowed);
-        key.0.advance(LONGEST - MINUTE * 2);
-        assert!(key.acquire().await.allowed);
-        key.0.advance(MINUTE * 2 - early);
-        assert_eq!(key.offend().await, next, "{suffix}");
-    }
-}
-
-/// A block by hand is no offence: it ends what was remembered no earlier, and begins nothing.
-pub(crate) async fn a_block_by_hand_is_no_offence(bench: Bench, algorithm: Algorithm) {
-    let by_hand = async |key: &Offender<'_>, block| answered(bench.store.block(key.request(), block).await);
-    let key = Offender::new(&bench, algorithm, "none");
-    for _ in 0..3 {
-        by_hand(&key, HOUR).await;
-        key.0.advance(HOUR);
-    }
-    assert_eq!(key.serve().await, MINUTE, "no offence so far");
-    // Longer than offences are remembered: they wait until it is over.
-    by_hand(&key, HOUR * 24).await;
-    key.0.advance(HOUR * 24 + LONGEST - MICROSECOND);
-    assert_eq!(key.serve().await, MINUTE * 2, "remembered so long after the last block");
-    key.0.advance(LONGEST);
-    by_hand(&key, HOUR).await;
-    key.0.advance(HOUR);
-    assert_eq!(key.serve().await, MINUTE, "what was forgotten stays forgotten");
 }
 
 /// Ending a block forgets the offences before it, as a reset does: also when no block lasts.

@@ -98,18 +98,6 @@ pub(crate) async fn charges_behind_reservations_are_waited_for(bench: Bench, alg
     bucket.wait_out(&refused, 1).await;
 }
 
-/// What is released is free, and what is left stays.
-pub(crate) async fn a_released_reservation_is_free(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, 3);
-    let first = bucket.reserve(1).await;
-    let second = bucket.reserve(1).await;
-    assert_eq!(bucket.remaining().await, 1);
-    assert!(bucket.release(1, first.ticket).await);
-    assert_eq!(bucket.remaining().await, 2);
-    assert!(bucket.commit(1, second.ticket).await);
-    assert_eq!(bucket.remaining().await, 2);
-}
-
 /// A release gives back all that was reserved, once, and nothing that was charged.
 pub(crate) async fn a_release_gives_back_all_that_was_reserved(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 10);

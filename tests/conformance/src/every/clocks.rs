@@ -49,33 +49,6 @@ pub(crate) async fn a_clock_that_goes_to_and_fro_frees_nothing(bench: Bench, alg
     }
 }
 
-/// What was admitted before a clock steps back counts until the clock has caught up, and no longer
-/// than it would have.
-pub(crate) async fn a_clock_that_steps_back_shortens_nothing(bench: Bench, algorithm: Algorithm) {
-    for (nth, step) in STEPS.into_iter().enumerate() {
-        let bucket = bench.bucket(&nth.to_string(), algorithm, 1);
-        bucket.admit(1).await;
-        let told = bucket.refused(1).await.retry_after_us;
-        bench.clock.step_back(step);
-        let refused = bucket.refused(1).await;
-        assert_eq!(Duration::from_micros(refused.retry_after_us - told), step, "{refused:?}");
-        bucket.wait_out(&refused, 1).await;
-    }
-}
-
-/// After the clock has jumped ahead, every key has its full limit again.
-pub(crate) async fn a_clock_that_jumps_ahead_finds_keys_whole(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, 3);
-    for jump in [bucket.horizon(), MINUTE * 3, HOUR * 24 * 365] {
-        for _ in 0..3 {
-            bucket.admit(1).await;
-        }
-        bucket.refuse(1).await;
-        bench.clock.advance(jump);
-        bucket.assert_whole().await;
-    }
-}
-
 /// For a sliding window: what was used at a time by the clock is free a window later by it, however
 /// far it has stepped back meanwhile.
 pub(crate) async fn what_was_admitted_before_a_step_back_counts_for_its_time(bench: Bench, algorithm: Algorithm) {

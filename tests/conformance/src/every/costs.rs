@@ -3,18 +3,6 @@
 use crate::bench::Bench;
 use ratelimit_runtime::{Algorithm, Limit};
 
-/// Calls use what they cost, and a light call may pass where a heavy one may not.
-pub(crate) async fn calls_use_what_they_cost(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, 10);
-    for (cost, allowed, left) in [(4, true, 6), (7, false, 6), (5, true, 1), (2, false, 1), (1, true, 0), (1, false, 0)]
-    {
-        let seen = bucket.peek(cost).await;
-        let done = bucket.acquire(cost).await;
-        assert_eq!((done.allowed, done.remaining), (allowed, left), "cost {cost}");
-        assert_eq!((seen.allowed, seen.retry_after_us), (done.allowed, done.retry_after_us), "cost {cost}");
-    }
-}
-
 /// A call of cost 0 is admitted as long as the limit is not exceeded, charges nothing and makes no
 /// key.
 pub(crate) async fn a_cost_of_0_charges_nothing(bench: Bench, algorithm: Algorithm) {

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND, answered};
 use crate::reference::Reference;
-use ratelimit_runtime::store::{Request, Verdict};
+use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit};
 
 /// Under a burst, that is admitted at once by the algorithms that have one, and `max` by the
@@ -101,18 +101,6 @@ pub(crate) async fn peek_changes_nothing(bench: Bench, algorithm: Algorithm) {
     bucket.assert_whole().await;
 }
 
-/// What `peek` says is what `acquire` does at the same moment.
-pub(crate) async fn peek_agrees_with_the_next_call(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, 4);
-    for _ in 0..200 {
-        bucket.advance(SECOND * 7);
-        let seen = bucket.peek(1).await;
-        let done = bucket.acquire(1).await;
-        assert_eq!((seen.allowed, seen.retry_after_us), (done.allowed, done.retry_after_us));
-        assert_eq!(seen.remaining, done.remaining + u64::from(done.allowed));
-    }
-}
-
 /// `reset` forgets everything, and says whether there was something.
 pub(crate) async fn reset_frees_everything(bench: Bench, algorithm: Algorithm) {
     let (bucket, other) = (bench.bucket("", algorithm, 2), bench.bucket("other", algorithm, 1));
@@ -184,29 +172,6 @@ pub(crate) async fn hostile_keys_are_keys(bench: Bench, algorithm: Algorithm) {
             assert_eq!(verdict.allowed, allowed, "key ending in {shown:?}");
         }
     }
-}
-
-/// A refused call, and one that only looks, leave everything as it was.
-pub(crate) async fn refused_calls_change_nothing(bench: Bench, algorithm: Algorithm) {
-    let heavy = if bench.takes(algorithm, 5).await { 5 } else { 1 };
-    let bucket = bench.bucket("asked", algorithm, 5);
-    let twin = bench.bucket("twin", algorithm, 5);
-    for round in 0..60_u32 {
-        for key in [&bucket, &twin] {
-            let _ = key.acquire(1).await;
-        }
-        for _ in 0..3 {
-            if !bucket.peek(heavy).await.allowed {
-                let _ = bucket.acquire(heavy).await;
-            }
-        }
-        assert_eq!(without_ticket(bucket.peek(1).await), without_ticket(twin.peek(1).await), "round {round}");
-        bench.clock.advance(SECOND * (round % 17) + Duration::from_micros(7));
-    }
-}
-
-fn without_ticket(verdict: Verdict) -> Verdict {
-    verdict.with_ticket(0)
 }
 
 /// Each call is measured against the `max` it brings. One that falls below what is used refuses

@@ -5,45 +5,6 @@ use std::time::{Duration, Instant};
 use crate::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND};
 use ratelimit_runtime::{Algorithm, Limit};
 
-/// The wait that a refusal names is exact for every window and cost: refused a microsecond before,
-/// admitted then.
-pub(crate) async fn a_refusal_names_the_exact_moment(bench: Bench, algorithm: Algorithm) {
-    for window in [SECOND * 10, MINUTE, HOUR + Duration::from_micros(1_001)] {
-        for cost in [1, 2, 5, 9, 10] {
-            if !bench.takes(algorithm, cost).await {
-                continue;
-            }
-            let bucket = bench.bucket_under(&format!("{window:?} {cost}"), algorithm, &[Limit::new(10, window)]);
-            for _ in 0..8 {
-                bucket.admit(1).await;
-                bucket.advance(Duration::from_micros(100_003));
-            }
-            for _ in 0..8 {
-                let verdict = bucket.acquire(cost).await;
-                if !verdict.allowed {
-                    bucket.wait_out(&verdict, cost).await;
-                    bucket.admit(cost).await;
-                }
-            }
-        }
-    }
-}
-
-/// `reset_after` is the moment at which the key is whole, and not a microsecond too long.
-pub(crate) async fn reset_after_is_exact(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, 3);
-    for gap in [20, 7] {
-        bucket.admit(1).await;
-        bucket.advance(SECOND * gap);
-    }
-    let whole_in = bucket.peek(1).await.reset_after_us;
-    bucket.advance(Duration::from_micros(whole_in) - MICROSECOND);
-    let early = bucket.peek(1).await;
-    assert!(early.remaining < 3 && early.reset_after_us == 1, "{early:?}");
-    bucket.advance(MICROSECOND);
-    bucket.assert_whole().await;
-}
-
 /// The shortest window works as the long ones do.
 pub(crate) async fn a_window_of_a_millisecond(bench: Bench, algorithm: Algorithm) {
     const WINDOW: Duration = Duration::from_millis(1);
@@ -73,26 +34,6 @@ pub(crate) async fn a_window_of_366_days(bench: Bench, algorithm: Algorithm) {
         let refused = bucket.refused(1).await;
         bucket.wait_out(&refused, 1).await;
         while bucket.acquire(1).await.allowed {}
-    }
-}
-
-/// Of a sliding window: what was used at `t` is free at `t + window`, each on its own.
-pub(crate) async fn slots_come_free_one_by_one(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, 5);
-    let gaps = [1_000, 7, 5_000_000, 1, 999_999].map(Duration::from_micros);
-    for gap in gaps {
-        bucket.admit(1).await;
-        bucket.advance(gap);
-    }
-    let since_first: Duration = gaps.iter().sum();
-    bucket.advance(MINUTE - since_first - MICROSECOND);
-    bucket.refuse(1).await;
-    bucket.advance(MICROSECOND);
-    for gap in gaps {
-        assert_eq!(bucket.remaining().await, 1);
-        bucket.admit(1).await;
-        bucket.refuse(1).await;
-        bucket.advance(gap);
     }
 }
 

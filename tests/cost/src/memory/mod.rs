@@ -3,8 +3,6 @@
 mod clock;
 mod far;
 mod governor;
-mod keys;
-mod threads;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,14 +14,12 @@ use ratelimit_runtime::{MemoryStore, RateLimiter};
 use self::clock::{Ticking, read};
 use self::far::Far;
 use self::governor::Governor;
-pub use self::keys::over_many_keys;
-pub use self::threads::scaling;
 use crate::ours;
 
 /// The key of all checks.
 const USER: &str = "alice@example.com";
 
-/// What is measured.
+/// The work of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     Governor,

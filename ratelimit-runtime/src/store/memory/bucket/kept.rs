@@ -70,11 +70,11 @@ impl<S: AlgorithmState> Kept<S> {
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let time = self.advance(now);
         let is_plain = self.rare.is_none() && request.reserves() == Reserves::Nothing && request.cost() > 0;
-        if !is_plain || !time.is_live {
-            return self.acquire_step_by_step(request, time);
+        if !is_plain || now >= self.expires_at {
+            return self.acquire_step_by_step(request, now);
         }
+        let time = Time { now, at: now.max(self.state.newest()), is_live: true };
         let taken = self.state.take(&request.demand(), time.at);
         if taken.ticket > 0 {
             self.admitted(request, &taken, time)
@@ -86,7 +86,8 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     #[inline(never)]
-    fn acquire_step_by_step(&mut self, request: &Request<'_>, time: Time) -> Verdict {
+    fn acquire_step_by_step(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        let time = self.advance(now);
         let standing = self.standing(request, time);
         let is_blocked = self.blocked_for(time) > 0;
         if standing.status.wait == 0 && request.cost() > 0 && !is_blocked {

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use self::pools::Pools;
 pub(crate) use self::settings::ClientSettings;
 use super::batcher::{Batcher, Failure, Verdicts};
-use super::cluster::{Cluster, Slot};
+use super::cluster::{Cluster, slot_of};
 use super::errors;
 use super::link::{Link, Upstream};
 use super::listing;
@@ -127,7 +127,7 @@ impl Client {
         match &self.servers {
             Servers::One(batcher) => ask(Arc::clone(batcher), false).await.map_err(Into::into),
             // Large, and most stores are no cluster.
-            Servers::Cluster(cluster) => Box::pin(cluster.at(Slot::of(key), until, ask)).await,
+            Servers::Cluster(cluster) => Box::pin(cluster.at(slot_of(key), until, ask)).await,
         }
     }
 
@@ -148,7 +148,7 @@ impl Client {
     pub(crate) fn health(&self, key: &[u8]) -> Health {
         match &self.servers {
             Servers::One(batcher) => batcher.link().health(),
-            Servers::Cluster(cluster) => cluster.health(Slot::of(key)),
+            Servers::Cluster(cluster) => cluster.health(slot_of(key)),
         }
     }
 
@@ -160,7 +160,7 @@ impl Client {
     pub(crate) async fn ready(&self, key: Option<&[u8]>) -> Result<(), StoreError> {
         match (&self.servers, key) {
             (Servers::One(batcher), _) => batcher.link().ready().await,
-            (Servers::Cluster(cluster), Some(key)) => cluster.ready(Some(Slot::of(key))).await,
+            (Servers::Cluster(cluster), Some(key)) => cluster.ready(Some(slot_of(key))).await,
             (Servers::Cluster(cluster), None) => cluster.ready(None).await,
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::clock::Clock;
-use crate::store::redis::cluster::Slot;
+use crate::store::redis::cluster::slot_of;
 use crate::store::redis::link::{LinkSettings, TIMEOUT_US, Upstream};
 use crate::store::redis::scripts::load_all;
 use crate::store::redis::settings::deployment::{Deployment, Kind};
@@ -44,7 +44,7 @@ impl ClientSettings {
         if !self.is_cluster() {
             return true;
         }
-        let first = keys.next().map(Slot::of);
-        keys.all(|key| Some(Slot::of(key)) == first)
+        let first = keys.next().map(slot_of);
+        keys.all(|key| Some(slot_of(key)) == first)
     }
 }

@@ -12,14 +12,13 @@ mod slot;
 mod slot_map;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{cmd, from_redis_value_ref};
 use tokio::runtime::Handle;
 
 use self::node::{Master, Nodes};
-use self::redirect::{DOWN, Redirect, UNSERVED};
+use self::redirect::Redirect;
 use self::refresh::Slots;
 use super::batcher::{Batcher, Failure};
 use super::errors;
@@ -29,19 +28,20 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::Health;
 
-pub(crate) use self::slot::{SLOTS, Slot};
-pub(crate) use self::slot_map::SlotMap;
+pub(crate) use self::slot::slot_of;
 
 /// How often a call is sent on to another node.
 const MAX_REDIRECTS: u32 = 8;
-/// How long a call that no node can carry out now waits before it is sent again, each time: 35 ms
-/// in all.
+/// How long a call whose keys are being moved waits before it is sent again, each time: 35 ms in
+/// all.
 const PAUSES: [Duration; 3] = [Duration::from_millis(5), Duration::from_millis(10), Duration::from_millis(20)];
 /// How often masters are asked whether they serve while a caller waits for that.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a master may take to connect, and to say whether it serves, before the slots are asked
 /// for again.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+const UNSERVED: &str = "no node of the Redis cluster serves the slot of this key";
 
 /// A Redis Cluster, for one runtime. When it is dropped, its links end.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Cluster {
     /// `Unavailable` if no node carries it out, those of the server, and those of `ask`.
     pub(crate) async fn at<T, F>(
         &self,
-        slot: Slot,
+        slot: u16,
         until: Option<Instant>,
         ask: impl Fn(Arc<Batcher>, bool) -> F,
     ) -> Result<T, StoreError>
@@ -77,12 +77,7 @@ impl Cluster {
         let (mut master, mut asking) = (self.owner(slot).await?, false);
         loop {
             let error = match ask(master.batcher(&self.slots.nodes), asking).await {
-                Ok(answer) => {
-                    if master.is_down.load(Relaxed) {
-                        master.is_down.store(false, Relaxed);
-                    }
-                    return Ok(answer);
-                }
+                Ok(answer) => return Ok(answer),
                 Err(Failure::Server(error)) => error,
                 Err(Failure::NotSent(error)) => return Err(self.failed(error).await),
                 Err(Failure::Lost(error)) => return Err(self.failed(error.lost()).await),
@@ -91,31 +86,21 @@ impl Cluster {
             if !matches!(redirect, Some(Redirect::Ask(_)) | None) {
                 self.slots.refresh();
             }
-            let (why, is_down) = match redirect {
+            (master, asking) = match redirect {
                 None => return Err(self.failed(errors::from_server(&error)).await),
                 Some(Redirect::Moved(_) | Redirect::Ask(_)) if redirects.next().is_none() => {
                     return Err(StoreError::unavailable("the nodes of the Redis cluster send a call in circles"));
                 }
-                Some(Redirect::Moved(to)) => {
-                    (master, asking) = (self.slots.map().moved(slot, to), false);
-                    continue;
+                Some(Redirect::Moved(to)) => (self.slots.map().moved(slot, to), false),
+                Some(Redirect::Ask(to)) => (self.slots.map().master(to), true),
+                Some(Redirect::NotNow) => {
+                    let is_in_time =
+                        |pause: &&Duration| until.is_none_or(|until| Instant::now() + **pause * 2 <= until);
+                    let moving = || StoreError::unavailable("the Redis cluster is moving this key");
+                    real_time::sleep(*pauses.next().filter(is_in_time).ok_or_else(moving)?).await;
+                    (self.owner(slot).await?, false)
                 }
-                Some(Redirect::Ask(to)) => {
-                    (master, asking) = (self.slots.map().master(to), true);
-                    continue;
-                }
-                Some(Redirect::NotNow(why)) => (why, false),
-                Some(Redirect::Down) => (DOWN, true),
             };
-            let is_in_time = |pause: &&Duration| until.is_none_or(|until| Instant::now() + **pause * 2 <= until);
-            // A node that has been down for a while is not waited for.
-            let pause = pauses.next().filter(is_in_time).filter(|_| !(is_down && master.is_down.load(Relaxed)));
-            let Some(pause) = pause else {
-                master.is_down.store(is_down, Relaxed);
-                return Err(StoreError::unavailable(why));
-            };
-            real_time::sleep(*pause).await;
-            (master, asking) = (self.owner(slot).await?, false);
         }
     }
 
@@ -129,7 +114,7 @@ impl Cluster {
     }
 
     /// The master of a slot. Waits for the first map while no attempt to get it has failed.
-    async fn owner(&self, slot: Slot) -> Result<Arc<Master>, StoreError> {
+    async fn owner(&self, slot: u16) -> Result<Arc<Master>, StoreError> {
         let known = || self.slots.map().owner(slot).cloned();
         if let Some(owner) = known() {
             return Ok(owner);
@@ -139,7 +124,7 @@ impl Cluster {
     }
 
     /// How well the master of a slot serves.
-    pub(crate) fn health(&self, slot: Slot) -> Health {
+    pub(crate) fn health(&self, slot: u16) -> Health {
         self.slots.map().owner(slot).map_or(Health::Down, |owner| owner.health())
     }
 
@@ -148,7 +133,7 @@ impl Cluster {
     /// # Errors
     ///
     /// `Misconfigured`: then waiting is vain.
-    pub(crate) async fn ready(&self, slot: Option<Slot>) -> Result<(), StoreError> {
+    pub(crate) async fn ready(&self, slot: Option<u16>) -> Result<(), StoreError> {
         loop {
             match self.serves(slot).await {
                 Err(error) if error.kind() != StoreErrorKind::Misconfigured => real_time::sleep(ASK_AGAIN).await,
@@ -157,55 +142,50 @@ impl Cluster {
         }
     }
 
-    async fn serves(&self, slot: Option<Slot>) -> Result<(), StoreError> {
-        if let Some(slot) = slot {
-            return self.serves_at(&*self.owner(slot).await?).await;
-        }
-        if !self.slots.map().is_whole() {
-            self.slots.refreshed().await?;
-        }
-        let map = self.slots.map().clone();
-        if !map.is_whole() {
-            return Err(StoreError::unavailable("not every slot of the Redis cluster is served"));
-        }
-        for master in map.masters() {
-            self.serves_at(master).await?;
+    async fn serves(&self, slot: Option<u16>) -> Result<(), StoreError> {
+        let masters = match slot {
+            Some(slot) => vec![self.owner(slot).await?],
+            None => {
+                if !self.slots.map().is_whole() {
+                    self.slots.refreshed().await?;
+                }
+                self.all()?
+            }
+        };
+        for master in masters {
+            let batcher = master.batcher(&self.slots.nodes);
+            let serves = async {
+                batcher.link().ready().await?;
+                // An error says nothing.
+                let info = refresh::ask(&batcher, &cmd("CLUSTER").arg("INFO").take()).await?;
+                match from_redis_value_ref::<String>(&info) {
+                    Ok(info) if info.contains("cluster_state:fail") => {
+                        Err(StoreError::unavailable("the Redis cluster is down"))
+                    }
+                    _ => Ok(()),
+                }
+            };
+            let serves = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, serves).await;
+            let silent = |_| Err(StoreError::unavailable("a node of the Redis cluster does not answer"));
+            serves.unwrap_or_else(silent).inspect_err(|_| self.slots.refresh())?;
         }
         Ok(())
     }
 
-    async fn serves_at(&self, master: &Master) -> Result<(), StoreError> {
-        let batcher = master.batcher(&self.slots.nodes);
-        let state = async {
-            batcher.link().ready().await?;
-            refresh::ask(&batcher, &refresh::command("INFO")).await
-        };
-        let silent = || StoreError::unavailable("a node of the Redis cluster does not answer");
-        let state = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, state).await;
-        match state.unwrap_or_else(|_| Err(silent())) {
-            Ok(state) if !is_down(&state) => Ok(()),
-            state => {
-                self.slots.refresh();
-                Err(state.err().unwrap_or_else(|| StoreError::unavailable(DOWN)))
-            }
+    /// All masters.
+    fn all(&self) -> Result<Vec<Arc<Master>>, StoreError> {
+        let map = self.slots.map();
+        if map.is_whole() {
+            return Ok(map.masters().cloned().collect());
         }
+        Err(StoreError::unavailable("not every slot of the Redis cluster is served"))
     }
 
-    /// The map as one of the nodes answers now.
-    pub(crate) async fn fresh_map(&self) -> Result<SlotMap, StoreError> {
+    /// All masters, as one of the nodes names them now, with their links.
+    pub(crate) async fn masters(&self) -> Result<Vec<(TcpAddress, Arc<Link>)>, StoreError> {
         self.slots.ask().await?;
-        Ok(self.slots.map().clone())
-    }
-
-    /// The link to the master at an address, if it is known.
-    pub(crate) async fn link_at(&self, address: &TcpAddress) -> Result<Option<Arc<Link>>, StoreError> {
-        let known = || self.slots.map().known(address).cloned();
-        let mut master = known();
-        if master.is_none() {
-            self.slots.refreshed().await?;
-            master = known();
-        }
-        Ok(master.map(|master| Arc::clone(master.batcher(&self.slots.nodes).link())))
+        let all = self.all()?.into_iter();
+        Ok(all.map(|master| (master.address.clone(), Arc::clone(master.batcher(&self.slots.nodes).link()))).collect())
     }
 }
 
@@ -213,10 +193,4 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.slots.end();
     }
-}
-
-/// Whether this is a reply to `CLUSTER INFO` by a node that serves nothing. An error says nothing.
-fn is_down(info: &Value) -> bool {
-    let info: Option<String> = redis::from_redis_value_ref(info).ok();
-    info.is_some_and(|info| info.contains("cluster_state:fail"))
 }

@@ -1,13 +1,12 @@
 //! [`Nodes`] and [`Master`]: how the nodes of a cluster are reached.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
-use super::slot::Slot;
+use super::slot::slot_of;
 use crate::error::StoreError;
 use crate::store::Health;
 use crate::store::redis::batcher::Batcher;
@@ -49,14 +48,12 @@ impl fmt::Debug for Nodes {
 pub(crate) struct Master {
     pub(crate) address: TcpAddress,
     batcher: OnceLock<Arc<Batcher>>,
-    /// It said to the end of a call's attempts that the cluster is down, and has not served since.
-    pub(super) is_down: AtomicBool,
 }
 
 impl Master {
     /// Connects to nothing yet.
     pub(super) fn new(address: TcpAddress) -> Self {
-        Self { address, batcher: OnceLock::new(), is_down: AtomicBool::new(false) }
+        Self { address, batcher: OnceLock::new() }
     }
 
     /// Its batcher, whose link connects when this is first called.
@@ -64,7 +61,7 @@ impl Master {
         let batcher = self.batcher.get_or_init(|| {
             let settings = LinkSettings { upstream: nodes.server(&self.address), ..nodes.link.clone() };
             let link = Arc::new(Link::start(settings, &nodes.runtime));
-            Batcher::start(link, &nodes.runtime, |key| Slot::of(key).number())
+            Batcher::start(link, &nodes.runtime, slot_of)
         });
         Arc::clone(batcher)
     }

@@ -12,10 +12,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::node::Nodes;
 use super::slot_map::{SlotMap, SlotRange};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::real_time;
 use crate::store::redis::batcher::{Batcher, Failure};
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::TcpAddress;
-use crate::{observe, real_time};
 
 /// The slots are asked for no more often than this.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -112,9 +112,6 @@ impl Slots {
             let now = Instant::now();
             self.last_refresh().iter_mut().for_each(|refresh| refresh.turn = now);
             if let Ok(outcome) = real_time::timeout_at(now + BEAT, answer.as_mut()).await {
-                if let Err(error) = &outcome {
-                    observe::log::no_slots(error);
-                }
                 self.outcome.send_replace(Some(outcome));
                 return;
             }
@@ -142,9 +139,10 @@ impl Slots {
                 if turn > 0 {
                     real_time::sleep(STAGGER * turn).await;
                 }
+                let command = cmd("CLUSTER").arg("SLOTS").take();
                 let reply = match master {
-                    Some(master) => ask(&master.batcher(&slots.nodes), &command("SLOTS")).await?,
-                    None => slots.nodes.ask(&at, &command("SLOTS")).await?,
+                    Some(master) => ask(&master.batcher(&slots.nodes), &command).await?,
+                    None => slots.nodes.ask(&at, &command).await?,
                 };
                 ranges(&reply, &at)
             });
@@ -183,11 +181,6 @@ fn ranges(reply: &Value, at: &TcpAddress) -> Result<Vec<SlotRange>, StoreError> 
         Some(ranges) => Ok(ranges),
         None => Err(errors::unexpected_reply()),
     }
-}
-
-/// `CLUSTER` and a subcommand.
-pub(super) fn command(subcommand: &str) -> Cmd {
-    cmd("CLUSTER").arg(subcommand).take()
 }
 
 /// Sends a command that changes nothing. An error of the server is a value as any other.

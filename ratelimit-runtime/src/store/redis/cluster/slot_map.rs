@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::node::Master;
 use super::redirect::replied_by;
-use super::slot::{SLOTS, Slot};
+use super::slot::SLOTS;
 use crate::store::redis::settings::server::TcpAddress;
 
 /// How many masters are known at most, unless all of them have slots.
@@ -46,8 +46,8 @@ impl SlotRange {
 }
 
 /// Which master serves which slot.
-#[derive(Debug, Clone)]
-pub(crate) struct SlotMap {
+#[derive(Debug)]
+pub(super) struct SlotMap {
     owners: Box<[Option<Arc<Master>>]>,
     /// Those that have slots, and those that slots are moving to.
     masters: HashMap<TcpAddress, Arc<Master>>,
@@ -72,9 +72,9 @@ impl SlotMap {
     }
 
     /// Notes that the node at this address serves the slot, and gives it.
-    pub(super) fn moved(&mut self, slot: Slot, to: TcpAddress) -> Arc<Master> {
+    pub(super) fn moved(&mut self, slot: u16, to: TcpAddress) -> Arc<Master> {
         let master = self.master(to);
-        if let Some(owner) = self.owners.get_mut(slot.index()) {
+        if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
             *owner = Some(Arc::clone(&master));
         }
         master
@@ -95,13 +95,8 @@ impl SlotMap {
     }
 
     /// The master of a slot.
-    pub(crate) fn owner(&self, slot: Slot) -> Option<&Arc<Master>> {
-        self.owners.get(slot.index())?.as_ref()
-    }
-
-    /// The master at an address, if it is known.
-    pub(super) fn known(&self, at: &TcpAddress) -> Option<&Arc<Master>> {
-        self.masters.get(at)
+    pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Master>> {
+        self.owners.get(usize::from(slot))?.as_ref()
     }
 
     /// All that are known, in no order.
@@ -128,14 +123,14 @@ mod tests {
 
     #[test]
     fn masters_that_stay_are_kept_with_their_links_and_the_others_dropped() {
-        let (mut map, slot) = (SlotMap::empty(), |number| Slot::numbered(number).unwrap());
+        let mut map = SlotMap::empty();
         map.replace(ranges(&[(0, 8_191, "a"), (8_192, 16_383, "b")]));
         assert!(map.is_whole());
-        let (a, b) = (Arc::downgrade(map.owner(slot(0)).unwrap()), Arc::clone(map.owner(slot(9_000)).unwrap()));
-        assert!(Arc::ptr_eq(&b, &map.moved(slot(0), b.address.clone())));
+        let (a, b) = (Arc::downgrade(map.owner(0).unwrap()), Arc::clone(map.owner(9_000).unwrap()));
+        assert!(Arc::ptr_eq(&b, &map.moved(0, b.address.clone())));
         map.replace(ranges(&[(0, 8_191, "c"), (8_192, 16_382, "b"), (16_383, 16_384, "b"), (9, 5, "b")]));
-        assert!(!map.is_whole() && map.owner(slot(16_383)).is_none());
-        assert!(Arc::ptr_eq(&b, map.owner(slot(9_000)).unwrap()));
+        assert!(!map.is_whole() && map.owner(16_383).is_none());
+        assert!(Arc::ptr_eq(&b, map.owner(9_000).unwrap()));
         assert!(a.upgrade().is_none() && map.masters().count() == 2);
     }
 }

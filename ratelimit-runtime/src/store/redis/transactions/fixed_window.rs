@@ -14,8 +14,6 @@ use crate::store::redis::batcher::Failure;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
 use crate::store::{Request, Verdict};
 
-/// The end of the key of a fixed window.
-pub(crate) const PLAIN: &[u8] = b"%plain";
 /// The largest value of the field: of 63 bits, beside the sign.
 const TOP: u64 = (1 << 63) - 1;
 /// The fields of the value, by their first bits.
@@ -24,21 +22,22 @@ const WINDOW: &str = "65";
 /// What PTTL says of a key that does not expire.
 const NEVER: i64 = -1;
 
-/// The key of a fixed window: the counter is not the state that scripts keep.
-pub(crate) fn counter_key(request: &Request<'_>) -> Vec<u8> {
-    [request.key(), PLAIN].concat()
-}
-
 /// Decides, and charges the request if it is admitted and `charges`.
-pub(crate) async fn count(pool: &Pool, asking: bool, charges: bool, request: &Request<'_>) -> Result<Verdict, Failure> {
+pub(super) async fn count(
+    pool: &Pool,
+    asking: bool,
+    charges: bool,
+    key: &[u8],
+    request: &Request<'_>,
+) -> Result<Verdict, Failure> {
     let [limit] = request.limits() else { return Err(Failure::NotSent(unexpected_reply())) };
-    let (key, charges) = (counter_key(request), charges && request.cost() > 0);
-    let commands = if charges { acquire(&key, request.cost(), limit) } else { peek(&key) };
+    let charges = charges && request.cost() > 0;
+    let commands = if charges { acquire(key, request.cost(), limit) } else { peek(key) };
     let replies = pool.execute(commands, asking).await?;
     if charges {
         if replies.last() == Some(&Value::Int(NEVER)) {
             // Another program took the expiry away, and without it the window would not end.
-            let expire = cmd("PEXPIRE").arg(&key).arg(millis(limit)).take();
+            let expire = cmd("PEXPIRE").arg(key).arg(millis(limit)).take();
             let _ = pool.execute(vec![expire], asking).await;
         }
         return acquired(&replies, limit).ok_or_else(|| Failure::Lost(unexpected_reply().lost()));
@@ -47,19 +46,24 @@ pub(crate) async fn count(pool: &Pool, asking: bool, charges: bool, request: &Re
 }
 
 /// Gives back to the window that was charged, and to no other; says whether that was possible.
-pub(crate) async fn refund(pool: &Pool, asking: bool, request: &Request<'_>, ticket: u64) -> Result<bool, Failure> {
-    let key = counter_key(request);
-    let mut lent = pool.lend(&key, asking).await?;
+pub(super) async fn refund(
+    pool: &Pool,
+    asking: bool,
+    key: &[u8],
+    request: &Request<'_>,
+    ticket: u64,
+) -> Result<bool, Failure> {
+    let mut lent = pool.lend(key, asking).await?;
     loop {
-        let replies = lent.watch(&key, vec![cmd("GET").arg(&key).take()]).await?;
+        let replies = lent.watch(key, vec![cmd("GET").arg(key).take()]).await?;
         let counter = replies.first().and_then(Counter::of).ok_or_else(|| Failure::NotSent(foreign_key()))?;
         if counter.window != ticket || counter.used == 0 {
             return Ok(false);
         }
         let write = match counter.used.saturating_sub(request.cost()) {
             // As everywhere, the next call then begins a window of its own.
-            0 => cmd("UNLINK").arg(&key).take(),
-            used => cmd("SETRANGE").arg(&key).arg(0).arg(&used.to_be_bytes()[..]).take(),
+            0 => cmd("UNLINK").arg(key).take(),
+            used => cmd("SETRANGE").arg(key).arg(0).arg(&used.to_be_bytes()[..]).take(),
         };
         if lent.execute(vec![write]).await?.is_some() {
             return Ok(true);

@@ -5,135 +5,125 @@
 //! writes all of it. A failure that is a redirect of a cluster is left to the caller, which asks
 //! the pool of the other server.
 
-use redis::{Value, cmd, from_redis_value_ref};
+use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
 use super::batcher::Failure;
-use super::errors::{foreign_key, refuse, unexpected_reply};
+use super::errors::{foreign_key, unexpected_reply};
 use super::scripts::{Operation, own_time};
 use crate::clock::Clock;
-use crate::error::StoreError;
-use crate::rule::{BlockDuration, Limit};
+use crate::rule::{Limit, PlainCommands};
 use crate::store::{Request, Verdict};
 
 mod fixed_window;
 mod log;
-mod member;
 mod pool;
 
-pub(crate) use self::fixed_window::{PLAIN, count, counter_key, refund};
-use self::log::{StoredLog, Time};
+use self::log::StoredLog;
 use self::pool::Lent;
 pub(crate) use self::pool::Pool;
 
-/// Whether a log without scripts can keep the request.
-///
-/// # Errors
-///
-/// `Unsupported`, with what to choose instead.
-pub(super) fn supports_log(request: &Request<'_>) -> Result<(), StoreError> {
-    refuse(
-        &[(request.is_reservation(), "without scripts, a sliding window has no reservations (`count`, `actual_cost`)")],
-        "choose RedisMode::Scripts",
-    )
+/// The time of a decision.
+#[derive(Debug, Clone, Copy)]
+struct Time {
+    /// In microseconds.
+    now: u64,
+    /// How much longer keys live: a second where it is the caller's time, which may be coarse or
+    /// late.
+    slack_ms: u64,
 }
 
-/// Whether a plain counter can keep the request.
-///
-/// # Errors
-///
-/// `Unsupported`, with what to choose instead.
-pub(super) fn supports_counter(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
-    refuse(
-        &[
-            (own_clock, "a fixed window without scripts goes by the server's clock"),
-            (request.limits().len() > 1, "a fixed window without scripts has one limit"),
-            (request.has_calendar(), "a fixed window without scripts has no calendar periods"),
-            (request.is_reservation(), "a fixed window without scripts has no reservations (`count`)"),
-            (request.block_duration() != BlockDuration::NONE, "a fixed window without scripts has no blocks"),
-        ],
-        "choose RedisMode::Scripts, or sliding_window",
-    )
-}
-
-/// Decides a request on a log: acquires, or peeks.
+/// Carries out an operation on the key as stored. Of one that decides nothing, `allowed` says
+/// whether there was anything to change.
 ///
 /// `clock` is the caller's; without one the server's is used. `asking` puts an `ASKING` before what
 /// is sent.
-pub(crate) async fn decide(
+pub(crate) async fn carry_out(
     pool: &Pool,
     asking: bool,
     clock: Option<&dyn Clock>,
-    acquires: bool,
-    request: Request<'_>,
+    kept: PlainCommands,
+    operation: Operation,
+    (key, request): (&[u8], Request<'_>),
 ) -> Result<Verdict, Failure> {
-    let mut lent = pool.lend(request.key(), asking).await?;
-    loop {
-        let mut log = look(&mut lent, clock, request).await?;
-        if log.has_reservations() {
-            let replies = lent.read(log.counts()).await?;
-            log.count(&replies).ok_or_else(|| Failure::NotSent(unexpected_reply()))?;
+    let acquires = matches!(operation, Operation::Acquire);
+    match (kept, operation) {
+        (PlainCommands::Counter, Operation::Refund(ticket)) => {
+            fixed_window::refund(pool, asking, key, &request, ticket).await.map(changed)
         }
-        // Counted before anything is written.
-        let lacks_counts = log.lacks_counts();
-        let (mut commands, mut ticket) = (if lacks_counts { log.counts() } else { Vec::new() }, 0);
-        if acquires && log.admits() {
-            ticket = log.charge(&mut commands);
-        } else if acquires {
-            log.offend(&mut commands);
-        }
-        // Reads in several steps hold together only if nothing has changed since.
-        if !commands.is_empty() || log.has_reservations() {
-            let Some(replies) = lent.execute(commands).await? else { continue };
-            if lacks_counts {
-                log.count(&replies).ok_or_else(|| Failure::Lost(unexpected_reply().lost()))?;
+        (PlainCommands::Counter, _) => fixed_window::count(pool, asking, acquires, key, &request).await,
+        (PlainCommands::Log, Operation::Acquire | Operation::Peek) => {
+            let mut lent = pool.lend(key, asking).await?;
+            loop {
+                let log = look(&mut lent, clock, key, request).await?;
+                if let Some(verdict) = decide(&mut lent, log, acquires).await? {
+                    return Ok(verdict);
+                }
             }
         }
-        return Ok(log.verdict(ticket));
+        (PlainCommands::Log, _) => {
+            let mut lent = pool.lend(key, asking).await?;
+            loop {
+                let mut log = look(&mut lent, clock, key, request).await?;
+                let (mut commands, was_blocked) = (Vec::new(), log.blocked_for() > 0);
+                match operation {
+                    Operation::Refund(ticket) => log.refund(ticket, &mut commands),
+                    Operation::Block(duration) => log.block(duration, &mut commands),
+                    _ => log.unblock(&mut commands),
+                }
+                if commands.is_empty() {
+                    return Ok(changed(false));
+                }
+                if let Some(replies) = lent.execute(commands).await? {
+                    return Ok(changed(match operation {
+                        Operation::Refund(_) => replies.last() != Some(&Value::Int(0)),
+                        _ => was_blocked,
+                    }));
+                }
+            }
+        }
     }
 }
 
-/// Refunds, blocks or unblocks the log of one key; says whether there was anything to change.
-pub(crate) async fn change(
-    pool: &Pool,
-    asking: bool,
-    clock: Option<&dyn Clock>,
-    operation: Operation,
-    request: Request<'_>,
-) -> Result<bool, Failure> {
-    let mut lent = pool.lend(request.key(), asking).await?;
-    loop {
-        let log = look(&mut lent, clock, request).await?;
-        let (mut commands, mut done) = (Vec::new(), true);
-        match operation {
-            Operation::Refund(ticket) => log.refund(ticket, &mut commands),
-            Operation::Block(duration) => log.block(duration, &mut commands),
-            _ => done = log.unblock(&mut commands),
-        }
-        let is_refund = matches!(operation, Operation::Refund(_));
-        if commands.is_empty() {
-            return Ok(done && !is_refund);
-        }
-        if let Some(replies) = lent.execute(commands).await? {
-            return Ok(done && !(is_refund && replies.last() == Some(&Value::Int(0))));
+fn changed(any: bool) -> Verdict {
+    Verdict { allowed: any, ..Verdict::admitted() }
+}
+
+/// Decides, and charges the request if it is admitted and `acquires`. `None` if the log has changed
+/// since.
+async fn decide(lent: &mut Lent<'_>, mut log: StoredLog<'_>, acquires: bool) -> Result<Option<Verdict>, Failure> {
+    // Counted before anything is written.
+    let needs_counts = log.needs_counts();
+    let (mut commands, mut ticket) = (if needs_counts { log.counts() } else { Vec::new() }, 0);
+    if acquires && log.admits() {
+        ticket = log.charge(&mut commands);
+    } else if acquires {
+        log.offend(&mut commands);
+    }
+    if !commands.is_empty() {
+        let Some(replies) = lent.execute(commands).await? else { return Ok(None) };
+        if needs_counts {
+            log.count(&replies).ok_or_else(|| Failure::Lost(unexpected_reply().lost()))?;
         }
     }
+    Ok(Some(log.verdict(ticket)))
 }
 
 /// Reads the log.
 async fn look<'a>(
     lent: &mut Lent<'_>,
     clock: Option<&dyn Clock>,
+    key: &'a [u8],
     request: Request<'a>,
 ) -> Result<StoredLog<'a>, Failure> {
-    let reads = [cmd("TIME")].into_iter().chain(log::reads(&request)).collect();
-    let replies = lent.watch(request.key(), reads).await?;
+    let reads: Vec<Cmd> = [cmd("TIME")].into_iter().chain(log::reads(key, &request)).collect();
+    let replies = lent.watch(key, reads).await?;
     let unexpected = || Failure::NotSent(unexpected_reply());
     let (time, replies) = replies.split_first().ok_or_else(unexpected)?;
     let time = match own_time(clock).map_err(Failure::NotSent)? {
-        Some(now) => Time { now, is_servers: false },
-        None => Time { now: servers(time).ok_or_else(unexpected)?, is_servers: true },
+        Some(now) => Time { now, slack_ms: 1_000 },
+        None => Time { now: servers(time).ok_or_else(unexpected)?, slack_ms: 0 },
     };
-    StoredLog::of(request, time, replies).ok_or_else(|| Failure::NotSent(foreign_key()))
+    StoredLog::of(key, request, time, replies).ok_or_else(|| Failure::NotSent(foreign_key()))
 }
 
 /// The reply to `TIME`, in microseconds.

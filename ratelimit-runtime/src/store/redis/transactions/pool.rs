@@ -13,7 +13,7 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value, cmd};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::redis::awaited::awaited;
 use crate::store::redis::backoff::Backoff;
@@ -69,7 +69,8 @@ impl Pool {
         // it done.
         let link = Arc::clone(&self.link);
         let connecting = tokio::spawn(async move {
-            *place = Place { connection: Some(link.connect_another().await?), beside: Arc::downgrade(&beside) };
+            let connection = Some(link.connect_another().await.map_err(no_outage)?);
+            *place = Place { connection, beside: Arc::downgrade(&beside) };
             Ok((place, beside))
         });
         connecting.await.unwrap_or_else(|_| Err(StoreError::unavailable("connecting to Redis was cut short")))
@@ -80,7 +81,17 @@ impl Pool {
     pub(super) async fn execute(&self, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, Failure> {
         let connection = self.link.connected().await.map_err(Failure::NotSent)?;
         let replies = send(&self.link, &connection, &connection, transaction(commands, asking)).await;
-        executed(replies.map_err(Failure::Lost)?)?.ok_or_else(|| Failure::Lost(unexpected_reply().lost()))
+        executed(replies.map_err(|error| Failure::Lost(error.lost()))?)?
+            .ok_or_else(|| Failure::Lost(unexpected_reply().lost()))
+    }
+}
+
+/// A failure of a connection beside that of the link, such as of a server that has no room for
+/// another one: whether it is an outage, the health of the link says.
+fn no_outage(error: StoreError) -> StoreError {
+    match error.kind() {
+        StoreErrorKind::Unavailable => StoreError::timed_out(error.message().to_owned()),
+        _ => error,
     }
 }
 
@@ -97,7 +108,8 @@ impl Lent<'_> {
     async fn send(&mut self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
         let connection = self.place.connection.take().ok_or_else(closed)?;
-        let replies = send(self.link, &connection, &self.beside, commands).await?;
+        let replies = send(self.link, &connection, &self.beside, commands).await;
+        let replies = replies.map_err(no_outage)?;
         if !errors::first(&replies).is_some_and(errors::is_logged_out) {
             self.place.connection = Some(connection);
         }
@@ -106,21 +118,15 @@ impl Lent<'_> {
 
     /// Watches a key, and gives the replies to commands that read.
     pub(super) async fn watch(&mut self, key: &[u8], reads: Vec<Cmd>) -> Result<Vec<Value>, Failure> {
-        let watch = [cmd("UNWATCH"), cmd("WATCH").arg(key).take()];
-        let mut replies = self.read(watch.into_iter().chain(reads).collect()).await?;
-        Ok(replies.split_off(2))
-    }
-
-    /// The replies to commands that read.
-    pub(super) async fn read(&mut self, reads: Vec<Cmd>) -> Result<Vec<Value>, Failure> {
-        let each = 1 + usize::from(self.asking);
         let ask = |command| self.asking.then(|| cmd("ASKING")).into_iter().chain([command]);
-        let commands: Vec<Cmd> = reads.into_iter().flat_map(ask).collect();
+        let watch = [cmd("UNWATCH"), cmd("WATCH").arg(key).take()];
+        let commands: Vec<Cmd> = watch.into_iter().chain(reads).flat_map(ask).collect();
         // Nothing is written yet, so nothing is lost.
         let replies = self.send(commands).await.map_err(Failure::NotSent)?;
         match errors::first(&replies) {
             Some(error) => Err(Failure::Server(error.clone())),
-            None => Ok(replies.into_iter().skip(each - 1).step_by(each).collect()),
+            None if self.asking => Ok(replies.into_iter().skip(1).step_by(2).skip(2).collect()),
+            None => Ok(replies.into_iter().skip(2).collect()),
         }
     }
 
@@ -131,7 +137,7 @@ impl Lent<'_> {
     /// ends it by dropping it.
     pub(super) async fn execute(&mut self, commands: Vec<Cmd>) -> Result<Option<Vec<Value>>, Failure> {
         let replies = self.send(transaction(commands, self.asking)).await;
-        let executed = executed(replies.map_err(Failure::Lost)?)?;
+        let executed = executed(replies.map_err(|error| Failure::Lost(error.lost()))?)?;
         if executed.is_none() {
             real_time::sleep(self.pauses.pause()).await;
         }
@@ -153,7 +159,7 @@ async fn send(
     }
     main.note_use();
     let replies = awaited(link, main, connection.send_all(&pipeline, count)).await;
-    let replies = replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost").lost())?;
+    let replies = replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost"))?;
     if let Some(error) = errors::first(&replies) {
         main.note(error);
     }

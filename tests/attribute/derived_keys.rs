@@ -49,7 +49,7 @@ pub(crate) enum Kind {
 }
 
 #[test]
-fn what_is_deprecated_may_have_one() {
+fn a_deprecated_type_may_have_a_key() {
     #[derive(KeyPart)]
     struct Local(u32);
 

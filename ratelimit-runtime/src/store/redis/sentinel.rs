@@ -11,10 +11,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{Value, from_redis_value_ref};
 use tokio::task::JoinSet;
 
-use self::answer::SentinelAnswer;
 use super::errors;
 use super::link::{BoxFuture, Connected, Connection, Connector, Lost, Probed, Upstream, pause_until};
 use super::settings::deployment::listed;
@@ -23,14 +22,10 @@ use super::settings::server::{Address, Server, TcpAddress};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 
-mod answer;
-
 /// How long a sentinel may take to answer, connecting included.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 /// How often each is asked while there is a connection to the master.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// How many are known at most, those of the URL aside.
-const MAX_LEARNED: usize = 16;
 
 /// The sentinels that watch the master of one name.
 #[derive(Debug)]
@@ -40,19 +35,25 @@ pub(crate) struct Sentinels {
     master: Server,
     /// Login and TLS of the sentinels.
     template: Server,
-    /// Those of the URL. They are never forgotten.
-    seeds: Vec<TcpAddress>,
+    sentinels: Vec<TcpAddress>,
     known: Mutex<Known>,
 }
 
 /// What the sentinels have answered.
 #[derive(Debug, Default)]
 struct Known {
-    /// The sentinel that answered last, and those that it knows.
-    learned: Vec<TcpAddress>,
     /// The last master that was found.
     master: Option<TcpAddress>,
     /// The highest epoch that was heard of.
+    epoch: u64,
+}
+
+/// What a sentinel answers about the master.
+#[derive(Debug)]
+struct SentinelAnswer {
+    master: TcpAddress,
+    /// Counts fail-overs: of two sentinels that disagree, the one with the higher epoch is right. 0
+    /// if the user may not ask for it.
     epoch: u64,
 }
 
@@ -67,9 +68,9 @@ type Asked = (TcpAddress, Result<(SentinelAnswer, Connection), StoreError>);
 
 impl Sentinels {
     /// All sentinels have this login, and the TLS of the master.
-    pub(crate) fn new(name: String, master: Server, login: Login, seeds: Vec<TcpAddress>) -> Self {
+    pub(crate) fn new(name: String, master: Server, login: Login, sentinels: Vec<TcpAddress>) -> Self {
         let template = Server { login, ..master.clone() };
-        Self { name, master, template, seeds, known: Mutex::default() }
+        Self { name, master, template, sentinels, known: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -78,9 +79,8 @@ impl Sentinels {
 
     /// Asks all sentinels at once, on these connections or on new ones.
     fn ask_all(&self, mut kept: HashMap<TcpAddress, Connection>) -> JoinSet<Asked> {
-        let learned = self.known().learned.clone();
         let mut asked = JoinSet::new();
-        for address in self.seeds.iter().chain(&learned) {
+        for address in &self.sentinels {
             let kept = kept.remove(address).filter(|connection| !connection.has_ended());
             let (address, sentinel, name) = (address.clone(), Arc::new(self.template.at(address)), self.name.clone());
             asked.spawn(async move { (address, ask(kept, &sentinel, &name).await) });
@@ -89,15 +89,13 @@ impl Sentinels {
     }
 
     /// Notes what a sentinel answers. Whether that is outdated.
-    fn note(&self, sentinel: &TcpAddress, answer: &SentinelAnswer) -> bool {
+    fn note(&self, answer: &SentinelAnswer) -> bool {
         let mut known = self.known();
-        if answer.epoch < known.epoch {
-            return true;
+        let is_outdated = answer.epoch < known.epoch;
+        if !is_outdated {
+            known.set(answer);
         }
-        let learned = answer.others.iter().chain([sentinel]).filter(|address| !self.seeds.contains(address));
-        known.learned = learned.take(MAX_LEARNED).cloned().collect();
-        known.set(answer);
-        false
+        is_outdated
     }
 
     async fn connect_to_master(&self, connector: &Connector) -> Result<Connected, StoreError> {
@@ -106,8 +104,8 @@ impl Sentinels {
         let mut asked = self.ask_all(HashMap::new());
         while let Some(answer) = asked.join_next().await {
             match answer {
-                Ok((sentinel, Ok((answer, _)))) => {
-                    if !self.note(&sentinel, &answer) {
+                Ok((_, Ok((answer, _)))) => {
+                    if !self.note(&answer) {
                         return connect(&answer.master).await;
                     }
                     if outdated.as_ref().is_none_or(|best| best.epoch < answer.epoch) {
@@ -144,7 +142,7 @@ impl Sentinels {
             let mut asked = self.ask_all(std::mem::take(&mut kept));
             while let Some(answer) = asked.join_next().await {
                 if let Ok((sentinel, Ok((answer, connection)))) = answer {
-                    if !self.note(&sentinel, &answer) && Address::Tcp(answer.master) != *master {
+                    if !self.note(&answer) && Address::Tcp(answer.master) != *master {
                         return;
                     }
                     kept.insert(sentinel, connection);
@@ -177,7 +175,7 @@ impl Upstream for Sentinels {
 /// The master's name and the addresses of the sentinels: nothing secret.
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} by Sentinel at {}", self.name, listed(&self.seeds))
+        write!(f, "{} by Sentinel at {}", self.name, listed(&self.sentinels))
     }
 }
 
@@ -206,14 +204,18 @@ async fn ask(
             // It wakes no link when it ends.
             None => Connector::default().connect_only(sentinel).await?,
         };
-        let replies = connection.send_all(&answer::question(name), 3).await;
+        let mut question = redis::pipe();
+        question.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name).cmd("SENTINEL").arg("MASTER").arg(name);
+        let replies = connection.send_all(&question, 2).await;
         let replies = replies.map_err(|Lost| StoreError::unavailable("the connection is closed"))?;
         match replies.as_slice() {
             [Value::ServerError(error), ..] => Err(errors::from_server(error)),
             [Value::Nil, ..] => Err(StoreError::misconfigured(format!("it knows no master by the name of {name:?}"))),
-            [address, master, others] => {
-                let answer = answer::read(address, master, others).ok_or_else(errors::unexpected_reply)?;
-                Ok((answer, connection))
+            [address, fields] => {
+                let (host, port) = from_redis_value_ref(address).map_err(|_| errors::unexpected_reply())?;
+                let fields: HashMap<String, String> = from_redis_value_ref(fields).unwrap_or_default();
+                let epoch = fields.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
+                Ok((SentinelAnswer { master: TcpAddress { host, port }, epoch }, connection))
             }
             _ => Err(errors::unexpected_reply()),
         }

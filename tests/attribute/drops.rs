@@ -1,4 +1,5 @@
 //! Arguments are dropped in the order in which they are without the attribute.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 
@@ -85,52 +86,26 @@ async fn arguments_are_dropped_in_the_same_order() {
     }
 
     macro_rules! free {
-        ($name:ident, $log:ident) => {{
+        ($log:ident, $name:ident) => {{
             let noted = |name| Noted(name, Arc::clone(&$log));
             let mut fifth = Noted("fifth", Log::default());
             $name(noted("first"), (noted("second"), noted("third")), noted("fourth"), &mut fifth, noted("sixth")).await
         }};
     }
     macro_rules! method {
-        ($name:ident, $log:ident) => {{
+        ($log:ident, $receiver:ident, $name:ident) => {{
             let noted = |name| Noted(name, Arc::clone(&$log));
-            Service(noted("self")).$name(noted("first"), noted("second")).await
+            $receiver(noted("self")).$name(noted("first"), noted("second")).await
         }};
     }
-    macro_rules! boxed {
-        ($name:ident, $log:ident) => {{
-            let noted = |name| Noted(name, Arc::clone(&$log));
-            Sender(noted("self")).$name(noted("first"), noted("second")).await
-        }};
+    macro_rules! assert_orders {
+        ($expected:expr, $macro:ident!($($receiver:ident)?)) => {
+            assert_eq!(order(async |log| $macro!(log $(, $receiver)?, bare)).await, $expected);
+            assert_eq!(order(async |log| $macro!(log $(, $receiver)?, plain)).await, $expected);
+            assert_eq!(order(async |log| $macro!(log $(, $receiver)?, counted)).await, $expected);
+        };
     }
-    for (expected, orders) in [
-        (
-            vec!["second", "sixth", "fourth", "third", "first"],
-            [
-                order(async |log| free!(bare, log)).await,
-                order(async |log| free!(plain, log)).await,
-                order(async |log| free!(counted, log)).await,
-            ],
-        ),
-        (
-            vec!["second", "first", "self"],
-            [
-                order(async |log| method!(bare, log)).await,
-                order(async |log| method!(plain, log)).await,
-                order(async |log| method!(counted, log)).await,
-            ],
-        ),
-        (
-            vec!["self", "second", "first"],
-            [
-                order(async |log| boxed!(bare, log)).await,
-                order(async |log| boxed!(plain, log)).await,
-                order(async |log| boxed!(counted, log)).await,
-            ],
-        ),
-    ] {
-        for order in orders {
-            assert_eq!(order, expected);
-        }
-    }
+    assert_orders!(["second", "sixth", "fourth", "third", "first"], free!());
+    assert_orders!(["second", "first", "self"], method!(Service));
+    assert_orders!(["self", "second", "first"], method!(Sender));
 }

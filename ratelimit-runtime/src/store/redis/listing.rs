@@ -1,0 +1,117 @@
+//! Lists the keys of a rule, a page at a time: a bounded part of one server, or of one of a
+//! cluster's masters, however many keys there are.
+//!
+//! The cursor of `SCAN` belongs to a server, and not to a connection: another connection, also of
+//! another process, continues with it.
+
+use super::awaited::awaited;
+use super::cluster::Cluster;
+use super::errors::{self, unexpected_reply};
+use super::link::{Link, Lost};
+use super::settings::server::TcpAddress;
+use crate::error::StoreError;
+use crate::store::{Page, page};
+
+/// How many keys the server looks at for one page, about: other clients wait for a fraction of a
+/// millisecond.
+const KEYS_PER_PAGE: u32 = 250;
+
+/// A page of the stored keys of one server that begin with `prefix`: the page at a cursor, or the
+/// first one.
+///
+/// # Errors
+///
+/// `Misconfigured` if the cursor is not one of a list of one server with this prefix.
+pub(crate) async fn of_server(link: &Link, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
+    let cursor = opened(from, prefix, |text| text.parse().ok())?.unwrap_or(0);
+    let (keys, cursor) = scan(link, prefix, cursor).await?;
+    let next = (cursor != 0).then(|| page::seal(prefix, cursor.to_string().into()));
+    Ok(Page::new(keys, next))
+}
+
+/// The same of a cluster, one master after the other.
+pub(crate) async fn of_cluster(cluster: &Cluster, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
+    let Walk { mut cursor, mut begun } = opened(from, prefix, Walk::read)?.unwrap_or_default();
+    let masters = cluster.masters().await?;
+    if cursor != 0 && !begun.last().is_some_and(|last| masters.iter().any(|(address, _)| address == last)) {
+        // Another node has its keys now.
+        begun.pop();
+        cursor = 0;
+    }
+    if cursor == 0 {
+        let Some((next, _)) = masters.iter().find(|(address, _)| !begun.contains(address)) else {
+            return Ok(Page::new(Vec::new(), None));
+        };
+        begun.push(next.clone());
+    }
+    let link = masters.iter().find(|(address, _)| begun.last() == Some(address));
+    let (_, link) = link.ok_or_else(page::foreign)?;
+    let (keys, cursor) = scan(link, prefix, cursor).await?;
+    Ok(Page::new(keys, Some(page::seal(prefix, Walk { cursor, begun }.write().into()))))
+}
+
+/// How far the walk over a cluster's masters has come.
+#[derive(Default)]
+struct Walk {
+    /// That of `SCAN` on the last of them; 0 at its end.
+    cursor: u64,
+    begun: Vec<TcpAddress>,
+}
+
+impl Walk {
+    fn write(&self) -> String {
+        let masters = self.begun.iter().map(|master| format!("|{} {}", master.port, master.host));
+        self.cursor.to_string() + &masters.collect::<String>()
+    }
+
+    /// The walk in this text; `None` if it was not written by [`write`](Self::write).
+    fn read(text: &str) -> Option<Self> {
+        let (cursor, masters) = text.split_once('|')?;
+        let master = |text: &str| {
+            let (port, host) = text.split_once(' ')?;
+            Some(TcpAddress { host: host.to_owned(), port: port.parse().ok()? })
+        };
+        Some(Self { cursor: cursor.parse().ok()?, begun: masters.split('|').map(master).collect::<Option<_>>()? })
+    }
+}
+
+/// The position in a cursor, if one is given.
+fn opened<T>(
+    from: Option<&[u8]>,
+    prefix: &[u8],
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, StoreError> {
+    let Some(cursor) = from else { return Ok(None) };
+    let position = std::str::from_utf8(page::open(cursor, prefix)?).ok().and_then(read);
+    position.map(Some).ok_or_else(page::foreign)
+}
+
+/// The part of a server's keys at a cursor, and the next cursor; 0 at the end.
+async fn scan(link: &Link, prefix: &[u8], cursor: u64) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
+    let connection = link.connected().await?;
+    let mut scan = redis::cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(beginning_with(prefix)).arg("COUNT").arg(KEYS_PER_PAGE);
+    let reply = awaited(link, &connection, connection.send(&scan)).await.map_err(|Lost| {
+        StoreError::unavailable("the connection to Redis was lost while keys were listed: go on, or list again")
+    })?;
+    if let redis::Value::ServerError(error) = &reply {
+        return Err(errors::from_server(error));
+    }
+    let (cursor, mut keys): (u64, Vec<Vec<u8>>) =
+        redis::from_redis_value_ref(&reply).map_err(|_| unexpected_reply())?;
+    keys.retain(|key| key.starts_with(prefix));
+    Ok((keys, cursor))
+}
+
+/// The glob pattern of all that begins with these bytes.
+fn beginning_with(bytes: &[u8]) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(bytes.len() + 8);
+    for byte in bytes {
+        if matches!(byte, b'*' | b'?' | b'[' | b']' | b'\\') {
+            pattern.push(b'\\');
+        }
+        pattern.push(*byte);
+    }
+    pattern.push(b'*');
+    pattern
+}

@@ -1,0 +1,153 @@
+//! Functions that return a future: every way out of an accepted shape is limited. Inner attributes,
+//! of the function and of its async block, are kept.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Either, Ready};
+use ratelimit_runtime::{RateLimitError, rate_limit};
+use tracing::Instrument as _;
+
+use super::{Outcome, alone, is_exceeded, one_each};
+
+#[allow(clippy::shadow_reuse, reason = "the name is the point")]
+#[rate_limit(key = "<email>", window = "60s", max = 1)]
+fn prepared(email: &str, state: &Arc<String>) -> impl Future<Output = Outcome> + Send + 'static {
+    const LONGEST: usize = 80;
+    let (email, length) = (email.to_owned(), state.len().min(LONGEST));
+    async move {
+        assert!(email.len() + length > 0);
+        Ok(())
+    }
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+fn boxed(id: u32) -> BoxFuture<'static, Outcome> {
+    async move { Ok(()) }.instrument(tracing::info_span!("boxed", id)).boxed()
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+fn returned(id: u32) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+    #[allow(clippy::needless_return, reason = "the shape is the point")]
+    return Box::pin(async move { Ok(()) });
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+fn either(id: u32) -> Either<Pin<Box<dyn Future<Output = Outcome> + Send>>, Ready<Outcome>> {
+    Either::Left(Box::pin(async move {
+        if id == 0 {
+            return Ok(());
+        }
+        Ok(())
+    }))
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+fn in_a_block(id: u32) -> impl Future<Output = Outcome> {
+    let wanted = id;
+    {
+        let again = &wanted;
+        let copied = *again;
+        async move {
+            assert_eq!(copied, id);
+            Ok(())
+        }
+    }
+}
+
+struct Request {
+    email: String,
+    subject: String,
+}
+
+/// A local of the preparation may have the argument's name.
+#[allow(clippy::shadow_reuse, reason = "the name is the point")]
+#[rate_limit(key = "<email>:<id>", window = "60s", max = 1)]
+fn taken_apart(email: &str, id: u32, request: Request) -> impl Future<Output = Outcome> + use<> {
+    let Request { email: sender, subject } = request;
+    let (email, title) = (email.to_owned(), format!("{subject} {id}"));
+    async move {
+        assert!(!email.is_empty() && !sender.is_empty() && !title.is_empty());
+        Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+trait Mail: Sync {
+    #[rate_limit(key = "<id>", window = "60s", max = 1, count = "ok")]
+    async fn send(&self, id: u32) -> Outcome {
+        #![allow(unused_variables, reason = "the attribute is the point")]
+        //! Inner documentation.
+        let unused = id;
+        Ok(())
+    }
+}
+
+struct Mailer;
+
+impl Mail for Mailer {}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+fn of_the_function(id: u32) -> impl Future<Output = Outcome> {
+    #![allow(unused_variables, reason = "the attribute is the point")]
+    //! Inner documentation.
+    async move {
+        let unused = id;
+        Ok(())
+    }
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, count = "ok")]
+fn of_the_block(id: u32) -> Pin<Box<dyn Future<Output = Outcome>>> {
+    Box::pin(
+        async move {
+            #![allow(unused_variables, reason = "the attribute is the point")]
+            let unused = id;
+            Ok(())
+        },
+    )
+}
+
+#[tokio::test]
+async fn every_accepted_shape_is_limited() {
+    let state = Arc::new("state".to_owned());
+    one_each(async || prepared("a", &state).await, async || prepared("b", &state).await).await;
+    one_each(async || boxed(1).await, async || boxed(2).await).await;
+    one_each(async || returned(1).await, async || returned(2).await).await;
+    one_each(async || either(0).await, async || either(1).await).await;
+    one_each(async || in_a_block(1).await, async || in_a_block(2).await).await;
+    let request = || Request { email: "c".to_owned(), subject: "s".to_owned() };
+    one_each(async || taken_apart("a", 1, request()).await, async || taken_apart("b", 1, request()).await).await;
+    one_each(async || Mailer.send(1).await, async || Mailer.send(2).await).await;
+    one_each(async || of_the_function(1).await, async || of_the_function(2).await).await;
+    one_each(async || of_the_block(1).await, async || of_the_block(2).await).await;
+}
+
+#[tokio::test]
+async fn a_future_that_is_dropped_unpolled_charges_nothing() {
+    alone(async {
+        drop(returned(1));
+        assert!(returned(1).await.is_ok());
+        assert!(is_exceeded(&returned(1).await));
+    })
+    .await;
+}
+
+#[allow(clippy::panic, clippy::diverging_sub_expression, reason = "there is no other way to refuse")]
+#[rate_limit(window = "60s", max = 1, on_refused = |error: RateLimitError| panic!("{error}"))]
+async fn never_returns() -> ! {
+    resume_unwind(Box::new("ran"))
+}
+
+#[tokio::test]
+async fn a_function_that_never_returns_is_limited() {
+    alone(async {
+        let ran = AssertUnwindSafe(never_returns()).catch_unwind().await;
+        assert!(ran.err().is_some_and(|panic| panic.downcast_ref() == Some(&"ran")));
+        let refused = AssertUnwindSafe(never_returns()).catch_unwind().await;
+        assert!(refused.err().is_some_and(|panic| panic.downcast_ref::<String>().is_some()));
+    })
+    .await;
+}
