@@ -18,7 +18,7 @@ async fn a_stack_that_names_a_key_twice_and_is_refused_leaves_nothing_of_it() {
         let verdicts = (&store as &dyn Store).own().acquire_all(&[request, request]).await.unwrap();
         assert!(!verdicts.iter().all(|verdict| verdict.allowed), "{algorithm}: {verdicts:?}");
         let peeked = store.peek(request).await.unwrap();
-        assert!(peeked.allowed && peeked.remaining() == 1, "{algorithm}: {peeked:?}");
+        assert!(peeked.allowed && peeked.remaining == 1, "{algorithm}: {peeked:?}");
         // A log gives no ticket twice, and remembers the last one until the clock has passed it.
         clock.advance(Duration::from_micros(2));
         assert!(!store.reset(request).await.unwrap(), "{algorithm}: nothing is kept of the key");
