@@ -138,3 +138,22 @@ async fn stacked_attributes_wait_for_all_as_long_as_the_least_patient() {
     })
     .await;
 }
+
+#[rate_limit(name = "patient above", key = "<above>", window = "2s", max = 1, wait = "5s")]
+#[rate_limit(name = "impatient below", key = "<below>", window = "1s", max = 1)]
+async fn stacked(above: u32, below: u32) -> Outcome {
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_stack_an_attribute_waits_for_its_own_limits_alone() {
+    alone(async {
+        assert!(stacked(1, 1).await.is_ok());
+        let start = Instant::now();
+        assert!(stacked(2, 1).await.is_err(), "the attribute below does not wait");
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert!(stacked(1, 2).await.is_ok(), "the attribute above waits");
+        assert_eq!(start.elapsed(), 2 * SECOND);
+    })
+    .await;
+}

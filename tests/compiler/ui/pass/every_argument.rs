@@ -72,3 +72,13 @@ async fn runs() {
     assert!(send().await.is_ok());
     assert!(send().await.is_err());
 }
+
+#[rate_limit(window = "1s", max = 1, on_refused = todo!("a page"))]
+async fn page() -> u32 {
+    1
+}
+
+#[tokio::test]
+async fn a_macro_without_a_value_takes_the_place_of_the_refusal() {
+    assert_eq!(page().await, 1);
+}
