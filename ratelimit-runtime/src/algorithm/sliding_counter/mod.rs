@@ -10,7 +10,7 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const SCRIPT: super::Lua = super::Lua {
-    body: include_str!("script.lua"),
+    body: concat!(include_str!("script.lua"), include_str!("../counter/windows.lua")),
     reads: true,
     // What remains, where a window begins now.
     number: |limit, remaining| (remaining, 2 * limit.window_us()),

@@ -250,11 +250,11 @@ async fn send_all<K: AsRef<[u8]>>(
         _ => Box::pin(pipe(connection, numbered().map(|(call, number)| call.command(number)), asking)).await,
     };
     // A server that does not know a script is sent its source, while others wait.
-    if replies.iter().any(is_unknown) {
-        let unknown = numbered().zip(&replies).filter(|(_, reply)| is_unknown(reply));
+    if replies.iter().flatten().any(is_unknown) {
+        let unknown = numbered().zip(&replies).filter(|(_, reply)| reply.as_ref().is_some_and(is_unknown));
         let by_source = unknown.map(|((call, number), _)| by_source(&call.command(number), call.script()));
         let mut again = Box::pin(pipe(connection, by_source, asking)).await.into_iter();
-        for reply in replies.iter_mut().filter(|reply| is_unknown(reply)) {
+        for reply in replies.iter_mut().filter(|reply| reply.as_ref().is_some_and(is_unknown)) {
             *reply = again.next().flatten();
         }
     }
@@ -262,8 +262,8 @@ async fn send_all<K: AsRef<[u8]>>(
     numbered().map(|(call, number)| read(connection, call, number, replies.next().flatten())).collect()
 }
 
-fn is_unknown(reply: &Option<Value>) -> bool {
-    matches!(reply, Some(Value::ServerError(error)) if error.code() == "NOSCRIPT")
+fn is_unknown(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
 async fn pipe(connection: &Connection, commands: impl Iterator<Item = Cmd>, asking: bool) -> Replies {
