@@ -13,7 +13,7 @@ use super::{MINUTE, PATIENCE, acquire, number_of};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
+use ratelimit_runtime::store::{Request, StoreError, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
@@ -82,64 +82,6 @@ async fn many_callers_of_one_key_are_few_commands_and_each_has_its_own_verdict()
     assert_eq!(store.peek(request()).await.unwrap().remaining, 3);
 }
 
-#[tokio::test]
-async fn a_key_that_holds_something_else_fails_alone() {
-    let server = RedisServer::start();
-    let store = on(&server).await;
-    let limit = Limit::new(100, MINUTE);
-    server.cli(&["RPUSH", "list", "x"]);
-    for _ in 0..3 {
-        let key = |index: usize| if index % 5 == 2 { "list".to_owned() } else { format!("key{index}") };
-        let verdicts = burst(&store, 200, limit, key).await;
-        for (index, verdict) in verdicts.into_iter().enumerate() {
-            match verdict {
-                Err(error) if index % 5 == 2 => assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}"),
-                Ok(verdict) if index % 5 != 2 => assert!(verdict.allowed),
-                other => panic!("{index}: {other:?}"),
-            }
-        }
-    }
-    // On its own, it is told the same.
-    let error = acquire(&store, "list", limit).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-    assert_eq!(server.number(&["LLEN", "list"]), 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scripts_flushed_under_load_cost_no_caller_a_decision() {
-    let server = Arc::new(RedisServer::start());
-    let store = on(&server).await;
-    let limit = Limit::new(1_000_000, MINUTE);
-    let mut running = JoinSet::new();
-    for caller in 0..64 {
-        let store = Arc::clone(&store);
-        running.spawn(async move {
-            for _ in 0..100 {
-                assert!(acquire(&store, &format!("key{}", caller % 16), limit).await.unwrap().allowed);
-            }
-        });
-    }
-    let flushing = {
-        let server = Arc::clone(&server);
-        tokio::task::spawn_blocking(move || (0..10).for_each(|_| drop(server.cli(&["SCRIPT", "FLUSH"]))))
-    };
-    running.join_all().await;
-    flushing.await.unwrap();
-    let used = |key: i32| {
-        let limits = [limit];
-        let (store, key) = (Arc::clone(&store), format!("key{key}"));
-        async move {
-            let peeked = store.peek(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits)).await.unwrap();
-            limit.max() - peeked.remaining
-        }
-    };
-    let mut counted = 0;
-    for key in 0..16 {
-        counted += used(key).await;
-    }
-    assert_eq!(counted, 6_400);
-}
-
 /// Polls once, as a caller does who is dropped then.
 fn poll_once(answer: &mut ratelimit_runtime::store::Answer<'_, Verdict>) {
     assert!(Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -166,30 +108,6 @@ async fn cancelled_callers_are_not_sent_and_the_others_are_answered() {
         // The first was sent, unless the runtime was late and had to read first.
         let asked = if dropped == 0 { 3..=4 } else { 3..=3 };
         assert!(asked.contains(&(server.number(&["ZCARD", "key"]) - before)), "number {dropped} gave up");
-    }
-}
-
-#[tokio::test]
-async fn a_connection_that_is_cut_fails_those_who_were_sent_and_asks_again_for_the_others() {
-    let server = RedisServer::start();
-    let store = on(&server).await;
-    let limit = Limit::new(100, MINUTE);
-    for round in 0..5 {
-        let key = format!("key{round}");
-        server.freeze();
-        let mut running = JoinSet::new();
-        for _ in 0..50 {
-            let (store, key) = (Arc::clone(&store), key.clone());
-            running.spawn(async move { acquire(&store, &key, limit).await.is_ok() });
-        }
-        tokio::task::yield_now().await;
-        server.thaw();
-        server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
-        let told = timeout(PATIENCE, running.join_all()).await.unwrap();
-        let told = i64::try_from(told.into_iter().filter(|told| *told).count()).unwrap();
-        let counted = server.number(&["ZCARD", &key]);
-        assert!(told <= counted && counted <= 50, "{told} told, {counted} counted");
-        timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
     }
 }
 

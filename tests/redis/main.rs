@@ -23,7 +23,6 @@ mod replies;
 mod role;
 mod scriptfree;
 mod sentinel;
-mod settings;
 mod settlements;
 mod stacked_groups;
 mod stored_bytes;

@@ -3,28 +3,19 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-use std::future::Future as _;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 
-use super::{MINUTE, PATIENCE};
+use super::MINUTE;
 use crate::support::redis::RedisServer;
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
+use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 async fn on(server: &RedisServer) -> Arc<RedisStore> {
     let store = Arc::new(RedisStore::new(&server.url()).unwrap().deny_cache(false));
     store.ready().await.unwrap();
     store
-}
-
-/// Polls once: the group is on its way, or waits for the next call.
-fn poll_once(answer: &mut Answer<'_, Vec<Verdict>>) {
-    assert!(Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
 }
 
 type Verdicts = Result<Vec<Verdict>, StoreError>;
@@ -49,10 +40,6 @@ async fn stacks(
     let mut verdicts = running.join_all().await;
     verdicts.sort_by_key(|(index, _)| *index);
     verdicts.into_iter().map(|(_, verdicts)| verdicts).collect()
-}
-
-fn is_admitted(verdicts: &[Verdict]) -> bool {
-    verdicts.len() == 2 && verdicts.iter().all(|verdict| verdict.allowed)
 }
 
 #[tokio::test]
@@ -87,30 +74,4 @@ async fn a_group_that_cannot_be_decided_fails_alone_and_charges_nothing() {
         assert_eq!(store.peek(request).await.unwrap().remaining, 100, "{key}");
     }
     assert_eq!(server.number(&["LLEN", "list"]), 1);
-}
-
-#[tokio::test]
-async fn groups_survive_a_cold_script_cache_and_callers_who_give_up() {
-    let server = RedisServer::start();
-    let store = on(&server).await;
-    let limits = [Limit::new(126, MINUTE)];
-    let keys = ["a", "b"];
-    let requests = keys.map(|key| Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits));
-    for dropped in 0..4 {
-        assert_eq!(server.cli(&["SCRIPT", "FLUSH"]), "OK");
-        let before = server.number(&["ZCARD", "a"]);
-        // The first is sent at once; the others wait for it.
-        let mut answers: Vec<_> = (0..25).map(|_| Some(store.acquire_all(&requests))).collect();
-        for answer in answers.iter_mut().flatten() {
-            poll_once(answer);
-        }
-        answers[dropped] = None;
-        for answer in answers.into_iter().flatten() {
-            assert!(is_admitted(&timeout(PATIENCE, answer).await.unwrap().unwrap()));
-        }
-        // The server did not know the script, so that even the first one was not decided.
-        let asked = server.number(&["ZCARD", "a"]) - before;
-        assert!((24..=25).contains(&asked), "{asked}: number {dropped} gave up");
-        assert_eq!(server.number(&["ZCARD", "a"]), server.number(&["ZCARD", "b"]));
-    }
 }

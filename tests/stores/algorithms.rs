@@ -202,22 +202,6 @@ proptest! {
         }
     }
 
-    /// The token bucket counts what is missing, the leaky bucket when it runs empty: at a constant
-    /// rate it is one thing, in every field of every answer.
-    #[test]
-    fn a_leaky_bucket_is_a_token_bucket(limit in any_limit(), calls in calls(120), heavy in any::<bool>()) {
-        let mut leaky = Key::new(Algorithm::LeakyBucket, &[limit]);
-        let mut tokens = Key::new(Algorithm::TokenBucket, &[limit]);
-        for (after, cost) in calls {
-            let cost = if heavy { limit.capacity() / cost } else { cost.min(limit.capacity()) };
-            for key in [&leaky, &tokens] {
-                key.advance(after);
-            }
-            let (ours, theirs) = (leaky.acquire(cost), tokens.acquire(cost));
-            prop_assert_eq!(ours.with_ticket(0), theirs.with_ticket(0));
-        }
-    }
-
     /// Refused a microsecond before the moment that a refusal names, admitted at it: under any
     /// limits, of any cost.
     #[test]
@@ -300,28 +284,6 @@ async fn a_clock_that_stands_at_zero_charges() {
             admitted += u32::from(store.acquire(Request::new(b"k", algorithm, &limits)).await.unwrap().allowed);
         }
         assert_eq!(admitted, 2, "{algorithm}");
-    }
-}
-
-#[test]
-fn the_largest_limits_admit_their_burst_at_once_and_no_more() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
-        for window in [Duration::from_millis(1), Duration::from_secs(86_400), Limit::MAX_WINDOW] {
-            for max in [1, 52_000, 53_000, 1_000_000, 3_000_000_000, u64::MAX] {
-                let limit = Limit::new(max, window);
-                let mut key = Key::new(algorithm, &[limit]);
-                key.advance(7);
-                let whole = key.acquire(limit.max());
-                assert_eq!((whole.allowed, whole.remaining), (true, 0), "{limit}");
-                let refused = key.acquire(1);
-                assert_eq!((refused.allowed, refused.remaining), (false, 0), "{limit}");
-                // It is admitted when it was told, and not a microsecond before.
-                key.advance(refused.retry_after_us - 1);
-                assert!(!key.peek(1).allowed, "{limit}");
-                key.advance(1);
-                assert!(key.peek(1).allowed, "{limit}");
-            }
-        }
     }
 }
 
