@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ratelimit_runtime::{Key, Keys, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{Key, RateLimitError, RateLimiter, Rule};
 
 use super::*;
 use crate::support::listing::{charge, rest};

@@ -1,4 +1,4 @@
-//! Calls that share commands: each is decided as if it had come alone, and whatever happens to one
+//! Calls and stacked groups that share commands: each is decided as if it had come alone, and whatever happens to one
 //! of them happens to no other.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
@@ -13,7 +13,7 @@ use super::{MINUTE, PATIENCE, acquire, number_of};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::store::{Request, StoreError, Verdict};
+use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
@@ -132,4 +132,62 @@ async fn callers_with_clocks_of_their_own_share_a_question_only_at_the_same_time
     // At 0 and 2, at 10 and 12, at 20 and 22 seconds.
     let expected: Vec<bool> = (0..12).map(|index| index % 5 < 2).collect();
     assert_eq!(admitted, expected);
+}
+
+type Verdicts = Result<Vec<Verdict>, StoreError>;
+
+/// What so many callers of two rules are told who come at once; the `index`-th asks these keys.
+async fn stacks(
+    store: &Arc<RedisStore>,
+    callers: usize,
+    limits: [Limit; 2],
+    keys: impl Fn(usize) -> [String; 2],
+) -> Vec<Verdicts> {
+    let mut running = JoinSet::new();
+    for index in 0..callers {
+        let (store, keys) = (Arc::clone(store), keys(index));
+        running.spawn(async move {
+            let algorithms = [Algorithm::LeakyBucket, Algorithm::SlidingWindow];
+            let requests =
+                [0, 1].map(|at| Request::new(keys[at].as_bytes(), algorithms[at], std::slice::from_ref(&limits[at])));
+            (index, store.acquire_all(&requests).await)
+        });
+    }
+    let mut verdicts = running.join_all().await;
+    verdicts.sort_by_key(|(index, _)| *index);
+    verdicts.into_iter().map(|(_, verdicts)| verdicts).collect()
+}
+
+#[tokio::test]
+async fn a_group_that_cannot_be_decided_fails_alone_and_charges_nothing() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(100, MINUTE), Limit::new(100, MINUTE)];
+    server.cli(&["RPUSH", "list", "x"]);
+    for round in 1..=3 {
+        for foreign in 0..2 {
+            let keys = |index: usize| {
+                let mut keys = [format!("a{foreign}{index}"), format!("b{foreign}{index}")];
+                if index % 7 == 3 {
+                    keys[foreign] = "list".to_owned();
+                }
+                keys
+            };
+            for (index, told) in stacks(&store, 200, limits, keys).await.into_iter().enumerate() {
+                match told {
+                    Err(error) if index % 7 == 3 => assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}"),
+                    Ok(verdicts) if index % 7 != 3 => {
+                        assert!(verdicts.iter().all(|verdict| verdict.allowed && verdict.remaining == 100 - round));
+                    }
+                    other => panic!("{index}: {other:?}"),
+                }
+            }
+        }
+    }
+    // The other key of a group that failed has not been charged.
+    for (key, algorithm) in [("a13", Algorithm::LeakyBucket), ("b03", Algorithm::SlidingWindow)] {
+        let request = Request::new(key.as_bytes(), algorithm, &limits[..1]);
+        assert_eq!(store.peek(request).await.unwrap().remaining, 100, "{key}");
+    }
+    assert_eq!(server.number(&["LLEN", "list"]), 1);
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, RateLimitError, Rule};
 
 use crate::support::listing::{charge, rest};
 use crate::support::redis::RedisServer;

@@ -7,7 +7,6 @@
 mod support;
 
 mod calendar;
-mod connection;
 mod damaged;
 mod formats;
 mod group_commit;
@@ -24,7 +23,6 @@ mod role;
 mod scriptfree;
 mod sentinel;
 mod settlements;
-mod stacked_groups;
 mod stored_bytes;
 mod tls;
 mod urls;
