@@ -9,4 +9,4 @@ use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 
-use crate::subject::{ALGORITHMS, DAY, MINUTE, SECOND, micros, per};
+use crate::units::{ALGORITHMS, DAY, MINUTE, SECOND, micros, per};
