@@ -8,6 +8,7 @@ mod support;
 mod byhand;
 mod cancellation;
 mod finding;
+mod injective;
 mod keys;
 mod outage;
 mod policies;
