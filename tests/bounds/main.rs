@@ -10,9 +10,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source, Store,
 };
@@ -74,23 +72,6 @@ async fn a_flood_of_keys_while_redis_is_away() {
     })
     .await;
     println!("a flood while Redis is away: {grown} MB more");
-    assert!(grown <= SLACK_MB, "{grown} MB");
-}
-
-#[tokio::test]
-async fn a_flood_of_refusals_in_the_deny_cache() {
-    let _alone = ALONE.lock().await;
-    let clock = FakeClock::new();
-    let store = DenyCache::new(MemoryStore::with_capacity(64).with_clock(clock.clone())).with_clock(clock);
-    let limits = [Limit::per_hour(1)];
-    let grown = growth(60_000, 20_000, async |number| {
-        let key = format!("{number:0>100}");
-        let request = || Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
-        let _ = store.acquire(request()).await.unwrap();
-        assert!(!store.acquire(request()).await.unwrap().allowed);
-    })
-    .await;
-    println!("a flood of refusals: {grown} MB more");
     assert!(grown <= SLACK_MB, "{grown} MB");
 }
 

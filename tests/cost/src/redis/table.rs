@@ -47,11 +47,12 @@ fn figures(server: &mut CountedServer, algorithm: Algorithm) -> [u64; COLUMNS.le
     // What is refused is asked again.
     let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
     store.answers_within(super::COUNTED);
-    let callers = Callers::on(store, None);
+    let callers = Callers::on(store);
     // The key of a call is its number modulo `keys`, and `work` keeps them apart.
     let ask = |work: &'static str, limits: &[Limit], keys, asking, calls| {
-        let rule = Rule::new(work, limits[0]).with_algorithm(algorithm);
-        let rule = limits[1..].iter().fold(rule, |rule, limit| rule.and(*limit));
+        let (first, others) = limits.split_first().unwrap();
+        let rule = Rule::new(work, *first).with_algorithm(algorithm);
+        let rule = others.iter().fold(rule, |rule, limit| rule.and(*limit));
         callers.ask(&rule, asking, calls, keys)
     };
     // The server learns the script.
