@@ -7,9 +7,6 @@
     reason = "the shapes are the point"
 )]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::{Outcome, alone, is_exceeded};
 use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, Rule, key, rate_limit};
 
@@ -105,82 +102,4 @@ async fn a_key_expression_reaches_the_bucket_of_the_same_value() {
     assert!(limiter.reset(&rule, &key!("{email}")).await.unwrap());
     assert!(!limiter.reset(&rule, &key!("<email>")).await.unwrap());
     assert!(limiter.peek(&rule, &key!("<email>")).await.unwrap().is_allowed());
-}
-
-struct App {
-    limiter: RateLimiter,
-    shared: Arc<RateLimiter>,
-}
-
-impl App {
-    #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter)]
-    async fn own(&self, id: u32) -> Outcome {
-        Ok(())
-    }
-
-    #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = &self.shared)]
-    async fn shared(&self, id: u32) -> Outcome {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn an_explicit_limiter_is_used() {
-    let app = |limiter: &RateLimiter| App { limiter: limiter.clone(), shared: Arc::new(limiter.clone()) };
-    let (one, two) = (RateLimiter::memory(), RateLimiter::memory());
-    assert!(app(&one).own(1).await.is_ok());
-    assert!(is_exceeded(&app(&one).own(1).await));
-    assert!(app(&two).own(1).await.is_ok());
-    assert!(app(&one).shared(1).await.is_ok());
-    assert!(is_exceeded(&app(&one).shared(1).await));
-}
-
-#[rate_limit(key = "<id>", window = "60s", max = 1, on_refused = |error| format!("refused: {error}"))]
-async fn by_closure(id: u32) -> String {
-    format!("ran {id}")
-}
-
-fn nothing(error: RateLimitError) {
-    assert!(error.retry_after().is_some());
-}
-
-#[rate_limit(key = "<id>", window = "60s", max = 1, on_refused = nothing)]
-async fn by_path(id: u32, ran: &AtomicUsize) {
-    let _ = id;
-    ran.fetch_add(1, Ordering::SeqCst);
-}
-
-#[tokio::test]
-async fn on_refused_makes_the_return_value() {
-    alone(async {
-        assert_eq!(by_closure(1).await, "ran 1");
-        assert_eq!(by_closure(1).await, "refused: too many requests, try again in 60s");
-        let ran = AtomicUsize::new(0);
-        by_path(1, &ran).await;
-        by_path(1, &ran).await;
-        assert_eq!(ran.load(Ordering::SeqCst), 1);
-    })
-    .await;
-}
-
-#[rate_limit(key = "<id>", window = "60s", max = 1, shadow)]
-async fn shadow(id: u32) -> Outcome {
-    Ok(())
-}
-
-#[rate_limit(key = "<id>", window = "60s", max = 1, shadow = dry_run)]
-async fn shadow_if(id: u32, dry_run: bool) -> Outcome {
-    Ok(())
-}
-
-#[tokio::test]
-async fn shadow_decides_and_never_refuses() {
-    alone(async {
-        for _ in 0..3 {
-            assert!(shadow(1).await.is_ok());
-            assert!(shadow_if(1, true).await.is_ok());
-        }
-        assert!(is_exceeded(&shadow_if(1, false).await));
-    })
-    .await;
 }

@@ -1,11 +1,10 @@
 //! The guarded future is `Send`, `Sync` and unwind safe where the bare one is.
 #![allow(clippy::manual_async_fn, clippy::unused_async, reason = "the shapes are the point")]
 
-use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
 
-use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
+use ratelimit_runtime::{RateLimiter, rate_limit};
 
 use super::Outcome;
 
@@ -22,22 +21,10 @@ async fn free(id: u32) -> Outcome {
     Ok(())
 }
 
-#[rate_limit(key = "<id>", window = "60s", max = 1, when = id > 0)]
-#[rate_limit(window = "60s", max = 100)]
-async fn stacked(id: u32) -> Outcome {
-    Ok(())
-}
-
 #[rate_limit(key = "<id>", window = "60s", max = 1, count = "ok")]
 async fn counted(id: u32) -> Outcome {
     std::future::ready(()).await;
     Ok(())
-}
-
-#[rate_limit(window = "60s", max = 1, count = |_: &std::future::Ready<u32>| true, on_refused = |_| std::future::ready(0))]
-async fn counted_gives_a_future(id: u32) -> std::future::Ready<u32> {
-    std::future::ready(()).await;
-    std::future::ready(id)
 }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1, wait = "1ms")]
@@ -62,11 +49,6 @@ fn returned(id: u32) -> impl Future<Output = Outcome> + Send + Sync + UnwindSafe
 #[rate_limit(key = "<id>", window = "60s", max = 1, count = "ok")]
 fn boxed(id: u32) -> Pin<Box<dyn Future<Output = Outcome> + Send + Sync + UnwindSafe + RefUnwindSafe>> {
     Box::pin(async move { Ok(()) })
-}
-
-#[rate_limit(key = "<text>", window = "60s", max = 1)]
-async fn generic<T: AsRef<str> + ratelimit_runtime::KeyPart>(text: T) -> Outcome {
-    Ok(())
 }
 
 struct Service {
@@ -142,15 +124,12 @@ async fn a_guarded_future_has_the_auto_traits_of_the_bare_one() {
         .scope(async {
             for refused in [false, true] {
                 assert_eq!(is_plain(free(1)).await.is_err(), refused);
-                assert_eq!(is_plain(stacked(1)).await.is_err(), refused);
                 assert_eq!(is_plain(counted(1)).await.is_err(), refused);
-                assert_eq!(is_plain(counted_gives_a_future(1)).await.into_inner() == 0, refused);
                 assert_eq!(is_plain(waits(1)).await.is_err(), refused);
                 assert_eq!(is_plain(in_flight(1)).await.is_err(), refused);
                 is_plain(shadow(&limiter)).await;
                 assert_eq!(is_plain(returned(1)).await.is_err(), refused);
                 assert_eq!(is_plain(boxed(1)).await.is_err(), refused);
-                assert_eq!(is_plain(generic("text")).await.is_err(), refused);
                 assert_eq!(is_plain(service.by_reference(1)).await.is_err(), refused);
                 assert_eq!(is_plain(service.counted(1)).await.is_err(), refused);
                 assert_eq!(is_plain(again().by_value(1)).await.is_err(), refused);
@@ -159,22 +138,4 @@ async fn a_guarded_future_has_the_auto_traits_of_the_bare_one() {
             }
         })
         .await;
-}
-
-/// What unwind safety is for: after the panic, the limiter goes on as before.
-#[test]
-fn a_panic_leaves_the_limiter_as_it_was() {
-    #[rate_limit(key = "<id>", window = "60s", max = 2, count = "ok")]
-    async fn panics(id: u32, now: bool) -> Result<(), RateLimitError> {
-        assert!(!now, "as it should");
-        Ok(())
-    }
-    let limiter = RateLimiter::memory();
-    let poll = |now| {
-        let call = limiter.scope(panics(1, now));
-        catch_unwind(AssertUnwindSafe(|| pin!(call).poll(&mut Context::from_waker(Waker::noop()))))
-    };
-    assert!(poll(true).is_err());
-    assert!(matches!(poll(false), Ok(Poll::Ready(Ok(())))), "the panic counts for one");
-    assert!(matches!(poll(false), Ok(Poll::Ready(Err(_)))));
 }

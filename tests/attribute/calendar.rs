@@ -9,10 +9,9 @@ use ratelimit_runtime::{
     Algorithm, CalendarUnit, Key, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, rate_limit,
 };
 
-use crate::{Outcome, is_exceeded};
+use crate::Outcome;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// The evening before the last Sunday of October 2026, 22:00 in Berlin: a day of 25 hours follows.
 fn evening() -> FakeClock {
@@ -49,25 +48,6 @@ async fn a_quota_is_whole_at_midnight_of_its_zone() {
         let Err(RateLimitError::Exceeded(refused)) = export("acme").await else { panic!("three a month") };
         assert_eq!(refused.retry_after(), Some((7 * 24 + 1) * HOUR));
         assert!(export("globex").await.is_ok());
-    };
-    limiter(&clock).scope(scenario).await;
-}
-
-#[rate_limit(window = "day", max = 1, algorithm = "fixed_window", zone = "Europe/Berlin")]
-async fn daily() -> Outcome {
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_day_has_25_hours_where_clocks_are_set_back() {
-    let clock = evening();
-    let scenario = async {
-        clock.advance(2 * HOUR);
-        assert!(daily().await.is_ok());
-        clock.advance(24 * HOUR + 59 * MINUTE);
-        assert!(is_exceeded(&daily().await));
-        clock.advance(MINUTE);
-        assert!(daily().await.is_ok());
     };
     limiter(&clock).scope(scenario).await;
 }

@@ -5,15 +5,13 @@
 
 use actix_web::body::to_bytes as actix_body;
 use actix_web::test::{TestRequest, call_service, init_service};
-use actix_web::{App, HttpResponse, ResponseError as _, web};
+use actix_web::{App, HttpResponse, web};
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{RateLimitError, rate_limit};
-use tonic::{Code, Status};
 use tower::ServiceExt as _;
 
 use crate::alone;
@@ -149,30 +147,4 @@ async fn actix_handlers_are_refused_like_axum_handlers() {
         }
     })
     .await;
-}
-
-/// Where waiting does not help, no answer names a time; clients do not learn what is misconfigured.
-#[tokio::test]
-async fn outages_and_mistakes_are_told_apart() {
-    let unavailable = || RateLimitError::Unavailable(StoreError::unavailable("no route to 10.0.0.7"));
-    let misconfigured = || RateLimitError::Misconfigured(StoreError::misconfigured("wrong password"));
-    let errors: [(_, _, _, &dyn Fn() -> RateLimitError); 2] = [
-        (503, "the rate limiter is unavailable", Code::Unavailable, &unavailable),
-        (500, "internal error", Code::Internal, &misconfigured),
-    ];
-    for (status, message, code, error) in errors {
-        let body = format!(r#"{{"code":{status},"message":"{message}","data":null}}"#);
-        let parts = (status, None, Some("application/json".to_owned()), body);
-        assert_eq!(axum_parts(error()).await, parts);
-        assert_eq!(axum_parts(Response::from(error())).await, parts);
-        assert_eq!(actix_parts(error().error_response()).await, parts);
-        assert_eq!(actix_parts(actix_web::Error::from(error()).error_response()).await, parts);
-
-        assert_eq!(StatusCode::from(error()).as_u16(), status);
-        let (with_text, text) = <(StatusCode, String)>::from(error());
-        assert_eq!((with_text.as_u16(), text.as_str()), (status, message));
-
-        let grpc = Status::from(error());
-        assert_eq!((grpc.code(), grpc.message(), grpc.metadata().get("retry-after")), (code, message, None));
-    }
 }

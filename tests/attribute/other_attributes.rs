@@ -133,24 +133,3 @@ async fn functions_inside_functions_have_buckets_of_their_own() {
 
     one_each(async || send(1).await, async || other::send(1).await).await;
 }
-
-#[rate_limit(key = "<email>", window = "60s", max = 2)]
-#[rate_limit(key = "<ip>", window = "60s", max = 3)]
-async fn login(email: &str, ip: &str) -> Outcome {
-    Ok(())
-}
-
-#[tokio::test]
-async fn each_attribute_has_its_own_bucket_and_all_must_admit() {
-    alone(async {
-        assert!(login("a", "1").await.is_ok());
-        assert!(login("a", "1").await.is_ok());
-        let by_email = login("a", "2").await.unwrap_err();
-        assert_eq!(by_email.decision().unwrap().limit(), 2);
-        assert!(login("b", "1").await.is_ok());
-        let by_ip = login("c", "1").await.unwrap_err();
-        assert_eq!(by_ip.decision().unwrap().limit(), 3);
-        assert_ne!(by_ip.decision().unwrap().rule(), by_email.decision().unwrap().rule());
-    })
-    .await;
-}

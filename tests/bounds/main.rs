@@ -1,20 +1,18 @@
-//! A client that mints keys fills no memory: a million distinct keys cost a bounded part of it, in
-//! this process and on Redis. A binary of its own, one test at a time: it measures the process.
+//! A client that mints keys fills no memory: a million distinct keys cost a bounded part of it. A
+//! binary of its own, one test at a time: it measures the process.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ratelimit_runtime::__private::{BuiltInStore as _, DenyCache};
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, Store,
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source, Store,
 };
 use tokio::task::JoinSet;
 
@@ -77,23 +75,6 @@ async fn a_flood_of_keys_while_redis_is_away() {
     assert!(grown <= SLACK_MB, "{grown} MB");
 }
 
-#[tokio::test]
-async fn a_flood_of_refusals_in_the_deny_cache() {
-    let _alone = ALONE.lock().await;
-    let clock = FakeClock::new();
-    let store = DenyCache::new(MemoryStore::with_capacity(64).with_clock(clock.clone())).with_clock(clock);
-    let limits = [Limit::per_hour(1)];
-    let grown = growth(60_000, 20_000, async |number| {
-        let key = format!("{number:0>100}");
-        let request = || Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
-        let _ = store.acquire(request()).await.unwrap();
-        assert!(!store.acquire(request()).await.unwrap().allowed);
-    })
-    .await;
-    println!("a flood of refusals: {grown} MB more");
-    assert!(grown <= SLACK_MB, "{grown} MB");
-}
-
 /// Callers that wait for a stalled server: none waits longer than its timeout, so they are as many
 /// as come in that time.
 #[tokio::test]
@@ -123,44 +104,6 @@ async fn a_flood_of_callers_while_redis_stalls() {
     server.thaw();
     println!("a flood while Redis stalls: {grown} MB more");
     assert!(grown <= SLACK_MB, "{grown} MB");
-}
-
-/// Everything that is written expires: once the window is over, the server is empty.
-#[tokio::test]
-async fn a_flood_of_keys_on_redis_is_gone_after_the_window() {
-    const WINDOW: Duration = Duration::from_millis(1_500);
-    let _alone = ALONE.lock().await;
-    let server = RedisServer::start();
-    let store = Arc::new(RedisStore::new(&server.url()).unwrap());
-    store.ready().await.unwrap();
-    let before = server.info("memory", "used_memory").parse::<u64>().unwrap();
-    let mut calls = JoinSet::new();
-    for task in 0..200_u64 {
-        let store = Arc::clone(&store);
-        calls.spawn(async move {
-            for number in 0..100_u64 {
-                let (key, limits) = (format!("flood:{task}:{number}"), [Limit::new(2, WINDOW)]);
-                let algorithm =
-                    [Algorithm::SlidingWindow, Algorithm::FixedWindow, Algorithm::LeakyBucket, Algorithm::TokenBucket]
-                        [usize::try_from(number % 4).unwrap()];
-                assert!(store.acquire(Request::new(key.as_bytes(), algorithm, &limits)).await.unwrap().allowed);
-            }
-        });
-    }
-    calls.join_all().await;
-    let written = server.number(&["DBSIZE"]);
-    let ended = Instant::now();
-    let expires = server.info("keyspace", "db0");
-    println!("a flood on Redis: {written} keys left when the last was written, {expires}");
-    // Each has a time to live, of a window and what the server's rounding adds.
-    assert!(expires.is_empty() || expires.contains(&format!("keys={written},expires={written},")), "{expires}");
-    while server.number(&["DBSIZE"]) > 0 {
-        assert!(ended.elapsed() < 4 * WINDOW, "{} keys are left", server.number(&["DBSIZE"]));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let after = server.info("memory", "used_memory").parse::<u64>().unwrap();
-    println!("gone {:?} later; {} KB in use, {} KB before", ended.elapsed(), after / 1024, before / 1024);
-    assert!(after < before + 3_000_000, "{after} and {before}");
 }
 
 /// Names made at run time are remembered up to a number; the metric's label of those beyond is one.

@@ -25,6 +25,12 @@ async fn both(pair: &Pair) -> Result<(), RateLimitError> {
     Ok(())
 }
 
+#[rate_limit(name = "second", key = "<pair.second>", window = "1h", max = MAX, limiter = pair.limiter)]
+#[rate_limit(name = "first", key = "<pair.first>", window = "1h", max = MAX, limiter = pair.limiter)]
+async fn in_opposite_order(pair: &Pair) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
 impl Pair {
     async fn on(cluster: &RedisCluster, timeout: Duration, scripts: bool) -> Self {
         let prefix = unique("pair");
@@ -76,6 +82,20 @@ async fn keys_of_two_nodes_are_charged_both_or_not_at_all() {
         }
         pair.becomes([MAX - 1, 0]).await;
     }
+}
+
+#[tokio::test]
+async fn stacks_in_opposite_order_admit_no_more_than_their_limit_and_no_less() {
+    let cluster = RedisCluster::start(2, 0);
+    let pair = Arc::new(Pair::on(&cluster, PATIENCE, true).await);
+    let mut running = tokio::task::JoinSet::new();
+    for caller in 0..64 {
+        let pair = Arc::clone(&pair);
+        running.spawn(async move { if caller % 2 == 0 { both(&pair).await } else { in_opposite_order(&pair).await } });
+    }
+    let admitted = running.join_all().await.iter().filter(|outcome| outcome.is_ok()).count();
+    assert_eq!(admitted, usize::try_from(MAX).unwrap());
+    pair.becomes([0, 0]).await;
 }
 
 /// Callers who give up at every point there is, one after the other.

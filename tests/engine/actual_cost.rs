@@ -64,13 +64,6 @@ async fn a_call_that_is_dropped_or_panics_is_charged_the_estimate() {
     assert_eq!(left(&limiter, "panicked").await, 70);
 }
 
-#[tokio::test]
-async fn an_estimate_that_no_window_admits_is_told() {
-    let limiter = RateLimiter::memory();
-    let error = complete(&limiter, "a", 101, Ends::With(1)).await.unwrap_err();
-    assert!(matches!(error, RateLimitError::CostExceedsLimit { cost: 101, limit: 100, .. }), "{error}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn by_hand_a_reservation_is_committed_or_released_once() {
     let limiter = RateLimiter::memory();

@@ -54,16 +54,19 @@ async fn an_endless_refusal_is_not_waited_for() {
     assert_eq!(decision.reset_after(), Duration::from_secs(60));
 }
 
-/// The refusal that ends last speaks for all; this one does not end.
-#[tokio::test]
-async fn among_several_refusals_an_endless_one_decides() {
+#[tokio::test(start_paused = true)]
+async fn among_several_refusals_the_one_that_ends_last_decides() {
+    let [memory, later] = [(); 2].map(|()| RateLimiter::memory());
     let taken = RateLimiter::with_store(Taken::default());
-    let memory = RateLimiter::memory();
-    let limit = Limit::per_minute(1);
+    let (minute, limit) = (Duration::from_secs(60), Limit::per_minute(1));
     let (first, second) = (Rule::new("used", limit), Rule::new("taken", limit));
     let _ = memory.acquire(&first, &Key::global()).await.unwrap();
-    let refused = stacked(&memory, &taken).await.unwrap_err();
-    assert_eq!((refused.decision().unwrap().rule(), refused.retry_after()), (second.name(), None));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let _ = later.acquire(&second, &Key::global()).await.unwrap();
+    for (other, wait) in [(later, Some(minute)), (taken, None)] {
+        let refused = stacked(&memory, &other).await.unwrap_err();
+        assert_eq!((refused.decision().unwrap().rule(), refused.retry_after()), (second.name(), wait));
+    }
 }
 
 #[ratelimit_runtime::rate_limit(name = "used", limiter = memory, window = "1m", max = 1)]

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use ratelimit_runtime::__private::{BuiltInStore, Entry, PermitId, PlaceRequest, Sealed};
 use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Key, Limit, MemoryStore, OnUnavailable, Permit, Policy, RateLimitError, RateLimiter, Rule, Source, Store,
-    rate_limit,
+    Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, Source, Store, rate_limit,
 };
 use tokio::time::Instant;
 
@@ -159,26 +157,6 @@ async fn a_process_that_holds_all_places_does_not_ask() {
     assert_eq!(store.entries(), asked + 1);
     drop(permits);
     assert!(elsewhere.enter(&TWO, &alice()).await.is_ok());
-}
-
-#[tokio::test]
-async fn a_permit_leaves_on_any_thread_and_after_its_runtime() {
-    let limiter = RateLimiter::memory();
-    let on_another = |limiter: RateLimiter| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { limiter.enter(&TWO, &alice()).await.unwrap() })
-    };
-    let orphan: Permit = thread::spawn({
-        let limiter = limiter.clone();
-        move || on_another(limiter)
-    })
-    .join()
-    .unwrap();
-    let own = limiter.enter(&TWO, &alice()).await.unwrap();
-    assert!(is_full(&limiter.enter(&TWO, &alice()).await));
-    drop(orphan);
-    thread::spawn(move || drop(own)).join().unwrap();
-    assert_eq!(limiter.in_flight(&TWO, &alice()).await.unwrap(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use ratelimit_runtime::__private::DenyCache;
-use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source};
 
@@ -65,18 +64,6 @@ async fn a_refusal_that_still_holds_answers_where_the_store_does_not() {
         let other = limiter.acquire(&hourly, &key).await;
         assert!(other.is_ok_and(|decision| decision.is_degraded()) || policy == OnUnavailable::Deny, "{policy}");
     }
-}
-
-#[tokio::test]
-async fn a_store_without_memory_is_no_reason_to_let_calls_through() {
-    let store = FaultyStore::new(MemoryStore::new());
-    store.fail_with(StoreErrorKind::Full);
-    let rule = Rule::new("full", Limit::per_hour(2));
-    let limiter = on(&store, OnUnavailable::Allow);
-    for _ in 0..2 {
-        assert_eq!(limiter.acquire(&rule, &Key::global()).await.unwrap().source(), Source::Fallback);
-    }
-    assert!(matches!(limiter.acquire(&rule, &Key::global()).await, Err(RateLimitError::Exceeded(_))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -122,11 +122,3 @@ fn times_of_a_verdict_are_rounded_up_and_end_refusals_alone() {
         assert_eq!((never.allowed, never.retry_after()), (false, None));
     }
 }
-
-#[tokio::test]
-#[should_panic(expected = "polled after completion")]
-async fn an_answer_polled_again_panics_instead_of_hanging() {
-    let mut answer = Answer::ready(Ok(()));
-    let _ = (&mut answer).await;
-    let _ = (&mut answer).await;
-}

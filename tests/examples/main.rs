@@ -10,8 +10,6 @@ mod outbound;
 mod playground;
 mod policies;
 mod replay;
-#[path = "../frameworks/seen.rs"]
-mod seen;
 #[path = "../../examples/custom_store/store.rs"]
 mod store;
 #[path = "../support/mod.rs"]
@@ -27,10 +25,6 @@ use std::time::{Duration, Instant};
 
 use ratelimit_runtime::testkit::FakeClock;
 use store::LogStore;
-use support::redis::RedisServer;
-
-/// Deadline of a check (100 ms), plus what a busy machine may add.
-const PROMPT: Duration = Duration::from_secs(1);
 
 /// The path of an example, in the target folder of this test. `cargo test` for the whole workspace
 /// has built it already, with the same features; for this test alone it is built now.
@@ -137,14 +131,6 @@ impl Service {
 
     fn post(&self, content_type: &str, body: &str) -> Reply {
         request(self.port, "POST", "/send/code", content_type, body)
-    }
-
-    /// The status, and an assertion that it came promptly.
-    fn prompt_status(&self, email: &str) -> u16 {
-        let asked = Instant::now();
-        let status = self.send(email).status;
-        assert!(asked.elapsed() < PROMPT, "an answer {status} after {:?}", asked.elapsed());
-        status
     }
 }
 
@@ -303,27 +289,6 @@ fn bad_requests_are_told_so_and_consume_nothing() {
     assert_eq!(service.send("alice@example.com").status, 429);
 }
 
-#[test]
-fn two_processes_on_one_redis_share_the_limit() {
-    let redis = RedisServer::start();
-    let (one, two) = (Service::start(Some(&redis.url())), Service::start(Some(&redis.url())));
-    one.wait_for("Redis answers");
-    two.wait_for("Redis answers");
-    assert_eq!(one.send("alice@example.com").status, 200);
-    assert_eq!(two.send("alice@example.com").status, 200);
-    assert_eq!(one.send("alice@example.com").status, 200);
-    assert_eq!(two.send("alice@example.com").status, 429);
-    assert_eq!(one.send("alice@example.com").status, 429);
-
-    // The documented bytes, and nothing that outlives two windows.
-    let key = "rl1:sw-60s:send_code.send_code:<alice@example.com>";
-    assert_eq!(redis.cli(&["KEYS", "*"]), key);
-    assert_eq!(redis.cli(&["ZCARD", key]), "3");
-    let left: i64 = redis.cli(&["PTTL", key]).parse().expect("milliseconds");
-    assert!((1..=120_000).contains(&left), "PTTL: {left}");
-    assert_eq!(two.send("bob@example.com").status, 200);
-}
-
 /// The cluster that `scripts/cluster.sh` starts; it stops it on drop.
 struct Cluster {
     first_port: u16,
@@ -370,59 +335,6 @@ fn send_code_runs_on_a_cluster_by_its_url_alone() {
     drop(cluster);
     let listens = |port: u16| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
     assert!((first..first + 6).all(|port| !listens(port)), "all of them are gone");
-}
-
-/// By default the limits go on in the process: a dead or silent Redis costs a request at most its
-/// timeout, no call fails because of it, and none is unlimited.
-#[test]
-fn losing_redis_hangs_no_request_and_lifts_no_limit() {
-    let mut redis = RedisServer::start();
-    let service = Service::start(Some(&redis.url()));
-    service.wait_for("Redis answers");
-    for _ in 0..3 {
-        assert_eq!(service.prompt_status("alice@example.com"), 200);
-    }
-    assert_eq!(service.prompt_status("alice@example.com"), 429);
-
-    redis.freeze();
-    for _ in 0..3 {
-        assert_eq!(service.prompt_status("carol@example.com"), 200, "Redis is silent");
-    }
-    assert_eq!(service.prompt_status("carol@example.com"), 429, "Redis is silent");
-    redis.stop();
-    assert_eq!(service.prompt_status("carol@example.com"), 429, "Redis is gone");
-    assert_eq!(service.prompt_status("bob@example.com"), 200, "Redis is gone");
-
-    redis.restart();
-    becomes_shared(&service, &redis);
-}
-
-#[test]
-fn send_code_starts_without_redis_and_shares_limits_once_redis_is_there() {
-    let mut redis = RedisServer::start();
-    redis.stop();
-    let service = Service::start(Some(&redis.url()));
-    for _ in 0..3 {
-        assert_eq!(service.prompt_status("alice@example.com"), 200);
-    }
-    assert_eq!(service.prompt_status("alice@example.com"), 429);
-    service.wait_for("Redis does not answer yet");
-    redis.restart();
-    service.wait_for("Redis answers");
-    becomes_shared(&service, &redis);
-}
-
-/// The service finds its way back to Redis by itself. Until then it limits in its own memory, so
-/// ask until Redis knows of it.
-fn becomes_shared(service: &Service, redis: &RedisServer) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let mut asked = 0;
-    while redis.number(&["DBSIZE"]) == 0 {
-        assert!(Instant::now() < deadline, "the limits are shared again");
-        asked += 1;
-        assert_eq!(service.prompt_status(&format!("carol{asked}@example.com")), 200);
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]

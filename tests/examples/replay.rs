@@ -1,13 +1,11 @@
-//! `ratelimit-admin replay`, against results worked out by hand, and against a model of its own.
+//! `ratelimit-admin replay`, against results worked out by hand.
 
-use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
 use flate2::write::GzEncoder;
 
-use crate::support::random::{Random, seed};
 use crate::{File, example};
 
 /// Runs the program with this log on its standard input.
@@ -259,68 +257,6 @@ fn small_shares_can_be_read_from_the_chart() {
     assert!(ticks.len() > 3 && ticks.last().is_some_and(|last| *last <= 2.0), "{texts:?}");
     assert!(ticks.windows(2).all(|pair| pair[0] < pair[1]), "each tick says a share of its own: {texts:?}");
     assert!(texts.iter().any(|text| text.contains("0.01 %")), "the share in all: {texts:?}");
-}
-
-/// An exact sliding window once more, as naively as possible: refusals, keys refused, longest wait
-/// in microseconds. Each unit has a microsecond of its own, which it leaves one window after.
-fn model(log: &[(u64, u64, u64)], max: usize, window: u64) -> (u64, usize, u64) {
-    let mut admitted: HashMap<u64, VecDeque<u64>> = HashMap::new();
-    let (mut refused, mut keys, mut longest) = (0, std::collections::HashSet::new(), 0);
-    for &(millis, key, cost) in log {
-        let (at, cost) = (millis * 1_000, usize::try_from(cost).unwrap());
-        let admitted = admitted.entry(key).or_default();
-        admitted.retain(|unit| unit + window > at);
-        if admitted.len() + cost <= max {
-            for _ in 0..cost {
-                let unit = admitted.back().map_or(at, |newest| at.max(newest + 1));
-                admitted.push_back(unit);
-            }
-            continue;
-        }
-        refused += 1;
-        keys.insert(key);
-        let leaves = admitted[admitted.len() + cost - max - 1];
-        longest = longest.max(leaves + window - at);
-    }
-    (refused, keys.len(), longest)
-}
-
-#[test]
-fn a_random_log_is_refused_as_a_naive_model_refuses_it() {
-    let mut random = Random::new(seed());
-    let mut at = 1_767_225_600_000;
-    let log: Vec<(u64, u64, u64)> = (0..50_000)
-        .map(|_| {
-            at += random.below(40);
-            let key = random.below(30) * random.below(30);
-            (at, key, 1 + random.below(3))
-        })
-        .collect();
-    // Lines that are a little late, as in the logs of servers.
-    let mut lines: Vec<String> = log.iter().map(|(at, key, cost)| format!("{at},user{key},{cost}\n")).collect();
-    for index in (0..lines.len() - 3).step_by(7) {
-        if log[index].0 < log[index + 2].0 {
-            lines.swap(index, index + 2);
-        }
-    }
-    let printed = printed(&["--rule", "7/10s", "--rule", "100/1m"], lines.concat());
-    assert!(printed.contains("requests: 50,000") && printed.contains("out of order"), "{printed}");
-    for (rule, max, window) in [("7/10s", 7, 10_000_000), ("100/1m", 100, 60_000_000)] {
-        // The order in which requests of one time come is that of the file.
-        let mut log: Vec<(u64, u64, u64)> = lines
-            .iter()
-            .map(|line| {
-                let fields: Vec<&str> = line.trim().split(',').collect();
-                (number(fields[0]), number(fields[1].trim_start_matches("user")), number(fields[2]))
-            })
-            .collect();
-        log.sort_by_key(|(at, ..)| *at);
-        let (refused, keys, longest) = model(&log, max, window);
-        assert!(refused > 1000, "a model that refuses: {refused}");
-        let row = row(&printed, rule);
-        assert_eq!((number(&row[0]), number(&row[2])), (refused, keys as u64), "{printed}");
-        assert_eq!(row[4], format!("{}s", longest.div_ceil(1_000_000)), "{printed}");
-    }
 }
 
 /// A store in memory has room for 100,000 keys unless it is told otherwise, and counts those beyond

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::routing::get;
 use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{
     Algorithm, CalendarUnit, Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, rate_limit,
 };
+use tonic::{Code, Status};
 
 use crate::axum_server::{ask, request};
 use crate::{Item, item, parsed};
@@ -183,11 +185,14 @@ async fn a_moment_is_rounded_up_and_the_same_in_both_fields() {
 #[tokio::test(start_paused = true)]
 async fn no_field_names_a_time_where_waiting_does_not_help() {
     let errors = [
-        (413, refusal(&Rule::named("heavy", Limit::per_minute(1)).with_cost(2)).await),
-        (503, RateLimitError::Unavailable(StoreError::unavailable("away"))),
-        (500, RateLimitError::Misconfigured(StoreError::misconfigured("wrong"))),
+        (413, Code::InvalidArgument, refusal(&Rule::named("heavy", Limit::per_minute(1)).with_cost(2)).await),
+        (503, Code::Unavailable, RateLimitError::Unavailable(StoreError::unavailable("away"))),
+        (500, Code::Internal, RateLimitError::Misconfigured(StoreError::misconfigured("wrong"))),
     ];
-    for (status, error) in errors {
+    for (status, code, error) in errors {
+        assert_eq!(StatusCode::from(error.clone()), status);
+        let grpc = Status::from(error.clone());
+        assert_eq!((grpc.code(), grpc.metadata().get("retry-after")), (code, None), "{grpc}");
         let response = error.to_http_response();
         assert_eq!(response.status(), status);
         for name in ["retry-after", "ratelimit", "ratelimit-policy"] {

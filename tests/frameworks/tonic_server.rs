@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    ClientIp, HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter, Rule, TrustedProxies,
-    key, rate_limit,
+    HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter, Rule, key, rate_limit,
 };
 use tonic::body::Body;
 use tonic::codegen::http;
@@ -228,28 +227,4 @@ async fn outages_are_unavailable_under_deny_in_methods_and_layers() {
         assert_eq!((status.code(), status.message()), (Code::Unavailable, "the rate limiter is unavailable"));
         assert_eq!((seconds(&status), details(&status)), (None, (Vec::new(), None)), "it is not about a quota");
     }
-}
-
-#[rate_limit(key = "<ip>/<api_key>", window = "60s", max = 1, name = "by_ip")]
-async fn by_ip(ip: ClientIp, api_key: HeaderKey<ApiKey>) -> Result<Response<String>, Status> {
-    Ok(Response::new(format!("{ip} {}", api_key.as_bytes().len())))
-}
-
-#[tokio::test]
-async fn requests_give_parts_of_keys() {
-    async fn method(request: Request<String>) -> Result<Response<String>, Status> {
-        by_ip(ClientIp::try_from(&request)?, HeaderKey::try_from(&request)?).await
-    }
-    let open = RateLimitLayer::new().limiter(RateLimiter::memory());
-    let behind = open.clone().trusted_proxies(TrustedProxies::new(["127.0.0.0/8"]).unwrap());
-    let mut open = Client::of(BoxCloneSyncService::new(open.layer(service_of!(method)))).await;
-    let mut behind = Client::of(BoxCloneSyncService::new(behind.layer(service_of!(method)))).await;
-
-    let from = |client| [("x-forwarded-for", client), ("x-api-key", "abc")];
-    assert_eq!(open.ask("", &from("9.9.9.9")).await.unwrap().get_ref(), "127.0.0.1 3");
-    let status = open.ask("", &from("9.9.9.8")).await.unwrap_err();
-    assert_eq!(status.code(), Code::ResourceExhausted, "a header that any client can send");
-    assert_eq!(behind.ask("", &from("9.9.9.9")).await.unwrap().get_ref(), "9.9.9.9 3");
-    assert_eq!(behind.ask("", &from("1.1.1.1, 9.9.9.9")).await.unwrap_err().code(), Code::ResourceExhausted);
-    assert_eq!(open.ask("", &[]).await.unwrap_err().code(), Code::InvalidArgument);
 }

@@ -10,7 +10,6 @@ mod cancellation;
 mod finding;
 mod injective;
 mod keys;
-mod nodes;
 mod outage;
 mod policies;
 mod watching;

@@ -6,11 +6,10 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use crate::support::redis::RedisServer;
 use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Decision, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, rate_limit,
+    Decision, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source, rate_limit,
 };
 use tokio::time::{sleep, timeout};
 
@@ -48,23 +47,6 @@ fn assert_unavailable<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) {
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
     assert_eq!(error.retry_after(), None);
     assert!(error.decision().is_none());
-}
-
-/// A call that was queued without a connection and sent with the next one would be counted after its
-/// answer.
-#[tokio::test]
-async fn calls_of_an_outage_are_not_replayed_after_it() {
-    let mut server = RedisServer::start();
-    let limiter = RateLimiter::builder().redis(&server.url()).on_unavailable(Allow).build().unwrap();
-    timeout(PATIENCE, limiter.ready()).await.unwrap().unwrap();
-    server.stop();
-    for _ in 0..100 {
-        assert_let_through(limiter.acquire(&RULE, &Key::global()).await);
-    }
-    server.restart();
-    timeout(PATIENCE, limiter.ready()).await.unwrap().unwrap();
-    sleep(Duration::from_millis(50)).await;
-    assert_eq!(limiter.peek(&RULE, &Key::global()).await.unwrap().remaining(), 1_000);
 }
 
 mod attributes {
@@ -130,21 +112,6 @@ fn assert_misconfigured(answer: Result<Decision, RateLimitError>, expected: &str
     assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
     assert!(error.to_string().contains(expected), "{error}");
     assert_eq!(error.retry_after(), None, "waiting does not help");
-}
-
-#[tokio::test]
-async fn a_wrong_password_is_reported_also_under_allow() {
-    let server = RedisServer::start_with(&["--requirepass", "correct"]);
-    for login in ["", ":wrong@", "nobody:correct@"] {
-        let url = format!("redis://{login}127.0.0.1:{}/", server.port());
-        let builder = RateLimiter::builder().redis(&url).timeout(Duration::from_secs(5));
-        let limiter = builder.on_unavailable(Allow).build().unwrap();
-        for _ in 0..3 {
-            assert_misconfigured(limiter.acquire(&RULE, &Key::global()).await, "password");
-        }
-        let ready = timeout(PATIENCE, limiter.ready()).await.unwrap_or_else(|_| panic!("ready waits for the hopeless"));
-        assert!(matches!(ready, Err(RateLimitError::Misconfigured(_))), "{ready:?}");
-    }
 }
 
 /// `local`: the limit goes on in this process, in bounded memory, and the store takes over again by
@@ -229,35 +196,6 @@ async fn each_kind_of_failure_has_its_answer_under_each_policy() {
             }
         }
     }
-}
-
-#[test]
-fn answers_are_small_and_go_everywhere() {
-    fn everywhere<T: Send + Sync + Unpin + 'static>() {}
-    fn error<T: std::error::Error + Clone>() {}
-    fn spawnable<T: Send>(future: T) -> T {
-        future
-    }
-    fn owned<T: Send + 'static>(future: T) -> T {
-        future
-    }
-    everywhere::<RateLimitError>();
-    everywhere::<Decision>();
-    everywhere::<RateLimiter>();
-    everywhere::<Rule>();
-    everywhere::<Key>();
-    everywhere::<RedisStore>();
-    everywhere::<MemoryStore>();
-    error::<RateLimitError>();
-    assert!(size_of::<RateLimitError>() <= 64);
-    assert!(size_of::<Decision>() <= 64);
-    assert_eq!(size_of::<RateLimiter>(), size_of::<usize>(), "a clone is a counter");
-
-    // The checks themselves can be spawned, and the scope of an owned future is one.
-    let limiter = RateLimiter::memory();
-    drop(spawnable(limiter.acquire(&RULE, &Key::global())));
-    drop(spawnable(limiter.ready()));
-    drop(owned(limiter.scope(attributes::open())));
 }
 
 /// Both say that the store was not reached, and change what this process answers by meanwhile.

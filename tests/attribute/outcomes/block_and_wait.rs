@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use ratelimit_runtime::{Limit, RateLimiter, Rule, key, rate_limit};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{MINUTE, Outcome, SECOND, alone, pass, refusal, retry_after};
@@ -56,33 +55,6 @@ async fn neither_shadow_nor_peek_blocks() {
 #[rate_limit(key = "<who>", window = "1s", max = 1, wait = "2500ms", limiter = limiter)]
 async fn patient(limiter: RateLimiter, who: &'static str) -> Outcome {
     Ok(())
-}
-
-#[tokio::test(start_paused = true)]
-async fn callers_wait_in_line_and_no_longer_than_their_rule_says() {
-    let (limiter, start) = (RateLimiter::memory(), Instant::now());
-    let mut callers = JoinSet::new();
-    for number in 0..10 {
-        let limiter = limiter.clone();
-        callers.spawn(async move {
-            let outcome = patient(limiter, "a").await;
-            (number, start.elapsed(), outcome)
-        });
-        tokio::task::yield_now().await;
-    }
-    let mut admitted = Vec::new();
-    while let Some(caller) = callers.join_next().await {
-        let (number, waited, outcome) = caller.unwrap();
-        assert!(waited <= Duration::from_millis(2_505), "{number} waited {waited:?}");
-        match outcome {
-            Ok(()) => admitted.push((number, waited.as_secs())),
-            Err(_) => assert!(refusal(&outcome).is_some()),
-        }
-    }
-    assert_eq!(admitted, [(0, 0), (1, 1), (2, 2)]);
-    let before = Instant::now();
-    assert!(patient(limiter, "b").await.is_ok());
-    assert_eq!(before.elapsed(), Duration::ZERO, "another key does not stand in this line");
 }
 
 #[tokio::test(start_paused = true)]

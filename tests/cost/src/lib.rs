@@ -11,6 +11,4 @@ mod redis;
 
 pub use self::memory::{Ready, Work};
 pub use self::recording::Recording;
-pub use self::redis::{
-    COLUMNS, CountedServer, Figures, Load, Lowered, OnRedis, Peer, STACKED_COLUMNS, Side, Stacked, Table,
-};
+pub use self::redis::{COLUMNS, CountedServer, Load, Lowered, OnRedis, STACKED_COLUMNS, Stacked, Table};

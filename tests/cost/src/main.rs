@@ -7,7 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
-use ratelimit_cost::{CountedServer, Load, Lowered, OnRedis, Ready, Recording, Side, Stacked, Table, Work};
+use ratelimit_cost::{CountedServer, Load, Lowered, OnRedis, Ready, Recording, Stacked, Table, Work};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -15,7 +15,7 @@ fn main() {
     match arguments[..] {
         ["server"] => {
             let mut server = CountedServer::start();
-            println!("{}", Table::measure(&mut server, Side::all()));
+            println!("{}", Table::measure(&mut server));
             println!("{}", Stacked::measure(&mut server));
             println!("{}", Lowered::measure(&mut server));
         }

@@ -29,18 +29,11 @@ impl Recording {
     ///
     /// If there is one already.
     pub fn install(self) {
-        if let Some(recorder) = self.recorder() {
-            assert!(metrics::set_global_recorder(recorder).is_ok(), "there is a recorder");
-        }
-    }
-
-    /// The recorder.
-    #[must_use]
-    pub fn recorder(self) -> Option<Box<dyn Recorder + Sync>> {
-        match self {
-            Self::None => None,
-            Self::Debugging => Some(Box::new(DebuggingRecorder::new())),
-            Self::Prometheus => Some(Box::new(PrometheusBuilder::new().build_recorder())),
-        }
+        let recorder: Box<dyn Recorder + Sync> = match self {
+            Self::None => return,
+            Self::Debugging => Box::new(DebuggingRecorder::new()),
+            Self::Prometheus => Box::new(PrometheusBuilder::new().build_recorder()),
+        };
+        assert!(metrics::set_global_recorder(recorder).is_ok(), "there is a recorder");
     }
 }

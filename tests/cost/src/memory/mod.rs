@@ -32,8 +32,6 @@ pub enum Work {
     SlidingRefusedLong,
     /// Refused again by a deny cache, whose store has to be waited for.
     RefusedAgain,
-    /// By a limiter that gives its keys a prefix.
-    Prefixed,
     /// By hand instead of by the attribute.
     ByHand,
     Token,
@@ -46,7 +44,7 @@ pub enum Work {
 }
 
 impl Work {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 14] = [
         Self::Governor,
         Self::GovernorDenied,
         Self::Leaky,
@@ -55,7 +53,6 @@ impl Work {
         Self::SlidingRefused,
         Self::SlidingRefusedLong,
         Self::RefusedAgain,
-        Self::Prefixed,
         Self::ByHand,
         Self::Token,
         Self::Counter,
@@ -85,7 +82,6 @@ impl Work {
             Self::Governor
             | Self::Leaky
             | Self::Sliding
-            | Self::Prefixed
             | Self::ByHand
             | Self::Token
             | Self::Counter
@@ -118,9 +114,7 @@ impl Ready {
             // Longer than any run, so that it never asks again.
             RateLimiter::with_store(DenyCache::new(Far(memory)).with_staleness(Duration::from_secs(60 * 60)))
         } else {
-            let builder = RateLimiter::builder().store(memory);
-            let builder = if work == Work::Prefixed { builder.prefix("shop:prod") } else { builder };
-            builder.build().unwrap()
+            RateLimiter::with_store(memory)
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let governor = Governor::new(work == Work::GovernorDenied);
@@ -150,7 +144,7 @@ impl Ready {
         match self.work {
             Work::Governor | Work::GovernorDenied => self.block_on(repeat(checks, async || self.governor.check(USER))),
             Work::Leaky | Work::LeakyRefused => self.block_on(repeat(checks, || ours::leaky(USER))),
-            Work::Sliding | Work::SlidingRefused | Work::RefusedAgain | Work::Prefixed => {
+            Work::Sliding | Work::SlidingRefused | Work::RefusedAgain => {
                 self.block_on(repeat(checks, || ours::sliding(USER)))
             }
             Work::SlidingRefusedLong => self.block_on(repeat(checks, || ours::long(USER, ours::LONG - 1))),

@@ -13,8 +13,6 @@ use super::server::Server;
 pub enum Load {
     /// One caller after the other.
     One,
-    /// The same, by a limiter that gives its keys a prefix.
-    OnePrefixed,
     /// 64 callers on distinct keys.
     Some,
     /// 512 callers on distinct keys.
@@ -24,7 +22,7 @@ pub enum Load {
 }
 
 impl Load {
-    pub const ALL: [Self; 5] = [Self::One, Self::OnePrefixed, Self::Some, Self::Many, Self::Hot];
+    pub const ALL: [Self; 4] = [Self::One, Self::Some, Self::Many, Self::Hot];
 
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -33,7 +31,7 @@ impl Load {
 
     fn callers(self) -> u64 {
         match self {
-            Self::One | Self::OnePrefixed => 1,
+            Self::One => 1,
             Self::Some => 64,
             Self::Many | Self::Hot => 512,
         }
@@ -56,9 +54,7 @@ impl OnRedis {
     #[must_use]
     pub fn new(load: Load) -> Self {
         let server = Server::start();
-        let prefix = (load == Load::OnePrefixed).then_some("shop:prod");
-        let ready =
-            Self { load, callers: Callers::on(RedisStore::new(&server.url()).unwrap(), prefix), _server: server };
+        let ready = Self { load, callers: Callers::on(RedisStore::new(&server.url()).unwrap()), _server: server };
         ready.run(2_048);
         ready
     }

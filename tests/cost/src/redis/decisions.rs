@@ -11,14 +11,15 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A limiter that is connected, and a runtime of one thread for its callers.
 pub(super) struct Callers {
-    pub(super) limiter: RateLimiter,
+    limiter: RateLimiter,
     runtime: Runtime,
 }
 
 impl Callers {
-    pub(super) fn on(store: RedisStore, prefix: Option<&str>) -> Self {
+    pub(super) fn on(store: RedisStore) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let limiter = limiter(store, prefix);
+        let builder = RateLimiter::builder().store(store).timeout(TIMEOUT).on_unavailable(OnUnavailable::Deny);
+        let limiter = builder.build().unwrap();
         runtime.block_on(limiter.ready()).unwrap();
         Self { limiter, runtime }
     }
@@ -44,17 +45,8 @@ impl Callers {
     }
 }
 
-pub(super) fn limiter(store: RedisStore, prefix: Option<&str>) -> RateLimiter {
-    let builder = RateLimiter::builder().store(store).timeout(TIMEOUT).on_unavailable(OnUnavailable::Deny);
-    let builder = match prefix {
-        Some(prefix) => builder.prefix(prefix),
-        None => builder,
-    };
-    builder.build().unwrap()
-}
-
 /// Asks for each of these users in turn. Returns how many calls were admitted.
-pub(super) async fn call(limiter: RateLimiter, rule: Arc<Rule>, users: impl Iterator<Item = u64>) -> u64 {
+async fn call(limiter: RateLimiter, rule: Arc<Rule>, users: impl Iterator<Item = u64>) -> u64 {
     let mut admitted = 0;
     for user in users {
         let user = format!("user{user}");

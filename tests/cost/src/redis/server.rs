@@ -1,8 +1,8 @@
 //! [`Server`]: a redis-server of our own; [`CountedServer`]: one whose instructions are counted.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::{fmt, fs};
 
@@ -69,7 +69,7 @@ fn program() -> OsString {
     std::env::var_os("RATELIMIT_TEST_REDIS_BIN").unwrap_or_else(|| "redis-server".into())
 }
 
-/// A redis-server in callgrind, with the module redis-cell if there is one.
+/// A redis-server in callgrind.
 ///
 /// A mark is the command `ECHO`, which no decision uses: callgrind writes what it has counted since
 /// the last mark into a file when the server comes to its function.
@@ -77,7 +77,6 @@ pub struct CountedServer {
     server: Server,
     control: Connection,
     marks: u32,
-    pub(super) module: Result<PathBuf, String>,
 }
 
 impl CountedServer {
@@ -93,19 +92,15 @@ impl CountedServer {
             !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound),
             "instructions are counted by valgrind, which is not installed: scripts/test.sh --all installs it"
         );
-        let module = redis_cell();
         let mut command: Vec<OsString> =
             ["valgrind", "--tool=callgrind", "--callgrind-out-file=counts", "--dump-before=echoCommand"]
                 .map(OsString::from)
                 .into();
         // Once a second instead of ten times the server looks after itself, which is not counted.
         command.extend([program(), "--hz".into(), "1".into()]);
-        if let Ok(module) = &module {
-            command.extend([OsStr::new("--loadmodule").to_owned(), module.into()]);
-        }
         let server = Server::run(command);
         let control = server.connect();
-        Self { server, control, marks: 0, module }
+        Self { server, control, marks: 0 }
     }
 
     /// How many instructions the server executes while `work` is done.
@@ -130,10 +125,6 @@ impl CountedServer {
         self.server.url()
     }
 
-    pub(super) fn connect(&self) -> Connection {
-        self.server.connect()
-    }
-
     /// Forgets all keys, not the scripts.
     pub(super) fn empty(&mut self) {
         redis::cmd("FLUSHALL").arg("SYNC").exec(&mut self.control).unwrap();
@@ -155,19 +146,4 @@ impl fmt::Debug for CountedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CountedServer").field("folder", &self.server.folder).finish_non_exhaustive()
     }
-}
-
-/// The module that `RATELIMIT_TEST_REDIS_CELL` names or scripts/redis-cell.sh builds, or why there
-/// is none.
-fn redis_cell() -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os("RATELIMIT_TEST_REDIS_CELL") {
-        return Ok(path.into());
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut script = Command::new(root.join("scripts/redis-cell.sh"));
-    let built = script.arg(root.join("target/redis-cell")).output().map_err(|error| error.to_string())?;
-    if !built.status.success() {
-        return Err(String::from_utf8_lossy(&built.stderr).trim().to_owned());
-    }
-    Ok(String::from_utf8_lossy(&built.stdout).trim().into())
 }

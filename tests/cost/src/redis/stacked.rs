@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use super::server::CountedServer;
-use super::table::{Side, WINDOW};
+use super::table::WINDOW;
 
 /// Users, each with two keys.
 const USERS: u64 = 128;
@@ -26,7 +26,7 @@ pub const STACKED_COLUMNS: [&str; 3] = ["admitted", "one caller", "refused"];
 
 /// The instructions of a group of two rules of one algorithm, in the order of [`STACKED_COLUMNS`].
 #[derive(Debug)]
-pub struct Stacked(pub Vec<(Side, [u64; STACKED_COLUMNS.len()])>);
+pub struct Stacked(pub Vec<(Algorithm, [u64; STACKED_COLUMNS.len()])>);
 
 impl Stacked {
     /// Measures a row for every algorithm.
@@ -36,11 +36,7 @@ impl Stacked {
     /// If a decision is not what it has to be.
     pub fn measure(server: &mut CountedServer) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let sides = Side::all().into_iter().filter_map(|side| match side {
-            Side::Ours(algorithm) => Some((side, algorithm)),
-            Side::Theirs(_) => None,
-        });
-        let rows = sides.map(|(side, algorithm)| {
+        let rows = Algorithm::ALL.iter().map(|&algorithm| {
             server.empty();
             // What is refused is asked again.
             let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
@@ -53,7 +49,7 @@ impl Stacked {
             let alone = counted(server, FEW * CALLS, || (0..FEW).map(|user| ask(user..user + 1, CALLS)).sum());
             ask(0..USERS, MAX[1]);
             let refused = server.instructions(|| assert_eq!(ask(0..USERS, CALLS), 0));
-            (side, [admitted, alone, refused / (USERS * CALLS)])
+            (algorithm, [admitted, alone, refused / (USERS * CALLS)])
         });
         Self(rows.collect())
     }
@@ -95,11 +91,6 @@ fn asked(
 
 impl fmt::Display for Stacked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<28}", "instructions of two rules")?;
-        STACKED_COLUMNS.iter().try_for_each(|column| write!(f, " {column:>11}"))?;
-        self.0.iter().try_for_each(|(side, counts)| {
-            write!(f, "\n{:<28}", side.name())?;
-            counts.iter().try_for_each(|count| write!(f, " {count:>11}"))
-        })
+        super::rows(f, "instructions of two rules", STACKED_COLUMNS, &self.0)
     }
 }
