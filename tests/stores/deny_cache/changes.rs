@@ -61,6 +61,28 @@ async fn what_changes_a_key_elsewhere_is_seen_within_the_bound() {
     assert!(ask(&cache, request("key")).await.allowed);
 }
 
+/// Another question that is admitted changes what is left, and under some algorithms when there
+/// will be more.
+#[tokio::test(start_paused = true)]
+async fn an_admission_here_is_seen_at_once() {
+    let (far, cache) = cached();
+    let limits = [Limit::per_minute(10)];
+    let of = |cost| Request::new(b"key", Algorithm::SlidingWindow, &limits).with_cost(cost);
+    assert!(ask(&cache, of(6)).await.allowed);
+    tokio::time::advance(SECOND).await;
+    assert_eq!((ask(&cache, of(5)).await.remaining, ask(&cache, of(5)).await.cached), (4, true));
+    assert!(ask(&cache, of(3)).await.allowed);
+    let refusal = ask(&cache, of(5)).await;
+    assert_eq!((refusal.remaining, refusal.cached), (1, false));
+    // So does a group.
+    assert!(ask(&cache, of(5)).await.cached);
+    let group = [of(1), request("other")];
+    let verdicts = cache.acquire_all(&group).await.unwrap();
+    assert!(verdicts.iter().all(|verdict| verdict.allowed));
+    assert!(!ask(&cache, of(5)).await.cached);
+    assert_eq!(far.asked(), 5);
+}
+
 /// One that a refusal of another request sets, and which refuses for longer than what is kept.
 #[tokio::test(start_paused = true)]
 async fn a_block_that_is_set_here_is_seen_at_once() {
