@@ -15,13 +15,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::__private::{PermitId, PlaceRequest};
-use ratelimit_runtime::{
-    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Source, rate_limit,
-};
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Source};
 use tokio::task::JoinSet;
 
 const USAGE: &str = "worker hammer URL PREFIX TASKS MAX ALGORITHM \
-                     | stack URL PREFIX TASKS MAX | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS \
+                     | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS \
                      | trace URL local|allow|deny | enter URL KEY CALLS MAX";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -34,7 +32,6 @@ async fn main() {
             let rule = Rule::new("hammer", Limit::per_hour(number(max))).with_algorithm(algorithm.parse().unwrap());
             hammer(strict(url, prefix), number(tasks), rule).await;
         }
-        ["stack", url, prefix, tasks, max] => stack(&strict(url, prefix), number(tasks), number(max)).await,
         ["live", url, prefix, policy, tasks, max, window] => {
             let builder = RateLimiter::builder().redis(url).prefix(*prefix).on_unavailable(policy_of(policy));
             let limit = Limit::new(number(max), Duration::from_millis(number(window)));
@@ -136,36 +133,6 @@ async fn hammer(limiter: RateLimiter, tasks: u64, rule: Rule) {
                 }
                 let own = Key::of(&(std::process::id(), task, call % 64));
                 admits(&limiter, &rule, &own).await;
-            }
-        });
-    }
-    running.join_all().await;
-}
-
-/// A rule for all, and one for each.
-#[rate_limit(name = "all", window = "1h", max = max, limiter = limiter)]
-#[rate_limit(name = "each", key = "<own>", window = "1h", max = 1_000_000, limiter = limiter)]
-async fn stacked(limiter: &RateLimiter, own: (u32, u64), max: u64) -> Result<(), RateLimitError> {
-    Ok(())
-}
-
-/// Calls without end under two rules, and prints a dot for each that is admitted. It ends by being
-/// killed.
-async fn stack(limiter: &RateLimiter, tasks: u64, max: u64) {
-    let mut running = JoinSet::new();
-    for task in 0..tasks {
-        let limiter = limiter.clone();
-        running.spawn(async move {
-            for call in 0_u64.. {
-                match stacked(&limiter, (std::process::id(), task + call % 64), max).await {
-                    Ok(()) => {
-                        let mut out = std::io::stdout();
-                        out.write_all(b".").unwrap();
-                        out.flush().unwrap();
-                    }
-                    Err(RateLimitError::Exceeded(_)) => {}
-                    Err(error) => panic!("no decision: {error:?}"),
-                }
             }
         });
     }

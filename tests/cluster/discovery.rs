@@ -71,23 +71,6 @@ async fn a_single_server_is_told_from_a_cluster_and_a_cluster_from_a_single_serv
     assert!(error.message().contains("redis+cluster://"), "{error}");
 }
 
-/// Only those that serve the keys of a store know of it and of its scripts.
-#[tokio::test]
-async fn replicas_and_nodes_without_wanted_slots_get_no_connection() {
-    let cluster = RedisCluster::start(2, 1);
-    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", cluster.node(0).port())).unwrap();
-    let key = key_on(&cluster, 0);
-    for _ in 0..5 {
-        let _ = acquire(&store, &key, Limit::per_hour(3)).await.unwrap();
-    }
-    let told = |node: usize, command: &str| !cluster.node(node).info("commandstats", command).is_empty();
-    assert!(told(0, "cmdstat_evalsha"));
-    for node in 0..4 {
-        let knows_scripts = told(node, "cmdstat_script|load") || told(node, "cmdstat_script");
-        assert!(node == 0 || !knows_scripts && !told(node, "cmdstat_evalsha"), "{node}");
-    }
-}
-
 /// A password holds for all nodes, also for those that are found.
 #[tokio::test]
 async fn the_login_of_the_seeds_is_that_of_all_nodes() {

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, RedisMode, Rule, rate_limit};
 
 use super::*;
-use crate::support::eventually;
 use crate::support::until;
-use crate::support::worker::Worker;
 
 const MAX: u64 = 5;
 
@@ -142,29 +140,4 @@ async fn a_node_that_dies_in_between_costs_the_call_and_not_the_limit() {
     let error = call.await.unwrap().unwrap_err();
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
     until("it is given back", PATIENCE, async || left().await == MAX).await;
-}
-
-/// Processes that die between the two steps: what they were charged stays charged, and expires.
-#[test]
-fn a_process_that_dies_in_between_leaves_no_limit_passed_and_no_key_without_an_expiry() {
-    // More than all of them are given before they are killed, also on a machine that is busy.
-    const MAX: usize = 2_000;
-    let cluster = RedisCluster::start(2, 0);
-    let (url, prefix) = (cluster.url(), unique("killed"));
-    let keys = || (0..2).map(|node| cluster.node(node).number(&["DBSIZE"])).sum::<i64>();
-    let mut admitted = 0;
-    for millis in [0, 1, 3, 7, 15] {
-        let before = keys();
-        let worker = Worker::start(&["stack", &url, &prefix, "16", &MAX.to_string()]);
-        assert!(eventually(|| keys() > before), "the worker writes");
-        std::thread::sleep(Duration::from_millis(millis));
-        admitted += worker.kill().len();
-        assert!(admitted <= MAX, "{admitted} of {MAX} were admitted");
-        for node in 0..2 {
-            let keyspace = cluster.node(node).cli(&["INFO", "keyspace"]);
-            let count = |name: &str| keyspace.split_once(name).map(|(_, rest)| rest.split(',').next().unwrap());
-            assert_eq!(count("keys="), count("expires="), "{keyspace}");
-        }
-    }
-    assert!(admitted > 0);
 }

@@ -2,35 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use ratelimit_runtime::{Key, Keys, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{Key, RateLimitError, RateLimiter, Rule};
 
 use super::*;
+use crate::support::listing::{charge, rest};
 use crate::support::{eventually, strict};
 
 static RULE: Rule = Rule::new("login", Limit::per_hour(5));
 
 fn limiter(cluster: &RedisCluster) -> RateLimiter {
     strict().redis(&cluster.url()).build().unwrap()
-}
-
-async fn charge(limiter: &RateLimiter, keys: u32) -> BTreeSet<Key> {
-    let keys: BTreeSet<Key> = (0..keys).map(|user| Key::of(&user)).collect();
-    for key in &keys {
-        let _ = limiter.acquire(&RULE, key).await.unwrap();
-    }
-    keys
-}
-
-async fn rest(keys: &mut Keys) -> BTreeSet<Key> {
-    let (start, mut all) = (Instant::now(), BTreeSet::new());
-    loop {
-        match keys.next_page().await {
-            Ok(Some(page)) => all.extend(page),
-            Ok(None) => return all,
-            Err(RateLimitError::Unavailable(_)) if start.elapsed() < PATIENCE => sleep(Duration::from_millis(20)).await,
-            Err(error) => panic!("{error} after {:?}", start.elapsed()),
-        }
-    }
 }
 
 /// The slot of a key of the rule.
@@ -42,7 +23,7 @@ fn slot(cluster: &RedisCluster, key: &Key) -> u16 {
 #[tokio::test]
 async fn keys_of_all_masters_are_listed_wherever_slots_have_moved() {
     let mut cluster = RedisCluster::start(3, 0);
-    let expected = charge(&limiter(&cluster), 300).await;
+    let expected = charge(&limiter(&cluster), &RULE, 300).await;
     let (mut listed, mut pages, mut cursor) = (BTreeSet::new(), 0, None::<Vec<u8>>);
     loop {
         let keys = limiter(&cluster).keys(&RULE);
@@ -77,7 +58,7 @@ async fn keys_of_all_masters_are_listed_wherever_slots_have_moved() {
 async fn a_replica_that_takes_over_is_listed() {
     let mut cluster = RedisCluster::start(3, 1);
     let limiter = limiter(&cluster);
-    let expected = charge(&limiter, 150).await;
+    let expected = charge(&limiter, &RULE, 150).await;
     let keys_on = |node: usize| cluster.node(node).number(&["DBSIZE"]);
     assert!(eventually(|| (0..6).map(keys_on).sum::<i64>() == 300), "the replicas have all keys");
     for lost in [0, 1] {

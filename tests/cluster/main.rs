@@ -15,7 +15,6 @@ mod operators;
 mod pace;
 mod places;
 mod redirects;
-mod runtimes;
 mod script;
 mod slots;
 

@@ -101,39 +101,3 @@ async fn keys_of_one_slot_are_decided_together_also_when_some_of_them_have_moved
     cluster.end_move(slot, 0, 1);
     assert!(store.acquire_all(&requests).await.unwrap().iter().all(|verdict| verdict.remaining == 2));
 }
-
-/// Many callers while all slots of a node go to another one and back: each is decided, and no limit
-/// is passed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_call_is_lost_or_counted_twice_while_slots_move_under_load() {
-    const MAX: u64 = 400;
-    let cluster = RedisCluster::start(3, 0);
-    let store = Arc::new(on(&cluster).await);
-    let keys: Vec<String> = (0..4).map(|_| key_on(&cluster, 0)).collect();
-    let mut running = tokio::task::JoinSet::new();
-    for caller in 0..32 {
-        let (store, key) = (Arc::clone(&store), keys[caller % keys.len()].clone());
-        running.spawn(async move {
-            let mut admitted = 0;
-            for _ in 0..100 {
-                admitted += u64::from(acquire(&store, &key, Limit::new(MAX, HOUR)).await.unwrap().allowed);
-                sleep(Duration::from_millis(2)).await;
-            }
-            admitted
-        });
-    }
-    tokio::task::block_in_place(|| {
-        for to in [1, 2, 0] {
-            for key in &keys {
-                cluster.move_slot(cluster.slot(key.as_bytes()), to);
-            }
-        }
-    });
-    let admitted: u64 = running.join_all().await.into_iter().sum();
-    assert_eq!(admitted, MAX * 4, "{} callers of {} on each key", 8, 100);
-    for node in 0..3 {
-        let keyspace = cluster.node(node).cli(&["INFO", "keyspace"]);
-        let keys = |name: &str| keyspace.split_once(name).map(|(_, rest)| rest.split(',').next().unwrap().to_owned());
-        assert_eq!(keys("keys="), keys("expires="), "{keyspace}");
-    }
-}

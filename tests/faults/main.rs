@@ -46,7 +46,6 @@ fn main() -> ExitCode {
         standalone::several_processes_and_an_outage_that_flaps,
         standalone::replies_that_are_lost,
         standalone::blocks,
-        standalone::reservations,
         standalone::actual_costs,
         standalone::actual_costs_whose_reply_is_lost,
         standalone::actual_costs_that_are_late,
@@ -60,7 +59,6 @@ fn main() -> ExitCode {
     let cases = cases.chain(logins::cases()).chain(cases![
         runtimes::blocked_on,
         runtimes::blocked_on_beside_a_cluster,
-        runtimes::stopped_beside_a_cluster,
         names::resolved_late,
         names::moved,
     ]);

@@ -1,14 +1,10 @@
 //! Runtimes that do not get to run their tasks.
 
-use std::future::poll_fn;
-use std::sync::mpsc;
-use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, Rule, Source};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::sleep;
 
 use crate::harness::{POLICIES, Row, TIMEOUT, Tally, nothing_is_left_on};
 use crate::support::cluster::RedisCluster;
@@ -91,37 +87,4 @@ pub(crate) async fn blocked_on_beside_a_cluster() -> Row {
         format!("redis+cluster://127.0.0.1:{}", proxy.port()),
         proxy.clone(),
     )
-}
-
-/// It has begun to ask for the slots, which all runtimes share.
-pub(crate) async fn stopped_beside_a_cluster() -> Row {
-    let cluster = RedisCluster::start(3, 0);
-    let limiters = limiters(&cluster.url());
-    let shared = limiters.clone();
-    let (begun, has_begun) = mpsc::channel();
-    let (end, ended) = mpsc::channel::<()>();
-    let stopped = thread::spawn(move || {
-        let runtime = runtime();
-        runtime.block_on(async {
-            for limiter in &shared {
-                let key = Key::global();
-                let mut call = Box::pin(limiter.acquire(&RULE, &key));
-                assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
-            }
-        });
-        begun.send(()).unwrap();
-        let _ = ended.recv();
-    });
-    has_begun.recv().unwrap();
-    let (mut calls, start) = (Tally::default(), Instant::now());
-    for limiter in &limiters {
-        while !call(&mut calls, limiter).await {
-            assert!(start.elapsed() < RECOVERY, "the slots are never found");
-            sleep(REST).await;
-        }
-    }
-    let took = start.elapsed();
-    drop(end);
-    stopped.join().unwrap();
-    calls.row("cluster: a runtime that began to ask for the slots is stopped, and others go on", took)
 }

@@ -147,3 +147,19 @@ async fn foreign_members_of_a_log_are_an_error_in_every_operation() {
         }
     }
 }
+
+#[tokio::test]
+async fn the_error_of_a_key_that_holds_something_else_says_what_to_do() {
+    let server = shared();
+    let store = RedisStore::new(&server.url()).unwrap();
+    let limits = [Limit::new(1, WINDOW)];
+    let (text, foreign) = (unique("text"), unique("foreign"));
+    server.cli(&["SET", &text, "hello"]);
+    server.cli(&["ZADD", &foreign, "1", "alice"]);
+    for key in [text, foreign] {
+        let error = store.acquire(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits)).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+        assert!(error.message().contains("prefix") && !error.message().contains(&key), "{error}");
+        server.cli(&["DEL", &key]);
+    }
+}

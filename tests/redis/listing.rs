@@ -5,37 +5,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, RateLimitError, Rule};
 
-use super::PATIENCE;
+use crate::support::listing::{charge, rest};
 use crate::support::redis::RedisServer;
 use crate::support::strict;
 
 static RULE: Rule = Rule::new("login", Limit::per_hour(5));
-
-/// Charges so many keys to the rule.
-async fn charge(limiter: &RateLimiter, rule: &Rule, keys: u32) -> BTreeSet<Key> {
-    let keys: BTreeSet<Key> = (0..keys).map(|user| Key::of(&user)).collect();
-    for key in &keys {
-        let _ = limiter.acquire(rule, key).await.unwrap();
-    }
-    keys
-}
-
-/// The rest of a list, whatever happens meanwhile.
-async fn rest(keys: &mut Keys) -> BTreeSet<Key> {
-    let (start, mut all) = (Instant::now(), BTreeSet::new());
-    loop {
-        match keys.next_page().await {
-            Ok(Some(page)) => all.extend(page),
-            Ok(None) => return all,
-            Err(RateLimitError::Unavailable(_)) if start.elapsed() < PATIENCE => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            Err(error) => panic!("{error}: {:?}", start.elapsed()),
-        }
-    }
-}
 
 #[tokio::test]
 async fn a_page_is_a_bounded_part_of_the_server() {

@@ -224,3 +224,11 @@ async fn a_server_that_forgets_who_is_logged_in_is_told_again() {
     assert!(error.message().contains("password"), "{error}");
     until("the store logs in again", PATIENCE, async || logins.load(Ordering::Relaxed) > 1).await;
 }
+
+#[tokio::test]
+async fn a_database_that_does_not_exist_is_a_mistake() {
+    let store = RedisStore::new(&format!("{}99", shared().url())).unwrap();
+    let error = timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("database"), "{error}");
+}

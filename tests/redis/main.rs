@@ -7,7 +7,6 @@
 mod support;
 
 mod calendar;
-mod connection;
 mod damaged;
 mod formats;
 mod group_commit;
@@ -23,9 +22,7 @@ mod replies;
 mod role;
 mod scriptfree;
 mod sentinel;
-mod settings;
 mod settlements;
-mod stacked_groups;
 mod stored_bytes;
 mod tls;
 mod urls;

@@ -86,27 +86,6 @@ async fn the_store_says_what_the_module_says() {
     assert_eq!(store.peek(request).await.unwrap().remaining, 3);
 }
 
-#[tokio::test]
-#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
-async fn a_client_that_waits_as_told_is_admitted() {
-    let server = server();
-    let store = cell(server);
-    for (max, seconds, burst, cost) in [(7, 1, 2, 1), (10, 1, 4, 3), (20, 3, 5, 2), (3, 1, 1, 1)] {
-        let (limit, key) = (limit(max, seconds, burst), unique("wait"));
-        let mut refusals = 0;
-        for _ in 0..12 {
-            let verdict = ask(&store, &key, limit, cost).await;
-            if !verdict.allowed {
-                refusals += 1;
-                tokio::time::sleep(verdict.retry_after().unwrap()).await;
-                let again = ask(&store, &key, limit, cost).await;
-                assert!(again.allowed, "{verdict:?}, and then {again:?}");
-            }
-        }
-        assert!(refusals > 3);
-    }
-}
-
 /// The module itself ends the whole server when it is given such a key.
 #[tokio::test]
 #[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]

@@ -6,7 +6,6 @@ mod conformance;
 mod deaths;
 mod fixed_window;
 mod lifetimes;
-mod unsupported;
 
 use std::sync::LazyLock;
 
@@ -34,35 +33,6 @@ fn plain() -> RedisStore {
     RedisStore::new(&url(&SERVER)).unwrap().mode(RedisMode::Transactions).deny_cache(false)
 }
 
-/// A store with scripts on the same server.
-fn scripted() -> RedisStore {
-    RedisStore::new(&SERVER.url()).unwrap().deny_cache(false)
-}
-
 async fn ask(store: &RedisStore, key: &str, algorithm: Algorithm, limit: Limit) -> Verdict {
     store.acquire(Request::new(key.as_bytes(), algorithm, &[limit])).await.unwrap()
-}
-
-#[tokio::test]
-async fn no_script_is_ever_sent() {
-    let server = without_scripts();
-    let store = RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions);
-    for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow] {
-        let key = format!("{algorithm:?}");
-        let limits = [Limit::per_minute(2)];
-        let request = Request::new(key.as_bytes(), algorithm, &limits);
-        let first = store.acquire(request).await.unwrap();
-        assert!(store.peek(request).await.unwrap().allowed);
-        assert!(store.acquire(request).await.unwrap().allowed);
-        assert!(!store.acquire(request).await.unwrap().allowed);
-        assert!(store.refund(request, first.ticket).await.unwrap());
-        assert!(store.reset(request).await.unwrap());
-        assert!(!store.reset(request).await.unwrap());
-    }
-    let seen = server.cli(&["INFO", "commandstats"]);
-    assert!(seen.contains("cmdstat_zadd") && seen.contains("cmdstat_bitfield"), "{seen}");
-    for command in ["eval", "script", "fcall", "function"] {
-        assert!(!seen.contains(&format!("cmdstat_{command}")), "{seen}");
-    }
-    assert_eq!(server.cli(&["ACL", "LOG"]), "", "nothing was forbidden");
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{DEADLINE, MINUTE, PATIENCE, acquire, acquire_in_time, recovered};
+use super::{MINUTE, PATIENCE, acquire};
 use crate::support::fake_sentinel::FakeSentinel;
 use crate::support::redis::RedisServer;
 use crate::support::sentinel::{NAME, Sentinels};
@@ -12,7 +12,7 @@ use crate::support::{unique, until};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::{Limit, RedisStore};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 async fn ready(url: &str) -> RedisStore {
     let store = RedisStore::new(url).unwrap().deny_cache(false);
@@ -27,21 +27,6 @@ async fn counts_on(store: &RedisStore, server: &RedisServer) -> bool {
     answer.unwrap().is_ok() && server.cli(&["EXISTS", &key]) == "1"
 }
 
-/// For a while, whatever is counted is counted on this server.
-async fn stays_on(store: &RedisStore, server: &RedisServer) {
-    let start = Instant::now();
-    let mut counted = 0;
-    while start.elapsed() < Duration::from_secs(1) || counted < 10 {
-        assert!(start.elapsed() < PATIENCE, "the server is used");
-        let key = unique("where");
-        if acquire_in_time(store, &key).await.is_ok() {
-            counted += 1;
-            assert_eq!(server.cli(&["EXISTS", &key]), "1", "counted on another server");
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// One that is gone, one that is frozen, and one that answers.
 #[tokio::test]
 async fn one_sentinel_is_enough() {
@@ -52,29 +37,6 @@ async fn one_sentinel_is_enough() {
     let store = ready(&all.url()).await;
     assert!(start.elapsed() < Duration::from_millis(500), "no caller waits for the others: {:?}", start.elapsed());
     assert!(counts_on(&store, &all.servers[0]).await);
-}
-
-#[tokio::test]
-async fn without_sentinels_the_last_master_is_used() {
-    let mut all = Sentinels::start(1);
-    let store = ready(&all.url()).await;
-    all.sentinels[0].stop();
-    stays_on(&store, &all.servers[0]).await;
-    all.servers[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
-    let took = recovered(&store, &unique("again")).await;
-    assert!(took < Duration::from_secs(1), "followed {took:?} after the fail-over");
-    // It is used as long as it is a master.
-    all.servers[0].cli(&["REPLICAOF", "127.0.0.1", &all.servers[1].port().to_string()]);
-    all.servers[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
-    for _ in 0..20 {
-        let error = acquire_in_time(&store, &unique("replica")).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-        sleep(Duration::from_millis(20)).await;
-    }
-    // A new store has no sentinel to ask.
-    let new = RedisStore::new(&all.url()).unwrap();
-    let error = timeout(DEADLINE, acquire(&new, "k", Limit::new(1, MINUTE))).await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
 }
 
 #[tokio::test]

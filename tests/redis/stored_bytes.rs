@@ -275,18 +275,6 @@ async fn calendar_periods() {
     forms.are_written_down();
 }
 
-/// A key lives until nothing of it counts, and at most twice its horizon where it is in use.
-#[tokio::test]
-async fn the_expiry_of_a_bucket() {
-    let mut key = Key::new(Algorithm::LeakyBucket, &[Limit::per_minute(60)]);
-    key.store = RedisStore::new(&shared().url()).unwrap();
-    for _ in 0..3 {
-        let _ = key.acquire(1).await;
-        let left = shared().number(&["PTTL", &key.name]);
-        assert!((900..=120_001).contains(&left), "{left}");
-    }
-}
-
 #[tokio::test]
 async fn a_counter_without_scripts() {
     let mut key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(10)]);

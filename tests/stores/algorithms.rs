@@ -202,22 +202,6 @@ proptest! {
         }
     }
 
-    /// The token bucket counts what is missing, the leaky bucket when it runs empty: at a constant
-    /// rate it is one thing, in every field of every answer.
-    #[test]
-    fn a_leaky_bucket_is_a_token_bucket(limit in any_limit(), calls in calls(120), heavy in any::<bool>()) {
-        let mut leaky = Key::new(Algorithm::LeakyBucket, &[limit]);
-        let mut tokens = Key::new(Algorithm::TokenBucket, &[limit]);
-        for (after, cost) in calls {
-            let cost = if heavy { limit.capacity() / cost } else { cost.min(limit.capacity()) };
-            for key in [&leaky, &tokens] {
-                key.advance(after);
-            }
-            let (ours, theirs) = (leaky.acquire(cost), tokens.acquire(cost));
-            prop_assert_eq!(ours.with_ticket(0), theirs.with_ticket(0));
-        }
-    }
-
     /// Refused a microsecond before the moment that a refusal names, admitted at it: under any
     /// limits, of any cost.
     #[test]
@@ -287,44 +271,6 @@ fn a_burst_is_no_larger_than_what_a_year_fills() {
     }
 }
 
-/// So does a machine whose clock is set to before 1970: it is at 0 for ever.
-#[tokio::test]
-async fn a_clock_that_stands_at_zero_charges() {
-    for algorithm in ratelimit_conformance::ALGORITHMS.iter().copied() {
-        let clock = FakeClock::new();
-        clock.step_back(Duration::MAX);
-        let store = MemoryStore::new().with_clock(clock);
-        let limits = [Limit::per_day(2)];
-        let mut admitted = 0;
-        for _ in 0..6 {
-            admitted += u32::from(store.acquire(Request::new(b"k", algorithm, &limits)).await.unwrap().allowed);
-        }
-        assert_eq!(admitted, 2, "{algorithm}");
-    }
-}
-
-#[test]
-fn the_largest_limits_admit_their_burst_at_once_and_no_more() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
-        for window in [Duration::from_millis(1), Duration::from_secs(86_400), Limit::MAX_WINDOW] {
-            for max in [1, 52_000, 53_000, 1_000_000, 3_000_000_000, u64::MAX] {
-                let limit = Limit::new(max, window);
-                let mut key = Key::new(algorithm, &[limit]);
-                key.advance(7);
-                let whole = key.acquire(limit.max());
-                assert_eq!((whole.allowed, whole.remaining), (true, 0), "{limit}");
-                let refused = key.acquire(1);
-                assert_eq!((refused.allowed, refused.remaining), (false, 0), "{limit}");
-                // It is admitted when it was told, and not a microsecond before.
-                key.advance(refused.retry_after_us - 1);
-                assert!(!key.peek(1).allowed, "{limit}");
-                key.advance(1);
-                assert!(key.peek(1).allowed, "{limit}");
-            }
-        }
-    }
-}
-
 #[test]
 fn a_level_in_coarse_ticks_loses_nothing_by_frequent_writes_or_another_max() {
     let (small, large) =
@@ -352,4 +298,51 @@ fn an_actual_cost_in_a_sliding_window_counts_up_to_a_thousand_and_once() {
     let settled = at_once(key.store.settle(request, ticket, 2_500));
     assert_eq!((settled.was_open, settled.dropped, key.peek(1).remaining), (true, 1_500, 2_000));
     assert!(!at_once(key.store.settle(request, ticket, 2_500)).was_open);
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Charge(u64),
+    /// Of the charge with this number.
+    Refund(usize),
+    Pass(u64),
+}
+
+/// Where nothing was written since, all of it; else the cost less what has drained since. Of six a
+/// minute: what is left after the steps, and for how long it is less than all.
+#[test]
+fn a_refund_of_a_bucket_gives_back_no_more_than_if_the_call_had_not_come() {
+    use Step::{Charge, Pass, Refund};
+    let token = 10_000_000;
+    let table: [(&[Step], u64, u64); 7] = [
+        (&[Charge(3), Refund(0)], 6, 0),
+        // What has drained since need not be given back.
+        (&[Charge(1), Charge(3), Pass(token), Refund(1)], 6, 0),
+        (&[Charge(3), Charge(3), Pass(token / 2), Refund(1)], 3, 3 * token - token / 2),
+        // A later charge: two of the three, and of the four, have drained meanwhile.
+        (&[Charge(3), Pass(token), Charge(1), Pass(token), Refund(0)], 5, token),
+        (&[Charge(4), Pass(token), Charge(2), Pass(token), Refund(0)], 4, 2 * token),
+        // All of them have.
+        (&[Charge(2), Pass(token), Charge(5), Pass(token), Refund(0)], 1, 5 * token),
+        // A refund is a write as well.
+        (&[Charge(1), Charge(1), Charge(3), Pass(token), Refund(0), Refund(1)], 3, 3 * token),
+    ];
+    for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
+        for (steps, left, reset_after) in table {
+            let mut key = Key::new(algorithm, &[Limit::per_minute(6)]);
+            let mut charges = Vec::new();
+            for step in steps {
+                match *step {
+                    Pass(micros) => key.advance(micros),
+                    Charge(cost) => charges.push((cost, key.acquire(cost).ticket)),
+                    Refund(which) => {
+                        let (cost, ticket) = charges[which];
+                        at_once(key.store.refund(key.request(cost), ticket));
+                    }
+                }
+            }
+            let seen = key.peek(1);
+            assert_eq!((seen.remaining, seen.reset_after_us), (left, reset_after), "{algorithm}: {steps:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Clocks at the end of time, and behind it.
+//! Clocks at both ends of time. A machine whose clock is set to before 1970 is at 0 for ever.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{MemoryStore, Store as _};
 
-use crate::subject::{ALGORITHMS, DAY, MINUTE, micros, per};
+use crate::units::{ALGORITHMS, DAY, MINUTE, micros, per};
 
 #[test]
 fn a_fake_clock_stops_at_both_ends() {
@@ -32,9 +32,10 @@ impl Clock for Standing {
 }
 
 #[tokio::test]
-async fn a_memory_clock_at_the_end_of_time_admits_no_more() {
+async fn a_memory_clock_that_stands_at_an_end_of_time_admits_no_more() {
     let year = 366 * DAY;
-    for now in [micros(u64::MAX), micros(u64::MAX - MINUTE), micros(1 << 63), micros(1 << 62), Duration::MAX] {
+    let (first, last) = (Duration::ZERO, Duration::MAX);
+    for now in [first, micros(u64::MAX), micros(u64::MAX - MINUTE), micros(1 << 63), micros(1 << 62), last] {
         for &algorithm in ALGORITHMS {
             for limits in [[per(3, MINUTE)], [per(3, year)]] {
                 let store = MemoryStore::new().with_clock(Standing(now));

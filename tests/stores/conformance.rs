@@ -4,15 +4,13 @@
 
 use std::time::Duration;
 
-use ratelimit_conformance::{conformance, run};
+use ratelimit_conformance::conformance;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Feature, Request, Store, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Limit, MemoryStore, RedisStore};
 
 use crate::support::redis::shared;
-use crate::support::sentinel::Sentinels;
-use crate::support::tls::{Authority, TlsServer};
 use crate::support::unique;
 
 conformance!(memory, memory_store);
@@ -72,42 +70,6 @@ async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {
     let store = store.deny_cache(false).with_clock(clock.clone());
     store.ready().await.unwrap();
     (store, clock)
-}
-
-/// On each way to a server that the suite does not take.
-const FIVE: [&str; 5] = [
-    "exactly_max_pass",
-    "a_burst_admits_exactly_max",
-    "a_call_is_charged_to_all_limits_or_none",
-    "a_release_gives_back_all_that_was_reserved",
-    "a_blocked_key_is_refused_until_the_block_is_over",
-];
-
-fn five_cases(store: impl Fn() -> RedisStore) {
-    let factory = || {
-        let clock = FakeClock::new();
-        let store = store().with_clock(clock.clone());
-        async move {
-            store.ready().await.unwrap();
-            (store, clock)
-        }
-    };
-    for case in FIVE {
-        run(case, factory);
-    }
-}
-
-#[test]
-fn a_store_by_sentinel_keeps_the_contract() {
-    let all = Sentinels::start(1);
-    five_cases(|| RedisStore::new(&all.url()).unwrap());
-}
-
-#[test]
-fn a_store_over_tls_keeps_the_contract() {
-    let authority = Authority::new();
-    let server = TlsServer::start(&authority);
-    five_cases(|| RedisStore::new(&server.url()).unwrap().ca_certificates(authority.certificate()).unwrap());
 }
 
 /// After whatever a store was told to do, at any moment, every key that it has written is on its

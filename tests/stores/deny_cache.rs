@@ -4,14 +4,13 @@
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
 
 mod changes;
-mod exact;
 mod floods;
 mod on_redis;
 mod outages;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -221,24 +220,6 @@ async fn another_question_is_asked() {
         ask(&cache, request("key").with_timeout_at(deadline)).await.cached,
         "until when a caller waits is no matter"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slot_that_is_free_in_the_store_is_free_here() {
-    let limits = [Limit::new(1, MILLISECOND * 300)];
-    let request = Request::new(b"key", Algorithm::SlidingWindow, &limits);
-    let (_, cache) = cached();
-    for round in 0..20 {
-        assert!(ask(&cache, request).await.allowed, "round {round}");
-        tokio::time::advance(MICROSECOND * 17).await;
-        for _ in 0..3 {
-            let refusal = ask(&cache, request).await;
-            assert_eq!(refusal.retry_after_us, 300_000 - 17);
-        }
-        tokio::time::advance(MILLISECOND * 300 - MICROSECOND * 18).await;
-        assert_eq!(ask(&cache, request).await.retry_after_us, 1);
-        tokio::time::advance(MICROSECOND).await;
-    }
 }
 
 /// Its time counts from when the question was sent, not from when the answer came.

@@ -13,5 +13,4 @@ mod conformance;
 mod deny_cache;
 mod memory;
 mod player;
-mod refunds;
-mod subject;
+mod units;

@@ -571,42 +571,4 @@ mod at_once {
         });
         result.unwrap_or_else(|error| panic!("{error}"));
     }
-
-    /// By a clock that goes to and fro: in any interval as long as a window, at most `max`.
-    #[test]
-    fn a_log_admits_no_more_when_the_clock_steps_back() {
-        let rules = [vec![Limit::new(3, MINUTE)], vec![Limit::new(4, MINUTE), Limit::new(12, MINUTE * 10)]];
-        let (kind, clock) = (Kind { algorithm: Algorithm::SlidingWindow, column: Column::Scripts }, FakeClock::new());
-        let (runtime, redis) = kind.store(&clock);
-        let step = (1_u64..5, any::<bool>(), prop::option::of(1_u64..120_000_000));
-        let result = runner().run(&(prop::sample::select(rules.to_vec()), steps(step)), |(limits, steps)| {
-            let (memory, key) = (MemoryStore::new().with_clock(clock.clone()), unique("to-and-fro"));
-            clock.advance(MINUTE * 60);
-            let mut units = [Vec::new(), Vec::new()];
-            for ((cost, reserves, back), pause) in steps {
-                clock.advance(Duration::from_micros(pause));
-                if let Some(back) = back {
-                    clock.step_back(Duration::from_micros(back));
-                }
-                let cost = cost.min(capacity(kind.algorithm, &limits));
-                let request = kind.request(key.as_bytes(), &limits).with_cost(cost);
-                let request = if reserves { request.reserving() } else { request };
-                for (units, answer) in units.iter_mut().zip([memory.acquire(request), redis.acquire(request)]) {
-                    let verdict = runtime.block_on(answer).unwrap();
-                    if verdict.allowed {
-                        units.extend(verdict.ticket..verdict.ticket + cost);
-                    }
-                }
-            }
-            for units in units {
-                for limit in &limits {
-                    let (max, window) = (usize::try_from(limit.max()).unwrap(), limit.window().as_micros());
-                    let too_close = units.windows(max + 1).find(|units| u128::from(units[max] - units[0]) < window);
-                    assert!(units.is_sorted() && too_close.is_none(), "{limits:?}: {units:?}");
-                }
-            }
-            Ok(())
-        });
-        result.unwrap_or_else(|error| panic!("{error}"));
-    }
 }

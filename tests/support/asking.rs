@@ -54,16 +54,6 @@ pub(crate) fn health(store: &RedisStore) -> Health {
     store.health(&Request::new(b"any", Algorithm::SlidingWindow, &[]))
 }
 
-/// Waits until the store is like this.
-pub(crate) async fn become_like(store: &RedisStore, wanted: Health, within: Duration) -> Duration {
-    let start = Instant::now();
-    while health(store) != wanted {
-        assert!(start.elapsed() < within, "it is {:?} after {within:?}, and not {wanted:?}", health(store));
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    start.elapsed()
-}
-
 /// A store that asks the server each time.
 pub(crate) async fn connected(url: &str) -> RedisStore {
     let store = RedisStore::new(url).unwrap().deny_cache(false);

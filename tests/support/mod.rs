@@ -7,6 +7,7 @@ pub(crate) mod browser;
 pub(crate) mod clock;
 pub(crate) mod cluster;
 pub(crate) mod fake_sentinel;
+pub(crate) mod listing;
 pub(crate) mod pair;
 pub(crate) mod proxy;
 pub(crate) mod random;

@@ -87,53 +87,6 @@ pub(crate) async fn actual_costs() -> Row {
         .seen("cost after the return what they did cost, or the estimate")
 }
 
-#[rate_limit(key = "<user>", limiter = limiter, window = "1h", max = 100, count = wrong, name = "spent log")]
-#[rate_limit(key = "<user>", limiter = limiter, window = "1h", max = 100, count = wrong, algorithm = "token_bucket", name = "spent bucket")]
-async fn log_in(
-    limiter: &RateLimiter,
-    user: &str,
-    is_wrong: bool,
-    mut over: watch::Receiver<bool>,
-) -> Result<bool, RateLimitError> {
-    over.wait_for(|over| *over).await.unwrap();
-    Ok(is_wrong)
-}
-
-#[allow(clippy::ref_option_ref, reason = "what the attribute hands on")]
-fn wrong(outcome: &Result<bool, RateLimitError>) -> bool {
-    matches!(outcome, Ok(true))
-}
-
-/// Calls that began before the outage and end in it are settled after it: what does not count is
-/// given back.
-pub(crate) async fn reservations() -> Row {
-    const RIGHT: u64 = 30;
-    const WRONG: u64 = 20;
-    let (server, proxy, limiter) = behind_a_proxy().await;
-    let (end, over) = watch::channel(false);
-    let mut calls = JoinSet::new();
-    for call in 0..RIGHT + WRONG {
-        let (limiter, over) = (limiter.clone(), over.clone());
-        calls.spawn(async move { log_in(&limiter, "all", call < WRONG, over).await });
-    }
-    for rule in [&LOG, &BUCKET] {
-        becomes(&limiter, rule, 100 - RIGHT - WRONG).await;
-    }
-    cut_off(&proxy, &[&limiter]).await;
-    end.send(true).unwrap();
-    assert!(calls.join_all().await.iter().all(Result::is_ok), "they had begun before");
-    sleep(Duration::from_millis(300)).await;
-    proxy.refuse(false);
-    for rule in [&LOG, &BUCKET] {
-        becomes(&limiter, rule, 100 - WRONG).await;
-    }
-    drop(limiter);
-    nothing_is_left_on(&server);
-    Row::new("calls with `count` that end while the store is away")
-        .calls(usize::try_from(RIGHT + WRONG).unwrap())
-        .seen("settled after the return")
-}
-
 /// The cost is charged once, though the reply to it is lost: in a log it is sent again, and finds
 /// the reservation committed; the others are not sent again.
 pub(crate) async fn actual_costs_whose_reply_is_lost() -> Row {

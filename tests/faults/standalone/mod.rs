@@ -7,9 +7,7 @@ mod edges;
 mod masters;
 mod servers;
 
-pub(crate) use self::actual_costs::{
-    actual_costs, actual_costs_that_are_late, actual_costs_whose_reply_is_lost, reservations,
-};
+pub(crate) use self::actual_costs::{actual_costs, actual_costs_that_are_late, actual_costs_whose_reply_is_lost};
 pub(crate) use self::clocks::{clock_set_back, clock_set_forward};
 pub(crate) use self::edges::{
     an_address_without_a_host, blocks, replies_that_are_lost, several_processes_and_an_outage_that_flaps,

@@ -4,7 +4,6 @@
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 mod cancelled;
-mod handshake;
 mod idle;
 mod refusals;
 mod runtimes;

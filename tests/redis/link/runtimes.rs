@@ -1,5 +1,6 @@
-//! Runtimes that are not like others.
+//! Each runtime has a connection of its own; and runtimes that are not like others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ratelimit_runtime::__private::BuiltInStore as _;
@@ -7,8 +8,10 @@ use ratelimit_runtime::__private::Health;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
 
+use super::super::{MINUTE, acquire, number_of};
 use crate::support::asking::health;
 use crate::support::redis::RedisServer;
+use crate::support::{eventually, unique};
 
 const LIMITS: [Limit; 1] = [Limit::per_hour(1_000)];
 
@@ -46,4 +49,45 @@ fn a_runtime_without_timers_or_io_is_a_misconfiguration() {
     }
     let whole = builder().enable_all().build().unwrap();
     assert!(whole.block_on(async { store.acquire(request()).await }).unwrap().allowed);
+}
+
+#[test]
+fn each_runtime_has_its_connection_and_takes_it_along() {
+    let server = RedisServer::start();
+    let store = Arc::new(RedisStore::new(&server.url()).unwrap());
+    let (key, limit) = (unique("runtimes"), Limit::new(100, MINUTE));
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    // One of them is the one that asks.
+    let clients = || number_of(&server.info("clients", "connected_clients")) - 1;
+
+    let (first, second) = (runtime(), runtime());
+    for runtime in [&first, &second, &first] {
+        assert!(runtime.block_on(acquire(&store, &key, limit)).unwrap().allowed);
+    }
+    assert_eq!(clients(), 2);
+    drop(first);
+    assert!(eventually(|| clients() == 1), "the connection of a dead runtime is closed");
+    assert!(second.block_on(acquire(&store, &key, limit)).unwrap().allowed);
+    for _ in 0..3 {
+        assert!(runtime().block_on(acquire(&store, &key, limit)).unwrap().allowed);
+    }
+    assert!(eventually(|| clients() == 1));
+    drop(store);
+    assert!(eventually(|| clients() == 0), "the store closes its connections");
+    assert_eq!(server.number(&["ZCARD", &key]), 7);
+}
+
+#[test]
+fn without_a_runtime_the_error_says_so() {
+    let store = RedisStore::new("redis://127.0.0.1/").unwrap();
+    let limits = [Limit::new(1, MINUTE)];
+    let mut answer = store.acquire(Request::new(b"k", Algorithm::SlidingWindow, &limits));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::Pin::new(&mut answer).poll(&mut context) {
+        std::task::Poll::Ready(Err(error)) => {
+            assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+            assert!(error.message().contains("tokio runtime"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
 }

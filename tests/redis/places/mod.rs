@@ -15,7 +15,6 @@ use crate::support::until;
 mod decisions;
 mod hostile;
 mod leases;
-mod many;
 mod processes;
 mod runtimes;
 

@@ -57,26 +57,6 @@ fn the_places_of_a_runtime_that_has_ended_are_free_after_the_lease_and_not_befor
     });
 }
 
-/// The runtime stands still for less than a lease, and then goes on.
-#[test]
-fn a_permit_is_left_by_the_runtime_that_it_came_from_once_that_is_driven() {
-    let (server, key) = (shared(), unique("undriven"));
-    let store = store(server);
-    let asleep = runtime();
-    let (kept, left) = (place(&key, 2), place(&key, 2));
-    for place in [kept, left] {
-        assert!(asleep.block_on(enter(&store, place)).unwrap().is_entered());
-    }
-    store.leave(left);
-    asleep.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
-    assert_eq!(members(server, &key).len(), 1);
-    asleep.block_on(async {
-        store.leave(kept);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    });
-    assert!(members(server, &key).is_empty());
-}
-
 #[test]
 fn what_was_left_before_the_store_is_dropped_is_still_sent() {
     let (server, key) = (shared(), unique("dropped"));

@@ -95,30 +95,6 @@ async fn a_refusal_ends_when_it_says_and_not_before() {
     }
 }
 
-#[tokio::test]
-async fn the_counter_has_a_key_of_its_own_that_lives_no_longer_than_the_window() {
-    let (store, key) = (plain(), unique("own"));
-    let limits = [Limit::per_minute(1)];
-    let request = Request::new(key.as_bytes(), FIXED, &limits);
-    let free = store.acquire(request.with_cost(0)).await.unwrap();
-    assert!(free.allowed && free.remaining == 1, "{free:?}");
-    assert!(store.peek(request).await.unwrap().allowed);
-    assert!(!store.refund(request, 7).await.unwrap());
-    let stored = format!("{key}%plain");
-    assert_eq!(number(&["EXISTS", &stored]), 0, "nothing has been charged");
-
-    assert!(store.acquire(request).await.unwrap().allowed);
-    assert_eq!((number(&["EXISTS", &key]), number(&["EXISTS", &stored])), (0, 1));
-    let left = number(&["PTTL", &stored]);
-    assert!((1..=60_000).contains(&left), "{left}");
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    for _ in 0..20 {
-        assert!(!store.acquire(request).await.unwrap().allowed);
-    }
-    assert!(number(&["PTTL", &stored]) <= left - 20, "refusals do not extend it");
-    assert_eq!(number(&["STRLEN", &stored]), 16);
-}
-
 /// A server whose clock steps back keeps a key until it has caught up.
 #[tokio::test]
 async fn a_clock_that_steps_back_shortens_no_window() {

@@ -17,22 +17,6 @@ fn changes(store: &DenyCache<Far>) -> Vec<(&'static str, Answer<'_, bool>)> {
     ]
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_changes_a_key_here_is_seen_at_once() {
-    for at in 0..5 {
-        let (far, cache) = refused("key").await;
-        assert!(ask(&cache, request("key")).await.cached);
-        let (what, answer) = changes(&cache).swap_remove(at);
-        answer.await.unwrap();
-        assert!(!ask(&cache, request("key")).await.cached, "{what}");
-        assert_eq!(far.asked(), 3);
-    }
-    let (_, cache) = refused("key").await;
-    cache.block(request("key"), SECOND * 600).await.unwrap();
-    let blocked = ask(&cache, request("key")).await;
-    assert!(blocked.blocked && blocked.retry_after() == Some(SECOND * 600), "{blocked:?}");
-}
-
 /// The answer to a question that was sent before a change may be from before it, too.
 #[tokio::test(start_paused = true)]
 async fn an_answer_from_before_a_change_is_not_kept() {
@@ -75,28 +59,6 @@ async fn what_changes_a_key_elsewhere_is_seen_within_the_bound() {
     assert!(ask(&cache, request("key")).await.cached, "that is the price");
     tokio::time::advance(MILLISECOND * 200).await;
     assert!(ask(&cache, request("key")).await.allowed);
-}
-
-/// Another question that is admitted changes what is left, and under some algorithms when there
-/// will be more.
-#[tokio::test(start_paused = true)]
-async fn an_admission_here_is_seen_at_once() {
-    let (far, cache) = cached();
-    let limits = [Limit::per_minute(10)];
-    let of = |cost| Request::new(b"key", Algorithm::SlidingWindow, &limits).with_cost(cost);
-    assert!(ask(&cache, of(6)).await.allowed);
-    tokio::time::advance(SECOND).await;
-    assert_eq!((ask(&cache, of(5)).await.remaining, ask(&cache, of(5)).await.cached), (4, true));
-    assert!(ask(&cache, of(3)).await.allowed);
-    let refusal = ask(&cache, of(5)).await;
-    assert_eq!((refusal.remaining, refusal.cached), (1, false));
-    // So does a group.
-    assert!(ask(&cache, of(5)).await.cached);
-    let group = [of(1), request("other")];
-    let verdicts = cache.acquire_all(&group).await.unwrap();
-    assert!(verdicts.iter().all(|verdict| verdict.allowed));
-    assert!(!ask(&cache, of(5)).await.cached);
-    assert_eq!(far.asked(), 5);
 }
 
 /// One that a refusal of another request sets, and which refuses for longer than what is kept.

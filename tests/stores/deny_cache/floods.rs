@@ -3,10 +3,7 @@
 use std::thread;
 use std::time::Instant;
 
-use ratelimit_runtime::testkit::FakeClock;
-
 use super::*;
-use crate::support::eventually;
 
 /// Makes the store refuse this key, and the cache keep that if it has room.
 async fn refuse(cache: &DenyCache<Far>, key: &str) {
@@ -81,45 +78,4 @@ fn a_reset_is_seen_by_all_threads() {
         }
     });
     assert_eq!(admitted.load(Ordering::SeqCst), RESETS + 1, "each reset admits one, at once");
-}
-
-/// All at once: nothing is admitted that the store does not admit, and what it frees is found free.
-#[test]
-fn threads_share_a_limit_through_a_cache() {
-    const MAX: u64 = 50;
-    const WINDOWS: u64 = 20;
-    const WINDOW: Duration = Duration::from_millis(20);
-    let limits = [Limit::new(MAX, WINDOW)];
-    // What the store refuses, the cache keeps for a window of real time.
-    let clock = FakeClock::new();
-    let cache = DenyCache::new(MemoryStore::new().with_clock(clock.clone()));
-    let admitted: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
-    let (cached, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::SeqCst) {
-                    for (key, admitted) in ["a", "b", "c", "d"].iter().zip(&admitted) {
-                        let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
-                        let verdict = cache.acquire(request).known().unwrap().unwrap();
-                        admitted.fetch_add(u64::from(verdict.allowed), Ordering::SeqCst);
-                        cached.fetch_add(u64::from(verdict.cached), Ordering::SeqCst);
-                    }
-                }
-            });
-        }
-        for window in 1..=WINDOWS {
-            let is_used_up = || admitted.iter().all(|admitted| admitted.load(Ordering::SeqCst) >= MAX * window);
-            let is_refused = || cached.load(Ordering::SeqCst) >= 100 * window;
-            if !eventually(|| is_used_up() && is_refused()) || window == WINDOWS {
-                break;
-            }
-            // Each admission has a microsecond of its own.
-            clock.advance(WINDOW + Duration::from_micros(MAX));
-        }
-        is_over.store(true, Ordering::SeqCst);
-    });
-    for admitted in admitted {
-        assert_eq!(admitted.load(Ordering::SeqCst), MAX * WINDOWS);
-    }
 }

@@ -1,26 +1,8 @@
 //! What a store that fails leaves in the cache, and what holds while it is away.
 
-use ratelimit_runtime::store::StoreErrorKind;
-use ratelimit_runtime::testkit::FaultyStore;
-
 use super::*;
 
 const BLOCK: Duration = Duration::from_secs(600);
-
-#[tokio::test(start_paused = true)]
-async fn errors_are_not_kept() {
-    use StoreErrorKind::{Full, Misconfigured, TimedOut, Unavailable};
-    let store = FaultyStore::new(MemoryStore::new());
-    let cache = DenyCache::new(store.clone());
-    for kind in [Unavailable, TimedOut, Full, Misconfigured] {
-        store.fail_with(kind);
-        for _ in 0..3 {
-            assert_eq!(cache.acquire(request("key")).await.unwrap_err().kind(), kind);
-        }
-    }
-    store.heal();
-    assert!(ask(&cache, request("key")).await.allowed);
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_block_holds_while_the_store_is_away() {

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-mod group;
 mod minted_keys;
 mod overflow;
 
@@ -10,4 +9,4 @@ use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 
-use crate::subject::{ALGORITHMS, DAY, MINUTE, SECOND, micros, per};
+use crate::units::{ALGORITHMS, DAY, MINUTE, SECOND, micros, per};

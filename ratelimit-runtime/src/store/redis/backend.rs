@@ -80,6 +80,11 @@ impl Backend {
         self.routes().route(Operation::Acquire, request)
     }
 
+    /// The key on the server, which its slot goes by.
+    fn stored_key(&self, request: &Request<'_>) -> Vec<u8> {
+        self.route(request).map_or_else(|_| request.key().to_vec(), |route| route.key(request))
+    }
+
     /// Whether one script decides the requests together.
     fn group(&self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
         Ok(self.routes().group(requests)? && self.settings.have_one_slot(requests.iter().map(Request::key)))
@@ -274,8 +279,7 @@ impl BuiltInStore for Backend {
     }
 
     fn health(&self, request: &Request<'_>) -> Health {
-        let key = self.route(request).map_or_else(|_| request.key().to_vec(), |route| route.key(request));
-        self.clients.any().map_or(Health::Down, |client| client.health(&key))
+        self.clients.any().map_or(Health::Down, |client| client.health(&self.stored_key(request)))
     }
 
     fn epoch(&self, _: &Request<'_>) -> u64 {
@@ -301,6 +305,6 @@ impl BuiltInStore for Backend {
     }
 
     fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
-        Answer::later(async move { self.client()?.ready(Some(request.key())).await })
+        Answer::later(async move { self.client()?.ready(Some(&self.stored_key(&request))).await })
     }
 }

@@ -25,8 +25,6 @@ pub(super) struct Flight {
     pub(super) units: u64,
     /// About single keys.
     pub(super) questions: usize,
-    /// The caller's time that all of it is decided by, once there is something in it.
-    time: Option<u64>,
 }
 
 /// A command of a flight, and who waits for its reply.
@@ -61,14 +59,6 @@ pub(super) struct ScriptCall {
 }
 
 impl Flight {
-    /// Whether a question by this clock can be part of it: a call is decided at one time.
-    pub(super) fn takes_time(&mut self, time: Option<u64>) -> bool {
-        if self.commands.is_empty() {
-            self.time = time;
-        }
-        self.time == time
-    }
-
     /// Adds a group behind those of its key that were added before, which are at `from` or later.
     /// Gives where the key's next group may stand.
     pub(super) fn add(&mut self, slot: u16, key: &Arc<[u8]>, group: Group, from: usize) -> usize {
@@ -96,7 +86,8 @@ impl ScriptCall {
         let calls = if question.joins == Joins::Calls { callers.len() } else { 1 };
         let ask = (index, u16::try_from(calls).unwrap_or(u16::MAX));
         let mut all = self.asked.iter_mut().zip(&mut self.callers).enumerate().skip(from);
-        if let Some((at, (asked, answered))) = all.find(|(_, (asked, _))| asked.question == question) {
+        if let Some((at, (asked, answered))) = all.find(|(_, (asked, _))| asked.question.is_same(&question)) {
+            asked.question.now = asked.question.now.max(question.now);
             asked.asks.push(ask);
             answered.push(callers);
             return at + 1;

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use self::sending::{Entered, Sending};
+use super::awaited::awaited;
 use super::errors;
 use super::link::{Connection, Link, Lost};
 use super::scripts::Question;
@@ -106,7 +107,7 @@ impl Batcher {
         }
         match self.sending.enter(stack, until)? {
             Entered::Sends(place) => place.send(stack, false).await,
-            // Its call is dropped with the runtime.
+            // Its call is dropped only with the runtime that its task is of.
             Entered::Waits(answer) => answer.await.unwrap_or_else(|_| Err(sending::lost())),
         }
     }
@@ -121,8 +122,8 @@ impl Batcher {
             pipeline.cmd("ASKING");
         }
         pipeline.add_command(command.clone()).cmd("PING").arg(&number);
-        let (sent, replies) = (Instant::now(), connection.send_all(&pipeline, pipeline.len()));
-        let mut replies = self.sending.watch(&connection, sent, replies).await.map_err(|Lost| sending::lost())?;
+        let replies = awaited(self.link(), &connection, connection.send_all(&pipeline, pipeline.len()));
+        let mut replies = replies.await.map_err(|Lost| sending::lost())?;
         let (pong, reply) = (replies.pop(), replies.pop());
         match (reply, pong) {
             (Some(reply), Some(pong)) if !repeats(&pong, &number, &reply) => {

@@ -30,9 +30,9 @@ struct Waiting {
     groups: SmallVec<[Group; 1]>,
 }
 
-/// Who waits, and who gave up or is late, until the next call comes by. That is soon: where no call
-/// ends for the limiter's timeout, the link is slow, and nobody waits. Each key of `keys` is in `order`
-/// once.
+/// Who waits, and who gave up or is late, until the next call comes by. That is soon: if no reply
+/// comes within the limiter's timeout, the link turns slow, and all who wait fail. Each key of `keys`
+/// is in `order` once.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     keys: HashMap<Arc<[u8]>, Waiting, RandomState>,
@@ -49,7 +49,10 @@ impl Queue {
         let [(key, question)] = stack else { return self.stacks.push_back(Stack::new(stack, caller)) };
         if let Some(waiting) = self.keys.get_mut(*key) {
             match waiting.groups.last_mut() {
-                Some(last) if question.joins != Joins::No && last.question == *question => last.callers.push(caller),
+                Some(last) if question.joins != Joins::No && last.question.is_same(question) => {
+                    last.question.now = last.question.now.max(question.now);
+                    last.callers.push(caller);
+                }
                 _ => waiting.groups.push(Group { question: question.clone(), callers: smallvec![caller] }),
             }
             return;
@@ -99,8 +102,7 @@ impl Queue {
             let keys = stack.questions.len();
             let units: u64 = stack.questions.iter().map(|(_, question)| question.weight()).sum();
             let fits = flight.commands.is_empty() || (flight.keys + keys <= room && flight.units + units <= MAX_UNITS);
-            let has_time = |(_, first): &(_, Question)| flight.takes_time(first.now);
-            if stack.caller.waits(now) && !(fits && stack.questions.first().is_none_or(has_time)) {
+            if stack.caller.waits(now) && !fits {
                 return;
             }
             let Some(stack) = self.stacks.pop_front() else { return };
@@ -129,9 +131,6 @@ fn next_group(groups: &mut SmallVec<[Group; 1]>, flight: &mut Flight, now: Insta
         let (wait, late): (Callers, Callers) = group.callers.drain(..).partition(|caller| caller.waits(now));
         late.into_iter().for_each(Caller::time_out);
         group.callers = wait;
-    }
-    if !group.callers.is_empty() && !flight.takes_time(group.question.now) {
-        return None;
     }
     let weight = group.question.weight();
     let left = MAX_UNITS.saturating_sub(flight.units);

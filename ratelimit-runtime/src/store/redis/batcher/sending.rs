@@ -113,7 +113,7 @@ impl Sending {
     }
 
     /// Takes in a caller, which sends by itself or waits. The status is read under the lock under
-    /// which [`run`](Self::run) fails those who wait: a caller that enters behind that sees the new
+    /// which those who wait are taken out to fail: a caller that enters behind that sees the new
     /// status.
     pub(super) fn enter(
         self: &Arc<Self>,
@@ -149,7 +149,7 @@ impl Sending {
         Ok(Entered::Waits(waits))
     }
 
-    /// A place in flight beside those that calls share: of a call behind an `ASKING`.
+    /// A place in flight for a call that goes alone behind an `ASKING`, counted as any other.
     pub(super) fn take_place(self: &Arc<Self>, connection: Arc<Connection>) -> InFlight {
         self.take_off(&mut self.state(), connection, Instant::now())
     }
@@ -169,7 +169,13 @@ impl Sending {
     }
 
     pub(super) fn fail_waiting(&self, why: &StoreError) {
-        let callers = self.state().queue.drain();
+        Self::fail(self.state(), why);
+    }
+
+    /// Fails those who wait, and frees the lock before they are told.
+    fn fail(mut state: MutexGuard<'_, State>, why: &StoreError) {
+        let callers = state.queue.drain();
+        drop(state);
         for caller in callers {
             caller.tell(Err(Failure::NotSent(why.clone())));
         }
@@ -202,8 +208,7 @@ impl Sending {
             LinkStatus::Up(connection) => connection,
             LinkStatus::Connecting => return false,
             LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
-                drop(state);
-                self.fail_waiting(&why);
+                Self::fail(state, &why);
                 return false;
             }
         };

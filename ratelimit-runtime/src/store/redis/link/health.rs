@@ -24,7 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasts this long was good: the next attempt begins at once.
 const STABLE: Duration = Duration::from_millis(100);
 /// A task that wakes later than this is on a runtime that stood still.
-const LATE: Duration = Duration::from_millis(5);
+const OVERSLEPT: Duration = Duration::from_millis(5);
 /// A timeout below this is none that a server is measured by.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
 
@@ -176,7 +176,9 @@ impl LinkHealth {
     /// The next action, and the time at which to ask again at the latest. `last_byte` is when bytes
     /// last came, `used` whether a call was sent since the last PING.
     pub(super) fn due(&mut self, now: Instant, last_byte: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
-        if let Some(overslept) = self.wake.map(|wake| now.saturating_duration_since(wake)).filter(|late| *late > LATE) {
+        if let Some(overslept) =
+            self.wake.map(|wake| now.saturating_duration_since(wake)).filter(|late| *late > OVERSLEPT)
+        {
             self.forgive(now, overslept);
         }
         let (action, wake) = match self.connect_at {

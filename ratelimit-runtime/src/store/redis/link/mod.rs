@@ -39,9 +39,10 @@ pub(crate) use self::upstream::{BoxFuture, Upstream};
 pub(crate) const TIMEOUT_US: u64 = 100_000;
 
 /// How often the task of a link has its turn while the server is away, whatever it waits for; and
-/// how late it may be before its runtime counts as one that is not driven.
+/// how late it may be before its runtime counts as one that is not driven: what it last knew then
+/// reads as connecting, so that a caller drives the task while it waits.
 const BEAT: Duration = Duration::from_millis(50);
-const LATE: Duration = Duration::from_millis(100);
+const UNDRIVEN: Duration = Duration::from_millis(100);
 
 /// What a link is for.
 #[derive(Debug, Clone)]
@@ -111,7 +112,7 @@ impl Link {
             LinkStatus::Up(connection) if connection.has_ended() => LinkStatus::Connecting,
             // A runtime that runs only while a caller blocks on it has to be waited for, or it would
             // never get to know that a server is back.
-            LinkStatus::Slow(..) | LinkStatus::Down(_) if lock(&self.last_turn).elapsed() > BEAT + LATE => {
+            LinkStatus::Slow(..) | LinkStatus::Down(_) if lock(&self.last_turn).elapsed() > BEAT + UNDRIVEN => {
                 LinkStatus::Connecting
             }
             _ => status,

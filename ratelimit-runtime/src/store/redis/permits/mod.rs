@@ -140,7 +140,53 @@ impl<A: Ask> Drop for Entering<'_, A> {
         self.upkeep.wake(open);
         if starts {
             // A runtime that has ended drops the task at once, which takes the lock.
-            self.runtime.spawn(Task(Arc::clone(self.upkeep)).run(Arc::clone(self.asks)));
+            self.runtime.spawn(Task::new(Arc::clone(self.upkeep)).run(Arc::clone(self.asks)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use crate::store::Verdict;
+
+    /// A server that has room and answers at once.
+    struct Room;
+
+    impl Ask for Room {
+        async fn ask(&self, _: &[(&[u8], Question)], _: Option<Instant>) -> Result<Verdicts, StoreError> {
+            tokio::task::yield_now().await;
+            Ok([Verdict::admitted()].into_iter().collect())
+        }
+
+        fn epoch(&self) -> u64 {
+            0
+        }
+    }
+
+    /// The task ends with the last permit, and another begins with the next, at the same time.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_permit_taken_while_the_task_ends_is_known() {
+        let (permits, room) = (Arc::new(Permits::new(None)), Arc::new(Room));
+        let tasks = (0..3).map(|turn| {
+            let (permits, room) = (Arc::clone(&permits), Arc::clone(&room));
+            tokio::spawn(async move {
+                let mut unknown = 0;
+                for call in 0..30_000 {
+                    let place = PlaceRequest::new(b"key", 10, PermitId::next());
+                    assert!(permits.enter(&room, place, Vec::new()).await.unwrap().is_entered());
+                    unknown += u32::from(!permits.leave(&place));
+                    if (call + turn) % 3 == 0 {
+                        permits.settled().await;
+                    }
+                }
+                unknown
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            assert_eq!(task.await.unwrap(), 0);
         }
     }
 }

@@ -84,18 +84,27 @@ impl Upkeep {
     }
 }
 
-pub(super) struct Task(pub(super) Arc<Upkeep>);
+pub(super) struct Task {
+    upkeep: Arc<Upkeep>,
+    /// Whether it ended by itself: what is open from then on is another task's.
+    has_ended: bool,
+}
 
 impl Task {
-    pub(super) async fn run<A: Ask>(self, asks: Arc<A>) {
+    pub(super) fn new(upkeep: Arc<Upkeep>) -> Self {
+        Self { upkeep, has_ended: false }
+    }
+
+    pub(super) async fn run<A: Ask>(mut self, asks: Arc<A>) {
         let mut epoch = asks.epoch();
         loop {
             let now = Instant::now();
             let last = std::mem::replace(&mut epoch, asks.epoch());
             let due = {
-                let mut open = self.0.open();
+                let mut open = self.upkeep.open();
                 if open.is_empty() {
                     open.is_tended = false;
+                    self.has_ended = true;
                     return;
                 }
                 if epoch != last {
@@ -104,19 +113,19 @@ impl Task {
                 open.take_due(now)
             };
             for call in due {
-                tokio::spawn(Arc::clone(&self.0).send(Arc::clone(&asks), call));
+                tokio::spawn(Arc::clone(&self.upkeep).send(Arc::clone(&asks), call));
             }
-            let _ = real_time::timeout_at(now + GATHER, self.0.wake.notified()).await;
+            let _ = real_time::timeout_at(now + GATHER, self.upkeep.wake.notified()).await;
         }
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        let mut open = self.0.open();
-        if open.is_tended {
+        if !self.has_ended {
+            let mut open = self.upkeep.open();
             let rules = open.forget_all();
-            self.0.wake(open);
+            self.upkeep.wake(open);
             rules.into_iter().for_each(observe::log::place_not_left);
         }
     }

@@ -62,7 +62,7 @@ impl<K: AsRef<[u8]>> Call<'_, K> {
         bytes.extend_from_slice(&number.to_le_bytes());
         if let Some((key, question)) = self.lone() {
             let mut command = begin(question.script, std::iter::once(key), 1);
-            bytes.extend_from_slice(&clock(Some(question)));
+            bytes.extend_from_slice(&clock([question]));
             bytes.extend_from_slice(&question.bytes);
             command.arg(&bytes[..]);
             return command;
@@ -70,7 +70,7 @@ impl<K: AsRef<[u8]>> Call<'_, K> {
         match self {
             Self::Alone(stack) => {
                 let mut command = begin(self.script(), stack.iter().map(|(key, _)| key.as_ref()), 1 + stack.len());
-                bytes.extend_from_slice(&clock(stack.first().map(|(_, question)| question)));
+                bytes.extend_from_slice(&clock(stack.iter().map(|(_, question)| question)));
                 command.arg(&bytes[..]);
                 for (_, question) in *stack {
                     bytes.clear();
@@ -82,7 +82,7 @@ impl<K: AsRef<[u8]>> Call<'_, K> {
             }
             Self::Together(keys, asked) => {
                 let mut command = begin(self.script(), keys.iter().map(AsRef::as_ref), 2 * asked.len());
-                bytes.extend_from_slice(&clock(asked.first().map(|asked| &asked.question)));
+                bytes.extend_from_slice(&clock(asked.iter().map(|asked| &asked.question)));
                 for Asked { question, asks } in *asked {
                     bytes.extend_from_slice(&question.bytes);
                     command.arg(&bytes[..]);
@@ -146,10 +146,12 @@ fn begin<'a>(script: &Script, keys: impl ExactSizeIterator<Item = &'a [u8]>, fur
     command
 }
 
-/// The caller's clock, as it stands in a call behind its number; 0 for the server's.
+/// The time by the callers' clock, the newest of those who ask, as it stands in a call behind its
+/// number; 0 for the server's.
 #[allow(clippy::cast_precision_loss, reason = "times are below 2^52")]
-fn clock(first: Option<&Question>) -> [u8; 8] {
-    first.and_then(|question| question.now).map_or(0.0, |now| now as f64).to_le_bytes()
+fn clock<'a>(questions: impl IntoIterator<Item = &'a Question>) -> [u8; 8] {
+    let now = questions.into_iter().filter_map(|question| question.now).max();
+    now.map_or(0.0, |now| now as f64).to_le_bytes()
 }
 
 /// The same command for a server that does not know the script, which it does from then on.

@@ -29,12 +29,12 @@ pub(crate) enum Joins {
     /// As so many calls, which are decided one after the other.
     Calls,
     /// As one call, whose answer is that of all, because it changes nothing.
-    ScriptAnswer,
+    OneAnswer,
 }
 
-/// A question of a script about a key that it does not name. Callers of one key with equal
-/// questions are asked for as one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A question of a script about a key that it does not name. Callers of one key with the same
+/// question are asked for as one.
+#[derive(Debug, Clone)]
 pub(crate) struct Question {
     pub(crate) script: &'static Script,
     /// The caller's time in microseconds; `None` for the server's.
@@ -53,7 +53,7 @@ impl Question {
         let algorithm = request.algorithm();
         let joins = match operation {
             Operation::Acquire => Joins::Calls,
-            Operation::Peek => Joins::ScriptAnswer,
+            Operation::Peek => Joins::OneAnswer,
             _ => Joins::No,
         };
         let first = request.limits().first().copied().unwrap_or(Limit::per_second(1));
@@ -94,6 +94,11 @@ impl Question {
             question.text(permit);
         }
         question
+    }
+
+    /// Whether one call answers both: by their own clock, at the later one's time.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.script == other.script && self.bytes == other.bytes
     }
 
     /// How many entries it may add to a log, which keep the server busy: a call adds a limited
