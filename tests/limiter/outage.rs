@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use crate::support::redis::RedisServer;
 use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
@@ -47,6 +48,23 @@ fn assert_unavailable<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) {
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
     assert_eq!(error.retry_after(), None);
     assert!(error.decision().is_none());
+}
+
+/// A call that was queued without a connection and sent with the next one would be counted after its
+/// answer.
+#[tokio::test]
+async fn calls_of_an_outage_are_not_replayed_after_it() {
+    let mut server = RedisServer::start();
+    let limiter = RateLimiter::builder().redis(&server.url()).on_unavailable(Allow).build().unwrap();
+    timeout(PATIENCE, limiter.ready()).await.unwrap().unwrap();
+    server.stop();
+    for _ in 0..100 {
+        assert_let_through(limiter.acquire(&RULE, &Key::global()).await);
+    }
+    server.restart();
+    timeout(PATIENCE, limiter.ready()).await.unwrap().unwrap();
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(limiter.peek(&RULE, &Key::global()).await.unwrap().remaining(), 1_000);
 }
 
 mod attributes {

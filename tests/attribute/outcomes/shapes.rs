@@ -128,6 +128,18 @@ async fn stacked(text: &str) -> Outcome<u8> {
     Ok(text.parse()?)
 }
 
+#[tracing::instrument]
+#[rate_limit(window = "60s", max = 1, count = "err")]
+async fn instrumented_above(text: &str) -> Outcome<u8> {
+    Ok(text.parse()?)
+}
+
+#[rate_limit(window = "60s", max = 1, count = "err")]
+#[tracing::instrument]
+async fn instrumented_below(text: &str) -> Outcome<u8> {
+    Ok(text.parse()?)
+}
+
 #[rate_limit(window = "60s", max = 2, count = "err")]
 async fn never_returns_here(early: bool) -> Outcome<()> {
     if early {
@@ -245,6 +257,8 @@ async fn only_failures_count_whatever_a_function_takes_and_returns() {
         one_failure!(async |text| patterns((1, text), [3; 3], "").await);
         one_failure!(async |text: &str| mutable(text.to_owned()).await);
         one_failure!(stacked);
+        one_failure!(instrumented_above);
+        one_failure!(instrumented_below);
         assert!(never_returns_here(true).await.is_ok());
         assert!(matches!(never_returns_here(false).await, Err(Failure::NotANumber)));
         drop(diverges());
