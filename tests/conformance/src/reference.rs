@@ -34,14 +34,18 @@ enum Model {
 
 impl Reference {
     /// An unused key of this algorithm.
+    ///
+    /// # Panics
+    ///
+    /// If there is no model of the algorithm.
     #[must_use]
     pub fn new(algorithm: Algorithm) -> Self {
         let model = match algorithm {
             Algorithm::SlidingWindow => Model::SlidingWindow(Log::default()),
             Algorithm::FixedWindow => Model::FixedWindow(Admissions::default()),
             Algorithm::SlidingCounter => Model::SlidingCounter(Counters::default()),
-            // Token and leaky buckets, which are one.
-            _ => Model::Bucket(Level::default()),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Model::Bucket(Level::default()),
+            other => unimplemented!("a model of {other}"),
         };
         Self { model }
     }

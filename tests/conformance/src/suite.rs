@@ -123,13 +123,7 @@ macro_rules! table {
 __cases!(table, ());
 
 /// Every algorithm that a rule can ask for.
-pub const ALGORITHMS: &[Algorithm] = &[
-    Algorithm::SlidingWindow,
-    Algorithm::FixedWindow,
-    Algorithm::SlidingCounter,
-    Algorithm::TokenBucket,
-    Algorithm::LeakyBucket,
-];
+pub const ALGORITHMS: &[Algorithm] = Algorithm::ALL;
 
 /// Plays one case under each algorithm that the case is about. Where the store does not declare
 /// what the case needs, makes sure that a limiter reports it.
