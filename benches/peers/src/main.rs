@@ -76,7 +76,7 @@ async fn run() -> Result<(), Failure> {
     let named: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with("--")).collect();
     let server = Arc::new(Server::start()?);
-    in_process::install(ratelimit_runtime::RateLimiter::memory());
+    in_process::install();
     match &named[..] {
         ["throughput"] => {
             print!("{}", throughput(&server, quick, 1).await?.report());

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use governor::{DefaultKeyedRateLimiter, Quota};
-use ratelimit_runtime::{Limit, RateLimitError, RateLimiter, Rule, key, rate_limit};
+use ratelimit_runtime::{Limit, MemoryStore, RateLimitError, RateLimiter, Rule, key, rate_limit};
 
 use crate::histogram::median;
 use crate::table::{Table, number, ratio};
@@ -52,9 +52,12 @@ static SLIDING: Rule = Rule::new("by hand", Limit::new(1_000_000, Duration::from
 
 static LIMITER: OnceLock<RateLimiter> = OnceLock::new();
 
-/// The limiter that the attributes find, and that is asked by hand.
-pub fn install(limiter: RateLimiter) {
-    LIMITER.get_or_init(|| limiter).clone().install();
+/// Installs the limiter that the attributes find, and that is asked by hand, with room for the keys
+/// of all.
+pub fn install() {
+    let keys = NUMBERS as usize * ALL.len();
+    let limiter = LIMITER.get_or_init(|| RateLimiter::with_store(MemoryStore::with_capacity(2 * keys)));
+    limiter.clone().install();
 }
 
 static GOVERNOR: LazyLock<DefaultKeyedRateLimiter<String>> =
