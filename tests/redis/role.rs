@@ -35,13 +35,17 @@ async fn refused_until_admitted(store: &RedisStore, fault: impl FnOnce()) -> Opt
     None
 }
 
-/// Where `ROLE` is forbidden, a script that may write tells a replica from a master.
+/// Where `ROLE` is forbidden, a script that says it may write tells a replica from a master. Redis
+/// 6.2 knows no such script.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_who_are_only_refused_leave_a_master_that_has_become_a_replica() {
     for (mode, allowed) in
         [(RedisMode::Scripts, "+role"), (RedisMode::Transactions, "+role"), (RedisMode::Scripts, "-role")]
     {
         let pair = Pair::start().await;
+        if allowed == "-role" && pair.master.version().starts_with("6.") {
+            continue;
+        }
         assert_eq!(pair.master.cli(&["ACL", "SETUSER", "default", allowed]), "OK");
         let store = RedisStore::new(&pair.name.url()).unwrap().mode(mode);
         store.ready().await.unwrap();

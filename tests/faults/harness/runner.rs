@@ -57,10 +57,20 @@ fn run<F: Future<Output: Into<Vec<Row>>>>(case: impl FnOnce() -> F) -> Vec<Row> 
     rows.unwrap_or_else(|_| panic!("it hangs for {PATIENCE:?}")).into()
 }
 
-/// Cases run whose names hold one of the arguments; all of them without any.
+/// Cases run whose names hold one of the arguments, all of them without any; and none whose name
+/// holds an argument behind `--skip`.
 fn wanted(name: &str) -> bool {
-    let mut filters = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
-    filters.peek().is_none() || filters.any(|text| name.contains(&text))
+    let mut arguments = std::env::args().skip(1);
+    let (mut filters, mut skipped) = (Vec::new(), Vec::new());
+    while let Some(word) = arguments.next() {
+        match &*word {
+            "--skip" => skipped.extend(arguments.next()),
+            word if word.starts_with('-') => {}
+            _ => filters.push(word),
+        }
+    }
+    let has = |text: &String| name.contains(&**text);
+    (filters.is_empty() || filters.iter().any(has)) && !skipped.iter().any(has)
 }
 
 struct Outcome {
