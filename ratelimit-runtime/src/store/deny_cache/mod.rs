@@ -127,6 +127,7 @@ impl<S: Store> DenyCache<S> {
 
     /// Keeps a refusal that the store has given, and forgets the key where it has admitted. A refusal
     /// by open reservations alone is not kept: they may be settled or lapse before its wait is over.
+    /// One of a store whose clock is behind waits for that too, and is kept as any other.
     fn learnt(&self, request: &Request<'_>, miss: &Miss, verdict: Verdict) -> Verdict {
         let is_by_reservations = !verdict.blocked && verdict.retry_after_us == RESERVED_WAIT;
         if verdict.allowed {
