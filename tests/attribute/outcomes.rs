@@ -7,7 +7,6 @@ mod block_and_wait;
 mod count;
 mod limits;
 mod policy;
-mod shapes;
 
 use std::time::Duration;
 

@@ -32,6 +32,7 @@
 )]
 #![allow(clippy::manual_async_fn, clippy::unused_self, reason = "the shapes are the point")]
 
+mod counted;
 mod futures;
 
 use std::num::NonZero;
