@@ -40,7 +40,7 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
         local drained = now + level / max
         if drained <= lives then
           value = struct.pack('<ddd', now, lives, level)
-          call('SET', key, value, 'KEEPTTL')
+          call('SETRANGE', key, '0', value)
         elseif state then
           lives = now + 2 * capacity / max
           value = struct.pack('<ddd', now, base == 0 and lives or 0, level)
