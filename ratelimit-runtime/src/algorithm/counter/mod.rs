@@ -76,7 +76,7 @@ pub(crate) trait Counter: Copy + Default + PartialEq {
 }
 
 /// The numbers of all limits, in their order, and what is reserved by `count`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Counters<C> {
     first: C,
     /// The time of the newest write.
@@ -85,7 +85,7 @@ pub(crate) struct Counters<C> {
     more: Option<Box<More<C>>>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct More<C> {
     /// The numbers of all limits but the first.
     others: Vec<C>,
@@ -328,10 +328,6 @@ impl<C: Counter> AlgorithmState for Counters<C> {
             self.keep(demand, &brought, now);
         }
         outcome
-    }
-
-    fn copy(&mut self, _: &Demand<'_>, _: u64) -> Self {
-        self.clone()
     }
 
     fn clear(&mut self) {

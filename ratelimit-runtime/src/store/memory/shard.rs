@@ -22,9 +22,9 @@ const SWEEP_PAUSE: u64 = 1_000_000;
 /// room](Eviction) for a newcomer. Where none may go, newcomers are charged to *overflow buckets*,
 /// which they share with strangers.
 ///
-/// Once there is room again, a newcomer gets a bucket of its own that begins as a copy of its
-/// overflow bucket: it may be one of those who used that up. The copy is made when the newcomer is
-/// first admitted, and the overflow bucket stays as it is, so both are whole a window later.
+/// Once there is room again, a newcomer gets a bucket of its own as soon as its overflow bucket would
+/// admit the call: it may be one of those who used that up. The overflow bucket is not charged any
+/// more, so it is whole a window later.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
@@ -82,7 +82,11 @@ impl Shard {
                 .or_insert_with(|| Bucket::new(request.algorithm()))
                 .acquire_first(&request, now);
         };
-        let mut bucket = self.newcomer(request, hash, now);
+        let shared = self.on_known(request, hash, now, |shared| shared.peek(request, now));
+        if let Some(refused) = shared.filter(|verdict| !verdict.allowed) {
+            return refused;
+        }
+        let mut bucket = Bucket::new(request.algorithm());
         let verdict = bucket.acquire_first(request, now);
         // A newcomer that is refused is answered alike the next time, and takes no room.
         if !bucket.is_void(now) && (verdict.ticket != 0 || verdict.blocked) {
@@ -98,7 +102,7 @@ impl Shard {
             return true;
         }
         let Some(place) = self.place(now) else { return false };
-        let mut bucket = self.newcomer(request, hash, now);
+        let mut bucket = Bucket::new(request.algorithm());
         bucket.block(request, duration, now);
         self.insert(request, hash, bucket, place);
         true
@@ -190,12 +194,6 @@ impl Shard {
             self.table.remove(position);
         }
         self.table.insert(request, hash, bucket);
-    }
-
-    /// The bucket that a key begins with.
-    fn newcomer(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Bucket {
-        let copy = |bucket: &mut Bucket| (!bucket.is_void(now)).then(|| bucket.copy(request, now));
-        self.on_known(request, hash, now, copy).flatten().unwrap_or_else(|| Bucket::new(request.algorithm()))
     }
 
     /// The place of another key, if there is one.
