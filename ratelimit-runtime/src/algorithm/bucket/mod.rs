@@ -30,7 +30,7 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const SCRIPT: super::Lua = super::Lua {
-    body: include_str!("script.lua"),
+    body: concat!(include_str!("script.lua"), include_str!("../counter/counters.lua")),
     reads: true,
     // The level after the charge, in ticks of a microsecond.
     number: |limit, level| {
@@ -116,6 +116,11 @@ impl Bucket {
         (0..=45).find_map(in_ticks).unwrap_or(self)
     }
 
+    /// For how long reservations by `count` count: from empty to full.
+    fn period(&self, limit: &Limit) -> u64 {
+        self.time_to_drain(self.units(limit.capacity(), limit), limit)
+    }
+
     /// Gives back what an estimate did not cost.
     ///
     /// Had that not been charged, the level would be lower by it, less what would not have drained
@@ -181,13 +186,10 @@ impl Counter for Bucket {
         self.wait(self.level, limit, now)
     }
 
-    fn period(&self, limit: &Limit) -> u64 {
-        self.time_to_drain(self.units(limit.capacity(), limit), limit)
-    }
-
     /// What is reserved does not drain: it counts in full until it is settled, or forgotten after
     /// two periods at most.
-    fn open_at(&self, open: Open, _: &Limit, period: u64, now: u64) -> Open {
+    fn open_at(&self, open: Open, limit: &Limit, now: u64) -> Open {
+        let period = self.period(limit);
         match now.saturating_sub(open.since).checked_div(period) {
             Some(0) => open,
             Some(1) => open.rolled(period),
@@ -195,13 +197,13 @@ impl Counter for Bucket {
         }
     }
 
-    fn life_of_open(open: &Open, period: u64, now: u64) -> u64 {
+    fn life_of_open(&self, open: &Open, limit: &Limit, now: u64) -> u64 {
         let periods = match (open.current, open.previous) {
             (0, 0) => return 0,
-            (0, _) => period,
-            _ => period.saturating_mul(2),
+            (0, _) => 1,
+            _ => 2,
         };
-        open.since.saturating_add(periods).saturating_sub(now)
+        open.since.saturating_add(self.period(limit).saturating_mul(periods)).saturating_sub(now)
     }
 
     fn with(mut self, open: &Open, limit: &Limit) -> Self {
@@ -220,7 +222,8 @@ impl Counter for Bucket {
 
     fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)> {
         let Settlement { ticket, is_estimate, actual, .. } = past.settlement;
-        let is_over = ticket.saturating_add(past.period) <= past.now;
+        let period = self.period(limit);
+        let is_over = ticket.saturating_add(period) <= past.now;
         if is_estimate && !is_over {
             self.give_back(limit, past);
             return Some((true, past.excess()));
@@ -229,7 +232,7 @@ impl Counter for Bucket {
             && if ticket >= open.since {
                 past.take(&mut open.current)
             } else {
-                ticket.saturating_add(past.period) >= open.since && past.take(&mut open.previous)
+                ticket.saturating_add(period) >= open.since && past.take(&mut open.previous)
             };
         match (was_open, is_over) {
             // Nothing of it has drained.

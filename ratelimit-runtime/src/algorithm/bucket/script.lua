@@ -1,13 +1,13 @@
 -- Both buckets. A limit's level is what was charged and has not drained yet, in tokens times
 -- microseconds of the window: `max` of these units drain in a microsecond. Where they are too large
 -- to be exact, time goes in ticks, as mod.rs says. What is open by `count` counts beside the level,
--- does not drain, and is forgotten with its period, which is as long as the limit that takes
--- longest needs from empty to full, or with the next one.
+-- does not drain, and is forgotten with its period, which is as long as the limit needs from empty
+-- to full, or with the next one.
 --
 -- The value, in doubles: the time of the newest write; until when the key lives, 0 where the clock
 -- is the caller's; a level for each limit. While anything is open, or there is a block or strikes
--- are remembered: what is open of this period and of the one before, and when this began; the
--- block's end, the strikes, and for how long they are remembered after it.
+-- are remembered: what is open of each limit's period and of the one before, and when this began;
+-- the block's end, the strikes, and for how long they are remembered after it.
 --
 -- Of a limit, a question says max, window and burst. Expiry: the first write lives until all has
 -- drained, a later one that needs more twice as long as from empty to full. A common answer: the
@@ -68,170 +68,69 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
   end
 end
 
--- Everything else: what the key holds. One that was read with others may be of another type.
-if not state and not is_read then
-  state = call('GET', key)
-end
-local plain, size, numbers = 2 + count, 8 + count, {}
-local sound = not state or #state == 8 * plain or #state == 8 * size
-for i = 1, size do
-  local number = state and 8 * i <= #state and struct.unpack('<d', state, 8 * i - 7) or 0
-  local is_level = i > 2 and i <= plain
-  sound = sound and number >= 0 and (number < 2 ^ 53 or is_level) and (number % 1 == 0 or i == 2)
-  numbers[i] = number
-end
-if not sound then
-  error('WRONGTYPE the key does not hold buckets of these limits', 0)
-end
-local newest, lives, current, previous, since, ends, strikes, remembered = numbers[1], numbers[2], unpack(numbers, plain + 1)
-
--- The limits at this time, which stands still at the newest write as long as anything counts.
-local at, limits, period = math.max(now, newest), {}, 0
-for i = 1, count do
-  if i > 1 then
-    max, window, rest = struct.unpack('<dd', question, rest)
-  end
-  burst, rest = struct.unpack('<d', question, rest)
-  local level, tick = numbers[2 + i], 1
+-- Everything else is decided by counters.lua, which stands behind this file, with these functions.
+local holds, first, own, opens = 'buckets', 3, 1, 3
+local function brought(at, now, max, window, burst, _, numbers, own, open)
+  local newest, level, tick = numbers[1], numbers[own], 1
   while 2 * burst * math.ceil(window / tick) >= 2 ^ 53 or math.ceil(level / tick) >= 2 ^ 53 do
     tick = 2 * tick
   end
   local each, passed = math.ceil(window / tick) * tick, at - at % tick - (newest - newest % tick)
   level = math.max(0, math.ceil(level / tick) * tick - max * passed)
-  limits[i] = { max = max, each = each, capacity = burst * each, level = level, tick = tick }
-  period = math.max(period, math.ceil(burst * each / tick / max) * tick)
-end
-if at >= since + 2 * period then
-  current, previous = 0, 0
-elseif at >= since + period then
-  current, previous, since = 0, current, since + period
-end
--- How long it takes from `at` on until so much of a limit has drained.
-local function drains(limit, level)
-  return level > 0 and math.ceil(level / limit.tick / limit.max) * limit.tick - at % limit.tick or 0
-end
-
--- What is done. Only a question with a range forgets strikes.
-local blocked, charged, blocks, admitted, limit_index = ends > at, false, false, 0, 0
-local remaining, retry, reset, ticket = 0, 0, 0, 0
-local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
-if at >= ends + (grows and longest or remembered) then
-  strikes = 0
-end
-if operation == 'acquire' or operation == 'reserve' or operation == 'estimate' or operation == 'peek' then
-  admitted = blocked and 0 or callers
-  for i = 1, count do
-    local limit = limits[i]
-    local left, weight = limit.capacity - limit.level - (current + previous) * limit.each, cost * limit.each
-    admitted = math.min(admitted, left < weight and 0 or cost > 0 and math.floor(left / weight) or callers)
+  local capacity, current, previous, since = burst * each, numbers[open], numbers[open + 1], numbers[open + 2]
+  if current + previous > 0 then
+    local period = math.ceil(capacity / tick / max) * tick
+    if at >= since + 2 * period then
+      current, previous = 0, 0
+    elseif at >= since + period then
+      current, previous, since = 0, current, since + period
+    end
   end
-  units = operation == 'peek' and 0 or admitted * cost
-  charged, ticket = units > 0, units > 0 and at or 0
-  -- What the limits say to the next caller: as if what is open were released.
-  local least, offends = 1 / 0, false
-  remaining = least
-  if operation == 'reserve' then
-    current, since = current + units, current + previous > 0 and since or at
+  return { max = max, each = each, tick = tick, capacity = capacity, current = current, previous = previous, since = since,
+    free = capacity - level - (current + previous) * each }
+end
+local function charge(limit, units, is_open, at)
+  if is_open then
+    limit.since = limit.current + limit.previous > 0 and limit.since or at
+    limit.current = limit.current + units
   end
-  -- Where a `max` has fallen since the newest write, the key ends before its level has drained.
-  -- A number of 2^53 is no answer.
-  local most = lives > now and not charged and math.ceil(lives) + 2000 - now or 2 ^ 53 - 1
-  for i = 1, count do
-    local limit, wait = limits[i], 0
-    limit.level = limit.level + (operation == 'reserve' and 0 or units * limit.each)
-    local free, weight, open = limit.capacity - limit.level, cost * limit.each, (current + previous) * limit.each
-    if admitted < callers and free - open < weight then
-      wait = 50000 + at - now
-      if free < weight then
-        wait, offends = math.min(most, drains(limit, weight - free) + at - now), true
+  limit.free = limit.free - units * limit.each
+end
+local function ends_at(limit, at, cost)
+  local level = limit.capacity - limit.free
+  if cost then
+    level = level + (cost - limit.current - limit.previous) * limit.each - limit.capacity
+  end
+  return level > 0 and at + math.ceil(level / limit.tick / limit.max) * limit.tick - at % limit.tick
+end
+local function keep(limit, numbers, own, open)
+  local current, previous, period = limit.current, limit.previous, math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
+  numbers[own] = limit.capacity - limit.free - (current + previous) * limit.each
+  numbers[open], numbers[open + 1], numbers[open + 2] = current, previous, current + previous > 0 and limit.since or 0
+  return current > 0 and limit.since + 2 * period or previous > 0 and limit.since + period or 0
+end
+local settle
+if operation == 'refund' or operation == 'settle' then
+  function settle(limit, time, actual, cost, by_count, at, newest)
+    local period = math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
+    local is_over, back = time + period <= at, 0
+    if by_count == 1 then
+      local sum = time >= limit.since and 'current' or time >= limit.since - period and 'previous'
+      if not sum or limit[sum] < cost then
+        return not is_over and 0 or nil
       end
-    end
-    local left = math.max(0, math.floor((free - open) / limit.each))
-    if wait > retry or wait == retry and left < remaining then
-      limit_index, retry, remaining = i - 1, wait, left
-      reset = drains(limit, limit.level + open)
-      reset = reset > 0 and math.min(most, reset + at - now) or 0
-    end
-    least = math.min(least, left)
-  end
-  if offends and shortest > 0 and not blocked and operation ~= 'peek' then
-    ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
-    strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
-  end
-  remaining = admitted > 0 and least or ends > at and 0 or remaining
-  if admitted < callers and ends > at then
-    retry, reset = math.max(retry, ends - now), math.max(reset, ends - now)
-  end
-elseif operation == 'refund' or operation == 'settle' then
-  -- A refund is the settlement of an estimate that did cost nothing. What it says of `retry` is how
-  -- much of the actual cost is too much to be charged.
-  local time, actual, by_count, again = struct.unpack('<d', question, rest), 0, 0, 1
-  if operation == 'settle' then
-    time, actual, by_count, again = struct.unpack('<dddd', question, rest)
-  end
-  local more, is_over = 0, time + period <= at
-  if by_count == 1 and time >= since and current >= cost then
-    current, more, charged, admitted = current - cost, actual, true, 1
-  elseif by_count == 1 and time < since and time >= since - period and previous >= cost then
-    previous, more, charged, admitted = previous - cost, actual, true, 1
-  elseif is_over then
-    more = again == 1 and 0 or actual
-  elseif by_count == 0 then
-    more, admitted = math.max(0, actual - cost), 1
-  end
-  for i = 1, count do
-    local limit = limits[i]
-    if by_count == 0 and not is_over and time <= newest then
+      limit[sum], limit.free = limit[sum] - cost, limit.free + cost * limit.each
+      return actual, true, true
+    elseif is_over then
+      return nil
+    elseif time <= newest then
       -- Without the charge the bucket might have stood empty since, but for what came last.
       local passed = time < newest and at - at % limit.tick - (time - time % limit.tick) or 0
-      local back = math.min(math.max(0, cost - actual) * limit.each, cost * limit.each - limit.max * passed)
-      back = math.max(0, math.min(limit.level, back))
-      limit.level, charged = limit.level - back, charged or back > 0
+      local level = limit.capacity - limit.free - (limit.current + limit.previous) * limit.each
+      back = math.min(math.max(0, cost - actual) * limit.each, cost * limit.each - limit.max * passed)
+      back = math.max(0, math.min(level, back))
+      limit.free = limit.free + back
     end
-    local room = 2 * limit.capacity - limit.level - (current + previous) * limit.each
-    local charge = math.max(0, math.min(more, math.floor(room / limit.each)))
-    limit.level, charged = limit.level + charge * limit.each, charged or charge > 0
-    retry = math.max(retry, more - charge)
-  end
-  admitted = (operation == 'refund' and not charged) and 0 or admitted
-elseif operation == 'block' then
-  ends, blocks = at + struct.unpack('<d', question, rest), true
-  remembered = grows and longest or remembered
-elseif operation == 'unblock' then
-  ends, strikes, blocks, admitted = 0, 0, ends > 0, blocked and 1 or 0
-else
-  error('ERR unknown operation ' .. operation, 0)
-end
-
--- What is kept. A block alone leaves what counts as it is, unless nothing does.
-local value = state
-if charged or blocks then
-  lives = current > 0 and since + 2 * period or previous > 0 and since + period or 0
-  numbers[1] = charged and at or newest
-  for i = 1, count do
-    local limit = limits[i]
-    lives = limit.level > 0 and math.max(lives, at + drains(limit, limit.level)) or lives
-    numbers[2 + i] = charged and limit.level or numbers[2 + i]
-  end
-  if charged then
-    numbers[size - 5], numbers[size - 4], numbers[size - 3] = current, previous, since
-  end
-  for i = 1, lives == 0 and size or 0 do
-    numbers[i] = 0
-  end
-  if strikes == 0 and ends <= at then
-    ends, remembered = 0, 0
-  end
-  numbers[size - 2], numbers[size - 1], numbers[size] = ends, strikes, remembered
-  lives = math.max(lives, strikes > 0 and ends + remembered or ends)
-  if lives > 0 then
-    numbers[2] = base == 0 and lives or 0
-    local last = ends + numbers[size - 5] + numbers[size - 4] > 0 and size or plain
-    value = struct.pack('<' .. string.rep('d', last), unpack(numbers, 1, last))
-    call('SET', key, value, PXAT, fmt('%d', (lives - base) / 1000 + 1))
-  else
-    value = false
-    call('UNLINK', key)
+    return math.max(0, actual - cost), true, back > 0
   end
 end
-return struct.pack('<HBddddd', admitted, limit_index, remaining, retry, reset, ticket, ends > at and ends or 0), value

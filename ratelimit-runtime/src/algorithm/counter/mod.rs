@@ -44,17 +44,11 @@ pub(crate) trait Counter: Copy + Default + PartialEq {
     /// How long the numbers matter, which is until the limit is whole again; they are at `now`.
     fn life(&self, limit: &Limit, now: u64) -> u64;
 
-    /// For how long reservations count that the numbers do not, in microseconds: a key takes the
-    /// longest of its limits.
-    fn period(&self, _: &Limit) -> u64 {
-        0
-    }
-
     /// What is reserved at `now`; so are the numbers.
-    fn open_at(&self, open: Open, limit: &Limit, period: u64, now: u64) -> Open;
+    fn open_at(&self, open: Open, limit: &Limit, now: u64) -> Open;
 
     /// How long what is reserved matters beside the numbers.
-    fn life_of_open(_: &Open, _period: u64, _now: u64) -> u64 {
+    fn life_of_open(&self, _: &Open, _: &Limit, _now: u64) -> u64 {
         0
     }
 
@@ -94,11 +88,7 @@ struct More<C> {
 }
 
 /// The numbers of all limits with what is reserved, at some time.
-struct Brought<C> {
-    each: SmallVec<[(C, Open); 2]>,
-    /// The longest of the limits.
-    period: u64,
-}
+struct Brought<C>(SmallVec<[(C, Open); 2]>);
 
 impl<C: Counter> Counters<C> {
     /// The numbers of one limit at `now`; those of one that nothing was kept of yet are the
@@ -134,16 +124,13 @@ impl<C: Counter> Counters<C> {
 
     /// All of it at `now`.
     fn brought(&self, demand: &Demand<'_>, now: u64) -> Brought<C> {
-        let limits = demand.limits.iter().enumerate();
-        let mut each: SmallVec<[_; 2]> =
-            limits.map(|(index, limit)| (self.brought_to(index, limit, now), Open::default())).collect();
-        let periods = demand.limits.iter().zip(&each).map(|(limit, (counter, _))| counter.period(limit));
-        let period = periods.max().unwrap_or(0);
-        for ((limit, (counter, open)), kept) in demand.limits.iter().zip(&mut each).zip(self.open().unwrap_or_default())
-        {
-            *open = counter.open_at(*kept, limit, period, now).or_none();
-        }
-        Brought { each, period }
+        let open = self.open().unwrap_or_default();
+        let each = demand.limits.iter().enumerate().map(|(index, limit)| {
+            let counter = self.brought_to(index, limit, now);
+            let open = open.get(index).map(|open| counter.open_at(*open, limit, now).or_none());
+            (counter, open.unwrap_or_default())
+        });
+        Brought(each.collect())
     }
 
     /// Keeps what was brought to `now` and changed.
@@ -154,7 +141,7 @@ impl<C: Counter> Counters<C> {
         }
         self.newest = now;
         if brought.reserves() {
-            self.more.get_or_insert_default().open = brought.each.iter().map(|(_, open)| open.or_none()).collect();
+            self.more.get_or_insert_default().open = brought.0.iter().map(|(_, open)| open.or_none()).collect();
         } else if let Some(more) = &mut self.more {
             more.open = SmallVec::new();
         }
@@ -178,14 +165,14 @@ impl<C: Counter> Counters<C> {
 
     #[cold]
     fn life_of_open(&self, demand: &Demand<'_>, now: u64) -> u64 {
-        let Brought { each, period } = self.brought(demand, now);
-        each.iter().map(|(_, open)| C::life_of_open(open, period, now)).max().unwrap_or(0)
+        let brought = self.brought(demand, now);
+        brought.each(demand).map(|(limit, (counter, open))| counter.life_of_open(open, limit, now)).max().unwrap_or(0)
     }
 }
 
 impl<C: Counter> Brought<C> {
     fn each<'a>(&'a self, demand: &'a Demand<'_>) -> impl Iterator<Item = (&'a Limit, &'a (C, Open))> {
-        demand.limits.iter().zip(&self.each)
+        demand.limits.iter().zip(&self.0)
     }
 
     /// What each limit says; what is reserved counts.
@@ -195,7 +182,7 @@ impl<C: Counter> Brought<C> {
     }
 
     fn reserves(&self) -> bool {
-        self.each.iter().any(|(_, open)| open.sum() > 0)
+        self.0.iter().any(|(_, open)| open.sum() > 0)
     }
 }
 
@@ -262,7 +249,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         let (index, Some(limit)) = (limit, demand.limits.get(limit)) else { return 0 };
         if self.open().is_some() {
             let brought = self.brought(demand, now);
-            return brought.each.get(index).map_or(0, |(counter, open)| counter.with(open, limit).life(limit, now));
+            return brought.0.get(index).map_or(0, |(counter, open)| counter.with(open, limit).life(limit, now));
         }
         self.brought_to(index, limit, now).life(limit, now)
     }
@@ -284,7 +271,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
         let mut brought = self.brought(demand, now);
-        for (limit, (counter, open)) in demand.limits.iter().zip(&mut brought.each) {
+        for (limit, (counter, open)) in demand.limits.iter().zip(&mut brought.0) {
             counter.reserve(open, limit, demand.cost, now);
         }
         self.keep(demand, &brought, now);
@@ -312,18 +299,18 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     fn settle(&mut self, demand: &Demand<'_>, &settlement: &Settlement, now: u64) -> SettlementOutcome {
         let mut brought = self.brought(demand, now);
-        let before = brought.each.clone();
-        let past = Past { settlement, cost: demand.cost, newest: self.newest, period: brought.period, now };
+        let before = brought.0.clone();
+        let past = Past { settlement, cost: demand.cost, newest: self.newest, now };
         let anew = if settlement.is_sent_again { 0 } else { settlement.actual };
         let mut outcome = SettlementOutcome::default();
-        for (limit, (counter, open)) in demand.limits.iter().zip(&mut brought.each) {
+        for (limit, (counter, open)) in demand.limits.iter().zip(&mut brought.0) {
             let (was_open, more) = counter.settle(open, limit, &past).unwrap_or((false, anew));
             let left = demand.most_used(limit).saturating_sub(counter.with(open, limit).used(limit, now));
             counter.charge(limit, more.min(left));
             outcome.was_open |= was_open;
             outcome.dropped = outcome.dropped.max(more.saturating_sub(left));
         }
-        outcome.changed = brought.each != before;
+        outcome.changed = brought.0 != before;
         if outcome.changed {
             self.keep(demand, &brought, now);
         }

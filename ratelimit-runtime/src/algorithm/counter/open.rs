@@ -36,8 +36,6 @@ pub(crate) struct Past {
     pub(crate) cost: u64,
     /// The time of the newest write so far.
     pub(crate) newest: u64,
-    /// See [`Counter::period`](super::Counter::period).
-    pub(crate) period: u64,
     pub(crate) now: u64,
 }
 

@@ -10,7 +10,11 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const SCRIPT: super::Lua = super::Lua {
-    body: concat!(include_str!("script.lua"), include_str!("../counter/windows.lua")),
+    body: concat!(
+        include_str!("script.lua"),
+        include_str!("../counter/windows.lua"),
+        include_str!("../counter/counters.lua"),
+    ),
     reads: true,
     // What remains, where a window by the clock begins now.
     number: |limit, remaining| (remaining, limit.window_us()),
@@ -55,7 +59,7 @@ impl Counter for FixedWindow {
         if self.used == 0 { 0 } else { self.end - now }
     }
 
-    fn open_at(&self, open: Open, _: &Limit, _: u64, _: u64) -> Open {
+    fn open_at(&self, open: Open, _: &Limit, _: u64) -> Open {
         if open.since == self.begun { open } else { Open::default() }
     }
 

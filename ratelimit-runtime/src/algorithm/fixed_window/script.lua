@@ -45,10 +45,11 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
   end
 end
 
--- Everything else is decided by windows.lua, which stands behind this file, with these functions.
--- What is used of a window is `current`; there is none before it that counts.
-local holds, opens, second, third = 'fixed windows', 1, 'ends', 'current'
-local function brought(at, now, max, window, this, following, begun, ends, used, open)
+-- Everything else is decided by windows.lua and counters.lua, which stand behind this file, with
+-- these functions. What is used of a window is `current`; there is none before it that counts.
+local holds, own, opens = 'fixed windows', 3, 1
+local function brought(at, now, max, window, this, following, numbers, own, open)
+  local begun, ends, used, open = numbers[own], numbers[own + 1], numbers[own + 2], numbers[open]
   local next = at + window
   if this then
     next = at < ends and ends or at < this and this or following
@@ -59,18 +60,23 @@ local function brought(at, now, max, window, this, following, begun, ends, used,
   if at >= ends or used + open == 0 then
     begun, ends, used, open = at, next, 0, 0
   end
-  return { max = max, start = begun, ends = ends, current = used, previous = 0, open = open, before = 0,
-    used = used + open }
+  return { capacity = max, start = begun, ends = ends, current = used, open = open, previous = 0, before = 0,
+    free = max - used - open }
 end
-local function frees(limit, cost)
-  return limit.max - limit.current < cost and limit.ends
+local function ends_at(limit, _, cost)
+  if cost then
+    return limit.capacity - limit.current < cost and limit.ends
+  end
+  return limit.free < limit.capacity and limit.ends
 end
-local window_of, used
+local function keep(limit, numbers, own, open)
+  numbers[own], numbers[own + 1], numbers[own + 2], numbers[open] = limit.start, limit.ends, limit.current, limit.open
+  return 0
+end
+local counts, used
 if operation == 'refund' or operation == 'settle' then
-  function window_of(limit, time)
-    if limit.start <= time and time < limit.ends then
-      return 'current', 'open'
-    end
+  function counts(limit, time)
+    return limit.start <= time and time < limit.ends
   end
   function used(limit)
     return limit.current + limit.open

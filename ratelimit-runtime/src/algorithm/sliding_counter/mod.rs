@@ -10,7 +10,11 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const SCRIPT: super::Lua = super::Lua {
-    body: concat!(include_str!("script.lua"), include_str!("../counter/windows.lua")),
+    body: concat!(
+        include_str!("script.lua"),
+        include_str!("../counter/windows.lua"),
+        include_str!("../counter/counters.lua"),
+    ),
     reads: true,
     // What remains, where a window begins now.
     number: |limit, remaining| (remaining, 2 * limit.window_us()),
@@ -106,7 +110,7 @@ impl Counter for SlidingCounter {
         }
     }
 
-    fn open_at(&self, open: Open, limit: &Limit, _: u64, _: u64) -> Open {
+    fn open_at(&self, open: Open, limit: &Limit, _: u64) -> Open {
         if open.since == self.start {
             open
         } else if open.since + limit.window_us() == self.start {

@@ -58,10 +58,10 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
   end
 end
 
--- Everything else is decided by windows.lua, which stands behind this file, with these functions.
--- How much counts of a window of which so much overlaps, rounded up: a product of 2^53 or more is
--- divided by seven bits at a time.
-local holds, opens, second, third = 'sliding counters', 2, 'current', 'previous'
+-- Everything else is decided by windows.lua and counters.lua, which stand behind this file, with
+-- these functions. How much counts of a window of which so much overlaps, rounded up: a product of
+-- 2^53 or more is divided by seven bits at a time.
+local holds, own, opens = 'sliding counters', 3, 2
 local function weighed(last, overlap, window)
   local whole, part = 0, last * overlap
   if part >= 2 ^ 53 then
@@ -74,24 +74,29 @@ local function weighed(last, overlap, window)
   end
   return whole + (part - part % window) / window + (part % window > 0 and 1 or 0)
 end
-local function brought(at, _, max, window, _, _, start, current, previous, open, before)
-  local passed = math.floor((at - start) / window)
+local function brought(at, _, max, window, _, _, numbers, own, opened)
+  local start, current, previous = numbers[own], numbers[own + 1], numbers[own + 2]
+  local open, before, passed = numbers[opened], numbers[opened + 1], math.floor((at - start) / window)
   if passed == 1 and current + open > 0 then
     start, current, previous, open, before = start + window, 0, current, 0, open
   elseif passed ~= 0 or current + open + previous + before == 0 then
     start, current, previous, open, before = at, 0, 0, 0, 0
   end
-  return { max = max, start = start, ends = start + 2 * window, current = current, previous = previous,
-    open = open, before = before, used = current + open + weighed(previous + before, start + window - at, window) }
+  return { capacity = max, start = start, ends = start + 2 * window, current = current, previous = previous, open = open,
+    before = before, free = max - current - open - weighed(previous + before, start + window - at, window) }
 end
-local function frees(limit, cost, at)
-  -- What still counts of a window has to sink to what leaves room.
-  local window, room, last = (limit.ends - limit.start) / 2, limit.max - cost - limit.current, limit.previous
+local function ends_at(limit, at, cost)
+  local window = (limit.ends - limit.start) / 2
   local free = limit.start + window
+  if not cost then
+    return limit.current + limit.open > 0 and limit.ends or limit.previous + limit.before > 0 and free
+  end
+  -- What still counts of a window has to sink to what leaves room.
+  local room, last = limit.capacity - cost - limit.current, limit.previous
   if weighed(last, free - at, window) <= room then
     return false
   elseif room < 0 then
-    room, last, free = math.max(0, limit.max - cost), limit.current, limit.ends
+    room, last, free = math.max(0, limit.capacity - cost), limit.current, limit.ends
   end
   local overlap = math.min(window, math.floor(room / last * window) + 1)
   while weighed(last, overlap, window) > room do
@@ -99,14 +104,15 @@ local function frees(limit, cost, at)
   end
   return free - overlap
 end
-local window_of, used
+local function keep(limit, numbers, own, open)
+  numbers[own], numbers[own + 1], numbers[own + 2] = limit.start, limit.current, limit.previous
+  numbers[open], numbers[open + 1] = limit.open, limit.before
+  return 0
+end
+local counts, used
 if operation == 'refund' or operation == 'settle' then
-  function window_of(limit, time)
-    if time >= limit.start then
-      return 'current', 'open'
-    elseif 2 * time >= 3 * limit.start - limit.ends then
-      return 'previous', 'before'
-    end
+  function counts(limit, time)
+    return 2 * time >= 3 * limit.start - limit.ends
   end
   function used(limit, at)
     local window = (limit.ends - limit.start) / 2

@@ -1,0 +1,156 @@
+-- What all counters do where the question is not the common one. Before it stands the file of one of
+-- them, which has said:
+--   holds    what the key holds
+--   first    which number of the value is the first of a limit's: 1 is the time of the newest write,
+--            2 of a bucket until when the key lives
+--   own      how many numbers a limit has
+--   opens    how many of what is open of it by `count`
+--   brought  a limit at a time. A unit of cost takes `each` of its `capacity` (one, unless said), of
+--            which `free` is left by what is used and what is open
+--   charge   charges units to a limit, or opens them
+--   ends_at  when a limit would admit a call, if what is open were released; without a cost, when
+--            nothing of the limit counts any more. False: it does now
+--   keep     writes a limit to its numbers; returns until when what is open matters
+--   settle   ends a reservation: what of the actual cost is to be charged, whether it may have been
+--            open, and whether anything changed. Nil: its window is over, or nothing is known of it
+--
+-- What the key holds. One that was read with others may be of another type.
+if not state and not is_read then
+  state = call('GET', key)
+end
+local plain, numbers = first - 1 + own * count, {}
+local size = plain + opens * count + 3
+local stored = state and #state / 8 or 0
+local sound = stored == 0 and not state or stored == plain or stored == size
+if sound and state then
+  numbers = { struct.unpack('<' .. string.rep('d', stored), state) }
+end
+for i = stored + 1, size do
+  numbers[i] = 0
+end
+for i = 1, sound and stored or 0 do
+  -- Of a bucket a level may be any number, and so may be until when the key lives.
+  local number, most = numbers[i], (first == 2 or i == 1 or i > plain) and 2 ^ 53 or 1 / 0
+  sound = sound and number >= 0 and number < most and (most > 2 ^ 53 or number % 1 == 0)
+end
+if not sound then
+  error('WRONGTYPE the key does not hold ' .. holds .. ' of these limits', 0)
+end
+local newest, ends, strikes, remembered = numbers[1], unpack(numbers, size - 2)
+
+-- The limits at this time, which stands still at the newest write as long as anything counts. Where a
+-- `max` has fallen since then, the key ends before the level of a bucket has drained.
+local at, limits = math.max(now, newest), {}
+local latest = first > 2 and numbers[2] > now and math.ceil(numbers[2]) + 2000 or 1 / 0
+for i = 1, count do
+  local this, following
+  if i > 1 then
+    max, window, rest = struct.unpack('<dd', question, rest)
+  end
+  if first > 2 then
+    this, rest = struct.unpack('<d', question, rest)
+  elseif window < 0 then
+    this, following, rest = struct.unpack('<dd', question, rest)
+  end
+  limits[i] = brought(at, now, max, window, this, following, numbers, first + own * (i - 1), plain + opens * (i - 1) + 1)
+end
+
+-- What is done. Only a question with a range forgets strikes.
+local blocked, charged, blocks, admitted, limit_index = ends > at, false, false, 0, 0
+local remaining, retry, reset, ticket = 0, 0, 0, 0
+local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
+if at >= ends + (grows and longest or remembered) then
+  strikes = 0
+end
+if operation == 'acquire' or operation == 'reserve' or operation == 'estimate' or operation == 'peek' then
+  admitted = blocked and 0 or callers
+  for i = 1, count do
+    local free, weight = limits[i].free, cost * (limits[i].each or 1)
+    admitted = math.min(admitted, free < weight and 0 or cost > 0 and math.floor(free / weight) or callers)
+  end
+  units = operation == 'peek' and 0 or admitted * cost
+  charged, ticket = units > 0, units > 0 and at or 0
+  -- What the limits say to the next caller. A number of 2^53 is no answer.
+  local least, offends, most = 1 / 0, false, 2 ^ 53 - 1
+  remaining, latest = least, charged and 1 / 0 or latest
+  for i = 1, count do
+    local limit, wait = limits[i], 0
+    if charged then
+      charge(limit, units, operation == 'reserve', at)
+    end
+    if admitted < callers and limit.free < cost * (limit.each or 1) then
+      local frees = ends_at(limit, at, cost)
+      wait, offends = math.min(most, (frees and math.min(latest, frees) or 50000 + at) - now), offends or frees
+    end
+    local left = math.max(0, math.floor(limit.free / (limit.each or 1)))
+    if wait > retry or wait == retry and left < remaining then
+      limit_index, retry, remaining = i - 1, wait, left
+    end
+    least = math.min(least, left)
+  end
+  reset = math.min(most, math.min(latest, ends_at(limits[limit_index + 1], at) or now) - now)
+  if offends and shortest > 0 and not blocked and operation ~= 'peek' then
+    ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
+    strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
+  end
+  remaining = admitted > 0 and least or ends > at and 0 or remaining
+  if admitted < callers and ends > at then
+    retry, reset = math.max(retry, ends - now), math.max(reset, ends - now)
+  end
+elseif operation == 'refund' or operation == 'settle' then
+  -- A refund is the settlement of an estimate that did cost nothing. What it says of `retry` is how
+  -- much of the actual cost is too much to be charged.
+  local time, actual, by_count, again = struct.unpack('<d', question, rest), 0, 0, 1
+  if operation == 'settle' then
+    time, actual, by_count, again = struct.unpack('<dddd', question, rest)
+  end
+  for i = 1, count do
+    local limit = limits[i]
+    local more, was_open, changed = settle(limit, time, actual, cost, by_count, at, newest)
+    more = more or again == 0 and actual or 0
+    local units = math.max(0, math.min(more, math.floor((limit.capacity + limit.free) / (limit.each or 1))))
+    charge(limit, units, false, at)
+    admitted, charged, retry = was_open and 1 or admitted, charged or changed or units > 0, math.max(retry, more - units)
+  end
+  admitted = (operation == 'refund' and not charged) and 0 or admitted
+elseif operation == 'block' then
+  ends, blocks = at + struct.unpack('<d', question, rest), true
+  remembered = grows and longest or remembered
+elseif operation == 'unblock' then
+  ends, strikes, blocks, admitted = 0, 0, ends > 0, blocked and 1 or 0
+else
+  error('ERR unknown operation ' .. operation, 0)
+end
+
+-- What is kept. A block alone leaves what counts as it is, unless nothing does.
+local value = state
+if charged or blocks then
+  local lives, last = 0, plain
+  numbers[1] = charged and at or newest
+  for i = 1, count do
+    local open = keep(limits[i], charged and numbers or {}, first + own * (i - 1), plain + opens * (i - 1) + 1)
+    lives = math.max(lives, open, ends_at(limits[i], at) or 0)
+  end
+  for i = 1, lives == 0 and size or 0 do
+    numbers[i] = 0
+  end
+  if strikes == 0 and ends <= at then
+    ends, remembered = 0, 0
+  end
+  numbers[size - 2], numbers[size - 1], numbers[size] = ends, strikes, remembered
+  lives = math.max(lives, strikes > 0 and ends + remembered or ends)
+  if lives > 0 then
+    if first > 2 then
+      numbers[2] = base == 0 and lives or 0
+    end
+    for i = plain + 1, size - 2 do
+      last = numbers[i] > 0 and size or last
+    end
+    value = struct.pack('<' .. string.rep('d', last), unpack(numbers, 1, last))
+    call('SET', key, value, PXAT, fmt('%d', (lives - base) / 1000 + 1))
+  else
+    value = false
+    call('UNLINK', key)
+  end
+end
+return struct.pack('<HBddddd', admitted, limit_index, remaining, retry, reset, ticket, ends > at and ends or 0), value
