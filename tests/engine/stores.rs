@@ -1,7 +1,9 @@
 //! Stores behind pointers, and a layer written outside of the crate.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
@@ -109,6 +111,16 @@ async fn no_decision_goes_past_the_acquire_of_a_layer() {
 #[rate_limit(name = "other", window = "1h", max = 1)]
 async fn stacked() -> Outcome {
     Ok(())
+}
+
+/// As of any future: a second answer would be a decision that nobody made.
+#[test]
+#[should_panic(expected = "`Answer` polled after completion")]
+fn an_answer_is_given_once() {
+    let (mut answer, mut context) = (Answer::ready(Ok(true)), Context::from_waker(Waker::noop()));
+    for _ in 0..2 {
+        assert!(Pin::new(&mut answer).poll(&mut context).is_ready());
+    }
 }
 
 #[test]

@@ -398,7 +398,7 @@ fn a_wrong_command_is_an_error_and_changes_nothing() {
 }
 
 #[test]
-fn the_url_comes_from_the_environment_and_help_hides_it() {
+fn the_url_comes_from_the_environment_and_help_hides_it_and_names_all_subcommands() {
     let server = RedisServer::start();
     for variable in ["RATELIMIT_URL", "REDIS_URL"] {
         let mut command = Command::new(example("ratelimit-admin"));
@@ -410,6 +410,13 @@ fn the_url_comes_from_the_environment_and_help_hides_it() {
     let hidden = hidden.args(["peek", "--help"]).env("RATELIMIT_URL", "redis://:pw@host").output().unwrap();
     let help = String::from_utf8_lossy(&hidden.stdout);
     assert!(help.contains("redis+cluster://") && !help.contains("pw"), "{help}");
+
+    let all = says(&["--help"]);
+    for subcommand in ["rules", "peek", "list", "in-flight", "reset", "block", "unblock", "replay"] {
+        let about = all.lines().find_map(|line| line.trim().strip_prefix(&format!("{subcommand} "))?.split('.').next());
+        let about = about.unwrap_or_else(|| panic!("{subcommand} in {all}")).trim();
+        assert!(says(&[subcommand, "-h"]).contains(about), "{subcommand}");
+    }
 }
 
 #[test]

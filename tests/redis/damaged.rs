@@ -11,6 +11,7 @@ use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store as _};
 
+use crate::support::clock::ServerClock;
 use crate::support::random::{Random, seed};
 use crate::support::redis::shared;
 use crate::support::unique;
@@ -107,6 +108,34 @@ async fn a_key_that_is_gone_is_new() {
         assert_eq!(server.cli(&["PEXPIRE", &keys[1], "1"]), "1");
         while server.cli(&["EXISTS", &keys[1]]) != "0" {}
         assert_eq!(left().await.collect::<Vec<_>>(), [2, 4, 2], "{algorithm}");
+    }
+}
+
+/// Without an expiry, the key of a client who does not come again would stay for ever.
+#[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "sets the clock of a server by LD_PRELOAD")]
+async fn an_expiry_that_was_taken_away_is_set_again_after_the_window_at_the_latest() {
+    let clock = ServerClock::new();
+    let server = clock.server(&[]);
+    let without_scripts = [(Algorithm::SlidingWindow, "%log"), (Algorithm::FixedWindow, "%plain")];
+    let rows = ratelimit_conformance::ALGORITHMS.iter().map(|&algorithm| (RedisMode::Scripts, algorithm, ""));
+    let rows = rows.chain(without_scripts.map(|(algorithm, form)| (RedisMode::Transactions, algorithm, form)));
+    let window = i64::try_from(WINDOW.as_millis()).unwrap();
+    for (row, (mode, algorithm, form)) in (0..).zip(rows) {
+        let store = RedisStore::new(&server.url()).unwrap().mode(mode).deny_cache(false);
+        let (key, limits) = (unique("persisted"), [Limit::new(5, WINDOW)]);
+        let request = Request::new(key.as_bytes(), algorithm, &limits);
+        let stored = format!("{key}{form}");
+        for windows in [3 * row, 3 * row + 2] {
+            clock.set_ms(windows * window);
+            assert!(store.acquire(request).await.unwrap().allowed);
+            assert!(store.acquire(request).await.unwrap().allowed);
+            if windows == 3 * row {
+                assert_eq!(server.cli(&["PERSIST", &stored]), "1");
+            }
+        }
+        let left = server.number(&["PTTL", &stored]);
+        assert!((1..=2 * window + 1).contains(&left), "{mode:?}, {algorithm}: {left} ms");
     }
 }
 

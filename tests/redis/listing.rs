@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, RateLimitError, Rule};
 
 use crate::support::listing::{charge, rest};
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 use crate::support::strict;
 
@@ -58,6 +59,22 @@ async fn another_process_goes_on_where_a_list_has_come_to() {
     }
     assert_eq!(listed, expected);
     assert!((9..=13).contains(&pages), "{pages} pages for 3,000 keys: no page is listed twice");
+}
+
+#[tokio::test]
+async fn a_list_goes_on_where_its_connection_was_lost() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let limiter = strict().redis(&proxy.url()).build().unwrap();
+    let expected = charge(&limiter, &RULE, 1_000).await;
+    let mut keys = limiter.keys(&RULE);
+    let mut listed: BTreeSet<Key> = keys.next_page().await.unwrap().unwrap().into_iter().collect();
+    proxy.cut_replies(1);
+    let error = keys.next_page().await.unwrap_err();
+    let RateLimitError::Unavailable(error) = error else { panic!("{error}") };
+    assert!(error.message().contains("lost while keys were listed: go on, or list again"), "{error}");
+    listed.extend(rest(&mut keys).await);
+    assert!(listed == expected, "{} of {}", listed.len(), expected.len());
 }
 
 #[tokio::test]

@@ -288,6 +288,11 @@ fn a_level_in_coarse_ticks_loses_nothing_by_frequent_writes_or_another_max() {
     assert!(reset(&key) >= whole - 2_000 * 86_400 / 2 && reset(&key) <= whole + 32, "{}", reset(&key));
     key.limits = vec![small];
     assert!(!key.peek(1).allowed);
+
+    let mut raised = Key::new(Algorithm::TokenBucket, &[small]);
+    assert!(raised.acquire(1).allowed);
+    raised.limits = vec![Limit::per_day(Limit::MAX_COUNT)];
+    assert!(raised.acquire(Limit::MAX_COUNT / 2).allowed && !raised.acquire(Limit::MAX_COUNT).allowed);
 }
 
 #[test]

@@ -1,6 +1,8 @@
-//! A check on a known key allocates nothing, by the attribute or by hand, admitted or refused. One
-//! that waits for a Redis server allocates what its command and its reply are made of.
+//! A check on a known key allocates nothing, by the attribute or by hand, admitted or refused, counted
+//! by a recorder or not. One that waits for a Redis server allocates what its command and its reply
+//! are made of.
 
+use metrics_util::debugging::DebuggingRecorder;
 use ratelimit_cost::{Load, OnRedis, Ready, Work};
 
 fn allocations(ready: &Ready, checks: u64) -> u64 {
@@ -9,6 +11,7 @@ fn allocations(ready: &Ready, checks: u64) -> u64 {
 
 #[test]
 fn a_check_allocates_nothing() {
+    let recorder = DebuggingRecorder::new();
     for work in Work::ALL {
         let ready = Ready::new(work);
         let (none, many) = (allocations(&ready, 0), allocations(&ready, 1_000));
@@ -17,6 +20,11 @@ fn a_check_allocates_nothing() {
         } else {
             assert_eq!(many, none, "{work:?}");
         }
+        // The first decisions that it counts make its series.
+        metrics::with_local_recorder(&recorder, || {
+            ready.measured(1_000);
+            assert_eq!(allocations(&ready, 1_000), many, "{work:?}, counted");
+        });
     }
 }
 

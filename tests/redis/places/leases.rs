@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::RedisStore;
 use tokio::time::sleep;
@@ -27,6 +28,27 @@ async fn a_permit_after_a_pause_is_renewed_like_the_first() {
         // Longer than those who renew look for something to do by themselves.
         sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// Renewals are spread over a part of the lease, and those of about the same time share calls.
+#[tokio::test]
+async fn many_leases_are_renewed_by_few_calls_of_at_most_64() {
+    const LEASES: usize = 400;
+    let server = RedisServer::start_with(&["--slowlog-log-slower-than", "0", "--slowlog-max-len", "4096"]);
+    let (store, keys) = (on(&server).await, (0..LEASES).map(|key| format!("many:{key}")).collect::<Vec<_>>());
+    let places: Vec<_> = keys.iter().map(|key| place(key, 1)).collect();
+    for entered in join_all(places.iter().map(|place| enter(&store, *place))).await {
+        assert!(entered.unwrap().is_entered());
+    }
+    // How many keys each call of a script was about, which stands behind the script's name.
+    let calls = || -> Vec<usize> {
+        let log = server.cli(&["SLOWLOG", "GET", "4096"]);
+        let lines: Vec<&str> = log.lines().collect();
+        lines.windows(3).filter(|line| line[0] == "EVALSHA").map(|line| line[2].parse().unwrap()).collect()
+    };
+    until("all are renewed", LEASE, async || calls().iter().sum::<usize>() >= 2 * LEASES).await;
+    let calls = calls();
+    assert!(calls.iter().all(|keys| *keys <= 64) && calls.len() <= LEASES / 8, "{calls:?}");
 }
 
 /// The call is dropped while the server is frozen: whether it enters is not known until then.
