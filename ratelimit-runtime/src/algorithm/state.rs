@@ -108,10 +108,6 @@ pub(crate) trait AlgorithmState: Default {
     /// Ends a reservation.
     fn settle(&mut self, demand: &Demand<'_>, settlement: &Settlement, now: u64) -> SettlementOutcome;
 
-    /// A state that answers as this one does now. A copy is small, whatever this state holds, and
-    /// may count it for longer; nothing in it can be given back or settled.
-    fn copy(&mut self, demand: &Demand<'_>, now: u64) -> Self;
-
     /// Makes it a new state.
     fn clear(&mut self);
 }

@@ -330,10 +330,6 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         outcome
     }
 
-    fn copy(&mut self, _: &Demand<'_>, _: u64) -> Self {
-        self.clone()
-    }
-
     fn clear(&mut self) {
         *self = Self::default();
     }

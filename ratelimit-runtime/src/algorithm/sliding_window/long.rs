@@ -1,8 +1,6 @@
-//! [`Long`]: the units of a log of any size, with what is to be settled and what is shared.
+//! [`Long`]: the units of a log of any size, with what is to be settled.
 
 use std::collections::VecDeque;
-
-use smallvec::SmallVec;
 
 use crate::rule::Limit;
 
@@ -15,8 +13,6 @@ pub(super) struct Long {
     open: VecDeque<Open>,
     /// How many units were reserved by `count` before the first of them, of all that ever were.
     reserved_before: u64,
-    /// Of a log that was copied: what others used. It is older than all units.
-    pub(super) shared: SmallVec<[Shared; 1]>,
 }
 
 /// A reservation that is to be settled: its tickets follow each other.
@@ -31,13 +27,6 @@ struct Open {
     reserved: u64,
 }
 
-/// Units that leave together, with the newest of them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shared {
-    pub(super) last: u64,
-    pub(super) units: u64,
-}
-
 /// What of a log is in one window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
@@ -46,7 +35,7 @@ pub(super) struct View {
     edge: u64,
     /// How many of the units have.
     skip: usize,
-    /// How many count, also of what is shared.
+    /// How many count.
     pub(super) used: u64,
 }
 
@@ -55,15 +44,10 @@ impl Long {
         Self { units: units.collect(), ..Self::default() }
     }
 
-    /// A log that says what this one does now, and to which nothing can be given back.
-    pub(super) fn copy(&self, limits: &[Limit], now: u64) -> Self {
-        Self { shared: self.share(limits, now), ..Self::default() }
-    }
-
     /// Whether units are all there is.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
-        self.open.is_empty() && self.shared.is_empty()
+        self.open.is_empty()
     }
 
     /// What counts against a limit.
@@ -71,8 +55,7 @@ impl Long {
         let window = limit.window_us();
         let edge = now.saturating_sub(window);
         let skip = self.position(edge + 1);
-        let shared: u64 = self.shared.iter().filter(|shared| shared.last > edge).map(|shared| shared.units).sum();
-        View { window, edge, skip, used: shared + (self.units.len() - skip) as u64 }
+        View { window, edge, skip, used: (self.units.len() - skip) as u64 }
     }
 
     /// The position of the first unit from this ticket on.
@@ -136,13 +119,7 @@ impl Long {
     /// How long until so many units have left the window; without those that are reserved by
     /// `count`, if they count as released.
     pub(super) fn wait(&self, view: View, units: u64, released: bool, now: u64) -> u64 {
-        let mut before = units - 1;
-        for shared in self.shared.iter().filter(|shared| shared.last > view.edge) {
-            match before.checked_sub(shared.units) {
-                Some(rest) => before = rest,
-                None => return shared.last + view.window - now,
-            }
-        }
+        let before = units - 1;
         let mut position = view.skip.saturating_add(usize::try_from(before).unwrap_or(usize::MAX));
         if released {
             position = self.behind_reserved(view, before);
@@ -178,7 +155,6 @@ impl Long {
             self.reserved_before = open.reserved;
             self.open.pop_front();
         }
-        self.shared.retain(|shared| shared.last > edge);
         newest
     }
 
@@ -199,19 +175,5 @@ impl Long {
             stay += 1;
         }
         removed.len() > stay
-    }
-
-    /// What others used before a copy, in as many steps as there are limits: what is in the same
-    /// windows leaves them with its newest unit.
-    fn share(&self, limits: &[Limit], now: u64) -> SmallVec<[Shared; 1]> {
-        // The longest window first: what has left the next one is a step.
-        let mut views: SmallVec<[View; 4]> = limits.iter().map(|limit| self.view(limit, now)).collect();
-        views.sort_unstable_by_key(|view| view.skip);
-        let ends = views.iter().skip(1).map(|view| view.skip).chain([self.units.len()]);
-        let steps = views.iter().zip(ends).filter_map(|(view, end)| {
-            let last = *self.units.get(end.checked_sub(1)?)?;
-            (end > view.skip).then(|| Shared { last, units: (end - view.skip) as u64 })
-        });
-        self.shared.iter().copied().chain(steps).collect()
     }
 }

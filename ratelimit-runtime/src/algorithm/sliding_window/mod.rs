@@ -268,7 +268,7 @@ impl AlgorithmState for Log {
 
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
         let newest = match &self.long {
-            Some(long) => long.units.back().copied().or(long.shared.last().map(|shared| shared.last)),
+            Some(long) => long.units.back().copied(),
             None => self.few.into_iter().max().filter(|newest| *newest > 0),
         };
         match (newest, demand.limits.get(limit)) {
@@ -328,15 +328,6 @@ impl AlgorithmState for Log {
         }
         let charged = self.charge_beyond(demand, counted - stay, now);
         SettlementOutcome { was_open: true, dropped: actual - stay - charged, changed: true }
-    }
-
-    fn copy(&mut self, demand: &Demand<'_>, now: u64) -> Self {
-        let (few, ticket) = (self.few, self.ticket);
-        if self.single(demand).is_some() {
-            return Self { few, ticket, long: None };
-        }
-        let copy = self.long(demand.limits, now).copy(demand.limits, now);
-        Self { few: [0; FEW], ticket: self.ticket, long: Some(Box::new(copy)) }
     }
 
     /// The tickets go on.

@@ -15,26 +15,8 @@ pub(in crate::store) struct Kept<S> {
     state: S,
     /// When what was admitted is void. A block may last longer.
     expires_at: u64,
-    /// Most keys have nothing of it.
-    rare: Option<Box<Rare>>,
-}
-
-/// What few keys ever have.
-#[derive(Debug, Default)]
-struct Rare {
-    block: Option<Block>,
-    /// Of a state that was copied from a shared one.
-    copied: Option<Copied>,
-}
-
-/// What is known of a copied state, apart from what strangers used.
-#[derive(Debug, Clone, Copy)]
-struct Copied {
-    since: u64,
-    /// When what strangers used is void.
-    until: u64,
-    /// What this key was charged or has reserved since: the most that it can be given back.
-    own: u64,
+    /// Few keys ever have one.
+    block: Option<Box<Block>>,
 }
 
 /// The time of a call.
@@ -50,27 +32,15 @@ struct Time {
 
 impl<S: Default> Default for Kept<S> {
     fn default() -> Self {
-        Self { state: S::default(), expires_at: 0, rare: None }
+        Self { state: S::default(), expires_at: 0, block: None }
     }
 }
 
 impl<S: AlgorithmState> Kept<S> {
-    /// A state that answers as this one does now, for a key that has shared it with others. Blocks
-    /// are not copied, and nothing can be given back that was used before.
-    pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
-        let Time { at, .. } = self.advance(now);
-        let copied = Some(Copied { since: at, until: self.expires_at, own: 0 });
-        Self {
-            state: self.state.copy(&request.demand(), at),
-            expires_at: self.expires_at,
-            rare: Some(Box::new(Rare { block: None, copied })),
-        }
-    }
-
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let is_plain = self.rare.is_none() && request.reserves() == Reserves::Nothing && request.cost() > 0;
+        let is_plain = self.block.is_none() && request.reserves() == Reserves::Nothing && request.cost() > 0;
         if !is_plain || now >= self.expires_at {
             return self.acquire_step_by_step(request, now);
         }
@@ -103,9 +73,10 @@ impl<S: AlgorithmState> Kept<S> {
     /// The verdict of limits that refuse, and no block does.
     #[inline(never)]
     fn refuse(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
-        // A key is not blocked for what strangers used, nor for what is only reserved.
-        if request.block_us() > 0 && self.copied().is_none() && !self.only_reservations_refuse(request, time) {
-            self.offend(request, time);
+        // A key is not blocked for what is only reserved.
+        if request.block_us() > 0 && !self.only_reservations_refuse(request, time) {
+            let block = Block::of_offence(request.block_duration(), self.block.as_deref(), time.at);
+            self.set_block(block, time);
         }
         self.verdict(request, &taken.standing, taken.reset, time)
     }
@@ -144,7 +115,7 @@ impl<S: AlgorithmState> Kept<S> {
     /// Charges or reserves what the limits admit.
     fn admit(&mut self, request: &Request<'_>, standing: Standing, time: Time) -> Verdict {
         let (demand, at) = (request.demand(), time.at);
-        if self.last_block().is_some() {
+        if self.block.is_some() {
             self.forget_block(request, time);
         }
         if !time.is_live {
@@ -155,9 +126,6 @@ impl<S: AlgorithmState> Kept<S> {
             Reserves::Estimate => self.state.charge_estimate(&demand, at),
             Reserves::Cost => self.state.reserve(&demand, at),
         };
-        if let Some(copied) = self.copied() {
-            copied.own = copied.own.saturating_add(request.cost());
-        }
         let (life, reset) = (self.state.life(&demand, at), self.state.reset(&demand, standing.limit, at));
         self.admitted(request, &Taken { standing, ticket, life, reset }, time)
     }
@@ -174,24 +142,16 @@ impl<S: AlgorithmState> Kept<S> {
 
     /// Notes that something was settled or given back: counters have been brought to this time.
     fn written(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
-        self.forget_block_if(|block| block.is_void(at));
+        self.block.take_if(|block| block.is_void(at));
         let life = self.state.life(&request.demand(), at);
         // Where nothing is left, the clock may step back as it likes.
         self.expires_at = if life == 0 { 0 } else { at.saturating_add(life) };
     }
 
-    /// Whether a charge is this key's own, and not a stranger's.
-    fn is_own(&mut self, request: &Request<'_>, ticket: u64) -> bool {
-        self.copied().is_none_or(|copied| ticket >= copied.since && request.cost() <= copied.own)
-    }
-
     pub(super) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         let time @ Time { at, is_live, .. } = self.advance(now);
-        let done = is_live && self.is_own(request, ticket) && self.state.refund(&request.demand(), ticket, at);
+        let done = is_live && self.state.refund(&request.demand(), ticket, at);
         if done {
-            if let Some(copied) = self.copied() {
-                copied.own -= request.cost();
-            }
             self.written(request, time);
         }
         done
@@ -200,9 +160,6 @@ impl<S: AlgorithmState> Kept<S> {
     /// Ends a reservation.
     pub(super) fn settle(&mut self, request: &Request<'_>, ticket: u64, actual: u64, now: u64) -> Settled {
         let time @ Time { at, is_live, .. } = self.advance(now);
-        if !self.is_own(request, ticket) {
-            return Settled::default();
-        }
         let settlement =
             Settlement { ticket, is_estimate: request.is_estimate(), actual, is_sent_again: request.is_sent_again() };
         let outcome = if is_live {
@@ -217,10 +174,6 @@ impl<S: AlgorithmState> Kept<S> {
             }
             outcome
         };
-        if let Some(copied) = self.copied() {
-            let reserved = if outcome.was_open { request.cost() } else { 0 };
-            copied.own = copied.own.saturating_sub(reserved).saturating_add(actual - outcome.dropped);
-        }
         if outcome.changed {
             self.written(request, time);
         }
@@ -228,27 +181,22 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     pub(super) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
-        let Time { at, is_live, .. } = self.advance(now);
-        if !is_live {
-            self.begin_anew();
-        }
-        let block = Block::by_hand(duration, self.last_block(), request.block_duration(), at);
-        self.rare.get_or_insert_default().block = Some(block);
+        let time = self.advance(now);
+        let block = Block::by_hand(duration, self.block.as_deref(), request.block_duration(), time.at);
+        self.set_block(block, time);
     }
 
-    /// Blocks the key because its limits have refused it.
-    fn offend(&mut self, request: &Request<'_>, Time { at, is_live, .. }: Time) {
-        if !is_live {
+    fn set_block(&mut self, block: Block, time: Time) {
+        if !time.is_live {
             self.begin_anew();
         }
-        let block = Block::of_offence(request.block_duration(), self.last_block(), at);
-        self.rare.get_or_insert_default().block = Some(block);
+        self.block = Some(Box::new(block));
     }
 
     /// Ends the block, and forgets all before it; says whether one lasted.
     pub(super) fn unblock(&mut self, now: u64) -> bool {
         let Time { at, is_live, .. } = self.advance(now);
-        let block = self.rare.as_mut().and_then(|rare| rare.block.take());
+        let block = self.block.take();
         if block.is_some() && !is_live {
             self.begin_anew();
         }
@@ -258,30 +206,13 @@ impl<S: AlgorithmState> Kept<S> {
     /// A block that is over stays over. What the next one doubles is left.
     #[cold]
     fn forget_block(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
-        self.forget_block_if(|block| block.strikes(request.block_duration(), at) == 0);
-    }
-
-    fn forget_block_if(&mut self, is_over: impl FnOnce(&Block) -> bool) {
-        if let Some(rare) = &mut self.rare {
-            rare.block.take_if(|block| is_over(block));
-        }
-        self.rare.take_if(|rare| rare.block.is_none() && rare.copied.is_none());
-    }
-
-    #[inline]
-    fn last_block(&self) -> Option<&Block> {
-        self.rare.as_ref()?.block.as_ref()
-    }
-
-    #[inline]
-    fn copied(&mut self) -> Option<&mut Copied> {
-        self.rare.as_mut()?.copied.as_mut()
+        self.block.take_if(|block| block.strikes(request.block_duration(), at) == 0);
     }
 
     /// How long a block goes on, by the clock as it is.
     #[inline]
     fn blocked_for(&self, Time { now, at, .. }: Time) -> u64 {
-        let left = self.last_block().map_or(0, |block| block.left(at));
+        let left = self.block.as_ref().map_or(0, |block| block.left(at));
         if left == 0 { 0 } else { left + (at - now) }
     }
 
@@ -315,7 +246,7 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     fn is_block_kept(&self, now: u64) -> bool {
-        self.last_block().is_some_and(|block| !block.is_void(now))
+        self.block.as_ref().is_some_and(|block| !block.is_void(now))
     }
 
     /// Nothing is left but perhaps a block.
@@ -323,18 +254,12 @@ impl<S: AlgorithmState> Kept<S> {
     fn begin_anew(&mut self) {
         self.state.clear();
         self.expires_at = 0;
-        if let Some(rare) = &mut self.rare {
-            rare.copied = None;
-        }
     }
 
     #[inline]
-    fn advance(&mut self, now: u64) -> Time {
+    fn advance(&self, now: u64) -> Time {
         if now >= self.expires_at {
             return Time { now, at: now, is_live: false };
-        }
-        if let Some(rare) = &mut self.rare {
-            rare.copied.take_if(|copied| now >= copied.until);
         }
         let at = now.max(self.state.newest());
         Time { now, at, is_live: true }

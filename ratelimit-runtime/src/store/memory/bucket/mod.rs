@@ -24,11 +24,6 @@ macro_rules! buckets {
                 match algorithm { $(Algorithm::$variant => Self::$variant(Kept::default()),)* }
             }
 
-            /// See [`Kept::copy`].
-            pub(in crate::store) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
-                match self { $(Self::$variant(kept) => Self::$variant(kept.copy(request, now)),)* }
-            }
-
             fn algorithm(&self) -> Algorithm {
                 match self { $(Self::$variant(_) => Algorithm::$variant,)* }
             }
