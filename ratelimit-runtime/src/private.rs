@@ -63,7 +63,8 @@ impl<'r> CheckBuilder<'r> {
 
     #[inline(never)]
     fn decide_changed(&mut self, engine: &Arc<Engine>) -> Guard<()> {
-        self.with_check(engine, |check| Guard::of(engine, check))
+        let call = self.changed_call(engine);
+        Guard::of(engine, &call.check())
     }
 
     /// The check as a call that is decided with others, and takes a place if its rule limits calls in
@@ -72,7 +73,7 @@ impl<'r> CheckBuilder<'r> {
         self.begin();
         let engine = self.take_engine().unwrap_or_else(find::current);
         let place = self.place(&engine, max);
-        self.with_check(&engine, |check| OwnedCall::new(Arc::clone(&engine), check)).with_place(place)
+        self.call(&engine).with_place(place)
     }
 }
 
@@ -112,7 +113,7 @@ impl Guard<()> {
     #[inline(never)]
     fn later(engine: &Arc<Engine>, check: &Check<'_>) -> Self {
         let call = OwnedCall::new(Arc::clone(engine), check);
-        Self::waiting(async move { engine::finish(call.engine(), &call.check()).await.map(drop) })
+        Self::waiting(async move { engine::finish(&call.engine, &call.check()).await.map(drop) })
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use super::call::OwnedCall;
 use super::check::{Asked, Check, PlaceCheck};
 use super::state::{Engine, waits_in_vain};
 use crate::error::RateLimitError;
@@ -147,30 +148,33 @@ impl<'r> CheckBuilder<'r> {
         })
     }
 
-    /// Makes the check for this engine, for as long as `work` takes: the only way to one, and the
-    /// only place where keys are hashed.
-    #[inline]
-    pub(crate) fn with_check<T>(&mut self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
+    /// The check for this engine as a call of its own.
+    pub(crate) fn call(&mut self, engine: &Arc<Engine>) -> OwnedCall {
         match self.plain_check(engine) {
-            Some(check) => work(&check),
-            None => self.with_changed_check(engine, work),
+            Some(check) => OwnedCall::new(Arc::clone(engine), &check),
+            None => self.changed_call(engine),
         }
     }
 
+    /// The same where it is no [plain check](Self::plain_check).
     #[inline(never)]
-    fn with_changed_check<T>(&self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
+    pub(crate) fn changed_call(&self, engine: &Arc<Engine>) -> OwnedCall {
         let (resolved, rendered) = (self.rule.resolved(), self.rendered());
-        let changes = (!self.is_as_ruled(engine)).then(|| Changes::new(self, engine, rendered));
-        let changes = changes.as_ref();
-        let head = changes.and_then(|changes| changes.head.as_deref()).unwrap_or(&resolved.head);
-        let key = stored_key(engine, head, rendered);
-        let terms = changes.map_or(self.rule.terms(), |changes| &changes.terms);
-        let mut asked = self.asked;
-        if let Some(shadow) = changes.and_then(|changes| changes.shadow) {
-            asked.shadow = shadow;
+        let mut changes = Changes { terms: *self.rule.terms(), shadow: self.asked.shadow, head: None };
+        let is_changed = !self.is_as_ruled(engine);
+        let broken = if is_changed { changes.make(self, engine, rendered).err() } else { None };
+        let Changes { terms, shadow, head } = changes;
+        let head = head.as_deref().unwrap_or(&resolved.head);
+        OwnedCall {
+            engine: Arc::clone(engine),
+            name: resolved.name,
+            terms,
+            asked: Asked { shadow, ..self.asked },
+            key: stored_key(engine, head, rendered),
+            rule_len: engine.prefix.len() + head.len(),
+            broken: broken.map(Box::new),
+            place: None,
         }
-        let check = Check::new(resolved.name, terms, asked, &key, engine.prefix.len() + head.len());
-        work(&Check { broken: changes.and_then(|changes| changes.broken.as_ref()), ..check })
     }
 
     /// The key without what all keys of the rule begin with.
@@ -208,98 +212,85 @@ fn stored_key(engine: &Engine, head: &str, rendered: &[u8]) -> KeyBuf {
     key
 }
 
-/// What differs from the rule: by its policy, by the call, or because the limiter has something
-/// against it when it first meets it.
+/// What differs from the rule: by its policy, by the call, or because it was changed after it had
+/// been used.
 struct Changes {
     terms: Terms,
-    /// What the policy says, which wins over the call.
-    shadow: Option<bool>,
+    shadow: bool,
     head: Option<String>,
-    broken: Option<RateLimitError>,
 }
 
 impl Changes {
-    fn new(check: &CheckBuilder<'_>, engine: &Engine, rendered: &[u8]) -> Self {
+    /// # Errors
+    ///
+    /// What is wrong with the rule, or what the limiter has against it when it first meets it. What
+    /// was changed until then stays.
+    fn make(&mut self, check: &CheckBuilder<'_>, engine: &Engine, rendered: &[u8]) -> Result<(), RateLimitError> {
         let CheckBuilder { rule, max, .. } = check;
-        let mut changes = Self { terms: *rule.terms(), shadow: None, head: None, broken: None };
         let head = rule.head();
         let is_current = matches!(head, Cow::Borrowed(_));
-        match check.policy.as_deref().or(rule.policy()) {
-            Some(name) => changes.adopt(rule, name, engine, rendered),
-            None if rule.has_policy() => changes.broken = Some(RateLimitError::misconfigured(NO_POLICY)),
-            None if is_current => changes.enter_zone(rule),
-            None => {
-                changes.enter_zone(rule);
-                changes.head = Some(head.into_owned());
+        if let Some(name) = check.policy.as_deref().or(rule.policy()) {
+            self.adopt(rule, name, engine, rendered)?;
+        } else if rule.has_policy() {
+            return Err(RateLimitError::misconfigured(NO_POLICY));
+        } else {
+            self.head = (!is_current).then(|| head.into_owned());
+            self.enter_zone(rule)?;
+            if self.terms.waits_in_vain() {
+                let name = rule.name();
+                return Err(RateLimitError::misconfigured(format!(
+                    "a call of the rule `{name}` either waits or is blocked: leave `with_wait` out, or the block"
+                )));
             }
         }
         // An explicit name with a policy may be another's with limits: their keys differ.
         if (!rule.has_policy() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
-            let met = if !rule.has_policy() && rule.terms().waits_in_vain() {
-                let name = rule.name();
-                Err(RateLimitError::misconfigured(format!(
-                    "a call of the rule `{name}` either waits or is blocked: leave `with_wait` out, or the block"
-                )))
-            } else {
-                engine.registry.meet(rule)
-            };
-            match met {
-                Ok(()) if is_current && is_supported(engine, rule.terms()) => {
-                    rule.known_by().insert(engine.id);
-                }
-                // Its keys are rendered behind what they began with before the rule was changed, at
-                // every call.
-                Ok(()) => {}
-                Err(error) => changes.broken = Some(error),
+            engine.registry.meet(rule)?;
+            // Else its keys are rendered behind what they began with before the rule was changed, at
+            // every call.
+            if is_current && is_supported(engine, rule.terms()) {
+                rule.known_by().insert(engine.id);
             }
         }
         if let Some(max) = max {
-            changes.terms = changes.terms.with_max(*max);
+            self.terms = self.terms.with_max(*max);
         }
-        changes
+        Ok(())
     }
 
-    /// Takes from the policy what the rule leaves to it.
-    fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine, rendered: &[u8]) {
+    /// Takes from the policy what the rule leaves to it, which wins over the call.
+    fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine, rendered: &[u8]) -> Result<(), RateLimitError> {
         let policies = engine.policies.load();
-        if let Some(policy) = policies.used(name, !rule.terms().wait.is_zero()) {
-            self.terms = self.terms.with_policy(policy, rendered);
-            self.shadow = policy.shadow;
-            if self.terms.waits_in_vain() {
-                self.broken = Some(RateLimitError::misconfigured(waits_in_vain(name)));
-            }
-        } else {
-            self.broken = Some(RateLimitError::misconfigured(policies.unknown(name)));
+        let Some(policy) = policies.used(name, !rule.terms().wait.is_zero()) else {
+            return Err(RateLimitError::misconfigured(policies.unknown(name)));
+        };
+        self.terms = self.terms.with_policy(policy, rendered);
+        self.shadow = policy.shadow.unwrap_or(self.shadow);
+        if self.terms.waits_in_vain() {
+            return Err(RateLimitError::misconfigured(waits_in_vain(name)));
         }
-        self.enter_zone(rule);
+        self.enter_zone(rule)?;
         let mut head = String::new();
         rule::push_head(&mut head, self.terms.algorithm(), self.terms.limits(), &rule.resolved().escaped);
         self.head = Some(head);
+        Ok(())
     }
 
-    /// Gives calendar quotas their time zone.
-    #[inline]
-    fn enter_zone(&mut self, rule: &Rule) {
-        if self.terms.has_zone() {
-            self.enter_own_zone(rule);
+    /// Gives calendar quotas their time zone. A policy may have calendar quotas or not, while limits
+    /// of the rule's own without one say their zone in vain.
+    fn enter_zone(&mut self, rule: &Rule) -> Result<(), RateLimitError> {
+        if !self.terms.has_zone() {
+            return Ok(());
         }
-    }
-
-    /// A policy may have calendar quotas or not, while limits of the rule's own without one say
-    /// their zone in vain.
-    #[inline(never)]
-    fn enter_own_zone(&mut self, rule: &Rule) {
-        match self.terms.in_its_zone() {
-            Ok(terms) if rule.has_policy() || terms.has_calendar() => self.terms = terms,
-            Ok(_) => {
-                self.broken = Some(RateLimitError::misconfigured(format!(
-                    "the rule `{}` has a time zone and no calendar quota, which alone begins by it: write a limit such as \
-                     `Limit::calendar(500, CalendarUnit::Day)`, or leave `with_zone` out",
-                    rule.name()
-                )));
-            }
-            Err(unknown) => self.broken = Some(RateLimitError::misconfigured(unknown)),
+        self.terms = self.terms.in_its_zone().map_err(RateLimitError::misconfigured)?;
+        if rule.has_policy() || self.terms.has_calendar() {
+            return Ok(());
         }
+        Err(RateLimitError::misconfigured(format!(
+            "the rule `{}` has a time zone and no calendar quota, which alone begins by it: write a limit such as \
+             `Limit::calendar(500, CalendarUnit::Day)`, or leave `with_zone` out",
+            rule.name()
+        )))
     }
 }
 

@@ -1,41 +1,55 @@
-//! [`OwnedCall`]: a check with its engine, to be kept across an `.await`. It asks the store, within
-//! the timeout of the check.
+//! [`OwnedCall`]: a check with its engine, to be kept across an `.await`.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::check::{Check, OwnedCheck, PlaceCheck};
+use super::check::{Asked, Check, PlaceCheck};
+use super::group::sound;
 use super::outage::OutageAnswer;
 use super::state::Engine;
 use super::time_limit::TimeLimit;
-use crate::decision::{Decision, Receipt};
+use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
+use crate::key::KeyBuf;
 use crate::observe;
-use crate::store::{Answer, Feature, Request, Store};
+use crate::rule::{Name, Terms};
+use crate::store::{Answer, Feature, PermitId, Request, Store};
 
-/// A check with its engine.
-#[derive(Debug, Clone)]
+/// A [`Check`] that borrows nothing, with its engine.
+#[derive(Clone)]
 pub(crate) struct OwnedCall {
-    pub(super) engine: Arc<Engine>,
-    check: OwnedCheck,
+    pub(crate) engine: Arc<Engine>,
+    pub(super) name: Name,
+    pub(super) terms: Terms,
+    pub(super) asked: Asked,
+    pub(super) key: KeyBuf,
+    pub(super) rule_len: usize,
+    pub(super) broken: Option<Box<RateLimitError>>,
     /// Where calls in flight are limited.
-    place: Option<Arc<PlaceCheck>>,
+    pub(super) place: Option<Arc<PlaceCheck>>,
 }
 
 impl OwnedCall {
     #[inline]
     pub(crate) fn new(engine: Arc<Engine>, check: &Check<'_>) -> Self {
-        Self { engine, check: OwnedCheck::new(check), place: None }
+        let Check { name, terms, shadow, request, broken, .. } = check;
+        Self {
+            engine,
+            name: *name,
+            terms: **terms,
+            asked: Asked { cost: request.cost(), reserves: request.reserves(), shadow: *shadow },
+            key: KeyBuf::from_slice(request.key()),
+            rule_len: request.rule_key().len(),
+            broken: broken.map(|error| Box::new(error.clone())),
+            place: None,
+        }
     }
 
-    /// The same, which takes this place as well.
+    /// The same, which takes this place as well: the last of its limits.
     pub(crate) fn with_place(self, place: Option<PlaceCheck>) -> Self {
-        let limits = self.check().terms.limits().len();
-        Self { place: place.map(|place| Arc::new(place.after_limits(limits))), ..self }
-    }
-
-    pub(super) fn place(&self) -> Option<&Arc<PlaceCheck>> {
-        self.place.as_ref()
+        let index = u8::try_from(self.terms.limits().len()).unwrap_or(u8::MAX);
+        Self { place: place.map(|place| Arc::new(PlaceCheck { index, ..place })), ..self }
     }
 
     /// Whether it takes a place.
@@ -45,25 +59,22 @@ impl OwnedCall {
 
     /// Whether it has limits, and not only a place to take.
     pub(crate) fn is_limited(&self) -> bool {
-        !self.check().terms.limits().is_empty()
-    }
-
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
+        !self.terms.limits().is_empty()
     }
 
     pub(crate) fn check(&self) -> Check<'_> {
-        self.check.as_check()
-    }
-
-    /// How long the check may take.
-    pub(super) fn timeout(&self) -> Duration {
-        self.engine.timeout_of(&self.check())
+        let check = Check::new(self.name, &self.terms, self.asked, &self.key, self.rule_len);
+        Check { broken: self.broken.as_deref(), ..check }
     }
 
     /// The time limit of the check if it began at `start`.
     pub(super) fn limit_after(&self, start: Instant) -> TimeLimit {
-        TimeLimit::after(start, self.timeout())
+        TimeLimit::after(start, self.engine.timeout_of(&self.check()))
+    }
+
+    /// The same from now on.
+    pub(super) fn limit(&self) -> TimeLimit {
+        self.limit_after(Instant::now())
     }
 
     /// Whether the charge is a reservation.
@@ -77,30 +88,67 @@ impl OwnedCall {
         if self.engine.can_be_asked(&check) { Ok(check.request) } else { Err(self.engine.problem(&check)) }
     }
 
-    /// The request that a store gets to change something about the key.
+    /// The request that a store gets to change something about the key, whatever the call would
+    /// cost.
+    ///
+    /// # Errors
+    ///
+    /// Those of the check itself: an unknown policy, two meanings of a name.
     pub(crate) fn key_request(&self) -> Result<Request<'_>, RateLimitError> {
-        self.check().key_request()
+        match &self.broken {
+            Some(error) => Err(RateLimitError::clone(error)),
+            None => Ok(self.check().request),
+        }
     }
 
     /// Whether the store has a feature, or the error that says that it does not.
     pub(crate) fn require(&self, feature: Feature) -> Result<(), RateLimitError> {
-        Ok(self.engine.capabilities.require(self.check().terms.algorithm(), feature)?)
+        Ok(self.engine.capabilities.require(self.terms.algorithm(), feature)?)
     }
 
-    /// Decides and charges, from the beginning. A refusal is a decision.
-    pub(super) async fn acquire(&self, limit: TimeLimit) -> Result<Decision, RateLimitError> {
-        let request = self.request()?.with_timeout_at(limit.at());
-        if let Some(blocked) = self.engine.fallback.blocked(&self.check()) {
-            return Ok(self.check().fallback_decision(&blocked));
-        }
-        let mut answer = self.engine.store.acquire(request);
-        match self.engine.await_within(limit, &mut answer).await {
-            Ok(verdict) => Ok(self.check().decision(&verdict)),
-            Err(error) => self.engine.decide_without_store(&self.check(), error),
-        }
+    /// How many calls are in flight.
+    pub(crate) async fn in_flight(&self) -> Result<u64, RateLimitError> {
+        sound(self)?;
+        let Some(place) = &self.place else { return Err(self.no_in_flight_limit()) };
+        self.ask_in_flight(place).await.map_err(Into::into)
     }
 
-    /// Decides without charging.
+    async fn ask_in_flight(&self, place: &PlaceCheck) -> Result<u64, StoreError> {
+        let limit = self.limit();
+        let request = place.request(PermitId::next()).with_timeout_at(limit.at());
+        let mut answer = self.engine.store.innermost().in_flight(request);
+        self.engine.await_within(limit, &mut answer).await
+    }
+
+    /// What a call is told whose rule has no places.
+    pub(crate) fn no_in_flight_limit(&self) -> RateLimitError {
+        RateLimitError::misconfigured(format!(
+            "the rule `{}` does not limit calls in flight: give it `with_concurrent(…)`, or call `acquire`",
+            self.name.as_str()
+        ))
+    }
+
+    /// Decides without charging, and takes no place.
+    pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
+        sound(self)?;
+        let limits = if self.is_limited() { Some(self.peek_within(self.limit()).await?) } else { None };
+        let Some(place) = &self.place else { return limits.ok_or_else(|| self.no_in_flight_limit()) };
+        let (source, in_flight) = match self.ask_in_flight(place).await {
+            Ok(in_flight) => (Source::Store, in_flight),
+            Err(error) => match self.engine.outage_answer(&self.check(), &error) {
+                OutageAnswer::Fallback => (Source::Fallback, self.engine.permits.count(&place.key)),
+                OutageAnswer::Unchecked => (Source::Nobody, 0),
+                OutageAnswer::Error => return Err(error.into()),
+            },
+        };
+        let standing = if in_flight < place.max { place.entered(in_flight, source) } else { place.refused(source) };
+        Ok(match limits {
+            Some(limits) if !limits.is_allowed() || standing.is_allowed() => limits,
+            _ => standing,
+        })
+    }
+
+    /// Decides on the limits without charging.
     pub(super) async fn peek_within(&self, limit: TimeLimit) -> Result<Decision, RateLimitError> {
         let request = self.request()?.with_timeout_at(limit.at());
         let (engine, check) = (&self.engine, self.check());
@@ -119,36 +167,22 @@ impl OwnedCall {
         }
     }
 
-    /// Decides without charging, by hand.
-    pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
-        self.peek_within(TimeLimit::new(self.timeout())).await
-    }
-
     /// Asks the store to change something about the key. `on_unavailable` does not apply: if the
     /// store fails, so does this.
     pub(crate) async fn change<T: Unpin>(
         &self,
         change: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,
     ) -> Result<T, RateLimitError> {
-        let limit = TimeLimit::new(self.timeout());
+        let limit = self.limit();
         let request = self.key_request()?.with_timeout_at(limit.at());
         let mut answer = change(&*self.engine.store, request);
         self.engine.await_within(limit, &mut answer).await.map_err(Into::into)
     }
+}
 
-    /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None`
-    /// if nothing was charged.
-    pub(super) fn charged_by<'a, T>(
-        &'a self,
-        charge: Receipt,
-        what: impl FnOnce(&'a (dyn Store + 'static), Request<'a>, u64) -> Answer<'a, T>,
-    ) -> Result<Option<Answer<'a, T>>, RateLimitError> {
-        let (store, ticket): (&dyn Store, u64) = match charge {
-            Receipt::None => return Ok(None),
-            Receipt::Store(ticket) => (&*self.engine.store, ticket),
-            Receipt::Fallback(ticket) => (self.engine.fallback.store(), ticket),
-        };
-        Ok(Some(what(store, self.check().key_request()?, ticket)))
+impl fmt::Debug for OwnedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.check().fmt(f)
     }
 }
 

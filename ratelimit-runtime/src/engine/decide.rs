@@ -57,8 +57,8 @@ pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<De
     if check.may_queue() {
         // Boxed, so that rules that do not wait have a small future.
         let group = [OwnedCall::new(Arc::clone(engine), check)];
-        let (mut decisions, _no_permits) = Box::pin(async move { acquire_all(&group).await }).await?;
-        return decisions.pop().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"));
+        let (decisions, _no_permits) = Box::pin(async move { acquire_all(&group).await }).await?;
+        return only(decisions);
     }
     let limit = TimeLimit::new(engine.timeout_of(check));
     let request = check.request.with_timeout_at(limit.at());
@@ -66,9 +66,25 @@ pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<De
     let verdict = engine.await_within(limit, &mut answer).await;
     let outcome = match verdict {
         Ok(verdict) => check.conclude_verdict(&verdict),
-        Err(error) => check.conclude(engine.decide_without_store(check, error)),
+        Err(error) => {
+            let decided = engine.decide_without_store(&[*check], error);
+            check.conclude(decided.map_err(|refused| refused.error).and_then(only))
+        }
     };
     cooperate(outcome).await
+}
+
+/// The decision on one check.
+pub(crate) fn only(decisions: Vec<Decision>) -> Result<Decision, RateLimitError> {
+    decisions.into_iter().next().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
+}
+
+/// Decides a check by hand.
+pub(crate) async fn acquire(engine: &Arc<Engine>, check: &Check<'_>) -> Result<Decision, RateLimitError> {
+    match decide_now(engine, check, || None) {
+        Some(decided) => cooperate(decided).await,
+        None => finish(engine, check).await,
+    }
 }
 
 /// Decides several checks together, and waits for slots and places for as long as the rules that
@@ -104,7 +120,7 @@ pub(crate) async fn reserve<const N: usize>(
 /// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller
 /// that asks again and again is answered at once each time, and must not keep its thread from other
 /// tasks.
-pub(crate) async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
+async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {
         poll_fn(poll_cooperative).await;
     }

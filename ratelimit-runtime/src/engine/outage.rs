@@ -1,4 +1,4 @@
-//! [`OutageAnswer`]: what answers a check whose store gave none.
+//! [`OutageAnswer`]: what answers checks whose store gave none.
 
 use super::check::Check;
 use super::state::Engine;
@@ -6,7 +6,7 @@ use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::rule::OnUnavailable;
-use crate::store::Health;
+use crate::store::{Health, Request};
 
 /// What answers a check in place of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,22 +38,63 @@ impl OutageAnswer {
     }
 }
 
+/// Why a check, or several, were not let through.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// The index of the check that refused or failed.
+    pub(super) by: usize,
+    pub(super) error: RateLimitError,
+}
+
+impl Refused {
+    pub(super) fn new(by: usize, refusal: Decision) -> Self {
+        Self { by, error: RateLimitError::Exceeded(refusal) }
+    }
+}
+
+/// Nothing if all of these admit.
+///
+/// # Errors
+///
+/// The refusal that takes longest to end; the first of several that last equally long.
+pub(super) fn admitted_or_longest(decided: impl IntoIterator<Item = (usize, Decision)>) -> Result<(), Refused> {
+    let refusals = decided.into_iter().filter(|(_, decision)| !decision.is_allowed());
+    match refusals.reduce(|a, b| if b.1.retry_after_us > a.1.retry_after_us { b } else { a }) {
+        Some((by, refusal)) => Err(Refused::new(by, refusal)),
+        None => Ok(()),
+    }
+}
+
 impl Engine {
-    /// The decision on a check whose store gave this error.
+    /// The decisions on checks of one step, whose store gave this error. Those that the fallback
+    /// decides are charged together: all or none.
+    ///
+    /// # Errors
+    ///
+    /// The longest refusal that is known to hold for one of them, or the error of one that nothing
+    /// answers.
     #[cold]
     pub(super) fn decide_without_store(
         &self,
-        check: &Check<'_>,
+        checks: &[Check<'_>],
         error: StoreError,
-    ) -> Result<Decision, RateLimitError> {
-        if let Some(refusal) = self.known_refusal(check, &error) {
-            return Ok(refusal);
+    ) -> Result<Vec<Decision>, Refused> {
+        let known = checks.iter().enumerate();
+        let known = known.filter_map(|(by, check)| Some((by, self.known_refusal(check, &error)?)));
+        admitted_or_longest(known)?;
+        let answers: Vec<OutageAnswer> = checks.iter().map(|check| self.answer_outage(check, &error)).collect();
+        if let Some(by) = answers.iter().position(|answer| *answer == OutageAnswer::Error) {
+            return Err(Refused { by, error: error.into() });
         }
-        match self.answer_outage(check, &error) {
-            OutageAnswer::Unchecked => Ok(check.unchecked()),
-            OutageAnswer::Fallback => Ok(check.fallback_decision(&self.fallback.acquire(check.request)?)),
-            OutageAnswer::Error => Err(error.into()),
-        }
+        let by_fallback = checks.iter().zip(&answers).filter(|(_, answer)| **answer == OutageAnswer::Fallback);
+        let by_fallback: Vec<Request<'_>> = by_fallback.map(|(check, _)| check.request).collect();
+        let verdicts = self.fallback.acquire_all(&by_fallback).map_err(|error| Refused { by: 0, error })?;
+        let mut verdicts = verdicts.into_iter();
+        let decided = checks.iter().zip(answers).map(|(check, answer)| {
+            let verdict = if answer == OutageAnswer::Fallback { verdicts.next() } else { None };
+            verdict.map_or_else(|| check.unchecked(), |verdict| check.fallback_decision(&verdict))
+        });
+        Ok(decided.collect())
     }
 
     /// The refusal that still holds for a check whose store gave this error. A mistake in a setting

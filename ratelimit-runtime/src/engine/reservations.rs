@@ -19,7 +19,7 @@ use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::real_time;
 use crate::rule::Limit;
-use crate::store::{Answer, Feature, Health};
+use crate::store::{Answer, Feature, Health, Store};
 
 /// Between two attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -71,13 +71,9 @@ fn runtime() -> Option<Handle> {
 
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<bool, RateLimitError> {
-    call.engine.capabilities.require(call.check().terms.algorithm(), Feature::Refund)?;
-    let Some(mut answer) =
-        call.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
-    else {
-        return Ok(false);
-    };
-    let limit = TimeLimit::new(call.timeout());
+    call.require(Feature::Refund)?;
+    let Some(mut answer) = ask(call, admission.charge(), Completion::Refund, false)? else { return Ok(false) };
+    let limit = call.limit();
     call.engine.await_within(limit, &mut answer).await.map_err(Into::into)
 }
 
@@ -150,7 +146,7 @@ impl<const N: usize> Drop for Reservations<N> {
 fn complete(call: &OwnedCall, charge: Receipt, completion: Completion, since: Instant, runtime: Option<Handle>) {
     let Ok(Some(answer)) = ask(call, charge, completion, false) else { return };
     match answer.known() {
-        Ok(Ok(())) => {}
+        Ok(Ok(_)) => {}
         Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => report(call, completion, &error),
         // An answer that was not polled has done nothing: see `Answer`.
         unknown => {
@@ -190,11 +186,11 @@ async fn complete_once_served(
     since: Instant,
 ) -> Result<(), StoreError> {
     let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
-    let terms = call.check().terms;
+    let terms = &call.terms;
     let window = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
     let names_entries = terms.algorithm().row().is_log;
     loop {
-        let Ok(request) = call.check().key_request() else { return Ok(()) };
+        let Ok(request) = call.key_request() else { return Ok(()) };
         if call.engine.store.innermost().health(&request) != Health::Up {
             // Only for the part of the store that has the key: another one may be away for long.
             call.engine.store.innermost().ready_for(request).await?;
@@ -216,20 +212,27 @@ async fn complete_once_served(
     }
 }
 
+/// Asks the store that made the charge, be it the engine's or the fallback, whether there was
+/// anything of it; `None` if nothing was charged.
 fn ask(
     call: &OwnedCall,
     charge: Receipt,
     completion: Completion,
     is_sent_again: bool,
-) -> Result<Option<Answer<'_, ()>>, RateLimitError> {
-    call.charged_by(charge, |store, request, ticket| {
-        let request = if is_sent_again { request.sent_again() } else { request };
-        let Some(actual) = completion.actual(request.cost()) else {
-            return store.refund(request, ticket).map(drop);
-        };
-        let name = call.check().name;
-        store.settle(request, ticket, actual).map(move |settled| observe::cost_dropped(name, settled.dropped))
-    })
+) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
+    let (store, ticket): (&dyn Store, u64) = match charge {
+        Receipt::None => return Ok(None),
+        Receipt::Store(ticket) => (&*call.engine.store, ticket),
+        Receipt::Fallback(ticket) => (call.engine.fallback.store(), ticket),
+    };
+    let request = call.key_request()?;
+    let request = if is_sent_again { request.sent_again() } else { request };
+    let Some(actual) = completion.actual(request.cost()) else { return Ok(Some(store.refund(request, ticket))) };
+    let name = call.name;
+    Ok(Some(store.settle(request, ticket, actual).map(move |settled| {
+        observe::cost_dropped(name, settled.dropped);
+        settled.was_open
+    })))
 }
 
 impl Completion {
@@ -250,7 +253,7 @@ impl Completion {
 }
 
 fn report(call: &OwnedCall, completion: Completion, error: &StoreError) {
-    observe::log::unsettled(call.check().name.as_str(), &completion, error);
+    observe::log::unsettled(call.name.as_str(), &completion, error);
 }
 
 /// A settlement among those of its limiter. One whose task is dropped, because its runtime ended,

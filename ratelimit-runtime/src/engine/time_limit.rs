@@ -27,11 +27,6 @@ impl TimeLimit {
         Self { at: start + timeout.min(Limit::MAX_WINDOW), timeout }
     }
 
-    /// The one that ends first.
-    pub(super) fn or_earlier(self, other: Self) -> Self {
-        if other.at < self.at { other } else { self }
-    }
-
     pub(super) fn at(self) -> Instant {
         self.at
     }

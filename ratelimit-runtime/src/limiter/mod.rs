@@ -126,23 +126,14 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let mut building = CheckBuilder::of(rule, None);
-        building.key(key);
+        let mut check = by_hand(rule, key);
         // Most are borrowed while they wait; what more than the rule decides on is kept.
-        let decided = if let Some(check) = building.plain_check(&self.engine) {
-            match engine::decide_now(&self.engine, &check, || None) {
-                Some(decided) => decided,
-                None => return engine::finish(&self.engine, &check).await,
-            }
-        } else {
-            must_not_limit_calls_in_flight(rule)?;
-            let call = self.owned(building);
-            match engine::decide_now(&self.engine, &call.check(), || None) {
-                Some(decided) => decided,
-                None => return engine::finish(&self.engine, &call.check()).await,
-            }
-        };
-        engine::cooperate(decided).await
+        if let Some(check) = check.plain_check(&self.engine) {
+            return engine::acquire(&self.engine, &check).await;
+        }
+        must_not_limit_calls_in_flight(rule)?;
+        let call = check.changed_call(&self.engine);
+        engine::acquire(&self.engine, &call.check()).await
     }
 
     /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
@@ -175,7 +166,7 @@ impl RateLimiter {
         must_not_limit_calls_in_flight(rule)?;
         let mut check = by_hand(rule, key);
         check.reserve_estimate();
-        Reservation::acquire(self.owned(check)).await
+        Reservation::acquire(check.call(&self.engine)).await
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
@@ -185,7 +176,7 @@ impl RateLimiter {
     ///
     /// Those of [`acquire`](Self::acquire), except `Exceeded`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        engine::peek(&self.placed_call(rule, key)).await
+        self.placed_call(rule, key).peek().await
     }
 
     /// Takes a place for a call in flight, if fewer than [`concurrent`](Rule::concurrent) calls of
@@ -226,7 +217,7 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight.
     pub async fn in_flight(&self, rule: &Rule, key: &Key) -> Result<u64, RateLimitError> {
-        engine::in_flight(&self.placed_call(rule, key)).await
+        self.placed_call(rule, key).in_flight().await
     }
 
     /// Forgets the charges and the block of the key, for all processes on the same store; says
@@ -405,11 +396,7 @@ impl RateLimiter {
     }
 
     fn call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        self.owned(by_hand(rule, key))
-    }
-
-    fn owned(&self, mut check: CheckBuilder<'_>) -> OwnedCall {
-        check.with_check(&self.engine, |check| OwnedCall::new(Arc::clone(&self.engine), check))
+        by_hand(rule, key).call(&self.engine)
     }
 
     /// A call about the limits of the rule.
@@ -426,9 +413,9 @@ impl RateLimiter {
 
     /// A call that takes a place where the rule limits calls in flight.
     fn placed_call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        let check = by_hand(rule, key);
+        let mut check = by_hand(rule, key);
         let place = check.place(&self.engine, None);
-        self.owned(check).with_place(place)
+        check.call(&self.engine).with_place(place)
     }
 }
 

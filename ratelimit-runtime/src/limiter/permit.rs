@@ -21,12 +21,10 @@ pub struct Permit {
 impl Permit {
     pub(super) async fn enter(call: OwnedCall) -> Result<Self, RateLimitError> {
         if !call.takes_place() {
-            return Err(engine::no_in_flight_limit(&call));
+            return Err(call.no_in_flight_limit());
         }
         let (decisions, permits) = engine::acquire_all(&[call]).await?;
-        let decision = decisions.first().copied();
-        let decision = decision.ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))?;
-        Ok(Self { decision, _permits: permits })
+        Ok(Self { decision: engine::only(decisions)?, _permits: permits })
     }
 
     /// The decision that let the call in. In [shadow mode](crate::Rule::with_shadow) it may be a

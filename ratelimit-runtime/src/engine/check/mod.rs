@@ -6,7 +6,6 @@ use std::fmt;
 
 pub(in crate::engine) use self::place::PlaceCheck;
 use crate::error::RateLimitError;
-use crate::key::KeyBuf;
 use crate::rule::{Name, Terms};
 use crate::store::{Request, Reserves};
 
@@ -46,19 +45,6 @@ impl<'a> Check<'a> {
             .with_rule_len(rule_len)
             .with_reserves(reserves);
         Self { name, terms, shadow, request, is_supported: false, broken: None }
-    }
-
-    /// The request that a store gets to change something about the key, whatever the call would
-    /// cost.
-    ///
-    /// # Errors
-    ///
-    /// Those of the check itself: an unknown policy, two meanings of a name.
-    pub(in crate::engine) fn key_request(&self) -> Result<Request<'a>, RateLimitError> {
-        match self.broken {
-            Some(error) => Err(error.clone()),
-            None => Ok(self.request),
-        }
     }
 
     /// Whether a store may be asked to decide on it; why not, says [`problem`](Self::problem).
@@ -106,43 +92,6 @@ impl<'a> Check<'a> {
     #[inline]
     pub(in crate::engine) fn may_queue(&self) -> bool {
         !self.shadow && !self.terms.wait.is_zero()
-    }
-}
-
-/// A [`Check`] that borrows nothing, to be kept across an `.await`.
-#[derive(Clone)]
-pub(in crate::engine) struct OwnedCheck {
-    name: Name,
-    terms: Terms,
-    asked: Asked,
-    key: KeyBuf,
-    rule_len: usize,
-    broken: Option<Box<RateLimitError>>,
-}
-
-impl OwnedCheck {
-    #[inline]
-    pub(in crate::engine) fn new(check: &Check<'_>) -> Self {
-        let Check { name, terms, shadow, request, broken, .. } = check;
-        Self {
-            name: *name,
-            terms: **terms,
-            asked: Asked { cost: request.cost(), reserves: request.reserves(), shadow: *shadow },
-            key: KeyBuf::from_slice(request.key()),
-            rule_len: request.rule_key().len(),
-            broken: broken.map(|error| Box::new(error.clone())),
-        }
-    }
-
-    pub(in crate::engine) fn as_check(&self) -> Check<'_> {
-        let check = Check::new(self.name, &self.terms, self.asked, &self.key, self.rule_len);
-        Check { broken: self.broken.as_deref(), ..check }
-    }
-}
-
-impl fmt::Debug for OwnedCheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_check().fmt(f)
     }
 }
 

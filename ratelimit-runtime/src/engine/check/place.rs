@@ -9,7 +9,6 @@ use crate::rule::Name;
 use crate::store::{PermitId, PlaceRequest};
 
 /// A place among the calls in flight of a key.
-#[derive(Clone)]
 pub(crate) struct PlaceCheck {
     pub(in crate::engine) name: Name,
     pub(in crate::engine) key: KeyBuf,
@@ -23,23 +22,6 @@ pub(crate) struct PlaceCheck {
 }
 
 impl PlaceCheck {
-    /// The same in a rule that has so many other limits.
-    pub(in crate::engine) fn after_limits(self, limits: usize) -> Self {
-        Self { index: u8::try_from(limits).unwrap_or(u8::MAX), ..self }
-    }
-
-    pub(in crate::engine) fn name(&self) -> Name {
-        self.name
-    }
-
-    pub(in crate::engine) fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    pub(in crate::engine) fn max(&self) -> u64 {
-        self.max
-    }
-
     pub(in crate::engine) fn request(&self, permit: PermitId) -> PlaceRequest<'_> {
         PlaceRequest::new(&self.key, self.max, permit).with_lease(self.lease).of_rule(self.name, self.rule_len)
     }
@@ -47,28 +29,17 @@ impl PlaceCheck {
     /// The decision of a call that has entered as one of so many in flight.
     pub(in crate::engine) fn entered(&self, in_flight: u64, source: Source) -> Decision {
         let remaining = if source == Source::Nobody { 0 } else { self.max.saturating_sub(in_flight) };
-        Decision { remaining, ..self.decision(Status::Allowed, source) }
+        Decision { remaining, ..self.decision(source) }
     }
 
     /// The refusal of a call for which there is no place. No time is known that ends it.
     pub(in crate::engine) fn refused(&self, source: Source) -> Decision {
-        Decision { retry_after_us: NEVER_US, ..self.decision(Status::Exceeded, source) }
+        Decision { status: Status::Exceeded, retry_after_us: NEVER_US, ..self.decision(source) }
     }
 
-    fn decision(&self, status: Status, source: Source) -> Decision {
-        Decision {
-            rule: self.name,
-            limit: self.max,
-            window_us: 0,
-            remaining: 0,
-            retry_after_us: 0,
-            reset_after_us: 0,
-            ticket: 0,
-            limit_index: self.index,
-            source,
-            status,
-            measure: Measure::InFlight,
-        }
+    fn decision(&self, source: Source) -> Decision {
+        let decision = Decision::unchecked(self.name, self.max, 0, Measure::InFlight);
+        Decision { limit_index: self.index, source, ..decision }
     }
 }
 

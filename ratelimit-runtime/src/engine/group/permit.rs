@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::engine::check::PlaceCheck;
 use crate::engine::state::Engine;
 use crate::observe;
-use crate::store::PermitId;
+use crate::store::{PermitId, PlaceRequest};
 
 /// The permits of one call, which leave their places when they are dropped.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl RefUnwindSafe for CallPermits {}
 /// is left by its id, whatever has become of the answer: a call that is dropped, late or without an
 /// answer may have entered.
 pub(super) struct OpenPermit {
-    pub(super) engine: Arc<Engine>,
+    engine: Arc<Engine>,
     place: Arc<PlaceCheck>,
     /// `None` where the store has no place of it.
     id: Option<PermitId>,
@@ -47,9 +47,14 @@ impl OpenPermit {
     /// The permit of a call that begins, which [`PermitCounts`](crate::engine::state::PermitCounts)
     /// has counted.
     pub(super) fn counted(mut self) -> Self {
-        observe::in_flight(self.place.name(), true);
+        observe::in_flight(self.place.name, true);
         self.is_counted = true;
         self
+    }
+
+    /// The place that is asked for, and left.
+    pub(super) fn request(&self) -> Option<PlaceRequest<'_>> {
+        Some(self.place.request(self.id?))
     }
 
     /// The store has no place of it.
@@ -61,16 +66,16 @@ impl OpenPermit {
 impl Drop for OpenPermit {
     fn drop(&mut self) {
         if self.is_counted {
-            observe::in_flight(self.place.name(), false);
-            self.engine.permits.remove(self.place.key());
+            observe::in_flight(self.place.name, false);
+            self.engine.permits.remove(&self.place.key);
         }
-        if let Some(id) = self.id {
-            self.engine.store.innermost().leave(self.place.request(id));
+        if let Some(place) = self.request() {
+            self.engine.store.innermost().leave(place);
         }
         // Once it is left: the caller that wakes asks at once. Places of a memory that only this
         // limiter has are wanted by no other process.
         if self.is_counted {
-            self.engine.turns.wake(self.place.key(), !self.engine.in_memory);
+            self.engine.turns.wake(&self.place.key, !self.engine.in_memory);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Outcome, Refused, enter};
+use super::{Outcome, Refused, attempt};
 use crate::decision::{Decision, Source, Status};
 use crate::engine::call::OwnedCall;
 use crate::engine::state::{Turn, Turns};
@@ -45,7 +45,7 @@ impl<'a> WaitedFor<'a> {
 pub(in crate::engine) async fn acquire(group: &[OwnedCall]) -> Outcome {
     let wait_of = |call: &OwnedCall| if call.check().may_queue() { call.check().terms.wait } else { Duration::ZERO };
     let Some(first) = group.iter().position(|call| !wait_of(call).is_zero()) else {
-        return enter::acquire(group).await;
+        return attempt::acquire(group).await;
     };
     if let Err(why) = real_time::timers() {
         let error = RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}"));
@@ -57,11 +57,12 @@ pub(in crate::engine) async fn acquire(group: &[OwnedCall]) -> Outcome {
         if call.is_limited() {
             keys.push(WaitedFor { check, call, key: call.check().request.key(), is_place: false, wait });
         }
-        if let Some(place) = call.place() {
-            keys.push(WaitedFor { check, call, key: place.key(), is_place: true, wait });
+        if let Some(place) = &call.place {
+            keys.push(WaitedFor { check, call, key: &place.key, is_place: true, wait });
         }
     }
-    let attempt = group.iter().map(OwnedCall::timeout).max().unwrap_or_default().min(Limit::MAX_WINDOW);
+    let timeouts = group.iter().map(|call| call.engine.timeout_of(&call.check()));
+    let attempt = timeouts.max().unwrap_or_default().min(Limit::MAX_WINDOW);
     let start = Instant::now();
     let mut turn: Option<(usize, Turn<'_>)> = None;
     let mut refused: Option<(Decision, Instant)> = None;
@@ -81,7 +82,7 @@ pub(in crate::engine) async fn acquire(group: &[OwnedCall]) -> Outcome {
                 return out_of_time(group, key, refused).await;
             }
         }
-        let (check, refusal) = match enter::acquire(group).await {
+        let (check, refusal) = match attempt::acquire(group).await {
             Err(Refused { by, error: RateLimitError::Exceeded(refusal) }) => (by, refusal),
             outcome => return outcome,
         };
@@ -101,7 +102,7 @@ pub(in crate::engine) async fn acquire(group: &[OwnedCall]) -> Outcome {
         });
         match retry {
             Some(retry) => (retry_at, refused) = (retry, Some((refusal, now))),
-            None => return Err(Refused { by: check, error: RateLimitError::Exceeded(refusal) }),
+            None => return Err(Refused::new(check, refusal)),
         }
     }
 }
@@ -119,10 +120,10 @@ async fn out_of_time(group: &[OwnedCall], key: &WaitedFor<'_>, refused: Option<(
     let serves = call.key_request().is_ok_and(|request| call.engine.store.innermost().health(&request) == Health::Up);
     if !serves {
         // There are no slots to wait for: the policy answers.
-        return enter::acquire(group).await;
+        return attempt::acquire(group).await;
     }
-    if let Some(place) = call.place().filter(|_| key.is_place) {
-        return Err(Refused { by, error: RateLimitError::Exceeded(place.refused(Source::Store)) });
+    if let Some(place) = call.place.as_ref().filter(|_| key.is_place) {
+        return Err(Refused::new(by, place.refused(Source::Store)));
     }
     // Not asked again: a slot that comes free now belongs to the first in the queue, and all who
     // give up at this moment would ask at once.
@@ -130,9 +131,9 @@ async fn out_of_time(group: &[OwnedCall], key: &WaitedFor<'_>, refused: Option<(
     let decision = if let Some((refusal, then)) = refused {
         refusal.aged(now.saturating_duration_since(then))
     } else {
-        let decision = call.peek().await.map_err(|error| Refused { by, error })?;
+        let decision = call.peek_within(call.limit()).await.map_err(|error| Refused { by, error })?;
         if decision.source() == Source::Nobody {
-            return enter::acquire(group).await;
+            return attempt::acquire(group).await;
         }
         decision
     };
@@ -142,5 +143,5 @@ async fn out_of_time(group: &[OwnedCall], key: &WaitedFor<'_>, refused: Option<(
     let at_least = u64::try_from(at_least.as_micros()).unwrap_or(u64::MAX);
     let status = if decision.is_blocked() { Status::Blocked } else { Status::Exceeded };
     let refusal = Decision { status, retry_after_us: decision.retry_after_us.max(at_least), ticket: 0, ..decision };
-    Err(Refused { by, error: RateLimitError::Exceeded(refusal) })
+    Err(Refused::new(by, refusal))
 }

@@ -2,7 +2,7 @@
 //! budget unnoticed.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::RateLimitError;
 use crate::observe;
@@ -15,7 +15,7 @@ const MAX_NAMES: usize = 16_384;
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Registry {
     /// What each name stood for when it was first met.
-    names: RwLock<HashMap<Box<str>, Met>>,
+    names: Mutex<HashMap<Box<str>, Met>>,
 }
 
 #[derive(Debug)]
@@ -24,17 +24,8 @@ struct Met {
     head: Box<str>,
     /// The address of the rule, for those whose name is derived from a path.
     site: Option<usize>,
-    /// Whether a second meaning has been reported.
-    reported: bool,
-}
-
-/// How a rule differs from the first of its name.
-enum Difference {
-    None,
-    /// Two functions have one path.
-    Site,
-    /// Other windows, or another algorithm.
-    Head,
+    /// Whether a second function of the name has been reported.
+    is_reported: bool,
 }
 
 impl Registry {
@@ -46,50 +37,30 @@ impl Registry {
     /// functions of one derived name are only logged, once: the name was not chosen, and refusing
     /// calls would make things worse.
     pub(in crate::engine) fn meet(&self, rule: &Rule) -> Result<(), RateLimitError> {
-        let name = rule.full_name();
-        let known = {
-            let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-            names.get(&*name).map(|met| (met.differs(rule), met.reported))
-        };
-        let Some((difference, reported)) = known else {
-            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        let (name, site) = (rule.full_name(), site(rule));
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(met) = names.get_mut(&*name) else {
             if names.len() < MAX_NAMES {
-                names.entry(name.into_owned().into_boxed_str()).or_insert_with(|| Met::new(rule));
+                let met = Met { head: rule.head().into(), site, is_reported: false };
+                names.insert(name.into_owned().into_boxed_str(), met);
             }
             return Ok(());
         };
         let rule_name = rule.name();
-        match difference {
-            Difference::None => return Ok(()),
-            Difference::Head => {
-                return Err(RateLimitError::misconfigured(format!(
-                    "the rate limit name `{rule_name}` is used with different windows or algorithms: give one of them \
-                     another name"
-                )));
+        match (met.site, site) {
+            (Some(first), Some(site)) if first != site => {
+                if !std::mem::replace(&mut met.is_reported, true) {
+                    observe::log::same_path(rule_name);
+                }
+                Ok(())
             }
-            Difference::Site if reported => return Ok(()),
-            Difference::Site => observe::log::same_path(rule_name),
-        }
-        if let Some(met) = self.names.write().unwrap_or_else(PoisonError::into_inner).get_mut(&*name) {
-            met.reported = true;
-        }
-        Ok(())
-    }
-}
-
-impl Met {
-    fn new(rule: &Rule) -> Self {
-        Self { head: rule.head().into(), site: site(rule), reported: false }
-    }
-
-    fn differs(&self, rule: &Rule) -> Difference {
-        match (self.site, site(rule)) {
-            (Some(a), Some(b)) if a == b => Difference::None,
-            (Some(_), Some(_)) => Difference::Site,
-            (None, None) if *self.head != *rule.head() => Difference::Head,
+            (None, None) if *met.head != *rule.head() => Err(RateLimitError::misconfigured(format!(
+                "the rate limit name `{rule_name}` is used with different windows or algorithms: give one of them \
+                 another name"
+            ))),
             // Among others: a rule by hand under the name of a function, which is how its buckets
             // are reached.
-            _ => Difference::None,
+            _ => Ok(()),
         }
     }
 }

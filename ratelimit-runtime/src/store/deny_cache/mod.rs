@@ -3,14 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use self::refusal::Moment;
-use self::refusals::{Miss, Refusals};
+use self::refusals::{Miss, Moment, Refusals};
 use super::built_in::{BuiltInStore, Health, Sealed};
 use super::{Answer, Entry, PlaceRequest, Request, Settled, Store, StoreError, Verdict};
 use crate::algorithm::RESERVED_WAIT;
 use crate::clock::{Clock, TokioClock};
 
-mod refusal;
 mod refusals;
 
 const DEFAULT_STALENESS: Duration = Duration::from_secs(1);
@@ -29,17 +27,14 @@ const DEFAULT_STALENESS: Duration = Duration::from_secs(1);
 /// - **Void at once** by what goes through this layer (an admission and whatever else changes the
 ///   key, along with refusals that are on their way), and by a store that
 ///   [connects anew](BuiltInStore::epoch).
-/// - **Bounded** in number. A refusal outlasts as many newcomers as it has answered calls, up to
-///   255.
+/// - **Bounded** in number: of a few, the one that has answered none for longest makes room.
 ///
 /// It marks what it answers as [`cached`](Verdict::cached). Errors, groups, places that are taken,
 /// and refusals of a [rounded](Verdict::rounded) length are never kept.
 pub struct DenyCache<S> {
     inner: S,
     refusals: Refusals,
-    clock: TokioClock,
-    /// The store's, where it takes its time from this process.
-    store_clock: Option<Box<dyn Clock>>,
+    clock: Box<dyn Clock>,
 }
 
 impl<S: Store> DenyCache<S> {
@@ -50,7 +45,7 @@ impl<S: Store> DenyCache<S> {
     #[must_use]
     pub fn new(inner: S) -> Self {
         let refusals = Refusals::new(Self::CAPACITY, micros(DEFAULT_STALENESS));
-        Self { inner, refusals, clock: TokioClock::new(), store_clock: None }
+        Self { inner, refusals, clock: Box::new(TokioClock::new()) }
     }
 
     /// Room for about so many refusals; with 0, nothing is kept. A refusal takes some 180 bytes and
@@ -68,11 +63,11 @@ impl<S: Store> DenyCache<S> {
         self
     }
 
-    /// Counts `retry_after` on the clock that the store goes by. Without it, time is that of the
-    /// process: tokio's monotonic clock. A refusal is never older than the bound by either.
+    /// Counts on the clock that the store goes by, where it takes its time from this process.
+    /// Without it, time is tokio's monotonic clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
-        self.store_clock = Some(Box::new(clock));
+        self.clock = Box::new(clock);
         self
     }
 
@@ -94,9 +89,7 @@ impl<S: Store> DenyCache<S> {
     }
 
     fn now(&self, request: &Request<'_>) -> Moment {
-        let process = micros(self.clock.now());
-        let store = self.store_clock.as_ref().map_or(process, |clock| micros(clock.now()));
-        Moment { process, store, epoch: self.own().epoch(request) }
+        Moment { time: micros(self.clock.now()), epoch: self.own().epoch(request) }
     }
 
     /// The refusal that answers a request.
@@ -105,7 +98,8 @@ impl<S: Store> DenyCache<S> {
     ///
     /// A miss: the store has to be asked, and its answer to be [learnt](Self::learnt).
     fn look(&self, request: &Request<'_>) -> Result<Verdict, Miss> {
-        self.refusals.look(request, self.now(request), || self.is_away(request))
+        // Before the request is sent: a change from then on makes its answer void.
+        self.known_refusal(request).ok_or_else(|| self.refusals.miss(request, self.now(request)))
     }
 
     fn is_away(&self, request: &Request<'_>) -> bool {
@@ -135,7 +129,7 @@ impl<S: Store> DenyCache<S> {
         } else if !verdict.rounded
             && !is_by_reservations
             && verdict.retry_after_us != Verdict::NEVER
-            && self.own().epoch(request) == miss.epoch()
+            && self.own().epoch(request) == miss.looked_up.epoch
         {
             self.refusals.keep(request, miss, verdict);
         }

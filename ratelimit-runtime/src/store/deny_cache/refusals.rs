@@ -1,15 +1,17 @@
-//! [`Refusals`]: the refusals of a deny cache, bounded in number.
+//! [`Refusals`]: requests that were refused, bounded in number, and for how long each refusal holds.
 //!
 //! A key belongs to one of many small sets, by a hash with a random seed. A set has a lock of its
 //! own and room for [`SET_SIZE`] refusals; nothing is ever looked for beyond it.
 
 use std::fmt;
 use std::hash::BuildHasher as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use foldhash::quality::RandomState;
+use smallvec::SmallVec;
 
-use super::refusal::{CachedRefusal, Moment};
+use crate::rule::{Algorithm, BlockDuration, Limit};
 use crate::store::{Request, Verdict};
 
 /// How many refusals a set holds.
@@ -31,11 +33,22 @@ pub(super) struct Refusals {
 #[repr(align(64))]
 struct Set(RwLock<Kept>);
 
+const _: () = assert!(size_of::<Set>() == 64);
+
 #[derive(Default)]
 struct Kept {
     refusals: Vec<CachedRefusal>,
     /// Raised by whatever may make an earlier answer void.
     changes: [u32; CHANGES],
+}
+
+/// When a request was looked up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    /// In microseconds, by the clock of the store.
+    pub(super) time: u64,
+    /// [`BuiltInStore::epoch`](crate::store::BuiltInStore::epoch).
+    pub(super) epoch: u64,
 }
 
 /// What is known of a request that the store has to be asked.
@@ -44,16 +57,24 @@ pub(super) struct Miss {
     hash: u64,
     /// The count of changes of the key.
     change: u32,
-    /// When it was looked up. The request is sent later, so that what holds counted from here
-    /// holds counted from there.
-    looked_up: Moment,
+    /// The request is sent later, so that what holds counted from here holds counted from there.
+    pub(super) looked_up: Moment,
 }
 
-impl Miss {
-    /// The store's epoch when the request was looked up.
-    pub(super) fn epoch(&self) -> u64 {
-        self.looked_up.epoch
-    }
+/// A request and the refusal that answered it.
+struct CachedRefusal {
+    hash: u64,
+    key: Box<[u8]>,
+    limits: SmallVec<[Limit; 1]>,
+    cost: u64,
+    block: BlockDuration,
+    algorithm: Algorithm,
+    reservation: bool,
+    /// When it was last given as an answer.
+    used: AtomicU64,
+    looked_up: Moment,
+    /// As it was at that moment.
+    verdict: Verdict,
 }
 
 impl Refusals {
@@ -81,18 +102,10 @@ impl Refusals {
         refusal.answer(now(), self.staleness, is_away)
     }
 
-    /// The same, of a request that is sent where there is none.
-    pub(super) fn look(
-        &self,
-        request: &Request<'_>,
-        now: Moment,
-        is_away: impl FnOnce() -> bool,
-    ) -> Result<Verdict, Miss> {
+    /// What is known before the store is asked.
+    pub(super) fn miss(&self, request: &Request<'_>, looked_up: Moment) -> Miss {
         let hash = self.hasher.hash_one(request.key());
-        let Some(kept) = self.read(hash) else { return Err(Miss { hash, change: 0, looked_up: now }) };
-        let refusal = kept.refusals.iter().find(|refusal| refusal.is_to(hash, request));
-        let answer = refusal.and_then(|refusal| refusal.answer(now, self.staleness, is_away));
-        answer.ok_or_else(|| Miss { hash, change: kept.change(hash), looked_up: now })
+        Miss { hash, change: self.read(hash).map_or(0, |kept| kept.change(hash)), looked_up }
     }
 
     /// Keeps a refusal, unless something has changed since the request was looked up.
@@ -100,26 +113,22 @@ impl Refusals {
         let Miss { hash, change, looked_up } = *miss;
         let Some(mut kept) = self.write(hash).filter(|kept| kept.change(hash) == change) else { return };
         if verdict.blocked {
-            // The block may be a new one, which others do not know of.
-            let end = looked_up.store.saturating_add(verdict.retry_after_us);
-            kept.refusals.retain(|other| {
-                !other.is_of(hash, request.key()) || other.is_to(hash, request) || other.is_blocked_until(end)
-            });
+            // Other requests may have been refused before the block, and for a shorter time.
+            let is_of = |other: &CachedRefusal| other.hash == hash && *other.key == *request.key();
+            kept.refusals.retain(|other| other.verdict.blocked || !is_of(other));
         }
         if let Some(known) = kept.refusals.iter_mut().find(|refusal| refusal.is_to(hash, request)) {
-            return known.renew(looked_up, verdict);
-        }
-        let newcomer = || CachedRefusal::new(request, hash, looked_up, verdict);
-        if let Some(over) = kept.refusals.iter_mut().find(|refusal| refusal.is_over(looked_up, self.staleness)) {
-            *over = newcomer();
-        } else if kept.refusals.len() < SET_SIZE {
-            kept.refusals.push(newcomer());
-        } else if let Some(least) = kept.refusals.iter_mut().min_by_key(|refusal| refusal.hits()) {
-            // A newcomer takes the place of one that has answered no call. Else it has to come as
-            // often as that one has answered: minting keys costs a call for each hit driven out.
-            if !least.outlasts_a_newcomer() {
-                *least = newcomer();
+            if known.looked_up.time <= looked_up.time {
+                (known.looked_up, known.verdict) = (looked_up, verdict);
             }
+            return;
+        }
+        let newcomer = CachedRefusal::new(request, hash, looked_up, verdict);
+        if kept.refusals.len() < SET_SIZE {
+            kept.refusals.push(newcomer);
+        } else if let Some(least) = kept.refusals.iter_mut().min_by_key(|refusal| refusal.used.load(Ordering::Relaxed))
+        {
+            *least = newcomer;
         }
     }
 
@@ -133,7 +142,7 @@ impl Refusals {
             if let Some(change) = kept.changes.get_mut(slot(hash)) {
                 *change = change.wrapping_add(1);
             }
-            kept.refusals.retain(|refusal| !refusal.is_of(hash, key));
+            kept.refusals.retain(|refusal| refusal.hash != hash || *refusal.key != *key);
         }
     }
 
@@ -165,22 +174,59 @@ fn slot(hash: u64) -> usize {
     (hash >> 62) as usize % CHANGES
 }
 
+impl CachedRefusal {
+    fn new(request: &Request<'_>, hash: u64, looked_up: Moment, verdict: Verdict) -> Self {
+        Self {
+            hash,
+            key: request.key().into(),
+            limits: SmallVec::from_slice(request.limits()),
+            cost: request.cost(),
+            block: request.block_duration(),
+            algorithm: request.algorithm(),
+            reservation: request.is_reservation(),
+            used: AtomicU64::new(looked_up.time),
+            looked_up,
+            verdict,
+        }
+    }
+
+    /// Whether this request is the same. Its timeout does not matter.
+    #[inline]
+    fn is_to(&self, hash: u64, request: &Request<'_>) -> bool {
+        self.hash == hash
+            && *self.key == *request.key()
+            && self.cost == request.cost()
+            && match (self.limits.as_slice(), request.limits()) {
+                // Without a loop, as most rules have it.
+                ([own], [limit]) => own == limit,
+                (own, limits) => own == limits,
+            }
+            && self.block == request.block_duration()
+            && self.algorithm == request.algorithm()
+            && self.reservation == request.is_reservation()
+    }
+
+    /// The verdict as it reads now, if it holds: refusals do for `staleness` microseconds, blocks
+    /// also longer while the store is away.
+    #[inline]
+    fn answer(&self, now: Moment, staleness: u64, is_away: impl FnOnce() -> bool) -> Option<Verdict> {
+        // `None` where the clock has stepped back.
+        let elapsed = now.time.checked_sub(self.looked_up.time)?;
+        // The clock shows whole microseconds, so up to one more may have passed.
+        let is_over = now.epoch != self.looked_up.epoch || elapsed + 1 >= self.verdict.holds_us();
+        if is_over || (elapsed >= staleness && !(self.verdict.blocked && is_away())) {
+            return None;
+        }
+        self.used.store(now.time, Ordering::Relaxed);
+        Some(Verdict { cached: true, ..self.verdict.aged(elapsed) })
+    }
+}
+
 impl fmt::Debug for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusals")
             .field("capacity", &(self.sets.len() * SET_SIZE))
             .field("staleness_us", &self.staleness)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_it_takes_is_what_the_documentation_says() {
-        assert_eq!(size_of::<Set>(), 64);
-        assert!(size_of::<CachedRefusal>() <= 184, "{}", size_of::<CachedRefusal>());
     }
 }

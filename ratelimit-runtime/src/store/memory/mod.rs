@@ -38,8 +38,8 @@ mod table;
 ///
 /// What this adds to a limit: a key that is dropped has the used half of its limit at most once
 /// more, and to have a given key dropped takes, on average, a quarter as many newcomers as its rule
-/// has keys in the store, or more. A key that has shared an overflow bucket has its limit at most once
-/// more when there is room again. A block is never lifted.
+/// has keys in the store, or more. So has a key that moves from an overflow bucket to one of its own
+/// what it was charged there. A block is never lifted.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     /// Calls in flight, by shards of their own.

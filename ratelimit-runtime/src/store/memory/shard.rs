@@ -20,11 +20,7 @@ const SWEEP_PAUSE: u64 = 1_000_000;
 
 /// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes
 /// room](Eviction) for a newcomer. Where none may go, newcomers are charged to *overflow buckets*,
-/// which they share with strangers.
-///
-/// Once there is room again, a newcomer gets a bucket of its own as soon as its overflow bucket would
-/// admit the call: it may be one of those who used that up. The overflow bucket is not charged any
-/// more, so it is whole a window later.
+/// which they share with strangers. Once there is room again, a newcomer gets a bucket of its own.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
@@ -75,21 +71,17 @@ impl Shard {
         let Some(place) = self.place(now) else {
             // A key is not blocked for what strangers use.
             let request = request.with_block(Duration::ZERO);
-            let shared = self.overflow_key(&request, hash, now);
+            let shared = self.overflow_key(&request, hash);
             return self
                 .overflow
                 .entry(shared)
                 .or_insert_with(|| Bucket::new(request.algorithm()))
                 .acquire_first(&request, now);
         };
-        let shared = self.on_known(request, hash, now, |shared| shared.peek(request, now));
-        if let Some(refused) = shared.filter(|verdict| !verdict.allowed) {
-            return refused;
-        }
         let mut bucket = Bucket::new(request.algorithm());
         let verdict = bucket.acquire_first(request, now);
-        // A newcomer that is refused is answered alike the next time, and takes no room.
-        if !bucket.is_void(now) && (verdict.ticket != 0 || verdict.blocked) {
+        // A call that costs nothing takes no room.
+        if !bucket.is_void(now) {
             self.insert(request, hash, bucket, place);
         }
         verdict
@@ -97,7 +89,7 @@ impl Shard {
 
     /// Blocks the key; `false` if there is no room for it.
     pub(super) fn block(&mut self, request: &Request<'_>, hash: u64, duration: u64, now: u64) -> bool {
-        if let Some(bucket) = self.bucket(request, hash) {
+        if let Some(bucket) = self.known(request, hash, false) {
             bucket.block(request, duration, now);
             return true;
         }
@@ -109,13 +101,16 @@ impl Shard {
     }
 
     pub(super) fn peek(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        let known = self.on_known(request, hash, now, |bucket| bucket.peek(request, now));
-        known.unwrap_or_else(|| Bucket::new(request.algorithm()).peek(request, now))
+        let has_room = self.table.len() < self.capacity;
+        match self.known(request, hash, !has_room) {
+            Some(bucket) => bucket.peek(request, now),
+            None => Bucket::new(request.algorithm()).peek(request, now),
+        }
     }
 
     /// Gives back a charge; says whether anything of it was left.
     pub(super) fn refund(&mut self, request: &Request<'_>, hash: u64, ticket: u64, now: u64) -> bool {
-        self.on_known(request, hash, now, |bucket| bucket.refund(request, ticket, now)).unwrap_or(false)
+        self.known(request, hash, true).is_some_and(|bucket| bucket.refund(request, ticket, now))
     }
 
     /// Gives back what a call was admitted for.
@@ -129,9 +124,8 @@ impl Shard {
 
     /// Ends a reservation.
     pub(super) fn settle(&mut self, request: &Request<'_>, hash: u64, ticket: u64, actual: u64, now: u64) -> Settled {
-        let known = self.on_known(request, hash, now, |bucket| bucket.settle(request, ticket, actual, now));
-        if let Some(settled) = known {
-            return settled;
+        if let Some(bucket) = self.known(request, hash, true) {
+            return bucket.settle(request, ticket, actual, now);
         }
         // Nothing of the key is left. What its reservation was for is charged to a new one.
         let mut bucket = Bucket::new(request.algorithm());
@@ -140,7 +134,7 @@ impl Shard {
             if let Some(place) = self.place(now) {
                 self.insert(request, hash, bucket, place);
             } else {
-                let shared = self.overflow_key(request, hash, now);
+                let shared = self.overflow_key(request, hash);
                 let shared = self.overflow.entry(shared).or_insert_with(|| Bucket::new(request.algorithm()));
                 return shared.settle(request, ticket, actual, now);
             }
@@ -149,25 +143,19 @@ impl Shard {
     }
 
     pub(super) fn unblock(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
-        self.bucket(request, hash).is_some_and(|bucket| bucket.unblock(now))
+        self.known(request, hash, false).is_some_and(|bucket| bucket.unblock(now))
     }
 
-    /// Works on the bucket that the key was charged in, if there is one.
-    fn on_known<T>(
-        &mut self,
-        request: &Request<'_>,
-        hash: u64,
-        now: u64,
-        work: impl FnOnce(&mut Bucket) -> T,
-    ) -> Option<T> {
+    /// The bucket that the key has, or may have been charged in together with others.
+    fn known(&mut self, request: &Request<'_>, hash: u64, may_be_shared: bool) -> Option<&mut Bucket> {
         if let Some(position) = self.table.find(request.key(), hash) {
-            return self.table.bucket(position).map(work);
+            return self.table.bucket(position);
         }
-        if self.overflow.is_empty() {
+        if !may_be_shared || self.overflow.is_empty() {
             return None;
         }
-        let shared = self.overflow_key(request, hash, now);
-        self.overflow.get_mut(&shared).map(work)
+        let shared = self.overflow_key(request, hash);
+        self.overflow.get_mut(&shared)
     }
 
     /// Forgets the key; says whether there was anything. An overflow bucket stays, because others
@@ -180,12 +168,6 @@ impl Shard {
     /// All that begin like this and of which something counts.
     pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
         self.table.keys(beginning, now)
-    }
-
-    /// The bucket of a key that has one of its own.
-    fn bucket(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {
-        let position = self.table.find(request.key(), hash)?;
-        self.table.bucket(position)
     }
 
     /// Nothing has come or gone since the place was chosen.
@@ -210,19 +192,17 @@ impl Shard {
         self.eviction.choose(&mut self.table, now).map(Place::Of)
     }
 
-    fn overflow_key(&self, request: &Request<'_>, hash: u64, now: u64) -> Box<[u8]> {
+    fn overflow_key(&self, request: &Request<'_>, hash: u64) -> Box<[u8]> {
         let slot = (hash >> 32) % OVERFLOW_SLOTS;
         let own: Box<[u8]> = [request.rule_key(), &slot.to_le_bytes()].concat().into();
-        if self.overflow.contains_key(&own) {
+        if self.overflow.len() < MAX_OVERFLOW || self.overflow.contains_key(&own) {
             return own;
         }
         // Rules of one algorithm and the same windows, which understand each other's counts.
-        // A newcomer that was charged there finds its charge there as long as that counts.
         let mut shared = vec![request.algorithm() as u8];
         shared.extend(request.limits().iter().flat_map(|limit| limit.window_us().to_le_bytes()));
         shared.extend(slot.to_le_bytes());
-        let in_use = self.overflow.get(shared.as_slice()).is_some_and(|bucket| !bucket.is_void(now));
-        if self.overflow.len() < MAX_OVERFLOW && !in_use { own } else { shared.into() }
+        shared.into()
     }
 
     fn sweep(&mut self, now: u64) {

@@ -15,7 +15,7 @@ pub(in crate::store) struct Kept<S> {
     state: S,
     /// When what was admitted is void. A block may last longer.
     expires_at: u64,
-    /// The last block, which most keys never have.
+    /// Few keys ever have one.
     block: Option<Box<Block>>,
 }
 
@@ -75,7 +75,8 @@ impl<S: AlgorithmState> Kept<S> {
     fn refuse(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
         // A key is not blocked for what is only reserved.
         if request.block_us() > 0 && !self.only_reservations_refuse(request, time) {
-            self.offend(request, time);
+            let block = Block::of_offence(request.block_duration(), self.block.as_deref(), time.at);
+            self.set_block(block, time);
         }
         self.verdict(request, &taken.standing, taken.reset, time)
     }
@@ -114,8 +115,9 @@ impl<S: AlgorithmState> Kept<S> {
     /// Charges or reserves what the limits admit.
     fn admit(&mut self, request: &Request<'_>, standing: Standing, time: Time) -> Verdict {
         let (demand, at) = (request.demand(), time.at);
-        // A block that is over stays over. What the next one doubles is left.
-        self.block.take_if(|block| block.strikes(request.block_duration(), at) == 0);
+        if self.block.is_some() {
+            self.forget_block(request, time);
+        }
         if !time.is_live {
             self.begin_anew();
         }
@@ -179,20 +181,15 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     pub(super) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
-        let Time { at, is_live, .. } = self.advance(now);
-        if !is_live {
-            self.begin_anew();
-        }
-        let block = Block::by_hand(duration, self.block.as_deref(), request.block_duration(), at);
-        self.block = Some(Box::new(block));
+        let time = self.advance(now);
+        let block = Block::by_hand(duration, self.block.as_deref(), request.block_duration(), time.at);
+        self.set_block(block, time);
     }
 
-    /// Blocks the key because its limits have refused it.
-    fn offend(&mut self, request: &Request<'_>, Time { at, is_live, .. }: Time) {
-        if !is_live {
+    fn set_block(&mut self, block: Block, time: Time) {
+        if !time.is_live {
             self.begin_anew();
         }
-        let block = Block::of_offence(request.block_duration(), self.block.as_deref(), at);
         self.block = Some(Box::new(block));
     }
 
@@ -204,6 +201,12 @@ impl<S: AlgorithmState> Kept<S> {
             self.begin_anew();
         }
         block.is_some_and(|block| block.left(at) > 0)
+    }
+
+    /// A block that is over stays over. What the next one doubles is left.
+    #[cold]
+    fn forget_block(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
+        self.block.take_if(|block| block.strikes(request.block_duration(), at) == 0);
     }
 
     /// How long a block goes on, by the clock as it is.
