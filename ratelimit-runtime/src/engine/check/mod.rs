@@ -40,11 +40,9 @@ impl<'a> Check<'a> {
     #[inline(always)]
     pub(in crate::engine) fn new(name: Name, terms: &'a Terms, asked: Asked, key: &'a [u8], rule_len: usize) -> Self {
         let Asked { cost, reserves, shadow } = asked;
-        let request = Request::new(key, terms.algorithm(), terms.limits())
-            .with_cost(cost)
-            .with_block_duration(if shadow { terms.block.without_offences() } else { terms.block })
-            .with_rule_len(rule_len)
-            .with_reserves(reserves);
+        let block = if shadow { terms.block.without_offences() } else { terms.block };
+        let request = Request::new(key, terms.algorithm(), terms.limits()).with_cost(cost);
+        let request = Request { rule_len, block, reserves, ..request };
         Self { name, terms, shadow, request, is_supported: false, broken: None }
     }
 
@@ -127,7 +125,7 @@ impl OwnedCheck {
         Self {
             name: *name,
             terms: **terms,
-            asked: Asked { cost: request.cost(), reserves: request.reserves(), shadow: *shadow },
+            asked: Asked { cost: request.cost(), reserves: request.reserves, shadow: *shadow },
             key: KeyBuf::from_slice(request.key()),
             rule_len: request.rule_key().len(),
             broken: broken.map(|error| Box::new(error.clone())),

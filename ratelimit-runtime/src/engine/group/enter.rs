@@ -127,7 +127,7 @@ impl<'a> Entering<'a> {
         let permit = OpenPermit::new(engine, place, Some(id));
         // With limits only where the store itself decides on them.
         let store = if requests.is_empty() { engine.store.innermost() } else { engine.store.own() };
-        let mut answer = store.enter(place.request(id).with_timeout_at(limit.at()), &requests);
+        let mut answer = store.enter(place.request(id, Some(limit.at())), &requests);
         let answer = engine.await_within(limit, &mut answer).await;
         match answer {
             Ok(entry) => {
@@ -229,7 +229,7 @@ fn enters_together(call: &OwnedCall, place: &PlaceCheck, limited: &[Member<'_>])
         return false;
     }
     let requests: Vec<Request<'_>> = limited.iter().map(|(_, call)| call.check().request).collect();
-    call.engine.store.own().enters_together(&place.request(PermitId::next()), &requests)
+    call.engine.store.own().decides_together(Some(&place.request(PermitId::next(), None)), &requests)
 }
 
 /// How many calls are in flight.
@@ -261,7 +261,7 @@ pub(crate) async fn peek(call: &OwnedCall) -> Result<Decision, RateLimitError> {
 
 async fn ask_in_flight(call: &OwnedCall, place: &PlaceCheck) -> Result<u64, StoreError> {
     let limit = TimeLimit::new(call.timeout());
-    let request = place.request(PermitId::next()).with_timeout_at(limit.at());
+    let request = place.request(PermitId::next(), Some(limit.at()));
     let mut answer = call.engine.store.innermost().in_flight(request);
     call.engine.await_within(limit, &mut answer).await
 }

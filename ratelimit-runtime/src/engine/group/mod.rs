@@ -119,7 +119,8 @@ fn steps<'a>(members: &[Member<'a>]) -> Vec<Step<'a>> {
     }
     let divided = by_engine.into_iter().flat_map(|step| {
         let requests: Vec<Request<'_>> = step.iter().filter_map(|(_, call)| call.check().key_request().ok()).collect();
-        let together = step.first().is_some_and(|(_, first)| first.engine.store.own().decides_together(&requests));
+        let together =
+            step.first().is_some_and(|(_, first)| first.engine.store.own().decides_together(None, &requests));
         if step.len() == 1 || together { vec![step] } else { one_by_one(step) }
     });
     divided.collect()

@@ -65,7 +65,7 @@ impl Drop for OpenPermit {
             self.engine.permits.remove(self.place.key());
         }
         if let Some(id) = self.id {
-            self.engine.store.innermost().leave(self.place.request(id));
+            self.engine.store.innermost().leave(&self.place.request(id, None));
         }
         // Once it is left: the caller that wakes asks at once. Places of a memory that only this
         // limiter has are wanted by no other process.

@@ -43,7 +43,7 @@ impl CachedRefusal {
             key: request.key().into(),
             limits: SmallVec::from_slice(request.limits()),
             cost: request.cost(),
-            block: request.block_duration(),
+            block: request.block,
             algorithm: request.algorithm(),
             reservation: request.is_reservation(),
             hits: AtomicU8::new(0),
@@ -73,7 +73,7 @@ impl CachedRefusal {
                 ([own], [limit]) => own == limit,
                 (own, limits) => own == limits,
             }
-            && self.block == request.block_duration()
+            && self.block == request.block
             && self.algorithm == request.algorithm()
             && self.reservation == request.is_reservation()
     }

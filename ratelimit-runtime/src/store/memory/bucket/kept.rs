@@ -70,7 +70,7 @@ impl<S: AlgorithmState> Kept<S> {
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let is_plain = self.rare.is_none() && request.reserves() == Reserves::Nothing && request.cost() > 0;
+        let is_plain = self.rare.is_none() && request.reserves == Reserves::Nothing && request.cost() > 0;
         if !is_plain || now >= self.expires_at {
             return self.acquire_step_by_step(request, now);
         }
@@ -78,7 +78,7 @@ impl<S: AlgorithmState> Kept<S> {
         let taken = self.state.take(&request.demand(), time.at);
         if taken.ticket > 0 {
             self.admitted(request, &taken, time)
-        } else if request.block_us() > 0 || self.state.reserves(&request.demand(), time.at) {
+        } else if request.block.first_us() > 0 || self.state.reserves(&request.demand(), time.at) {
             self.refuse(request, &taken, time)
         } else {
             self.refused(&taken.standing, taken.reset, time)
@@ -104,7 +104,7 @@ impl<S: AlgorithmState> Kept<S> {
     #[inline(never)]
     fn refuse(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
         // A key is not blocked for what strangers used, nor for what is only reserved.
-        if request.block_us() > 0 && self.copied().is_none() && !self.only_reservations_refuse(request, time) {
+        if request.block.first_us() > 0 && self.copied().is_none() && !self.only_reservations_refuse(request, time) {
             self.offend(request, time);
         }
         self.verdict(request, &taken.standing, taken.reset, time)
@@ -150,7 +150,7 @@ impl<S: AlgorithmState> Kept<S> {
         if !time.is_live {
             self.begin_anew();
         }
-        let ticket = match request.reserves() {
+        let ticket = match request.reserves {
             Reserves::Nothing => self.state.charge(&demand, at),
             Reserves::Estimate => self.state.charge_estimate(&demand, at),
             Reserves::Cost => self.state.reserve(&demand, at),
@@ -232,7 +232,7 @@ impl<S: AlgorithmState> Kept<S> {
         if !is_live {
             self.begin_anew();
         }
-        let block = Block::by_hand(duration, self.last_block(), request.block_duration(), at);
+        let block = Block::by_hand(duration, self.last_block(), request.block, at);
         self.rare.get_or_insert_default().block = Some(block);
     }
 
@@ -241,7 +241,7 @@ impl<S: AlgorithmState> Kept<S> {
         if !is_live {
             self.begin_anew();
         }
-        let block = Block::of_offence(request.block_duration(), self.last_block(), at);
+        let block = Block::of_offence(request.block, self.last_block(), at);
         self.rare.get_or_insert_default().block = Some(block);
     }
 
@@ -258,7 +258,7 @@ impl<S: AlgorithmState> Kept<S> {
     /// A block that is over stays over. What the next one doubles is left.
     #[cold]
     fn forget_block(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
-        self.forget_block_if(|block| block.strikes(request.block_duration(), at) == 0);
+        self.forget_block_if(|block| block.strikes(request.block, at) == 0);
     }
 
     fn forget_block_if(&mut self, is_over: impl FnOnce(&Block) -> bool) {
