@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-/// What is wrong with a limit, a policy, a rendered key or another setting that was given as text:
-/// on several lines, where there is a place in the text to point at.
+/// What is wrong with a limit, a policy, a rendered key or another setting that was given as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(String);
 

@@ -75,11 +75,11 @@ async fn enter(url: &str, key: &str, calls: u64, max: u64) {
     }
 
     tracing::subscriber::set_global_default(Lost).unwrap();
-    println!("{:016x}", PermitId::next().process());
+    println!("{:016x}", PermitId::next().process);
     let store = RedisStore::new(url).unwrap();
     for _ in 0..calls {
         loop {
-            let place = PlaceRequest::new(key.as_bytes(), max, PermitId::next()).with_lease(PlaceRequest::MIN_LEASE);
+            let place = PlaceRequest { lease: PlaceRequest::MIN_LEASE, ..PlaceRequest::new(key.as_bytes(), max) };
             if store.enter(place, &[]).await.is_ok_and(|entry| entry.is_entered()) {
                 break;
             }

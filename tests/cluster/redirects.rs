@@ -71,9 +71,9 @@ async fn keys_of_one_slot_are_decided_together_also_when_some_of_them_have_moved
     let second = key_beside(&first);
     let slot = cluster.slot(first.as_bytes());
     let requests = [request(&first, &limit), request(&second, &limit)];
-    assert!(store.decides_together(&requests));
+    assert!(store.decides_together(None, &requests));
     let elsewhere = key_on(&cluster, 1);
-    assert!(!store.decides_together(&[request(&first, &limit), request(&elsewhere, &limit)]));
+    assert!(!store.decides_together(None, &[request(&first, &limit), request(&elsewhere, &limit)]));
     assert!(store.acquire_all(&requests).await.unwrap().iter().all(|verdict| verdict.allowed));
 
     cluster.begin_to_move(slot, 0, 1);

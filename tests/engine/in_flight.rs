@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::{BuiltInStore, Entry, PermitId, PlaceRequest, Sealed};
+use ratelimit_runtime::__private::{BuiltInStore, Entry, PlaceRequest, Sealed};
 use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
@@ -76,15 +76,11 @@ impl BuiltInStore for Shared {
         Some(&*self.memory)
     }
 
-    fn decides_together(&self, _: &[Request<'_>]) -> bool {
+    fn decides_together(&self, _: Option<&PlaceRequest>, _: &[Request<'_>]) -> bool {
         false
     }
 
-    fn enters_together(&self, _: &PlaceRequest<'_>, _: &[Request<'_>]) -> bool {
-        false
-    }
-
-    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         self.entries.fetch_add(1, Ordering::SeqCst);
         self.memory.enter(place, requests)
     }
@@ -366,6 +362,6 @@ async fn a_store_is_told_of_every_permit_that_may_have_entered() {
     assert_eq!(during.decision().source(), Source::Fallback);
     store.heal();
     drop(during);
-    let place = PlaceRequest::new(b"rl1:cc:two:<alice>", 2, PermitId::next());
+    let place = PlaceRequest::new(b"rl1:cc:two:<alice>", 2);
     assert_eq!(store.in_flight(place).await.unwrap(), 0);
 }

@@ -55,7 +55,7 @@ impl Store for Flooded {
 }
 
 impl BuiltInStore for Flooded {
-    fn enter<'a>(&'a self, _: PlaceRequest<'a>, _: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn enter<'a>(&'a self, _: PlaceRequest, _: &'a [Request<'a>]) -> Answer<'a, Entry> {
         Answer::later(pending())
     }
 }

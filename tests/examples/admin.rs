@@ -373,7 +373,7 @@ fn a_wrong_command_is_an_error_and_changes_nothing() {
             vec!["reset", "login", "alice", "--policies", "/nowhere/policies.toml"],
             "/nowhere/policies.toml: No such file",
         ),
-        (of(&["--algorithm", "gcra"]), "unknown algorithm \"gcra\": did you mean \"leaky_bucket\"?"),
+        (of(&["--algorithm", "gcra"]), "unknown algorithm \"gcra\": write sliding_window"),
         (of(&["--burst", "9"]), "goes with token_bucket"),
         (of(&["--prefix", "a b"]), "white space"),
         (of(&["--secret", ""]), "secret"),

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::thread;
 
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::__private::{PermitId, PlaceRequest};
+use ratelimit_runtime::__private::PlaceRequest;
 use ratelimit_runtime::RedisStore;
 
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 
-fn place(key: &str) -> PlaceRequest<'_> {
-    PlaceRequest::new(key.as_bytes(), 1, PermitId::next()).with_lease(PlaceRequest::MIN_LEASE)
+fn place(key: &str) -> PlaceRequest {
+    PlaceRequest { lease: PlaceRequest::MIN_LEASE, ..PlaceRequest::new(key.as_bytes(), 1) }
 }
 
 /// A store with a call in flight whose place another process has taken.
@@ -31,8 +31,8 @@ pub(crate) fn that_is_not_left(server: &RedisServer) {
     let (store, key) = (Arc::new(RedisStore::new(&server.url()).unwrap()), unique("not_left"));
     let place = place(&key);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let entering = || runtime.block_on(async { store.enter(place, &[]).await.unwrap().is_entered() });
+    let entering = || runtime.block_on(async { store.enter(place.clone(), &[]).await.unwrap().is_entered() });
     assert!(thread::scope(|scope| scope.spawn(entering).join().unwrap()));
-    store.leave(place);
+    store.leave(&place);
     runtime.shutdown_background();
 }

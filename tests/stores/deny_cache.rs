@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::{BuiltInStore, DenyCache, Health, Sealed};
+use ratelimit_runtime::__private::{BuiltInStore, DenyCache, Health, PlaceRequest, Sealed};
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Settled, StoreError, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 use tokio::sync::watch;
@@ -124,7 +124,7 @@ impl Store for Far {
 }
 
 impl BuiltInStore for Far {
-    fn decides_together(&self, _: &[Request<'_>]) -> bool {
+    fn decides_together(&self, _: Option<&PlaceRequest>, _: &[Request<'_>]) -> bool {
         true
     }
 
@@ -247,7 +247,10 @@ async fn a_rounded_refusal_is_not_kept() {
 
     impl Store for Rounding {
         fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-            Answer::ready(self.0.acquire(request).known().unwrap().map(Verdict::rounded_up))
+            Answer::ready(self.0.acquire(request).known().unwrap().map(|mut verdict| {
+                verdict.rounded = true;
+                verdict
+            }))
         }
 
         fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {

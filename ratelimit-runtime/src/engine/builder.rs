@@ -140,8 +140,7 @@ impl<'r> CheckBuilder<'r> {
         rule::push_in_flight_head(&mut head, &self.rule.resolved().escaped);
         Some(PlaceCheck {
             name: self.rule.resolved().name,
-            key: stored_key(engine, &head, self.rendered()),
-            rule_len: engine.prefix.len() + head.len(),
+            key: (*stored_key(engine, &head, self.rendered())).into(),
             max: max.unwrap_or(limit.max),
             lease: limit.lease,
             index: 0,
@@ -197,7 +196,7 @@ fn head(rule: &Rule) -> &[u8] {
 
 /// Whether the store declares all that calls with these terms need.
 fn is_supported(engine: &Engine, terms: &Terms) -> bool {
-    engine.supports(&Request::new(&[], terms.algorithm(), terms.limits()).with_block_duration(terms.block))
+    engine.supports(&Request { block: terms.block, ..Request::new(&[], terms.algorithm(), terms.limits()) })
 }
 
 /// The key as the store gets it.

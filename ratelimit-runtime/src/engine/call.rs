@@ -38,7 +38,7 @@ impl OwnedCall {
             engine,
             name: *name,
             terms: **terms,
-            asked: Asked { cost: request.cost(), reserves: request.reserves(), shadow: *shadow },
+            asked: Asked { cost: request.cost(), reserves: request.reserves, shadow: *shadow },
             key: KeyBuf::from_slice(request.key()),
             rule_len: request.rule_key().len(),
             broken: broken.map(|error| Box::new(error.clone())),
@@ -115,7 +115,7 @@ impl OwnedCall {
 
     async fn ask_in_flight(&self, place: &PlaceCheck) -> Result<u64, StoreError> {
         let limit = self.limit();
-        let request = place.request(PermitId::next()).with_timeout_at(limit.at());
+        let request = place.request(PermitId::next(), Some(limit.at()));
         let mut answer = self.engine.store.innermost().in_flight(request);
         self.engine.await_within(limit, &mut answer).await
     }

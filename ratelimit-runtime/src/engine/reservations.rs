@@ -193,7 +193,7 @@ async fn complete_once_served(
         let Ok(request) = call.key_request() else { return Ok(()) };
         if call.engine.store.innermost().health(&request) != Health::Up {
             // Only for the part of the store that has the key: another one may be away for long.
-            call.engine.store.innermost().ready_for(request).await?;
+            call.engine.store.innermost().ready_for(Some(request)).await?;
         }
         let counts = since.elapsed() < window;
         if !counts && completion.frees_alone(request.cost()) {

@@ -62,8 +62,8 @@ impl Keys {
     /// # Errors
     ///
     /// `Unavailable`: ask again, and the list goes on, perhaps with keys that were given already.
-    /// `Misconfigured`, also where the store does not list its keys, or did not give the cursor
-    /// that the list was resumed at.
+    /// `Misconfigured`, also where the store does not list its keys, or cannot read the cursor that
+    /// the list was resumed at.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Key>>, RateLimitError> {
         let from = match &self.from {
             From::Start => None,

@@ -358,7 +358,7 @@ impl RateLimiter {
             return Ok(());
         }
         let policies = if missing.len() == 1 { "policy" } else { "policies" };
-        Err(RateLimitError::misconfigured(format!("the limiter lacks the {policies} {}", missing.join(", "))))
+        Err(RateLimitError::misconfigured(format!("the limiter lacks the {policies} `{}`", missing.join("`, `"))))
     }
 
     /// Connects to the store, if that has not begun, and waits until it can serve, as long as that

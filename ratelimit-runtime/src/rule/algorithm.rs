@@ -20,8 +20,6 @@ pub(crate) struct Row {
     pub(crate) windows: u64,
     /// The abbreviation in stored keys.
     pub(crate) tag: &'static str,
-    /// What other limiters call it. Messages suggest the name instead.
-    pub(crate) synonyms: &'static [&'static str],
     /// The number in the questions to a script: 1 to 15, frozen with the format.
     pub(crate) number: u8,
     /// How Redis keeps it where scripts are not to be used.

@@ -34,7 +34,6 @@ pub(crate) use self::policy::{Policies, checked};
 pub(crate) use self::terms::Terms;
 #[cfg(feature = "watch")]
 pub(crate) use self::text::Entries;
-pub(crate) use self::text::nearest;
 
 /// A named limit, or several on one key, and how the checks behave. The attribute makes one per
 /// function; by hand it is a static:

@@ -17,10 +17,11 @@ pub trait BuiltInStore: Send + Sync {
         None
     }
 
-    /// Whether [`acquire_all`](Self::acquire_all) decides these requests in one step. Where it does
-    /// not, a limiter asks one after the other, and gives back what it has charged.
-    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
-        self.below().is_some_and(|below| below.decides_together(requests))
+    /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or with
+    /// a place by [`enter`](Self::enter). Where they are not, a limiter asks one after the other, the
+    /// place first, and gives back what it has charged.
+    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
+        self.below().is_some_and(|below| below.decides_together(place, requests))
     }
 
     /// Decides several requests together, with one verdict for each, in order: they are charged if
@@ -32,33 +33,25 @@ pub trait BuiltInStore: Send + Sync {
 
     /// Takes a place for a call in flight, if fewer than [`max`](PlaceRequest::max) are taken, and
     /// charges the requests: all of it in one step, or nothing. With requests it is asked only
-    /// where [`enters_together`](Self::enters_together) says so; there may be none.
+    /// where [`decides_together`](Self::decides_together) says so; there may be none.
     ///
     /// - Places are counted over all processes that share the store. Each call is measured against
     ///   the `max` it brings.
     /// - A place stays taken until it is [left](Self::leave), as long as this process lives, and for
     ///   the [lease](PlaceRequest::lease) after that.
     /// - An answer that is an error, or is dropped, may have taken the place: the limiter leaves it.
-    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         self.below().map_or_else(|| unsupported(NO_PLACES), |below| below.enter(place, requests))
-    }
-
-    /// Whether [`enter`](Self::enter) takes this place and charges these requests in one step.
-    /// Where it does not, a limiter takes the place first, and leaves it when a limit refuses.
-    fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
-        self.below().is_some_and(|below| below.enters_together(place, requests))
     }
 
     /// Leaves the place of a permit, if it has one. It returns at once, and may be called on any
     /// thread, with a runtime or without; a store that needs time for it does it later, by itself.
-    fn leave(&self, place: PlaceRequest<'_>) {
-        if let Some(below) = self.below() {
-            below.leave(place);
-        }
+    fn leave(&self, place: &PlaceRequest) {
+        self.below().into_iter().for_each(|below| below.leave(place));
     }
 
     /// How many calls of the key are in flight, over all processes that share the store.
-    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
+    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
         self.below().map_or_else(|| unsupported(NO_PLACES), |below| below.in_flight(place))
     }
 
@@ -118,14 +111,15 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// Resolves when the store can serve, or says why it never will. It may wait as long as it
-    /// takes.
-    fn ready(&self) -> Answer<'_, ()> {
-        self.below().map_or_else(|| Answer::ready(Ok(())), |below| below.ready())
+    /// takes: for the part of the store that the request goes to, whatever other parts do, or for all
+    /// of them.
+    fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
+        self.below().map_or_else(|| Answer::ready(Ok(())), |below| below.ready_for(part))
     }
 
-    /// The same of the part of the store that this request goes to, whatever other parts do.
-    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
-        self.below().map_or_else(|| self.ready(), |below| below.ready_for(request))
+    /// The same for all parts.
+    fn ready(&self) -> Answer<'_, ()> {
+        self.ready_for(None)
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`Capabilities`]: what a store can do, as it says itself.
 
-use super::request::{Request, Reserves};
+use super::request::Request;
 use crate::error::StoreError;
 use crate::rule::Algorithm;
 
@@ -34,19 +34,6 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// All of them.
-    pub(crate) const ALL: &'static [Self] = &[
-        Self::Limits,
-        Self::Refund,
-        Self::Reserve,
-        Self::ActualCost,
-        Self::Block,
-        Self::GrowingBlock,
-        Self::Keys,
-        Self::Concurrent,
-        Self::Calendar,
-    ];
-
     const fn bit(self) -> u16 {
         1 << self as u8
     }
@@ -84,11 +71,9 @@ impl Feature {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Per algorithm: a bit for each feature, and [`KEPT`] for the algorithm itself.
-    by_algorithm: [u16; Algorithm::ALL.len()],
+    /// A bit for each feature, by algorithm; `None` of one that is not kept at all.
+    by_algorithm: [Option<u16>; Algorithm::ALL.len()],
 }
-
-const KEPT: u16 = 1 << 15;
 
 /// Sliding windows of one limit, and nothing else: what every store does.
 impl Default for Capabilities {
@@ -102,55 +87,50 @@ impl Capabilities {
     /// Nothing at all.
     #[must_use]
     pub const fn none() -> Self {
-        Self { by_algorithm: [0; Algorithm::ALL.len()] }
+        Self { by_algorithm: [None; Algorithm::ALL.len()] }
     }
 
     /// Every feature under every algorithm that can have it.
     #[must_use]
     pub const fn all() -> Self {
-        let mut all = Self::none();
-        let mut at = 0;
-        while at < Algorithm::ALL.len() {
-            all = all.with(Algorithm::ALL[at], Feature::ALL);
-            at += 1;
-        }
-        all
+        Self { by_algorithm: [Some(u16::MAX); Algorithm::ALL.len()] }
     }
 
     /// The same with this algorithm, and these features under it. There are no calendar quotas but
     /// under [`Algorithm::FixedWindow`].
     #[must_use]
     pub const fn with(mut self, algorithm: Algorithm, features: &[Feature]) -> Self {
-        let bits = &mut self.by_algorithm[algorithm as usize];
-        *bits |= KEPT;
+        let mut bits = match self.by_algorithm[algorithm as usize] {
+            Some(bits) => bits,
+            None => 0,
+        };
         let mut at = 0;
         while at < features.len() {
-            *bits |= features[at].bit();
+            bits |= features[at].bit();
             at += 1;
         }
-        if !matches!(algorithm, Algorithm::FixedWindow) {
-            *bits &= !Feature::Calendar.bit();
-        }
+        self.by_algorithm[algorithm as usize] = Some(bits);
         self
     }
 
-    /// The same without this feature under this algorithm.
-    #[must_use]
-    pub const fn without(mut self, algorithm: Algorithm, feature: Feature) -> Self {
-        self.by_algorithm[algorithm as usize] &= !feature.bit();
+    /// The same with this algorithm, and every feature that it can have.
+    #[cfg(feature = "redis")]
+    pub(crate) fn with_all(mut self, algorithm: Algorithm) -> Self {
+        self.by_algorithm[algorithm as usize] = Some(u16::MAX);
         self
     }
 
     /// Whether the store keeps limits by this algorithm.
     #[must_use]
     pub const fn supports_algorithm(&self, algorithm: Algorithm) -> bool {
-        self.by_algorithm[algorithm as usize] & KEPT != 0
+        self.by_algorithm[algorithm as usize].is_some()
     }
 
     /// Whether the store has the feature under this algorithm.
     #[must_use]
     pub const fn supports_feature(&self, algorithm: Algorithm, feature: Feature) -> bool {
-        self.by_algorithm[algorithm as usize] & feature.bit() != 0
+        let can_be = !matches!(feature, Feature::Calendar) || matches!(algorithm, Algorithm::FixedWindow);
+        can_be && matches!(self.by_algorithm[algorithm as usize], Some(bits) if bits & feature.bit() != 0)
     }
 
     /// Whether the store has the algorithm of a request and, by its limits, block and reservation,
@@ -159,51 +139,30 @@ impl Capabilities {
     /// # Errors
     ///
     /// [`StoreErrorKind::Unsupported`](super::StoreErrorKind::Unsupported), with what is missing.
-    #[inline]
     pub fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        let missing = self.missing(request);
-        if missing == 0 { Ok(()) } else { Err(unsupported(request.algorithm(), missing)) }
-    }
-
-    /// The bits that the request needs and this has not.
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "one entry of it is looked at")]
-    #[inline]
-    fn missing(&self, request: &Request<'_>) -> u16 {
-        let mut needed = KEPT | (request.reserves() as u16 * Feature::Reserve.bit());
-        if request.limits().len() > 1 {
-            needed |= Feature::Limits.bit();
+        let algorithm = request.algorithm();
+        if !self.supports_algorithm(algorithm) {
+            return Err(StoreError::unsupported(format!("the store does not keep limits by `{algorithm}`")));
         }
-        if request.block_us() > 0 {
-            needed |= Feature::Block.bit();
-            if request.block_duration().longest_us() > 0 {
-                needed |= Feature::GrowingBlock.bit();
-            }
-        }
-        if request.has_calendar() {
-            needed |= Feature::Calendar.bit();
-        }
-        needed & !self.by_algorithm[request.algorithm() as usize]
+        let blocks = request.block.first_us() > 0;
+        let needs = [
+            (request.limits().len() > 1, Feature::Limits),
+            (request.is_reservation(), Feature::Reserve),
+            (request.is_estimate(), Feature::ActualCost),
+            (blocks, Feature::Block),
+            (blocks && request.block.longest_us() > 0, Feature::GrowingBlock),
+            (request.has_calendar(), Feature::Calendar),
+        ];
+        let mut needed = needs.into_iter().filter(|(is_needed, _)| *is_needed);
+        needed.try_for_each(|(_, feature)| self.require(algorithm, feature))
     }
 
     /// [`supports_feature`](Self::supports_feature), or the error that says that it does not.
-    pub(crate) fn require(self, algorithm: Algorithm, feature: Feature) -> Result<(), StoreError> {
-        if self.supports_feature(algorithm, feature) { Ok(()) } else { Err(unsupported_feature(algorithm, feature)) }
+    pub(crate) fn require(&self, algorithm: Algorithm, feature: Feature) -> Result<(), StoreError> {
+        if self.supports_feature(algorithm, feature) {
+            return Ok(());
+        }
+        let feature = feature.asked_for_by();
+        Err(StoreError::unsupported(format!("under `{algorithm}`, the store does not offer {feature}")))
     }
-}
-
-/// A reservation's bits are those of the features that it needs.
-const _: () =
-    assert!(Reserves::Estimate as u16 * Feature::Reserve.bit() == Feature::Reserve.bit() | Feature::ActualCost.bit());
-
-#[cold]
-fn unsupported(algorithm: Algorithm, missing: u16) -> StoreError {
-    if missing & KEPT != 0 {
-        return StoreError::unsupported(format!("the store does not keep limits by `{algorithm}`"));
-    }
-    let feature = Feature::ALL.iter().copied().find(|feature| missing & feature.bit() != 0);
-    unsupported_feature(algorithm, feature.unwrap_or(Feature::Limits))
-}
-
-fn unsupported_feature(algorithm: Algorithm, feature: Feature) -> StoreError {
-    StoreError::unsupported(format!("under `{algorithm}`, the store does not offer {}", feature.asked_for_by()))
 }

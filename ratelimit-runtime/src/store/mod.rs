@@ -189,11 +189,11 @@ fn unsupported<'a, T>(message: &'static str) -> Answer<'a, T> {
 }
 
 macro_rules! pointers_to_stores {
-    ($(<$store:ident> $pointer:ty;)*) => {$(
-        /// All of it is that of the store.
-        impl<$store: Store + ?Sized> Store for $pointer {
+    ($([$($store:tt)*] $pointer:ty;)*) => {$(
+        /// A layer that does nothing of its own.
+        impl $($store)* Store for $pointer {
             fn inner(&self) -> Option<&dyn Store> {
-                (**self).inner()
+                Some(&**self)
             }
 
             fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -208,30 +208,6 @@ macro_rules! pointers_to_stores {
                 (**self).reset(request)
             }
 
-            fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-                (**self).refund(request, ticket)
-            }
-
-            fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
-                (**self).settle(request, ticket, actual_cost)
-            }
-
-            fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-                (**self).block(request, duration)
-            }
-
-            fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-                (**self).unblock(request)
-            }
-
-            fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
-                (**self).keys(request, from)
-            }
-
-            fn capabilities(&self) -> Capabilities {
-                (**self).capabilities()
-            }
-
             fn built_in(&self, sealed: Sealed) -> Option<&dyn BuiltInStore> {
                 (**self).built_in(sealed)
             }
@@ -240,9 +216,11 @@ macro_rules! pointers_to_stores {
 }
 
 pointers_to_stores! {
-    <S> Box<S>;
-    <S> Arc<S>;
-    <S> &'static S;
+    [<S: Store>] Box<S>;
+    [<S: Store>] Arc<S>;
+    [<S: Store>] &'static S;
+    [] Box<dyn Store>;
+    [] Arc<dyn Store>;
 }
 
 impl fmt::Debug for dyn Store {

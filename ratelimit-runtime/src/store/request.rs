@@ -6,32 +6,31 @@ use std::time::{Duration, Instant};
 use crate::algorithm::Demand;
 use crate::rule::{Algorithm, BlockDuration, Limit};
 
-/// What an admission reserves: a bit for a reservation, and one for an estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(u8)]
+/// What an admission reserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reserves {
     /// Nothing: it is charged at once.
-    #[default]
-    Nothing = 0,
+    Nothing,
     /// The cost.
-    Cost = 0b01,
+    Cost,
     /// An estimate of the cost.
-    Estimate = 0b11,
+    Estimate,
 }
 
 /// One question to a store: a key, the limits that hold for it, and what the call weighs.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Request<'a> {
-    key: &'a [u8],
-    rule_len: usize,
-    algorithm: Algorithm,
-    limits: &'a [Limit],
-    cost: u64,
-    block: BlockDuration,
-    reserves: Reserves,
-    is_sent_again: bool,
-    timeout_at: Option<Instant>,
+    pub(crate) key: &'a [u8],
+    /// How much of the key all keys of its rule share.
+    pub(crate) rule_len: usize,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) limits: &'a [Limit],
+    pub(crate) cost: u64,
+    pub(crate) block: BlockDuration,
+    pub(crate) reserves: Reserves,
+    pub(crate) is_sent_again: bool,
+    pub(crate) timeout_at: Option<Instant>,
 }
 
 impl<'a> Request<'a> {
@@ -46,9 +45,8 @@ impl<'a> Request<'a> {
     /// The same request with another cost.
     #[must_use]
     #[inline]
-    pub fn with_cost(mut self, cost: u64) -> Self {
-        self.cost = cost;
-        self
+    pub fn with_cost(self, cost: u64) -> Self {
+        Self { cost, ..self }
     }
 
     /// The same request, which blocks the key for this long if its limits refuse it; at most
@@ -56,7 +54,7 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub fn with_block(self, block: Duration) -> Self {
-        self.with_block_duration(BlockDuration::fixed(block))
+        Self { block: BlockDuration::fixed(block), ..self }
     }
 
     /// The same request, which blocks the key if its limits refuse it: for `first`, then each time
@@ -64,44 +62,29 @@ impl<'a> Request<'a> {
     /// Where `longest` is not above `first`, as [`with_block`](Self::with_block).
     #[must_use]
     pub fn with_growing_block(self, first: Duration, longest: Duration) -> Self {
-        self.with_block_duration(BlockDuration::growing(first, longest))
-    }
-
-    #[inline]
-    pub(crate) fn with_block_duration(mut self, block: BlockDuration) -> Self {
-        self.block = block;
-        self
+        Self { block: BlockDuration::growing(first, longest), ..self }
     }
 
     /// The same request as a reservation, to be ended by [`Store::settle`](super::Store::settle).
     #[must_use]
     #[inline]
-    pub fn reserving(mut self) -> Self {
-        self.reserves = Reserves::Cost;
-        self
+    pub fn reserving(self) -> Self {
+        Self { reserves: Reserves::Cost, ..self }
     }
 
     /// The same request as a reservation whose cost is an estimate: it is a charge from the
     /// beginning, and [`Store::settle`](super::Store::settle) says what the call did cost.
     #[must_use]
     #[inline]
-    pub fn reserving_estimate(mut self) -> Self {
-        self.reserves = Reserves::Estimate;
-        self
-    }
-
-    #[inline]
-    pub(crate) fn with_reserves(mut self, reserves: Reserves) -> Self {
-        self.reserves = reserves;
-        self
+    pub fn reserving_estimate(self) -> Self {
+        Self { reserves: Reserves::Estimate, ..self }
     }
 
     /// The same request to settle, sent again after a reply was lost.
     #[must_use]
     #[inline]
-    pub fn sent_again(mut self) -> Self {
-        self.is_sent_again = true;
-        self
+    pub fn sent_again(self) -> Self {
+        Self { is_sent_again: true, ..self }
     }
 
     /// Whether a request to settle was sent before, and may have been carried out: then nothing is
@@ -115,15 +98,8 @@ impl<'a> Request<'a> {
     /// The same request, of a caller who waits until this moment and no longer.
     #[must_use]
     #[inline]
-    pub fn with_timeout_at(mut self, timeout_at: Instant) -> Self {
-        self.timeout_at = Some(timeout_at);
-        self
-    }
-
-    #[inline]
-    pub(crate) fn with_rule_len(mut self, rule_len: usize) -> Self {
-        self.rule_len = rule_len;
-        self
+    pub fn with_timeout_at(self, timeout_at: Instant) -> Self {
+        Self { timeout_at: Some(timeout_at), ..self }
     }
 
     /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key.
@@ -186,16 +162,6 @@ impl<'a> Request<'a> {
         self.algorithm == Algorithm::FixedWindow && self.limits.iter().any(|limit| limit.by_calendar().is_some())
     }
 
-    #[inline]
-    pub(crate) fn block_us(&self) -> u64 {
-        self.block.first_us()
-    }
-
-    #[inline]
-    pub(crate) fn block_duration(&self) -> BlockDuration {
-        self.block
-    }
-
     /// Whether an admission is only a reservation, which counts until it is settled.
     #[must_use]
     #[inline]
@@ -211,11 +177,6 @@ impl<'a> Request<'a> {
         self.reserves == Reserves::Estimate
     }
 
-    #[inline]
-    pub(crate) fn reserves(&self) -> Reserves {
-        self.reserves
-    }
-
     /// When the caller stops waiting; `None` where it waits as long as it takes. A store need not
     /// look at it: the limiter drops an answer that is late. One that queues requests can leave out
     /// those that are not waited for any more.
@@ -229,11 +190,7 @@ impl<'a> Request<'a> {
     /// longest window, whichever is longer; a block lives as long as it was given.
     #[must_use]
     pub fn horizon(&self) -> Duration {
-        Duration::from_micros(self.horizon_us())
-    }
-
-    pub(crate) fn horizon_us(&self) -> u64 {
-        self.demand().horizon_us()
+        Duration::from_micros(self.demand().horizon_us())
     }
 
     /// What an algorithm has to know of the request.

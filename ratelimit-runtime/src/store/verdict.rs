@@ -142,17 +142,10 @@ impl Verdict {
         self
     }
 
-    /// The same, as the refusal by a block.
-    #[inline]
-    pub fn by_block(mut self) -> Self {
-        self.blocked = true;
-        self
-    }
-
     /// The same, as the refusal by a block that goes on for so long.
     #[inline]
     pub(crate) fn by_block_for(self, block_us: u64) -> Self {
-        Self { holds: u32::try_from(block_us).unwrap_or_default(), ..self.by_block() }
+        Self { holds: u32::try_from(block_us).unwrap_or_default(), blocked: true, ..self }
     }
 
     /// For how long the same is said of the same question, but for the time that has passed.
@@ -183,12 +176,6 @@ impl Verdict {
         if self.holds > 0 {
             self.holds = self.holds.saturating_sub(u32::try_from(elapsed_us).unwrap_or(u32::MAX)).max(1);
         }
-        self
-    }
-
-    /// The same, from a store that does not know the exact moment.
-    pub fn rounded_up(mut self) -> Self {
-        self.rounded = true;
         self
     }
 

@@ -193,11 +193,11 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
         self.call(|inner| own(inner).acquire_all(requests))
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         self.call(|inner| own(inner).enter(place, requests))
     }
 
-    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
+    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
         self.call(|inner| own(inner).in_flight(place))
     }
 
@@ -210,18 +210,10 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
     }
 
     /// Waits until the store heals; what waiting cannot cure is an error at once.
-    fn ready(&self) -> Answer<'_, ()> {
-        Answer::later(async {
-            self.healed().await?;
-            own(&self.shared.inner).ready().await
-        })
-    }
-
-    /// The same: a fault is one of all parts.
-    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
+    fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
         Answer::later(async move {
             self.healed().await?;
-            own(&self.shared.inner).ready_for(request).await
+            own(&self.shared.inner).ready_for(part).await
         })
     }
 }

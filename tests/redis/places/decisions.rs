@@ -18,21 +18,21 @@ async fn a_permit_is_a_member_that_ends_with_its_lease() {
     let store = on(server).await;
     let entered = place(&key, 2);
     let before = server.now_us();
-    assert_eq!(enter(&store, entered).await.unwrap().in_flight, 1);
-    let permit = entered.permit();
+    assert_eq!(enter(&store, &entered).await.unwrap().in_flight, 1);
+    let permit = entered.permit;
     let [(member, ends)] = &members(server, &key)[..] else { panic!("one member") };
-    assert_eq!(*member, format!("{:016x}.{}.5000", permit.process(), permit.number()));
+    assert_eq!(*member, format!("{:016x}.{}.5000", permit.process, permit.number));
     let lease = ends - before;
     assert!((5_000_000..5_500_000).contains(&lease), "{lease}");
     let left = server.number(&["PTTL", &key]);
     assert!((4_000..=5_001).contains(&left), "{left}");
-    store.leave(entered);
+    store.leave(&entered);
     // One that enters leaves nothing of it behind.
     let next = place(&key, 1);
-    assert!(enter(&store, next).await.unwrap().is_entered());
+    assert!(enter(&store, &next).await.unwrap().is_entered());
     assert_eq!(members(server, &key).len(), 1);
-    store.leave(next);
-    store.leave(next);
+    store.leave(&next);
+    store.leave(&next);
     gone(server, &key).await;
     assert_eq!(server.number(&["EXISTS", &key]), 0, "the last one that leaves takes the key along");
 }
@@ -44,8 +44,8 @@ async fn one_after_the_other(store: RedisStore, calls: usize) {
     let key = unique("cycles");
     for call in 0..calls {
         let place = place(&key, 1);
-        assert!(enter(&store, place).await.unwrap().is_entered(), "call {call}");
-        store.leave(place);
+        assert!(enter(&store, &place).await.unwrap().is_entered(), "call {call}");
+        store.leave(&place);
     }
 }
 
@@ -72,13 +72,13 @@ async fn calls_of_several_stores_are_never_more_than_their_places() {
                     let mut entered = 0_u64;
                     for _ in 0..40 {
                         let place = place(&key, MAX);
-                        if enter(&store, place).await.unwrap().is_entered() {
+                        if enter(&store, &place).await.unwrap().is_entered() {
                             entered += 1;
                             let now = running.fetch_add(1, Ordering::SeqCst) + 1;
                             assert!(now <= MAX, "{now} of {MAX} run");
                             tokio::task::yield_now().await;
                             running.fetch_sub(1, Ordering::SeqCst);
-                            store.leave(place);
+                            store.leave(&place);
                         } else {
                             tokio::time::sleep(Duration::from_micros(300)).await;
                         }

@@ -20,10 +20,10 @@ async fn a_permit_after_a_pause_is_renewed_like_the_first() {
     let (store, key) = (on(server).await, unique("paused"));
     for _ in 0..2 {
         let entered = place(&key, 1);
-        assert!(enter(&store, entered).await.unwrap().is_entered());
+        assert!(enter(&store, &entered).await.unwrap().is_entered());
         let ends = members(server, &key)[0].1;
         until("it is renewed", LEASE / 2, async || members(server, &key)[0].1 > ends).await;
-        store.leave(entered);
+        store.leave(&entered);
         gone(server, &key).await;
         // Longer than those who renew look for something to do by themselves.
         sleep(Duration::from_millis(500)).await;
@@ -37,7 +37,7 @@ async fn many_leases_are_renewed_by_few_calls_of_at_most_64() {
     let server = RedisServer::start_with(&["--slowlog-log-slower-than", "0", "--slowlog-max-len", "4096"]);
     let (store, keys) = (on(&server).await, (0..LEASES).map(|key| format!("many:{key}")).collect::<Vec<_>>());
     let places: Vec<_> = keys.iter().map(|key| place(key, 1)).collect();
-    for entered in join_all(places.iter().map(|place| enter(&store, *place))).await {
+    for entered in join_all(places.iter().map(|place| enter(&store, place))).await {
         assert!(entered.unwrap().is_entered());
     }
     // How many keys each call of a script was about, which stands behind the script's name.
@@ -61,15 +61,16 @@ async fn a_caller_who_gives_up_takes_no_place() {
         let key = unique("given_up");
         server.freeze();
         for _ in 0..20 {
-            let entering = enter(&store, place(&key, 1));
+            let place = place(&key, 1);
+            let entering = enter(&store, &place);
             assert!(!matches!(tokio::time::timeout(Duration::from_millis(5), entering).await, Ok(Ok(_))));
         }
         server.thaw();
         let start = Instant::now();
         loop {
             let next = place(&key, 1);
-            if enter(&store, next).await.is_ok_and(|entry| entry.is_entered()) {
-                store.leave(next);
+            if enter(&store, &next).await.is_ok_and(|entry| entry.is_entered()) {
+                store.leave(&next);
                 break;
             }
             assert!(start.elapsed() < LEASE / 2, "a place was left taken");
@@ -87,6 +88,6 @@ async fn a_call_whose_answer_is_lost_takes_no_place() {
     let (store, key) = (RedisStore::new(&proxy.url()).unwrap(), unique("lost"));
     store.ready().await.unwrap();
     proxy.cut_replies(1);
-    assert!(enter(&store, place(&key, 1)).await.is_err());
+    assert!(enter(&store, &place(&key, 1)).await.is_err());
     until("the permit leaves", LEASE, async || matches!(store.in_flight(place(&key, 1)).await, Ok(0))).await;
 }

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::__private::{Entry, PermitId, PlaceRequest};
+use ratelimit_runtime::__private::{Entry, PlaceRequest};
 use ratelimit_runtime::RedisStore;
 use ratelimit_runtime::store::StoreError;
 
@@ -21,12 +21,12 @@ mod runtimes;
 /// The shortest lease.
 const LEASE: Duration = PlaceRequest::MIN_LEASE;
 
-fn place(key: &str, max: u64) -> PlaceRequest<'_> {
-    PlaceRequest::new(key.as_bytes(), max, PermitId::next()).with_lease(LEASE)
+fn place(key: &str, max: u64) -> PlaceRequest {
+    PlaceRequest { lease: LEASE, ..PlaceRequest::new(key.as_bytes(), max) }
 }
 
-async fn enter(store: &RedisStore, place: PlaceRequest<'_>) -> Result<Entry, StoreError> {
-    store.enter(place, &[]).await
+async fn enter(store: &RedisStore, place: &PlaceRequest) -> Result<Entry, StoreError> {
+    store.enter(place.clone(), &[]).await
 }
 
 async fn in_flight(store: &RedisStore, key: &str) -> u64 {

@@ -26,8 +26,8 @@ fn a_permit_is_left_from_a_thread_without_a_runtime() {
     let store = store(server);
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let entered = place(&key, 1);
-    assert!(runtime.block_on(enter(&store, entered)).unwrap().is_entered());
-    thread::scope(|scope| scope.spawn(|| store.leave(entered)).join().unwrap());
+    assert!(runtime.block_on(enter(&store, &entered)).unwrap().is_entered());
+    thread::scope(|scope| scope.spawn(|| store.leave(&entered)).join().unwrap());
     assert!(in_time(|| members(server, &key).is_empty()));
 }
 
@@ -38,22 +38,22 @@ fn the_places_of_a_runtime_that_has_ended_are_free_after_the_lease_and_not_befor
     let store = store(server);
     let (left, open) = (place(&key, 2), place(&key, 2));
     let ending = runtime();
-    for place in [left, open] {
+    for place in [&left, &open] {
         assert!(ending.block_on(enter(&store, place)).unwrap().is_entered());
     }
     let ended = Instant::now();
     drop(ending);
     // There is no client to leave it by.
-    store.leave(left);
+    store.leave(&left);
     runtime().block_on(async {
         let own = place(&key, 2);
-        assert!(enter(&store, own).await.unwrap().is_full);
-        while !enter(&store, own).await.unwrap().is_entered() {
+        assert!(enter(&store, &own).await.unwrap().is_full);
+        while !enter(&store, &own).await.unwrap().is_entered() {
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert!(ended.elapsed() < LEASE + LEASE / 2, "they have not lapsed");
         }
         assert!(ended.elapsed() >= LEASE / 2, "after {:?}", ended.elapsed());
-        store.leave(own);
+        store.leave(&own);
     });
 }
 
@@ -63,8 +63,8 @@ fn what_was_left_before_the_store_is_dropped_is_still_sent() {
     runtime().block_on(async {
         let store = RedisStore::new(&server.url()).unwrap();
         let entered = place(&key, 1);
-        assert!(enter(&store, entered).await.unwrap().is_entered());
-        store.leave(entered);
+        assert!(enter(&store, &entered).await.unwrap().is_entered());
+        store.leave(&entered);
         drop(store);
         tokio::time::sleep(Duration::from_millis(200)).await;
     });

@@ -39,11 +39,9 @@ impl<'a> Check<'a> {
     #[inline(always)]
     pub(in crate::engine) fn new(name: Name, terms: &'a Terms, asked: Asked, key: &'a [u8], rule_len: usize) -> Self {
         let Asked { cost, reserves, shadow } = asked;
-        let request = Request::new(key, terms.algorithm(), terms.limits())
-            .with_cost(cost)
-            .with_block_duration(if shadow { terms.block.without_offences() } else { terms.block })
-            .with_rule_len(rule_len)
-            .with_reserves(reserves);
+        let block = if shadow { terms.block.without_offences() } else { terms.block };
+        let request = Request::new(key, terms.algorithm(), terms.limits()).with_cost(cost);
+        let request = Request { rule_len, block, reserves, ..request };
         Self { name, terms, shadow, request, is_supported: false, broken: None }
     }
 

@@ -1,19 +1,17 @@
 //! [`PlaceCheck`]: what a call asks for where calls in flight are limited.
 
 use std::fmt;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
-use crate::key::KeyBuf;
 use crate::rule::Name;
 use crate::store::{PermitId, PlaceRequest};
 
 /// A place among the calls in flight of a key.
 pub(crate) struct PlaceCheck {
     pub(in crate::engine) name: Name,
-    pub(in crate::engine) key: KeyBuf,
-    /// The length of the part of the key that all keys of the rule share.
-    pub(in crate::engine) rule_len: usize,
+    pub(in crate::engine) key: Arc<[u8]>,
     /// How many there are.
     pub(in crate::engine) max: u64,
     pub(in crate::engine) lease: Duration,
@@ -22,8 +20,10 @@ pub(crate) struct PlaceCheck {
 }
 
 impl PlaceCheck {
-    pub(in crate::engine) fn request(&self, permit: PermitId) -> PlaceRequest<'_> {
-        PlaceRequest::new(&self.key, self.max, permit).with_lease(self.lease).of_rule(self.name, self.rule_len)
+    /// The request of this permit, for a caller who waits until then.
+    pub(in crate::engine) fn request(&self, permit: PermitId, timeout_at: Option<Instant>) -> PlaceRequest {
+        let Self { name, max, lease, .. } = *self;
+        PlaceRequest { key: Arc::clone(&self.key), rule: name.as_str(), max, lease, permit, timeout_at }
     }
 
     /// The decision of a call that has entered as one of so many in flight.

@@ -257,14 +257,14 @@ impl Step<'_> {
         let Some((_, place)) = self.place.filter(|_| !limits.is_empty()) else { return false };
         let requests: Vec<Request<'_>> = limits.iter().map(|(_, call)| call.check().request).collect();
         limits.iter().all(|(_, call)| call.engine.id == self.engine.id)
-            && self.engine.store.own().enters_together(&place.request(PermitId::next()), &requests)
+            && self.engine.store.own().decides_together(Some(&place.request(PermitId::next(), None)), &requests)
     }
 
     /// Whether one more check is decided together with these.
     fn decides_with(&self, (_, more): Member<'_>) -> bool {
         let calls = self.limits.iter().map(|(_, call)| *call).chain([more]);
         let requests: Vec<Request<'_>> = calls.map(|call| call.check().request).collect();
-        more.engine.id == self.engine.id && self.engine.store.own().decides_together(&requests)
+        more.engine.id == self.engine.id && self.engine.store.own().decides_together(None, &requests)
     }
 
     /// Asks the store.
@@ -276,10 +276,10 @@ impl Step<'_> {
     ) -> Result<Entry, StoreError> {
         let Self { engine, .. } = self;
         let requests: Vec<Request<'_>> = checks.iter().map(|check| check.request).collect();
-        if let Some(place) = permit.and_then(OpenPermit::request) {
+        if let Some(place) = permit.and_then(|permit| permit.request(Some(time_limit.at()))) {
             // With limits only where the store itself decides on them.
             let store = if requests.is_empty() { engine.store.innermost() } else { engine.store.own() };
-            let mut answer = store.enter(place.with_timeout_at(time_limit.at()), &requests);
+            let mut answer = store.enter(place, &requests);
             return engine.await_within(time_limit, &mut answer).await;
         }
         let verdicts = if let [request] = *requests {
@@ -289,7 +289,7 @@ impl Step<'_> {
             let mut answer = engine.store.own().acquire_all(&requests);
             engine.await_within(time_limit, &mut answer).await?
         };
-        Ok(Entry::free(0, verdicts))
+        Ok(Entry { is_full: false, in_flight: 0, verdicts })
     }
 }
 

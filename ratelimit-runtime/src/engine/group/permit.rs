@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::engine::check::PlaceCheck;
 use crate::engine::state::Engine;
@@ -52,9 +53,9 @@ impl OpenPermit {
         self
     }
 
-    /// The place that is asked for, and left.
-    pub(super) fn request(&self) -> Option<PlaceRequest<'_>> {
-        Some(self.place.request(self.id?))
+    /// The place that is asked for by a caller who waits until then, and left.
+    pub(super) fn request(&self, timeout_at: Option<Instant>) -> Option<PlaceRequest> {
+        Some(self.place.request(self.id?, timeout_at))
     }
 
     /// The store has no place of it.
@@ -69,8 +70,8 @@ impl Drop for OpenPermit {
             observe::in_flight(self.place.name, false);
             self.engine.permits.remove(&self.place.key);
         }
-        if let Some(place) = self.request() {
-            self.engine.store.innermost().leave(place);
+        if let Some(place) = self.request(None) {
+            self.engine.store.innermost().leave(&place);
         }
         // Once it is left: the caller that wakes asks at once. Places of a memory that only this
         // limiter has are wanted by no other process.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::rule::{Policies, Policy, nearest};
+use crate::rule::{Policies, Policy};
 
 /// The policies of a limiter, by name.
 #[derive(Debug, Default)]
@@ -59,14 +59,9 @@ impl PolicySet {
         Some(&entry.policy)
     }
 
-    /// Those of these names that are not among them, each as it is told to an operator.
-    pub(crate) fn missing(&self, names: &[&str]) -> Vec<String> {
-        let missing = names.iter().filter(|name| !self.by_name.contains_key(**name));
-        let told = |name: &&str| match nearest(name, self.by_name.keys().map(String::as_str)) {
-            Some(near) => format!("`{name}` (there is `{near}`)"),
-            None => format!("`{name}`"),
-        };
-        missing.map(told).collect()
+    /// Those of these names that are not among them.
+    pub(crate) fn missing<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
+        names.iter().copied().filter(|name| !self.by_name.contains_key(*name)).collect()
     }
 
     /// The message to a check whose policy is not among them, with the names of those that are.

@@ -133,7 +133,7 @@ mod tests {
             (format!("a = {}", "[".repeat(100_000)), "recurs"),
             (format!("a = {}1{}", "{ b = ".repeat(100_000), "}".repeat(100_000)), "recurs"),
             (format!("a = \"{long}\""), "a limit is `max/window`"),
-            (format!("a = \"5/1{long}\""), "unknown unit `"),
+            (format!("a = \"5/1{long}\""), "`1xxx"),
             (format!("a = \"{long} 5/1m\""), "unknown algorithm"),
             (format!("a = {{ limits = \"5/1m\", overrides = {{ \"<%{long}>\" = 5 }} }}"), "the override of `<%xxx"),
             ("a = \"\\u001b[2J\\u0007/1m\"".to_owned(), "is not a number of calls"),

@@ -49,7 +49,7 @@ fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError>
     for (name, policy) in policies {
         let overridden = policy.overrides().map(|(_, values)| policy.limits_of(values));
         for limits in iter::once(policy.limits.clone()).chain(overridden) {
-            let request = Request::new(b"", policy.algorithm(), &limits).with_block_duration(policy.block);
+            let request = Request { block: policy.block, ..Request::new(b"", policy.algorithm(), &limits) };
             if let Err(error) = supported_by(engine, &request) {
                 let message = format!("the store cannot keep the policy `{name}`: {error}");
                 return Err(StoreError::new(error.kind(), message).into());

@@ -40,7 +40,6 @@ impl CalendarUnit {
     }
 
     /// The unit of this name.
-    #[cfg_attr(not(feature = "calendar"), allow(dead_code, reason = "there are no calendar windows"))]
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|unit| unit.name() == name)
     }

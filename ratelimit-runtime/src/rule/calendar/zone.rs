@@ -84,13 +84,10 @@ fn find(name: &str) -> Option<jiff::tz::TimeZone> {
 
 #[cfg(feature = "calendar")]
 fn unknown(name: &str) -> String {
-    let all: Vec<_> = jiff::tz::db().available().map(|zone| zone.to_string()).collect();
-    let near = crate::rule::nearest(name, all.iter().map(String::as_str));
-    let write = near.map_or_else(
-        || "write a name of the tz database, such as \"Europe/Berlin\", \"America/New_York\" or \"UTC\"".to_owned(),
-        |near| format!("did you mean `{near}`?"),
-    );
-    format!("unknown time zone `{}`: {write}", shown(name))
+    format!(
+        "unknown time zone `{}`: write a name of the tz database, such as \"Europe/Berlin\", \"America/New_York\" or \"UTC\"",
+        shown(name)
+    )
 }
 
 /// A name that is not known, for a message.

@@ -11,7 +11,7 @@ use self::overrides::{Override, Overrides};
 use crate::key::Key;
 use crate::rule::algorithm::Algorithm;
 use crate::rule::block::BlockDuration;
-use crate::rule::calendar::{CalendarUnit, Zone};
+use crate::rule::calendar::Zone;
 use crate::rule::limit::{Limit, MAX_LIMITS};
 use crate::rule::on_unavailable::OnUnavailable;
 
@@ -196,7 +196,7 @@ impl Policy {
         limits
     }
 
-    /// The same with its time zone in its calendar quotas. It has no [`fault`](Self::fault).
+    /// The same with its time zone in its calendar quotas. It is [checked](Self::check).
     fn in_its_zone(mut self) -> Self {
         if let Some(Ok(zone)) = self.zone.as_deref().map(Zone::named) {
             for limit in &mut self.limits {
@@ -211,82 +211,39 @@ impl Policy {
         self.block != BlockDuration::NONE && self.wait != Some(Duration::ZERO)
     }
 
-    /// A limit that another one makes useless: over a longer window, that admits no more calls.
-    fn useless_limit(&self) -> Option<(Limit, Limit)> {
-        let row = self.algorithm.row();
-        // How many times its limit a window admits, around the moment in which one starts.
-        let at_an_edge = if row.is_log || row.has_burst { 1 } else { 2 };
-        let most = |limit: &Limit, other: &Limit| match (limit.calendar_unit(), other.calendar_unit()) {
-            (Some(CalendarUnit::Week), Some(_)) => 2,
-            // Each of the shorter ones lies in one of the longer.
-            (Some(_), Some(_)) => 1,
-            // A time of 30 days may begin in January and end in March, with all of February.
-            (None, Some(_)) => at_an_edge + 1,
-            (_, None) => at_an_edge,
-        };
-        let mut pairs = self.limits.iter().flat_map(|limit| self.limits.iter().map(move |other| (*limit, *other)));
-        let is_useless = |(limit, other): &(Limit, Limit)| {
-            other.window() > limit.window() && other.max().saturating_mul(most(limit, other)) <= limit.max()
-        };
-        pairs.find(is_useless)
-    }
-
-    /// Why it cannot be used, whatever store there is; and the name of the part that is wrong.
-    pub(super) fn fault(&self) -> Option<(&'static str, String)> {
+    /// Whether a limiter can use it, whatever store there is; else what is wrong with it.
+    pub(super) fn check(&self) -> Result<(), String> {
         let limits = self.limits.len();
         let wait = self.wait.filter(|wait| !wait.is_zero());
-        let fault = |part, message: &str| Some((part, message.to_owned()));
-        if limits > MAX_LIMITS {
-            return Some(("limits", format!("a policy has at most {MAX_LIMITS} limits, not {limits}")));
-        }
         let by_calendar = self.limits.iter().find(|limit| limit.calendar_unit().is_some());
+        if limits > MAX_LIMITS {
+            return Err(format!("a policy has at most {MAX_LIMITS} limits, not {limits}"));
+        }
         if let Some(limit) = by_calendar.filter(|_| self.algorithm != Algorithm::FixedWindow) {
-            let message = format!(
+            return Err(format!(
                 "a calendar quota, `{limit}`, is kept by `fixed_window` alone, not by `{}`: set the algorithm `fixed_window`, or \
-                 write a length of time, such as `{}/{}`",
+                 write a length of time, such as `{}/1d`",
                 self.algorithm,
                 limit.max(),
-                match limit.calendar_unit() {
-                    Some(CalendarUnit::Hour) => "1h",
-                    Some(CalendarUnit::Week) => "1w",
-                    Some(CalendarUnit::Month) => "30d",
-                    Some(CalendarUnit::Year) => "365d",
-                    Some(CalendarUnit::Day) | None => "1d",
-                }
-            );
-            return Some(("algorithm", message));
+            ));
         }
-        if let Some((useless, other)) = self.useless_limit() {
-            let message = format!(
-                "`{useless}` never decides, because `{other}` is over a longer window: remove one, or swap their numbers"
-            );
-            return Some(("limits", message));
-        }
-        if let Some(zone) = &self.zone {
-            if by_calendar.is_none() {
-                return fault(
-                    "zone",
-                    "`zone` says where a calendar day begins, and no limit has one: write one such as `500/day`, or leave it \
-                     out",
-                );
-            }
-            if let Err(unknown) = Zone::named(zone) {
-                return Some(("zone", unknown));
-            }
+        let fault = |message: &str| Err(message.to_owned());
+        if self.zone.as_deref().map(Zone::named).transpose()?.is_some() && by_calendar.is_none() {
+            return fault("`zone` says where a calendar day begins: write a limit such as `500/day`, or leave it out");
         }
         if wait.is_some() && self.block != BlockDuration::NONE {
-            return fault("wait", "a call either waits or is blocked: leave `wait` out, or `block`");
+            return fault("a call either waits or is blocked: leave `wait` out, or `block`");
         }
         if wait.is_some() && self.shadow == Some(true) {
-            return fault("wait", "`wait` is never used: with `shadow` no call is refused, so none waits");
+            return fault("`wait` is never used: with `shadow` no call is refused, so none waits");
         }
         if wait.is_some_and(|wait| !(MIN_TIME..=MAX_WAIT).contains(&wait)) {
-            return fault("wait", "this wait is out of bounds: write one from \"1ms\" to \"1h\"");
+            return fault("this wait is out of bounds: write one from \"1ms\" to \"1h\"");
         }
         if self.timeout.is_some_and(|timeout| !(MIN_TIME..=MAX_TIMEOUT).contains(&timeout)) {
-            return fault("timeout", "this timeout is out of bounds: write one from \"1ms\" to \"60s\"");
+            return fault("this timeout is out of bounds: write one from \"1ms\" to \"60s\"");
         }
-        overrides::fault(&self.overrides, self.algorithm, limits).map(|message| ("overrides", message))
+        overrides::check(&self.overrides, self.algorithm, limits)
     }
 }
 
@@ -298,9 +255,7 @@ pub(crate) fn checked(policies: impl IntoIterator<Item = (impl Into<String>, Pol
     let mut checked = Policies::new();
     for (name, policy) in policies {
         let name = name.into();
-        if let Some((_, fault)) = policy.fault() {
-            return Err(format!("the policy `{name}`: {fault}"));
-        }
+        policy.check().map_err(|fault| format!("the policy `{name}`: {fault}"))?;
         if checked.insert(name.clone(), policy.in_its_zone()).is_some() {
             return Err(format!("the policy `{name}` is defined twice"));
         }

@@ -63,50 +63,45 @@ impl Override {
         }
     }
 
-    /// What is wrong with it for a policy of so many limits.
-    fn fault(&self, algorithm: Algorithm, limits: usize) -> Option<String> {
+    /// Whether it fits a policy of so many limits; else what is wrong with it.
+    fn check(&self, algorithm: Algorithm, limits: usize) -> Result<(), String> {
         if self.max.is_empty() && self.burst.is_none() {
-            return Some("it changes nothing: write `max`, `burst` or both".to_owned());
+            return Err("it changes nothing: write `max`, `burst` or both".to_owned());
         }
         if !self.max.is_empty() && self.max.len() != limits {
-            return Some(match limits {
-                1 => "the policy has one limit, so write one `max`".to_owned(),
-                limits => format!("the policy has {limits} limits, so write {limits} values of `max`, in their order"),
-            });
+            return Err(format!("write one `max` for each limit of the policy, in their order: {limits}"));
         }
         if self.max.contains(&0) {
-            return Some("a `max` of 0 refuses every call: write 1 or more, or block the key".to_owned());
+            return Err("a `max` of 0 refuses every call: write 1 or more, or block the key".to_owned());
         }
-        burst_fault(self.burst, algorithm, limits)
+        check_burst(self.burst, algorithm, limits)
     }
 }
 
-/// What is wrong with a burst where there are so many limits.
-pub(in crate::rule) fn burst_fault(burst: Option<u64>, algorithm: Algorithm, limits: usize) -> Option<String> {
-    if !algorithm.has_burst() {
-        let buckets = Algorithm::ALL.iter().filter(|algorithm| algorithm.has_burst());
-        let buckets: Vec<_> = buckets.map(|algorithm| algorithm.row().name).collect();
-        return burst.map(|_| format!("only the buckets have a burst: it goes with {}", buckets.join(" and ")));
-    }
-    match burst? {
-        _ if limits != 1 => Some("`burst` goes with one limit".to_owned()),
-        0 => Some("a burst of 0 refuses every call: write 1 or more".to_owned()),
-        _ => None,
+/// Whether there may be such a burst beside so many limits; else what is wrong with it.
+pub(in crate::rule) fn check_burst(burst: Option<u64>, algorithm: Algorithm, limits: usize) -> Result<(), String> {
+    match burst {
+        Some(_) if !algorithm.has_burst() => {
+            Err(format!("`{algorithm}` has no burst: only the bucket algorithms have one"))
+        }
+        Some(_) if limits != 1 => Err("`burst` goes with one limit".to_owned()),
+        Some(0) => Err("a burst of 0 refuses every call: write 1 or more".to_owned()),
+        _ => Ok(()),
     }
 }
 
 /// The overrides of a policy, by rendered key: what it is before it is hashed.
 pub(crate) type Overrides = HashMap<Key, Override>;
 
-/// What is wrong with one of them, for a policy of so many limits. Of several, it is always the same
-/// one.
-pub(super) fn fault(overrides: &Overrides, algorithm: Algorithm, limits: usize) -> Option<String> {
+/// Whether all of them fit a policy of so many limits; else what is wrong with one of them, always
+/// the same.
+pub(super) fn check(overrides: &Overrides, algorithm: Algorithm, limits: usize) -> Result<(), String> {
     let faults = overrides.iter().filter_map(|(key, values)| {
         let text = key.as_str();
-        let fault = key_fault(text).or_else(|| values.fault(algorithm, limits))?;
+        let fault = check_key(text).and_then(|()| values.check(algorithm, limits)).err()?;
         Some(format!("the override of `{}`: {fault}", text.escape_debug()))
     });
-    faults.min()
+    faults.min().map_or(Ok(()), Err)
 }
 
 /// The key that `admin list` shows as `text`: rendered, with what would steer a terminal as
@@ -125,22 +120,21 @@ pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
             None => rendered.extend([r"\u{", part]),
         }
     }
-    let fault = key_fault(&rendered);
-    fault.map_or_else(|| Key::from_rendered(&rendered).map_err(|error| error.to_string()), Err)
+    check_key(&rendered)?;
+    Key::from_rendered(&rendered).map_err(|error| error.to_string())
 }
 
-/// What is wrong with the key of an override, which no call would ever have.
-fn key_fault(text: &str) -> Option<String> {
-    const AS_LISTED: &str = "write the key as `admin list` shows it, each value in its brackets: `<acme>/<7>`";
-    if is_canonical(text) {
-        return None;
-    }
+/// Whether a call may have this key; else what is wrong with it.
+fn check_key(text: &str) -> Result<(), String> {
     let in_brackets = format!("<{text}>");
-    Some(if text.strip_prefix('#').is_some_and(|hex| hex.len() == 32) {
-        "this key is hashed: write what it was before".to_owned()
+    if is_canonical(text) {
+        Ok(())
+    } else if text.strip_prefix('#').is_some_and(|hex| hex.len() == 32) {
+        Err("this key is hashed: write what it was before".to_owned())
     } else if !text.is_empty() && is_canonical(&in_brackets) {
-        format!("no call has this key: did you mean `{in_brackets}`?")
+        Err(format!("no call has this key: did you mean `{in_brackets}`?"))
     } else {
-        format!("no call has this key: {AS_LISTED}")
-    })
+        Err("no call has this key: write it as `admin list` shows it, each value in its brackets: `<acme>/<7>`"
+            .to_owned())
+    }
 }

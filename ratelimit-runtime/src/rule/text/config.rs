@@ -9,7 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use smallvec::SmallVec;
 
-use super::{block, duration, finished, limits_in};
+use super::{duration, finished, limits_in};
 use crate::parse_error::ParseError;
 use crate::rule::algorithm::Algorithm;
 use crate::rule::block::BlockDuration;
@@ -51,7 +51,7 @@ impl<'de> Visitor<'de> for PolicyVisitor {
             zone: table.zone,
             ..Policy::of_limits(table.limits).with_algorithm(table.algorithm.unwrap_or_default())
         };
-        finished(policy, table.burst).map_err(|(_, message)| Error::custom(message))
+        finished(policy, table.burst).map_err(Error::custom)
     }
 }
 
@@ -87,7 +87,7 @@ enum Limits {
 
 fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SmallVec<[Limit; 2]>, D::Error> {
     match Limits::deserialize(deserializer)? {
-        Limits::Line(line) => limits_in(&line).map_err(|fault| fault.drawn(&line)),
+        Limits::Line(line) => limits_in(&line),
         Limits::List(limits) => limits.iter().map(|limit| limit.parse()).collect(),
     }
     .map_err(Error::custom)
@@ -104,15 +104,7 @@ impl FromStr for Time {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        duration::read(text).map(Self).map_err(|fault| fault.drawn(text))
-    }
-}
-
-impl FromStr for BlockDuration {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        block::read(text).map_err(|fault| fault.drawn(text))
+        duration::read(text).map(Self)
     }
 }
 

@@ -234,7 +234,7 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
 
     /// The limits of a call that enters are charged or not. A refusal that one question caused is
     /// what the store would answer to that question alone.
-    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         let misses = requests.first().filter(|_| requests.len() == 1).map(|request| self.look(request));
         self.own().enter(place, requests).map(move |entry| {
             if let (Some(Err(miss)), [request], [verdict]) = (&misses, requests, &*entry.verdicts)

@@ -181,7 +181,7 @@ impl CachedRefusal {
             key: request.key().into(),
             limits: SmallVec::from_slice(request.limits()),
             cost: request.cost(),
-            block: request.block_duration(),
+            block: request.block,
             algorithm: request.algorithm(),
             reservation: request.is_reservation(),
             used: AtomicU64::new(looked_up.time),
@@ -201,7 +201,7 @@ impl CachedRefusal {
                 ([own], [limit]) => own == limit,
                 (own, limits) => own == limits,
             }
-            && self.block == request.block_duration()
+            && self.block == request.block
             && self.algorithm == request.algorithm()
             && self.reservation == request.is_reservation()
     }

@@ -216,25 +216,16 @@ impl Store for MemoryStore {
         Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.settle(&request, hash, ticket, actual, now))))
     }
 
-    /// One shard is a page. Those who share an overflow bucket have no key of their own.
+    /// A page is a shard, and the cursor its index. Keys that share an overflow bucket are not listed.
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
-        let prefix = request.key();
-        // The hasher of another store is another one, and so are its shards.
-        let store = self.hasher.hash_one(prefix).to_le_bytes();
-        let position = |cursor: &Vec<u8>| {
-            let position =
-                page::open(cursor, prefix)?.strip_prefix(&store).and_then(|position| position.try_into().ok());
-            position.map(u64::from_le_bytes).and_then(|index| index.try_into().ok()).ok_or_else(page::foreign)
+        let index = from.map_or(Some(0_usize), |cursor| std::str::from_utf8(&cursor).ok()?.parse().ok());
+        let Some((index, shard)) = index.and_then(|index| Some((index, self.shards.get(index)?))) else {
+            return Answer::ready(Err(page::foreign()));
         };
-        let page = from.as_ref().map_or(Ok(0_usize), position).map(|index| {
-            let shard = self.shards.get(index);
-            let mut keys = shard.map(|shard| lock(shard).keys(prefix, self.now())).unwrap_or_default();
-            keys.extend(self.places.get(index).into_iter().flat_map(|places| lock(places).keys(prefix)));
-            let next = u64::try_from(index + 1).ok().filter(|_| index + 1 < self.shards.len());
-            let next = next.map(|next| page::seal(prefix, [store, next.to_le_bytes()].concat()));
-            Page::new(keys, next)
-        });
-        Answer::ready(page)
+        let mut keys = lock(shard).keys(request.key(), self.now());
+        keys.extend(self.places.get(index).into_iter().flat_map(|places| lock(places).keys(request.key())));
+        let next = (index + 1 < self.shards.len()).then(|| (index + 1).to_string().into());
+        Answer::ready(Ok(Page::new(keys, next)))
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -242,7 +233,7 @@ impl Store for MemoryStore {
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        let duration = request.with_block(duration).block_us();
+        let duration = request.with_block(duration).block.first_us();
         let blocked = self.with(&request, |shard, hash, now| shard.block(&request, hash, duration, now));
         let full = || StoreError::new(StoreErrorKind::Full, "the memory store has no room for another block");
         Answer::ready(blocked.then_some(()).ok_or_else(full))
@@ -262,7 +253,7 @@ impl BuiltInStore for MemoryStore {
         Some(self.decide(request))
     }
 
-    fn decides_together(&self, _: &[Request<'_>]) -> bool {
+    fn decides_together(&self, _: Option<&PlaceRequest>, _: &[Request<'_>]) -> bool {
         true
     }
 
@@ -270,12 +261,8 @@ impl BuiltInStore for MemoryStore {
         Answer::ready(Ok(self.decide_all(requests)))
     }
 
-    fn enters_together(&self, _: &PlaceRequest<'_>, _: &[Request<'_>]) -> bool {
-        true
-    }
-
-    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        let entry = self.with_places(place.key(), |places| {
+    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        let entry = self.with_places(&place.key, |places| {
             places.enter(&place, |is_free| match requests {
                 [] => Vec::new(),
                 [request] if is_free => vec![self.decide(request)],
@@ -286,12 +273,12 @@ impl BuiltInStore for MemoryStore {
         Answer::ready(Ok(entry))
     }
 
-    fn leave(&self, place: PlaceRequest<'_>) {
-        self.with_places(place.key(), |places| places.leave(place.key(), place.permit()));
+    fn leave(&self, place: &PlaceRequest) {
+        self.with_places(&place.key, |places| places.leave(&place.key, place.permit));
     }
 
-    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
-        Answer::ready(Ok(self.with_places(place.key(), |places| places.in_flight(place.key()))))
+    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
+        Answer::ready(Ok(self.with_places(&place.key, |places| places.in_flight(&place.key))))
     }
 }
 

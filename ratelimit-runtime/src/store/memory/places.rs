@@ -1,6 +1,7 @@
 //! [`Places`]: the calls in flight of the keys of a shard.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use foldhash::quality::RandomState;
 
@@ -13,29 +14,29 @@ use crate::store::{Entry, PermitId, PlaceRequest, Verdict};
 #[derive(Default)]
 pub(super) struct Places {
     /// By key; never 0.
-    calls: HashMap<Box<[u8]>, u64, RandomState>,
+    calls: HashMap<Arc<[u8]>, u64, RandomState>,
     permits: HashSet<PermitId, RandomState>,
 }
 
 impl Places {
     /// Takes a place if one is free and `decide` admits the call, which is told whether one is.
-    pub(super) fn enter(&mut self, place: &PlaceRequest<'_>, decide: impl FnOnce(bool) -> Vec<Verdict>) -> Entry {
+    pub(super) fn enter(&mut self, place: &PlaceRequest, decide: impl FnOnce(bool) -> Vec<Verdict>) -> Entry {
         // One that asks again is not counted twice.
-        self.leave(place.key(), place.permit());
-        let taken = self.in_flight(place.key());
-        if taken >= place.max() {
-            return Entry::full(taken, decide(false));
+        self.leave(&place.key, place.permit);
+        let taken = self.in_flight(&place.key);
+        if taken >= place.max {
+            return Entry { is_full: true, in_flight: taken, verdicts: decide(false) };
         }
-        let entry = Entry::free(taken + 1, decide(true));
+        let entry = Entry { is_full: false, in_flight: taken + 1, verdicts: decide(true) };
         if !entry.is_entered() {
             return Entry { in_flight: taken, ..entry };
         }
-        if let Some(calls) = self.calls.get_mut(place.key()) {
+        if let Some(calls) = self.calls.get_mut(&place.key) {
             *calls += 1;
         } else {
-            self.calls.insert(place.key().into(), 1);
+            self.calls.insert(Arc::clone(&place.key), 1);
         }
-        self.permits.insert(place.permit());
+        self.permits.insert(place.permit);
         entry
     }
 
@@ -66,21 +67,17 @@ impl Places {
 mod tests {
     use super::*;
 
-    fn place(key: &[u8], max: u64) -> PlaceRequest<'_> {
-        PlaceRequest::new(key, max, PermitId::next())
-    }
-
     #[test]
     fn a_place_is_left_once_and_nothing_is_kept_of_it() {
         let mut places = Places::default();
-        let [first, second] = [place(b"key", 1), place(b"key", 1)];
-        let enter = |places: &mut Places, place: &PlaceRequest<'_>| places.enter(place, |_| Vec::new());
-        assert_eq!(enter(&mut places, &first), Entry::free(1, Vec::new()));
-        assert_eq!(enter(&mut places, &second), Entry::full(1, Vec::new()));
-        places.leave(b"key", second.permit());
+        let [first, second] = [PlaceRequest::new(b"key", 1), PlaceRequest::new(b"key", 1)];
+        let enter = |places: &mut Places, place: &PlaceRequest| places.enter(place, |_| Vec::new());
+        assert!(enter(&mut places, &first).is_entered());
+        assert!(enter(&mut places, &second).is_full);
+        places.leave(b"key", second.permit);
         assert_eq!(places.in_flight(b"key"), 1);
         for _ in 0..2 {
-            places.leave(b"key", first.permit());
+            places.leave(b"key", first.permit);
             assert!(places.calls.is_empty() && places.permits.is_empty());
         }
         assert!(enter(&mut places, &second).is_entered());

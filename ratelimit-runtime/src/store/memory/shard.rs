@@ -252,7 +252,8 @@ mod tests {
         let limits = [Limit::per_day(1_000)];
         let mut charge = |rule: &str, key: u64| {
             let bytes = format!("{rule}:{key}");
-            let request = Request::new(bytes.as_bytes(), Algorithm::FixedWindow, &limits).with_rule_len(rule.len());
+            let request =
+                Request { rule_len: rule.len(), ..Request::new(bytes.as_bytes(), Algorithm::FixedWindow, &limits) };
             let verdict = shard.acquire(&request, RandomState::default().hash_one(&bytes), 1_000_000);
             assert!(verdict.allowed);
         };

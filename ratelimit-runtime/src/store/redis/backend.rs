@@ -149,9 +149,9 @@ impl Backend {
     }
 
     /// Takes a place, and charges the requests, all or none.
-    async fn take_place(&self, place: PlaceRequest<'_>, requests: &[Request<'_>]) -> Result<Entry, StoreError> {
+    async fn take_place(&self, place: PlaceRequest, requests: &[Request<'_>]) -> Result<Entry, StoreError> {
         self.must_run_scripts()?;
-        if !requests.is_empty() && !self.enters_together(&place, requests) {
+        if !requests.is_empty() && !self.decides_together(Some(&place), requests) {
             return unsupported("these keys cannot be decided in one step");
         }
         let client = self.client()?;
@@ -211,7 +211,7 @@ impl Store for Backend {
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        let operation = Operation::Block(request.with_block(duration).block_us());
+        let operation = Operation::Block(request.with_block(duration).block.first_us());
         Answer::later(async move { self.carry_out(operation, request).await.map(drop) })
     }
 
@@ -233,36 +233,35 @@ impl Store for Backend {
 }
 
 impl BuiltInStore for Backend {
-    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
-        // A group with a request that cannot be done at all counts as one step, so that its error
-        // is given at once.
-        !matches!(self.group(requests), Ok(false))
+    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
+        let Some(place) = place else {
+            // A group with a request that cannot be done at all counts as one step, so that its
+            // error is given at once.
+            return !matches!(self.group(requests), Ok(false));
+        };
+        let keys = std::iter::once(&*place.key).chain(requests.iter().map(Request::key));
+        requests.iter().all(|request| matches!(self.route(request), Ok(Route::Script)))
+            && self.settings.have_one_slot(keys)
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(self.decide_all(requests))
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         Answer::later(self.take_place(place, requests))
     }
 
-    fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
-        let keys = std::iter::once(place.key()).chain(requests.iter().map(Request::key));
-        requests.iter().all(|request| matches!(self.route(request), Ok(Route::Script)))
-            && self.settings.have_one_slot(keys)
-    }
-
-    fn leave(&self, place: PlaceRequest<'_>) {
+    fn leave(&self, place: &PlaceRequest) {
         // It may be left on another runtime than the one it entered on, or on none.
         for client in self.clients.all() {
-            if client.permits.leave(&place) {
+            if client.permits.leave(place) {
                 return;
             }
         }
     }
 
-    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
+    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
         Answer::later(async move {
             self.must_run_scripts()?;
             let client = self.client()?;
@@ -300,11 +299,10 @@ impl BuiltInStore for Backend {
         })
     }
 
-    fn ready(&self) -> Answer<'_, ()> {
-        Answer::later(async move { self.client()?.ready(None).await })
-    }
-
-    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
-        Answer::later(async move { self.client()?.ready(Some(&self.stored_key(&request))).await })
+    fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
+        Answer::later(async move {
+            let key = part.map(|request| self.stored_key(&request));
+            self.client()?.ready(key.as_deref()).await
+        })
     }
 }

@@ -21,17 +21,17 @@ const KEYS_PER_PAGE: u32 = 250;
 ///
 /// # Errors
 ///
-/// `Misconfigured` if the cursor is not one of a list of one server with this prefix.
+/// `Misconfigured` if the cursor is not one of a list of one server.
 pub(crate) async fn of_server(link: &Link, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
-    let cursor = opened(from, prefix, |text| text.parse().ok())?.unwrap_or(0);
+    let cursor = read(from, |text| text.parse().ok())?.unwrap_or(0);
     let (keys, cursor) = scan(link, prefix, cursor).await?;
-    let next = (cursor != 0).then(|| page::seal(prefix, cursor.to_string().into()));
+    let next = (cursor != 0).then(|| cursor.to_string().into());
     Ok(Page::new(keys, next))
 }
 
 /// The same of a cluster, one master after the other.
 pub(crate) async fn of_cluster(cluster: &Cluster, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
-    let Walk { mut cursor, mut begun } = opened(from, prefix, Walk::read)?.unwrap_or_default();
+    let Walk { mut cursor, mut begun } = read(from, Walk::read)?.unwrap_or_default();
     let masters = cluster.masters().await?;
     if cursor != 0 && !begun.last().is_some_and(|last| masters.iter().any(|(address, _)| address == last)) {
         // Another node has its keys now.
@@ -47,7 +47,7 @@ pub(crate) async fn of_cluster(cluster: &Cluster, prefix: &[u8], from: Option<&[
     let link = masters.iter().find(|(address, _)| begun.last() == Some(address));
     let (_, link) = link.ok_or_else(page::foreign)?;
     let (keys, cursor) = scan(link, prefix, cursor).await?;
-    Ok(Page::new(keys, Some(page::seal(prefix, Walk { cursor, begun }.write().into()))))
+    Ok(Page::new(keys, Some(Walk { cursor, begun }.write().into())))
 }
 
 /// How far the walk over a cluster's masters has come.
@@ -76,14 +76,9 @@ impl Walk {
 }
 
 /// The position in a cursor, if one is given.
-fn opened<T>(
-    from: Option<&[u8]>,
-    prefix: &[u8],
-    read: impl FnOnce(&str) -> Option<T>,
-) -> Result<Option<T>, StoreError> {
+fn read<T>(from: Option<&[u8]>, position: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, StoreError> {
     let Some(cursor) = from else { return Ok(None) };
-    let position = std::str::from_utf8(page::open(cursor, prefix)?).ok().and_then(read);
-    position.map(Some).ok_or_else(page::foreign)
+    std::str::from_utf8(cursor).ok().and_then(position).map(Some).ok_or_else(page::foreign)
 }
 
 /// The part of a server's keys at a cursor, and the next cursor; 0 at the end.

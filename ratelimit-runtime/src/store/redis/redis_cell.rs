@@ -74,7 +74,7 @@ pub(crate) fn acquired(reply: &Value, request: &Request<'_>) -> Option<Verdict> 
     let waits = said.retry_after * SECOND;
     let retry = drained.min(waits + SECOND).max(waits).max(1);
     let reset_after_us = reset.max(retry);
-    Some(Verdict { remaining: left, retry_after_us: retry, reset_after_us, ..Verdict::refused() }.rounded_up())
+    Some(Verdict { remaining: left, retry_after_us: retry, reset_after_us, rounded: true, ..Verdict::refused() })
 }
 
 /// What [`acquire`] would be answered, by the reply to [`peek`]; `None` if the reply is not the

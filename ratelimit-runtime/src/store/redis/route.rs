@@ -71,7 +71,8 @@ impl RouteSettings {
                 }
                 &[Keys]
             } else if self.mode.runs_scripts() {
-                Feature::ALL
+                all = all.with_all(algorithm);
+                continue;
             } else {
                 match row.commands {
                     Some(PlainCommands::Log) => &[Limits, Refund, Block, Keys],

@@ -40,7 +40,7 @@ impl<S: AlgorithmState> Kept<S> {
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let is_plain = self.block.is_none() && request.reserves() == Reserves::Nothing && request.cost() > 0;
+        let is_plain = self.block.is_none() && request.reserves == Reserves::Nothing && request.cost() > 0;
         if !is_plain || now >= self.expires_at {
             return self.acquire_step_by_step(request, now);
         }
@@ -48,7 +48,7 @@ impl<S: AlgorithmState> Kept<S> {
         let taken = self.state.take(&request.demand(), time.at);
         if taken.ticket > 0 {
             self.admitted(request, &taken, time)
-        } else if request.block_us() > 0 || self.state.reserves(&request.demand(), time.at) {
+        } else if request.block.first_us() > 0 || self.state.reserves(&request.demand(), time.at) {
             self.refuse(request, &taken, time)
         } else {
             self.refused(&taken.standing, taken.reset, time)
@@ -74,8 +74,8 @@ impl<S: AlgorithmState> Kept<S> {
     #[inline(never)]
     fn refuse(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
         // A key is not blocked for what is only reserved.
-        if request.block_us() > 0 && !self.only_reservations_refuse(request, time) {
-            let block = Block::of_offence(request.block_duration(), self.block.as_deref(), time.at);
+        if request.block.first_us() > 0 && !self.only_reservations_refuse(request, time) {
+            let block = Block::of_offence(request.block, self.block.as_deref(), time.at);
             self.set_block(block, time);
         }
         self.verdict(request, &taken.standing, taken.reset, time)
@@ -121,7 +121,7 @@ impl<S: AlgorithmState> Kept<S> {
         if !time.is_live {
             self.begin_anew();
         }
-        let ticket = match request.reserves() {
+        let ticket = match request.reserves {
             Reserves::Nothing => self.state.charge(&demand, at),
             Reserves::Estimate => self.state.charge_estimate(&demand, at),
             Reserves::Cost => self.state.reserve(&demand, at),
@@ -182,7 +182,7 @@ impl<S: AlgorithmState> Kept<S> {
 
     pub(super) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
         let time = self.advance(now);
-        let block = Block::by_hand(duration, self.block.as_deref(), request.block_duration(), time.at);
+        let block = Block::by_hand(duration, self.block.as_deref(), request.block, time.at);
         self.set_block(block, time);
     }
 
@@ -206,7 +206,7 @@ impl<S: AlgorithmState> Kept<S> {
     /// A block that is over stays over. What the next one doubles is left.
     #[cold]
     fn forget_block(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
-        self.block.take_if(|block| block.strikes(request.block_duration(), at) == 0);
+        self.block.take_if(|block| block.strikes(request.block, at) == 0);
     }
 
     /// How long a block goes on, by the clock as it is.

@@ -58,24 +58,23 @@ impl Permits {
     pub(crate) async fn enter<A: Ask>(
         &self,
         asks: &Arc<A>,
-        place: PlaceRequest<'_>,
+        place: PlaceRequest,
         limits: Vec<(&[u8], Question)>,
     ) -> Result<Entry, StoreError> {
         let runtime = Handle::try_current().map_err(|_| StoreError::misconfigured(NO_RUNTIME))?;
-        let (upkeep, permit, sent_at) = (&self.upkeep, place.permit(), Instant::now());
+        let (upkeep, permit, sent_at) = (&self.upkeep, place.permit, Instant::now());
         let leaving = upkeep.open().begin(&place);
         let mut entering = Entering { upkeep, asks, runtime, permit, sent_at, outcome: EnterOutcome::NotEntered };
-        let own = (place.key(), upkeep.question("enter", &place, leaving)?);
+        let own = (&*place.key, upkeep.question("enter", &place, leaving)?);
         let stack: Vec<_> = [own].into_iter().chain(limits).collect();
         entering.outcome = EnterOutcome::Unknown;
-        let answer = asks.ask(&stack, place.timeout_at()).await;
+        let answer = asks.ask(&stack, place.timeout_at).await;
         if answer.as_ref().is_err_and(|error| !error.is_lost()) {
             entering.outcome = EnterOutcome::NotEntered;
         }
         let mut verdicts = answer?.into_iter();
         let place = verdicts.next().ok_or_else(|| StoreError::unavailable("Redis gave no answer").lost())?;
-        let make = if place.allowed { Entry::free } else { Entry::full };
-        let entry = make(place.remaining, verdicts.collect());
+        let entry = Entry { is_full: !place.allowed, in_flight: place.remaining, verdicts: verdicts.collect() };
         entering.outcome = if entry.is_entered() { EnterOutcome::Entered } else { EnterOutcome::NotEntered };
         Ok(entry)
     }
@@ -85,18 +84,18 @@ impl Permits {
     /// # Errors
     ///
     /// Those of `asks`.
-    pub(crate) async fn in_flight<A: Ask>(&self, asks: &A, place: PlaceRequest<'_>) -> Result<u64, StoreError> {
-        let leaving = self.upkeep.open().leaving(place.key());
+    pub(crate) async fn in_flight<A: Ask>(&self, asks: &A, place: PlaceRequest) -> Result<u64, StoreError> {
+        let leaving = self.upkeep.open().leaving(&place.key);
         let question = self.upkeep.question("look", &place, leaving)?;
-        let verdicts = asks.ask(&[(place.key(), question)], place.timeout_at()).await?;
+        let verdicts = asks.ask(&[(&*place.key, question)], place.timeout_at).await?;
         Ok(verdicts.first().map_or(0, |verdict| verdict.remaining))
     }
 
     /// Leaves the place of a permit; says whether it is one of these. Sends nothing by itself, and
     /// may be called on any thread.
-    pub(crate) fn leave(&self, place: &PlaceRequest<'_>) -> bool {
+    pub(crate) fn leave(&self, place: &PlaceRequest) -> bool {
         let mut open = self.upkeep.open();
-        let is_known = open.leave(place.permit(), Instant::now());
+        let is_known = open.leave(place.permit, Instant::now());
         self.upkeep.wake(open);
         is_known
     }
@@ -175,8 +174,8 @@ mod tests {
             tokio::spawn(async move {
                 let mut unknown = 0;
                 for call in 0..30_000 {
-                    let place = PlaceRequest::new(b"key", 10, PermitId::next());
-                    assert!(permits.enter(&room, place, Vec::new()).await.unwrap().is_entered());
+                    let place = PlaceRequest::new(b"key", 10);
+                    assert!(permits.enter(&room, place.clone(), Vec::new()).await.unwrap().is_entered());
                     unknown += u32::from(!permits.leave(&place));
                     if (call + turn) % 3 == 0 {
                         permits.settled().await;

@@ -5,9 +5,9 @@
 //! enters, or one that was taken by [`take_due`](OpenPermits::take_due).
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::store::place::OwnedPlaceRequest;
 use crate::store::{PermitId, PlaceRequest};
 
 /// Leases are renewed so many times while they last.
@@ -24,7 +24,7 @@ const MAX_CARRIED: usize = 64;
 pub(super) struct OpenPermits {
     permits: HashMap<PermitId, OpenPermit>,
     /// Permits that leave, by key.
-    leaving: HashMap<Box<[u8]>, BTreeSet<PermitId>>,
+    leaving: HashMap<Arc<[u8]>, BTreeSet<PermitId>>,
     due: BTreeSet<(Instant, PermitId)>,
     /// How many calls that were taken have not ended.
     pending: usize,
@@ -35,7 +35,7 @@ pub(super) struct OpenPermits {
 }
 
 struct OpenPermit {
-    place: OwnedPlaceRequest,
+    place: PlaceRequest,
     /// `None` while a call is pending.
     due: Option<Instant>,
     /// Of one that leaves: until when that is tried. By then its lease has ended.
@@ -54,7 +54,7 @@ pub(super) enum EnterOutcome {
 
 /// A permit that is to leave or to be renewed, by a call of its own.
 pub(super) struct DuePermit {
-    pub(super) place: OwnedPlaceRequest,
+    pub(super) place: PlaceRequest,
     pub(super) leaves: bool,
 }
 
@@ -68,26 +68,26 @@ pub(super) enum Loss {
 }
 
 /// The permit of a place as the member of a sorted set.
-pub(super) fn member(place: &PlaceRequest<'_>) -> String {
-    let permit = place.permit();
-    format!("{:016x}.{}.{}", permit.process(), permit.number(), place.lease().as_millis())
+pub(super) fn member(place: &PlaceRequest) -> String {
+    let PermitId { process, number } = place.permit;
+    format!("{process:016x}.{number}.{}", place.lease.as_millis())
 }
 
 impl OpenPermits {
     /// Notes that a call is about to enter. Gives those of the key that leave, as
     /// [`leaving`](Self::leaving) does.
-    pub(super) fn begin(&mut self, place: &PlaceRequest<'_>) -> Vec<String> {
-        self.remove(place.permit());
-        let entering = OpenPermit { place: place.into_owned(), due: None, leaves_until: None };
-        self.permits.insert(place.permit(), entering);
-        self.leaving(place.key())
+    pub(super) fn begin(&mut self, place: &PlaceRequest) -> Vec<String> {
+        self.remove(place.permit);
+        let entering = OpenPermit { place: place.clone(), due: None, leaves_until: None };
+        self.permits.insert(place.permit, entering);
+        self.leaving(&place.key)
     }
 
     /// The permits of a key that leave, as members: a call carries them along, because their own
     /// calls may come behind it. Leaving twice does nothing.
     pub(super) fn leaving(&self, key: &[u8]) -> Vec<String> {
         let ids = self.leaving.get(key).into_iter().flatten().take(MAX_CARRIED);
-        ids.filter_map(|id| Some(member(&self.permits.get(id)?.place.as_request()))).collect()
+        ids.filter_map(|id| Some(member(&self.permits.get(id)?.place))).collect()
     }
 
     /// Notes what became of a call that was to enter, and began at `sent_at`.
@@ -97,8 +97,8 @@ impl OpenPermits {
             (EnterOutcome::NotEntered, _) => self.remove(id),
             (EnterOutcome::Entered, None) => {
                 // Permits that entered together are not renewed together.
-                let sixth = permit.place.as_request().lease() / RENEWALS / 2;
-                let part = u32::try_from(id.number() % 64).unwrap_or_default();
+                let sixth = permit.place.lease / RENEWALS / 2;
+                let part = u32::try_from(id.number % 64).unwrap_or_default();
                 self.set_due(id, sent_at + sixth + sixth / 64 * part);
             }
             _ => {
@@ -111,10 +111,9 @@ impl OpenPermits {
     /// Notes that a permit leaves; what is pending of it ends first. Says whether it is known.
     pub(super) fn leave(&mut self, id: PermitId, now: Instant) -> bool {
         let Some(permit) = self.permits.get_mut(&id) else { return false };
-        let place = permit.place.as_request();
         if permit.leaves_until.is_none() {
-            permit.leaves_until = Some(now + place.lease());
-            self.leaving.entry(place.key().into()).or_default().insert(id);
+            permit.leaves_until = Some(now + permit.place.lease);
+            self.leaving.entry(Arc::clone(&permit.place.key)).or_default().insert(id);
             if permit.due.is_some() {
                 self.set_due(id, now);
             }
@@ -163,10 +162,9 @@ impl OpenPermits {
     ) -> Option<Loss> {
         // All are forgotten where the runtime ends.
         self.pending = self.pending.saturating_sub(1);
-        let place = call.place.as_request();
-        let id = place.permit();
+        let PlaceRequest { permit: id, lease, .. } = call.place;
         match (done, self.permits.get(&id)?.leaves_until) {
-            (Some(true), None) => self.set_due(id, sent_at + place.lease() / RENEWALS),
+            (Some(true), None) => self.set_due(id, sent_at + lease / RENEWALS),
             (None, None) => self.set_due(id, now + RETRY),
             (Some(false), None) => {
                 self.remove(id);
@@ -198,7 +196,7 @@ impl OpenPermits {
     pub(super) fn forget_all(&mut self) -> Vec<&'static str> {
         let Self { permits, .. } = std::mem::take(self);
         let leaving = permits.values().filter(|permit| permit.leaves_until.is_some());
-        leaving.map(|permit| permit.place.as_request().rule()).collect()
+        leaving.map(|permit| permit.place.rule).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -223,11 +221,10 @@ impl OpenPermits {
         if let Some(due) = permit.due {
             self.due.remove(&(due, id));
         }
-        let place = permit.place.as_request();
-        if let Some(leaving) = self.leaving.get_mut(place.key()) {
+        if let Some(leaving) = self.leaving.get_mut(&permit.place.key) {
             leaving.remove(&id);
             if leaving.is_empty() {
-                self.leaving.remove(place.key());
+                self.leaving.remove(&permit.place.key);
             }
         }
     }

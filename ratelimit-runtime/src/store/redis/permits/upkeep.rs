@@ -42,13 +42,13 @@ impl Upkeep {
     pub(super) fn question(
         &self,
         operation: &str,
-        place: &PlaceRequest<'_>,
+        place: &PlaceRequest,
         mut leaving: Vec<String>,
     ) -> Result<Question, StoreError> {
         leaving.insert(0, member(place));
-        let lease = u64::try_from(place.lease().as_micros()).unwrap_or(u64::MAX);
+        let lease = u64::try_from(place.lease.as_micros()).unwrap_or(u64::MAX);
         let now = own_time(self.clock.as_deref())?;
-        Ok(Question::of_place(operation, place.max().min(Limit::MAX_COUNT), lease, &leaving, now))
+        Ok(Question::of_place(operation, place.max.min(Limit::MAX_COUNT), lease, &leaving, now))
     }
 
     /// Wakes the task and those who wait, if they have something to do at once, and frees the lock.
@@ -65,10 +65,10 @@ impl Upkeep {
 
     /// Renews or leaves. It is not given up: it ends with an answer, or with its connection.
     async fn send<A: Ask>(self: Arc<Self>, asks: Arc<A>, call: DuePermit) {
-        let place = call.place.as_request();
+        let place = &call.place;
         let sent_at = Instant::now();
-        let answer = match self.question(if call.leaves { "leave" } else { "renew" }, &place, Vec::new()) {
-            Ok(question) => asks.ask(&[(place.key(), question)], None).await,
+        let answer = match self.question(if call.leaves { "leave" } else { "renew" }, place, Vec::new()) {
+            Ok(question) => asks.ask(&[(&*place.key, question)], None).await,
             Err(error) => Err(error),
         };
         let done = answer.ok().and_then(|verdicts| Some(verdicts.first()?.allowed));
@@ -77,8 +77,8 @@ impl Upkeep {
         // Told when the lock is free again: a recorder is foreign code.
         self.wake(open);
         match loss {
-            Some(Loss::Permit) => observe::permit_lost(place.rule()),
-            Some(Loss::Leaving) => observe::log::place_not_left(place.rule()),
+            Some(Loss::Permit) => observe::permit_lost(place.rule),
+            Some(Loss::Leaving) => observe::log::place_not_left(place.rule),
             None => {}
         }
     }

@@ -108,7 +108,7 @@ impl Question {
     }
 
     fn write(&mut self, operation: Operation, request: &Request<'_>) {
-        let name = match (operation, request.reserves()) {
+        let name = match (operation, request.reserves) {
             (Operation::Acquire, Reserves::Nothing) => "acquire",
             (Operation::Acquire, Reserves::Cost) => "reserve",
             (Operation::Acquire, Reserves::Estimate) => "estimate",
@@ -118,7 +118,7 @@ impl Question {
             (Operation::Block(_), _) => "block",
             (Operation::Unblock, _) => "unblock",
         };
-        let (block, limits) = (request.block_duration(), request.limits());
+        let (block, limits) = (request.block, request.limits());
         let count = u8::try_from(limits.len()).unwrap_or(u8::MAX);
         self.text(name);
         self.doubles([request.cost()]);
@@ -131,7 +131,7 @@ impl Question {
             Operation::Acquire | Operation::Peek | Operation::Unblock => {}
             Operation::Refund(ticket) => self.doubles([ticket]),
             Operation::Settle(ticket, actual) => {
-                let by_count = request.reserves() == Reserves::Cost;
+                let by_count = request.reserves == Reserves::Cost;
                 self.doubles([ticket, actual, by_count.into(), request.is_sent_again().into()]);
             }
             Operation::Block(duration) => self.doubles([duration]),

@@ -148,7 +148,7 @@ impl<'a> StoredLog<'a> {
         if self.request.cost() == 0 {
             return 0;
         }
-        let lapsed = self.edge(self.request.horizon_us()).min(self.trim);
+        let lapsed = self.edge(self.request.demand().horizon_us()).min(self.trim);
         commands.push(self.command("ZREMRANGEBYSCORE").arg(0).arg(lapsed).take());
         let first = self.time.now.max(self.newest + 1);
         let last = first + self.request.cost() - 1;
@@ -163,7 +163,7 @@ impl<'a> StoredLog<'a> {
 
     /// Blocks the key if a limit refuses, and the request says so.
     pub(super) fn offend(&mut self, commands: &mut Vec<Cmd>) {
-        let block = self.request.block_us();
+        let block = self.request.block.first_us();
         if block > 0 && self.blocked_for() == 0 && self.is_full() {
             self.block(block, commands);
         }
@@ -187,7 +187,7 @@ impl<'a> StoredLog<'a> {
     /// were.
     pub(super) fn refund(&self, ticket: u64, commands: &mut Vec<Cmd>) {
         let end = ticket.saturating_add(self.request.cost());
-        let first = ticket.max(self.edge(self.request.horizon_us()) + 1);
+        let first = ticket.max(self.edge(self.request.demand().horizon_us()) + 1);
         if ticket == 0 || first >= end {
             return;
         }
@@ -205,7 +205,7 @@ impl<'a> StoredLog<'a> {
 
     /// Lets the key live as long as this ticket and the block need it.
     fn expire(&self, newest: u64) -> Cmd {
-        let until = (newest + self.request.horizon_us()).max(self.blocked_until);
+        let until = (newest + self.request.demand().horizon_us()).max(self.blocked_until);
         // The millisecond after: a key is gone in the one that it expires in.
         let lasts = until.saturating_sub(self.time.now) / 1_000 + 1 + self.time.slack_ms;
         self.command("PEXPIRE").arg(lasts).take()
