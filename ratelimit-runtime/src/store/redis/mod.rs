@@ -30,7 +30,6 @@ mod permits;
 mod redis_cell;
 mod route;
 mod scripts;
-mod sentinel;
 mod settings;
 mod transactions;
 

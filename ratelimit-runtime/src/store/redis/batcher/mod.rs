@@ -122,7 +122,7 @@ impl Batcher {
             pipeline.cmd("ASKING");
         }
         pipeline.add_command(command.clone()).cmd("PING").arg(&number);
-        let replies = awaited(self.link(), &connection, connection.send_all(&pipeline, pipeline.len()));
+        let replies = awaited(self.link(), &connection, connection.send_all(&pipeline));
         let mut replies = replies.await.map_err(|Lost| sending::lost())?;
         let (pong, reply) = (replies.pop(), replies.pop());
         match (reply, pong) {

@@ -22,11 +22,10 @@ pub(crate) use self::settings::ClientSettings;
 use super::batcher::{Batcher, Failure, Verdicts};
 use super::cluster::{Cluster, slot_of};
 use super::errors;
-use super::link::{Link, Upstream};
+use super::link::{Link, Sentinels, Upstream};
 use super::listing;
 use super::permits::{Ask, Permits};
 use super::scripts::Question;
-use super::sentinel::Sentinels;
 use super::settings::deployment::{Deployment, Kind};
 use super::transactions::Pool;
 use crate::error::StoreError;
@@ -69,11 +68,11 @@ impl Client {
     pub(crate) fn start(settings: &ClientSettings, runtime: &Handle) -> Result<Self, StoreError> {
         Link::can_start()?;
         let Deployment { server, kind } = settings.deployment.clone();
-        let upstream: Arc<dyn Upstream> = match kind {
-            Kind::Standalone => Arc::new(server),
-            Kind::Sentinel { name, login, sentinels } => Arc::new(Sentinels::new(name, server, login, sentinels)),
+        let upstream = match kind {
+            Kind::Standalone => Upstream::Server(Arc::new(server)),
+            Kind::Sentinel(names) => Upstream::Sentinels(Arc::new(Sentinels::new(names, server))),
             Kind::Cluster(seeds) => {
-                let link = settings.link(Arc::new(server.clone()));
+                let link = settings.link(Upstream::Server(Arc::new(server.clone())));
                 return Ok(Self::on(Servers::Cluster(Cluster::new(seeds, server, link, runtime)), settings));
             }
         };

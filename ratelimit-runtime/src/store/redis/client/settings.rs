@@ -29,7 +29,7 @@ impl ClientSettings {
         Self { deployment, clock: None, runs_scripts: true, timeout_us, epoch: Arc::default() }
     }
 
-    pub(super) fn link(&self, upstream: Arc<dyn Upstream>) -> LinkSettings {
+    pub(super) fn link(&self, upstream: Upstream) -> LinkSettings {
         let (timeout_us, epoch) = (Arc::clone(&self.timeout_us), Arc::clone(&self.epoch));
         let greeting = if self.runs_scripts { load_all().into() } else { Arc::default() };
         LinkSettings { upstream, timeout_us, epoch, greeting }
