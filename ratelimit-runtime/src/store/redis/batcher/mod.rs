@@ -38,6 +38,15 @@ pub(crate) enum Failure {
     Lost(StoreError),
 }
 
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotSent(error) | Failure::Lost(error) => error,
+            Failure::Server(error) => errors::from_server(&error),
+        }
+    }
+}
+
 /// What each of the questions of a caller is answered: most often there is one.
 pub(crate) type Verdicts = SmallVec<[Verdict; 1]>;
 pub(crate) type Told = Result<Verdicts, Failure>;

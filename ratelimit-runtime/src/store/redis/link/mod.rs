@@ -35,9 +35,6 @@ pub(crate) use self::connection::{Connection, Lost, look};
 pub(crate) use self::sentinel::Sentinels;
 pub(crate) use self::upstream::Upstream;
 
-/// The timeout of limiters that were not told another, in microseconds.
-pub(crate) const TIMEOUT_US: u64 = 100_000;
-
 /// How often the task of a link has its turn while the server is away, whatever it waits for; and
 /// how late it may be before its runtime counts as one that is not driven: what it last knew then
 /// reads as connecting, so that a caller drives the task while it waits.
