@@ -6,14 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::Value;
-use tokio::runtime::Handle;
 
-use super::client::clients::Clients;
-use super::client::{Client, ClientSettings};
+use super::clients::{Client, Clients};
+use super::cluster::slot_of;
 use super::errors::{unexpected_reply, unsupported};
-use super::mode::RedisMode;
-use super::route::{Route, RouteSettings};
+use super::route::Route;
 use super::scripts::{Operation, Question, own_time};
+use super::settings::StoreSettings;
 use super::settings::deployment::Deployment;
 use super::{redis_cell, transactions};
 use crate::clock::Clock;
@@ -25,8 +24,7 @@ use crate::store::{
 
 /// What a store decides with: its settings, and the client of each runtime.
 pub(super) struct Backend {
-    settings: ClientSettings,
-    mode: RedisMode,
+    pub(super) settings: StoreSettings,
     /// The deployment's name in metrics.
     server: String,
     clients: Clients,
@@ -35,49 +33,26 @@ pub(super) struct Backend {
 impl Backend {
     pub(super) fn new(deployment: Deployment) -> Self {
         let server = deployment.name();
-        Self {
-            settings: ClientSettings::new(deployment),
-            mode: RedisMode::default(),
-            server,
-            clients: Clients::default(),
-        }
-    }
-
-    pub(super) fn settings(&self) -> &ClientSettings {
-        &self.settings
+        Self { settings: StoreSettings::new(deployment), server, clients: Clients::default() }
     }
 
     /// The settings, to be changed. Clients that there are go by what they began with, and end.
-    pub(super) fn settings_mut(&mut self) -> &mut ClientSettings {
+    pub(super) fn settings_mut(&mut self) -> &mut StoreSettings {
         self.clients = Clients::default();
         &mut self.settings
     }
 
-    pub(super) fn mode(&self) -> RedisMode {
-        self.mode
-    }
-
-    pub(super) fn set_mode(&mut self, mode: RedisMode) {
-        self.mode = mode;
-        self.settings_mut().runs_scripts = mode.runs_scripts();
-    }
-
     fn client(&self) -> Result<Arc<Client>, StoreError> {
-        self.clients.current(|runtime| Client::start(&self.settings, runtime))
+        self.clients.current(&self.settings)
     }
 
     fn clock(&self) -> Option<&dyn Clock> {
         self.settings.clock.as_deref()
     }
 
-    fn routes(&self) -> RouteSettings {
-        let own_clock = self.settings.clock.is_some();
-        RouteSettings { mode: self.mode, cluster: self.settings.is_cluster(), own_clock }
-    }
-
     /// The route of the key of a request, whatever the key is asked for.
     fn route(&self, request: &Request<'_>) -> Result<Route, StoreError> {
-        self.routes().route(Operation::Acquire, request)
+        self.settings.route(Operation::Acquire, request)
     }
 
     /// The key on the server, which its slot goes by.
@@ -87,13 +62,19 @@ impl Backend {
 
     /// Whether one script decides the requests together.
     fn group(&self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
-        Ok(self.routes().group(requests)? && self.settings.have_one_slot(requests.iter().map(Request::key)))
+        Ok(self.settings.group(requests)? && self.have_one_slot(requests.iter().map(Request::key)))
+    }
+
+    /// Whether keys are of one slot, and so of one server at any time.
+    fn have_one_slot<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> bool {
+        let first = self.settings.is_cluster().then(|| keys.next().map(slot_of));
+        first.is_none_or(|first| keys.all(|key| Some(slot_of(key)) == first))
     }
 
     /// Asks the script of the request.
     async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<Verdict, StoreError> {
         let question = [(request.key(), Question::new(operation, request, own_time(self.clock())?))];
-        let verdicts = self.client()?.ask(&question, request.timeout_at()).await?;
+        let verdicts = self.client()?.servers.ask(&question, request.timeout_at()).await?;
         verdicts.into_iter().next().ok_or_else(unexpected_reply)
     }
 
@@ -105,7 +86,7 @@ impl Backend {
     /// Carries an operation out. Of one that decides nothing, `allowed` says whether there was
     /// anything to change.
     async fn carry_out(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
-        match self.routes().route(operation, &request)? {
+        match self.settings.route(operation, &request)? {
             Route::Script => self.ask(operation, &request).await,
             // Large, and most stores run scripts.
             route => Box::pin(self.carry_out_without_scripts(route, operation, request)).await,
@@ -119,10 +100,11 @@ impl Backend {
         request: Request<'_>,
     ) -> Result<Verdict, StoreError> {
         let (client, key, until) = (self.client()?, route.key(&request), request.timeout_at());
+        let servers = &client.servers;
         let Route::Plain(kept) = route else {
             let acquires = matches!(operation, Operation::Acquire);
             let command = if acquires { redis_cell::acquire(&key, &request) } else { redis_cell::peek(&key) };
-            let reply = client.send(&key, &command, until).await?;
+            let reply = servers.send(&key, &command, until).await?;
             let read = if acquires { redis_cell::acquired } else { redis_cell::peeked };
             return read(&reply, &request).ok_or_else(unexpected_reply);
         };
@@ -130,7 +112,7 @@ impl Backend {
         let run = |pool: Arc<_>, asking| async move {
             transactions::carry_out(&pool, asking, self.clock(), kept, operation, at).await
         };
-        client.transact(&key, until, run).await
+        servers.transact(&key, until, run).await
     }
 
     async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
@@ -138,7 +120,7 @@ impl Backend {
             return unsupported("these keys cannot be decided in one step");
         }
         let until = requests.iter().filter_map(Request::timeout_at).min();
-        Ok(self.client()?.ask(&self.stack(requests)?, until).await?.into_vec())
+        Ok(self.client()?.servers.ask(&self.stack(requests)?, until).await?.into_vec())
     }
 
     /// The questions that charge these requests.
@@ -154,12 +136,11 @@ impl Backend {
         if !requests.is_empty() && !self.decides_together(Some(&place), requests) {
             return unsupported("these keys cannot be decided in one step");
         }
-        let client = self.client()?;
-        client.permits.enter(&client, place, self.stack(requests)?).await
+        self.client()?.permits.enter(place, self.stack(requests)?).await
     }
 
     fn must_run_scripts(&self) -> Result<(), StoreError> {
-        if self.mode.runs_scripts() {
+        if self.settings.mode.runs_scripts() {
             return Ok(());
         }
         unsupported("without scripts, calls in flight cannot be limited: choose RedisMode::Scripts")
@@ -170,7 +151,7 @@ impl Backend {
         let key = self.route(request)?.key(request);
         let mut unlink = redis::cmd("UNLINK");
         unlink.arg(&key);
-        match self.client()?.send(&key, &unlink, request.timeout_at()).await? {
+        match self.client()?.servers.send(&key, &unlink, request.timeout_at()).await? {
             Value::Int(removed) => Ok(removed != 0),
             _ => Err(unexpected_reply()),
         }
@@ -179,7 +160,7 @@ impl Backend {
     /// The keys of the rule of a request.
     async fn list(&self, request: &Request<'_>, from: Option<Vec<u8>>) -> Result<Page, StoreError> {
         let route = self.route(request)?;
-        let mut page = self.client()?.keys(request.key(), from.as_deref()).await?;
+        let mut page = self.client()?.servers.keys(request.key(), from.as_deref()).await?;
         page.keys = page.keys.into_iter().filter_map(|stored| route.key_of(stored)).collect();
         Ok(page)
     }
@@ -224,7 +205,7 @@ impl Store for Backend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.routes().capabilities()
+        self.settings.capabilities()
     }
 
     fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
@@ -240,8 +221,7 @@ impl BuiltInStore for Backend {
             return !matches!(self.group(requests), Ok(false));
         };
         let keys = std::iter::once(&*place.key).chain(requests.iter().map(Request::key));
-        requests.iter().all(|request| matches!(self.route(request), Ok(Route::Script)))
-            && self.settings.have_one_slot(keys)
+        requests.iter().all(|request| matches!(self.route(request), Ok(Route::Script))) && self.have_one_slot(keys)
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
@@ -264,8 +244,7 @@ impl BuiltInStore for Backend {
     fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
         Answer::later(async move {
             self.must_run_scripts()?;
-            let client = self.client()?;
-            client.permits.in_flight(&*client, place).await
+            self.client()?.permits.in_flight(place).await
         })
     }
 
@@ -278,7 +257,9 @@ impl BuiltInStore for Backend {
     }
 
     fn health(&self, request: &Request<'_>) -> Health {
-        self.clients.any().map_or(Health::Down, |client| client.health(&self.stored_key(request)))
+        // Also where there is no runtime.
+        let client = self.clients.own().or_else(|| self.clients.all().into_iter().next());
+        client.map_or(Health::Down, |client| client.servers.health(&self.stored_key(request)))
     }
 
     fn epoch(&self, _: &Request<'_>) -> u64 {
@@ -292,7 +273,7 @@ impl BuiltInStore for Backend {
 
     fn settled(&self) -> Answer<'_, ()> {
         Answer::later(async move {
-            if let Some(client) = Handle::try_current().ok().and_then(|runtime| self.clients.known(runtime.id())) {
+            if let Some(client) = self.clients.own() {
                 client.permits.settled().await;
             }
             Ok(())
@@ -302,7 +283,7 @@ impl BuiltInStore for Backend {
     fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
         Answer::later(async move {
             let key = part.map(|request| self.stored_key(&request));
-            self.client()?.ready(key.as_deref()).await
+            self.client()?.servers.ready(key.as_deref()).await
         })
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::backend::Backend;
+use self::settings::StoreSettings;
 use self::settings::deployment::Deployment;
 use self::settings::server::Server;
 use self::settings::url;
@@ -20,7 +21,7 @@ mod backend;
 mod backoff;
 mod batcher;
 mod builder;
-mod client;
+mod clients;
 mod cluster;
 mod errors;
 mod link;
@@ -30,7 +31,7 @@ mod permits;
 mod redis_cell;
 mod route;
 mod scripts;
-mod sentinel;
+mod servers;
 mod settings;
 mod transactions;
 
@@ -109,7 +110,7 @@ impl RedisStore {
     /// ```
     #[must_use]
     pub fn mode(mut self, mode: RedisMode) -> Self {
-        self.cache.inner_mut().set_mode(mode);
+        self.cache.inner_mut().settings_mut().mode = mode;
         self
     }
 
@@ -172,13 +173,12 @@ impl BuiltInStore for RedisStore {
 impl fmt::Debug for RedisStore {
     /// Without the user name and the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let backend = self.cache.inner();
-        let deployment = &backend.settings().deployment;
+        let StoreSettings { deployment, mode, .. } = &self.cache.inner().settings;
         f.debug_struct("RedisStore")
             .field("address", &deployment.to_string())
             .field("database", &deployment.server.login.database)
             .field("tls", &deployment.server.tls.is_some())
-            .field("mode", &backend.mode())
+            .field("mode", mode)
             .field("deny_cache", &self.cache.is_on())
             .finish_non_exhaustive()
     }

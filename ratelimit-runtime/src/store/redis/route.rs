@@ -2,22 +2,12 @@
 //! redis-cell.
 
 use super::errors::unsupported;
-use super::mode::RedisMode;
 use super::redis_cell;
 use super::scripts::Operation;
+use super::settings::StoreSettings;
 use crate::error::StoreError;
 use crate::rule::{Algorithm, PlainCommands};
 use crate::store::{Capabilities, Feature, Request};
-
-/// The settings by which requests are routed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RouteSettings {
-    pub(crate) mode: RedisMode,
-    /// The servers are a cluster.
-    pub(crate) cluster: bool,
-    /// The time is the caller's, and not the server's.
-    pub(crate) own_clock: bool,
-}
 
 /// What decides a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +47,8 @@ impl Route {
     }
 }
 
-impl RouteSettings {
-    pub(crate) fn capabilities(self) -> Capabilities {
+impl StoreSettings {
+    pub(super) fn capabilities(&self) -> Capabilities {
         use Feature::{Block, Keys, Limits, Refund};
         let mut all = Capabilities::none();
         for &algorithm in Algorithm::ALL {
@@ -66,7 +56,7 @@ impl RouteSettings {
             let features: &[Feature] = if self.mode.has_redis_cell() && row.redis_cell {
                 // The module does not say which key it uses, so no node says that another one has
                 // it.
-                if self.own_clock || self.cluster {
+                if self.clock.is_some() || self.is_cluster() {
                     continue;
                 }
                 &[Keys]
@@ -77,7 +67,7 @@ impl RouteSettings {
                 match row.commands {
                     Some(PlainCommands::Log) => &[Limits, Refund, Block, Keys],
                     // Such a counter goes by the server's clock.
-                    Some(PlainCommands::Counter) if !self.own_clock => &[Refund, Keys],
+                    Some(PlainCommands::Counter) if self.clock.is_none() => &[Refund, Keys],
                     _ => continue,
                 }
             };
@@ -91,7 +81,7 @@ impl RouteSettings {
     /// # Errors
     ///
     /// `Unsupported`, with what to choose instead.
-    pub(crate) fn route(self, operation: Operation, request: &Request<'_>) -> Result<Route, StoreError> {
+    pub(super) fn route(&self, operation: Operation, request: &Request<'_>) -> Result<Route, StoreError> {
         let row = request.algorithm().row();
         // Each unit of cost is written by itself: a script that wrote 2⁵² of them would never end.
         if row.is_log && request.cost() > Algorithm::MOST_IN_LOG {
@@ -103,7 +93,7 @@ impl RouteSettings {
             return Ok(Route::Script);
         }
         self.supports(operation, request).map_err(|error| {
-            let clock = if self.own_clock { ", without a clock of one's own" } else { "" };
+            let clock = if self.clock.is_some() { ", without a clock of one's own" } else { "" };
             StoreError::unsupported(format!("{}: choose RedisMode::Scripts{clock}", error.message()))
         })?;
         match row.commands {
@@ -113,7 +103,7 @@ impl RouteSettings {
     }
 
     /// Whether another route than a script carries out the operation.
-    fn supports(self, operation: Operation, request: &Request<'_>) -> Result<(), StoreError> {
+    fn supports(&self, operation: Operation, request: &Request<'_>) -> Result<(), StoreError> {
         let (capabilities, algorithm) = (self.capabilities(), request.algorithm());
         capabilities.supports(request)?;
         match operation {
@@ -130,7 +120,7 @@ impl RouteSettings {
     /// # Errors
     ///
     /// `Unsupported` if one of the requests is, or cannot be given back when another one refuses.
-    pub(crate) fn group(self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
+    pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
         let routes = requests.iter().map(|request| self.route(Operation::Acquire, request));
         let routes = routes.collect::<Result<Vec<_>, _>>()?;
         if routes.len() > 1 && routes.contains(&Route::RedisCell) {

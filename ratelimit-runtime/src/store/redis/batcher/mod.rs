@@ -38,6 +38,15 @@ pub(crate) enum Failure {
     Lost(StoreError),
 }
 
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotSent(error) | Failure::Lost(error) => error,
+            Failure::Server(error) => errors::from_server(&error),
+        }
+    }
+}
+
 /// What each of the questions of a caller is answered: most often there is one.
 pub(crate) type Verdicts = SmallVec<[Verdict; 1]>;
 pub(crate) type Told = Result<Verdicts, Failure>;
@@ -122,7 +131,7 @@ impl Batcher {
             pipeline.cmd("ASKING");
         }
         pipeline.add_command(command.clone()).cmd("PING").arg(&number);
-        let replies = awaited(self.link(), &connection, connection.send_all(&pipeline, pipeline.len()));
+        let replies = awaited(self.link(), &connection, connection.send_all(&pipeline));
         let mut replies = replies.await.map_err(|Lost| sending::lost())?;
         let (pong, reply) = (replies.pop(), replies.pop());
         match (reply, pong) {

@@ -280,7 +280,7 @@ async fn pipe(connection: &Connection, commands: impl Iterator<Item = Cmd>, aski
         pipeline.add_command(command);
     }
     let each = 1 + usize::from(asking);
-    let replies = connection.send_all(&pipeline, pipeline.len()).await.unwrap_or_default();
+    let replies = connection.send_all(&pipeline).await.unwrap_or_default();
     replies.into_iter().skip(each - 1).step_by(each).map(Some).collect()
 }
 

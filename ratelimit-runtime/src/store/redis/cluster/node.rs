@@ -10,7 +10,7 @@ use super::slot::slot_of;
 use crate::error::StoreError;
 use crate::store::Health;
 use crate::store::redis::batcher::Batcher;
-use crate::store::redis::link::{Connector, Link, LinkSettings};
+use crate::store::redis::link::{Link, LinkSettings, Upstream, log_in};
 use crate::store::redis::settings::server::{Server, TcpAddress};
 
 /// Reaches the nodes of a cluster, with the login, TLS and settings of its URL.
@@ -32,7 +32,7 @@ impl Nodes {
     /// Sends one command over a connection of its own, to a master or a replica. An error of the
     /// server is a value as any other.
     pub(super) async fn ask(&self, at: &TcpAddress, command: &Cmd) -> Result<Value, StoreError> {
-        let connection = Connector::default().connect_only(&self.server(at)).await?;
+        let connection = log_in(&self.server(at)).await?;
         connection.send(command).await.map_err(|_| StoreError::unavailable("the connection to Redis ended"))
     }
 }
@@ -59,7 +59,8 @@ impl Master {
     /// Its batcher, whose link connects when this is first called.
     pub(super) fn batcher(&self, nodes: &Nodes) -> Arc<Batcher> {
         let batcher = self.batcher.get_or_init(|| {
-            let settings = LinkSettings { upstream: nodes.server(&self.address), ..nodes.link.clone() };
+            let settings =
+                LinkSettings { upstream: Upstream::Server(nodes.server(&self.address)), ..nodes.link.clone() };
             let link = Arc::new(Link::start(settings, &nodes.runtime));
             Batcher::start(link, &nodes.runtime, slot_of)
         });

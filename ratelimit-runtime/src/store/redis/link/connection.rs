@@ -1,20 +1,24 @@
-//! [`Connection`]: one connection of the crate `redis`.
+//! [`Connection`]: one connection of the crate `redis`, and what is noted of it.
 
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, ServerError, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError, ServerError, Value,
+};
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use super::probe::{Probed, RoleQuestion, unwell};
-use super::vitals::{Vitals, lock};
+use super::stream::ByteStream;
 use crate::error::StoreError;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
 
+/// More than the calls and PINGs that may be in flight: sending never waits for room.
+const CHANNEL: usize = 128;
 /// A round trip of this many microseconds needs one more call in flight.
 const PER_CALL: u32 = 250;
 /// A runtime that has read nothing for this long may not know yet what has become of a connection.
@@ -24,24 +28,73 @@ const UNREAD: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-/// A connection of the crate `redis`, logged in. When it is dropped, it ends.
+/// A connection of the crate `redis`, logged in. When it is dropped, it ends. Times are
+/// microseconds since it began.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(super) redis: MultiplexedConnection,
-    /// A task of its own: see [`Vitals::watch`].
-    pub(super) driver: AbortHandle,
-    pub(super) server: Arc<Server>,
-    pub(super) vitals: Arc<Vitals>,
+    redis: MultiplexedConnection,
+    /// A task of its own, which holds the sender of `open`: however it ends, that is closed.
+    driver: AbortHandle,
+    open: watch::Receiver<()>,
+    /// Why it was ended from this side.
+    cause: OnceLock<StoreError>,
+    server: Arc<Server>,
     /// After this time the login expires.
     pub(super) renew_after: Option<Duration>,
-    pub(super) role_question: Mutex<RoleQuestion>,
+    pub(super) began: Instant,
+    last_reply: AtomicU64,
+    /// When the newest of the commands that were answered was sent.
+    answered: AtomicU64,
+    /// The shortest time between sending and reply, from the largest number on.
+    round_trip: AtomicU32,
     /// How many calls have had a number.
-    pub(super) numbers: AtomicU32,
-    /// The shortest time between sending and reply, in microseconds, from the largest number on.
-    pub(super) round_trip: AtomicU32,
+    numbers: AtomicU32,
+    /// A call was sent since the last PING.
+    pub(super) used: AtomicBool,
+    pub(super) doubted: AtomicBool,
+    pub(super) is_replica: AtomicBool,
+    /// Wakes the task of the link when one of those two is set.
+    wake: Notify,
 }
 
 impl Connection {
+    /// On a stream to the server that is logged in.
+    pub(super) async fn new(
+        stream: Box<dyn ByteStream>,
+        server: &Arc<Server>,
+        renew_after: Option<Duration>,
+    ) -> Result<Self, RedisError> {
+        // The crate is told of no login, and sends nothing.
+        let settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2).set_skip_set_lib_name();
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_connection_timeout(None)
+            .set_pipeline_buffer_size(CHANNEL);
+        let (redis, driver) = MultiplexedConnection::new_with_config(&settings, stream, config).await?;
+        let (stays_open, open) = watch::channel(());
+        let driver = tokio::spawn(async move {
+            let _stays_open = stays_open;
+            driver.await;
+        });
+        Ok(Self {
+            redis,
+            driver: driver.abort_handle(),
+            open,
+            cause: OnceLock::new(),
+            server: Arc::clone(server),
+            renew_after,
+            began: Instant::now(),
+            last_reply: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            round_trip: AtomicU32::new(u32::MAX),
+            numbers: AtomicU32::new(0),
+            used: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
+            wake: Notify::new(),
+        })
+    }
+
     /// The server that it leads to.
     pub(crate) fn server(&self) -> &Arc<Server> {
         &self.server
@@ -63,14 +116,22 @@ impl Connection {
         usize::try_from(micros.unwrap_or(0) / PER_CALL).unwrap_or_default().clamp(2, 64)
     }
 
+    fn micros(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.began).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn last_reply(&self) -> Instant {
+        self.began + Duration::from_micros(self.last_reply.load(Relaxed))
+    }
+
     /// Whether nothing has been read for so long that the server may have hung up unnoticed.
     pub(crate) fn is_unread(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.vitals.last_byte()) > UNREAD
+        now.saturating_duration_since(self.last_reply()) > UNREAD
     }
 
     /// Notes that a call is made beside it, which relies on what the link knows of the server.
     pub(crate) fn note_use(&self) {
-        self.vitals.used.store(true, Relaxed);
+        self.used.store(true, Relaxed);
     }
 
     /// Sends one command. An error of the server is a value as any other.
@@ -82,30 +143,33 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Sends so many commands, and gives all replies.
-    pub(crate) async fn send_all(&self, pipeline: &Pipeline, count: usize) -> Result<Vec<Value>, Lost> {
+    /// Sends several commands, and gives a reply to each.
+    pub(crate) async fn send_all(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Lost> {
         self.note_use();
-        self.ask(pipeline, count).await
+        self.ask(pipeline).await
     }
 
     /// The same for what the link asks for itself, which is no use of the connection.
-    pub(super) async fn ask(&self, pipeline: &Pipeline, count: usize) -> Result<Vec<Value>, Lost> {
+    pub(super) async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Lost> {
         let sent = Instant::now();
-        let replies = self.redis.clone().send_packed_commands(pipeline, 0, count).await.map_err(|_| Lost)?;
+        let replies = self.redis.clone().send_packed_commands(pipeline, 0, pipeline.len()).await.map_err(|_| Lost)?;
         self.note_answer(sent);
         Ok(replies)
     }
 
     fn note_answer(&self, sent: Instant) {
-        self.vitals.note_answer(sent);
-        self.round_trip.fetch_min(u32::try_from(sent.elapsed().as_micros()).unwrap_or(u32::MAX), Relaxed);
+        let now = Instant::now();
+        self.last_reply.store(self.micros(now), Relaxed);
+        self.answered.fetch_max(self.micros(sent), Relaxed);
+        let round_trip = now.saturating_duration_since(sent).as_micros();
+        self.round_trip.fetch_min(u32::try_from(round_trip).unwrap_or(u32::MAX), Relaxed);
     }
 
     /// A call that was sent at `sent` has waited for a timeout: the link is doubtful, unless
     /// something sent later was answered.
     pub(crate) fn late(&self, sent: Instant) {
-        if !self.vitals.has_answered_since(sent) {
-            self.vitals.tell(&self.vitals.doubted);
+        if self.answered.load(Relaxed) <= self.micros(sent) {
+            self.tell(&self.doubted);
         }
     }
 
@@ -114,15 +178,35 @@ impl Connection {
     /// or another connection logs in anew.
     pub(crate) fn note(&self, error: &ServerError) {
         if errors::is_replica(error) {
-            self.vitals.tell(&self.vitals.is_replica);
+            self.tell(&self.is_replica);
         } else if errors::is_no_service(error) || errors::is_logged_out(error) {
-            self.vitals.tell(&self.vitals.doubted);
+            self.tell(&self.doubted);
+        }
+    }
+
+    fn tell(&self, flag: &AtomicBool) {
+        if !flag.swap(true, Release) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Completes when it has ended, or a flag was set.
+    pub(super) async fn told(&self) {
+        let mut open = self.open.clone();
+        tokio::select! {
+            () = self.wake.notified() => {}
+            _ = open.changed() => {}
         }
     }
 
     /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.vitals.has_ended()
+        self.open.has_changed().is_err() || self.cause.get().is_some()
+    }
+
+    /// Why it has ended.
+    pub(super) fn cause(&self) -> StoreError {
+        self.cause.get().cloned().unwrap_or_else(|| StoreError::unavailable("the connection to Redis has ended"))
     }
 
     /// Ends it: what is on its way is lost. For replies that do not fit what was asked.
@@ -130,30 +214,9 @@ impl Connection {
         self.end(StoreError::unavailable("a reply of Redis does not fit its call: the connection was ended"));
     }
 
-    /// Asks the server how it is. Waits for the answer, however long that takes.
-    pub(super) async fn probe(&self) -> Result<Probed, Lost> {
-        loop {
-            let question = *lock(&self.role_question);
-            let number = self.number().to_string();
-            let mut pipeline = redis::pipe();
-            pipeline.cmd("PING").arg(&number);
-            if let Some(command) = question.command() {
-                pipeline.add_command(command);
-            }
-            let replies = self.ask(&pipeline, pipeline.len()).await?;
-            if let Some(unwell) = unwell(replies.first().unwrap_or(&Value::Nil), number.as_bytes()) {
-                return Ok(unwell);
-            }
-            let Some(reply) = replies.get(1) else { return Ok(Probed::RoleUnknown) };
-            if let Some(probed) = question.read(reply) {
-                return Ok(probed);
-            }
-            *lock(&self.role_question) = question.next();
-        }
-    }
-
+    /// Ends it for this reason. Callers see that before its driver has stopped.
     pub(super) fn end(&self, cause: StoreError) {
-        self.vitals.end(cause);
+        self.cause.get_or_init(|| cause);
         self.driver.abort();
     }
 }

@@ -8,14 +8,14 @@
 //! | slow | fails at once; PINGs go on, one at a time | a PING is answered in time: up; the connection ends: down |
 //! | down | fails at once; attempts to connect go on | one succeeds: up |
 //!
-//! A connection that gives no byte for [`SILENCE`] while a PING is unanswered is given up.
+//! A connection that gives no reply for [`SILENCE`] while a PING is unanswered is given up.
 
 use std::time::{Duration, Instant};
 
 pub(super) use crate::observe::ConnectionState as LinkState;
 use crate::store::redis::backoff::Backoff;
 
-/// A connection without a byte for this long, while a PING is unanswered, is given up.
+/// A connection without a reply for this long, while a PING is unanswered, is given up.
 const SILENCE: Duration = Duration::from_secs(2);
 /// The time between two PINGs on a connection in use.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -173,16 +173,16 @@ impl LinkHealth {
         }
     }
 
-    /// The next action, and the time at which to ask again at the latest. `last_byte` is when bytes
-    /// last came, `used` whether a call was sent since the last PING.
-    pub(super) fn due(&mut self, now: Instant, last_byte: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
+    /// The next action, and the time at which to ask again at the latest. `last_reply` is when a
+    /// reply last came, `used` whether a call was sent since the last PING.
+    pub(super) fn due(&mut self, now: Instant, last_reply: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
         if let Some(overslept) =
             self.wake.map(|wake| now.saturating_duration_since(wake)).filter(|late| *late > OVERSLEPT)
         {
             self.forgive(now, overslept);
         }
         let (action, wake) = match self.connect_at {
-            _ if self.is_connected() => self.due_connected(now, last_byte, used),
+            _ if self.is_connected() => self.due_connected(now, last_reply, used),
             Some(at) if at > now => (None, Some(at)),
             Some(_) => {
                 (self.since, self.connect_at) = (now, None);
@@ -200,9 +200,9 @@ impl LinkHealth {
         (action, wake)
     }
 
-    fn due_connected(&mut self, now: Instant, last_byte: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
+    fn due_connected(&mut self, now: Instant, last_reply: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
         if let Some(ping) = &self.ping {
-            let silence = ping.silent.max(last_byte) + SILENCE;
+            let silence = ping.silent.max(last_reply) + SILENCE;
             if silence <= now {
                 return (Some(Action::HangUp), None);
             }

@@ -3,9 +3,9 @@
 //! A task, [`upkeep`], does all that; callers read the status that it publishes. What it does next
 //! is decided in [`health`], without I/O.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::Cmd;
@@ -13,8 +13,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use self::connect::connect;
+use self::probe::Probed;
 use self::upkeep::Upkeep;
-use self::vitals::lock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::Health;
@@ -24,19 +25,15 @@ mod connect;
 mod connection;
 mod health;
 mod probe;
+mod sentinel;
 mod stream;
 mod upkeep;
 mod upstream;
-mod vitals;
 
-pub(crate) use self::connect::{Connected, Connector};
+pub(crate) use self::connect::log_in;
 pub(crate) use self::connection::{Connection, Lost, look};
-pub(crate) use self::probe::Probed;
-pub(crate) use self::upkeep::pause_until;
-pub(crate) use self::upstream::{BoxFuture, Upstream};
-
-/// The timeout of limiters that were not told another, in microseconds.
-pub(crate) const TIMEOUT_US: u64 = 100_000;
+pub(crate) use self::sentinel::Sentinels;
+pub(crate) use self::upstream::Upstream;
 
 /// How often the task of a link has its turn while the server is away, whatever it waits for; and
 /// how late it may be before its runtime counts as one that is not driven: what it last knew then
@@ -47,8 +44,7 @@ const UNDRIVEN: Duration = Duration::from_millis(100);
 /// What a link is for.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkSettings {
-    /// What leads to the server: a `Server`, or sentinels.
-    pub(crate) upstream: Arc<dyn Upstream>,
+    pub(crate) upstream: Upstream,
     /// The limiter's timeout in microseconds, which a server is measured by.
     pub(crate) timeout_us: Arc<AtomicU64>,
     /// How many connections have been made: one more before calls use a new one.
@@ -70,14 +66,20 @@ pub(crate) enum LinkStatus {
     Down(StoreError),
 }
 
+/// The status as the task of the link last saw it.
+#[derive(Debug)]
+pub(crate) struct Published {
+    status: LinkStatus,
+    /// When the task had its turn.
+    at: Instant,
+}
+
 /// One server for one runtime. When it is dropped, its tasks end.
 #[derive(Debug)]
 pub(crate) struct Link {
-    status: watch::Receiver<LinkStatus>,
+    published: watch::Receiver<Published>,
     timeout_us: Arc<AtomicU64>,
-    connector: Connector,
-    /// When the task last had its turn.
-    last_turn: Arc<Mutex<Instant>>,
+    greeting: Arc<[Cmd]>,
     task: AbortHandle,
 }
 
@@ -97,40 +99,37 @@ impl Link {
 
     /// Connects in the background, on `runtime`, where it [can start](Self::can_start).
     pub(crate) fn start(settings: LinkSettings, runtime: &Handle) -> Self {
-        let (publish, status) = watch::channel(LinkStatus::Connecting);
-        let connector = Connector::new(Arc::clone(&settings.greeting));
-        let last_turn = Arc::new(Mutex::new(Instant::now()));
-        let timeout_us = Arc::clone(&settings.timeout_us);
-        let upkeep = Upkeep::new(settings, connector.clone(), Arc::clone(&last_turn), publish);
-        let task = runtime.spawn(upkeep.run()).abort_handle();
-        Self { status, timeout_us, connector, last_turn, task }
+        let (publish, published) = watch::channel(Published { status: LinkStatus::Connecting, at: Instant::now() });
+        let (timeout_us, greeting) = (Arc::clone(&settings.timeout_us), Arc::clone(&settings.greeting));
+        let task = runtime.spawn(Upkeep::new(settings, publish).run()).abort_handle();
+        Self { published, timeout_us, greeting, task }
     }
 
     pub(crate) fn status(&self) -> LinkStatus {
-        let status = self.status.borrow().clone();
-        match &status {
+        let published = self.published.borrow();
+        match &published.status {
             LinkStatus::Up(connection) if connection.has_ended() => LinkStatus::Connecting,
             // A runtime that runs only while a caller blocks on it has to be waited for, or it would
             // never get to know that a server is back.
-            LinkStatus::Slow(..) | LinkStatus::Down(_) if lock(&self.last_turn).elapsed() > BEAT + UNDRIVEN => {
+            LinkStatus::Slow(..) | LinkStatus::Down(_) if published.at.elapsed() > BEAT + UNDRIVEN => {
                 LinkStatus::Connecting
             }
-            _ => status,
+            status => status.clone(),
         }
     }
 
-    /// The status, whose changes are seen here. Look at [`status`](Self::status) after each.
-    pub(crate) fn changes(&self) -> watch::Receiver<LinkStatus> {
-        let mut changes = self.status.clone();
+    /// Changes of the status. Look at [`status`](Self::status) after each.
+    pub(crate) fn changes(&self) -> watch::Receiver<Published> {
+        let mut changes = self.published.clone();
         changes.mark_unchanged();
         changes
     }
 
     pub(crate) fn health(&self) -> Health {
-        match &*self.status.borrow() {
-            LinkStatus::Up(connection) if !connection.has_ended() => Health::Up,
+        match self.status() {
+            LinkStatus::Up(_) => Health::Up,
             LinkStatus::Slow(..) => Health::Slow,
-            _ => Health::Down,
+            LinkStatus::Connecting | LinkStatus::Down(_) => Health::Down,
         }
     }
 
@@ -174,8 +173,7 @@ impl Link {
     /// Lets the runtime read first, if it may have missed the end of the connection: a call is not
     /// sent on one that the server has closed while the runtime stood still.
     pub(crate) async fn look(&self) {
-        let is_unread =
-            matches!(&*self.status.borrow(), LinkStatus::Up(connection) if connection.is_unread(Instant::now()));
+        let is_unread = matches!(&self.published.borrow().status, LinkStatus::Up(connection) if connection.is_unread(Instant::now()));
         if is_unread {
             look().await;
         }
@@ -184,8 +182,18 @@ impl Link {
     /// Another connection to the same server, logged in, for one caller at a time.
     pub(crate) async fn connect_another(&self) -> Result<Connection, StoreError> {
         let connection = self.connected().await?;
-        let (another, probed) = self.connector.connect(connection.server()).await?;
-        probed.error().map_or(Ok(another), Err)
+        match connect(connection.server(), &self.greeting).await? {
+            (_, Probed::Replica) => Err(errors::replica()),
+            (_, Probed::Busy(error)) => Err(error),
+            (another, _) => Ok(another),
+        }
+    }
+}
+
+/// Waits until `at` by real time, and lets a clock that a test has paused move on meanwhile.
+async fn pause_until(at: Instant) {
+    while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        real_time::sleep_by_tokio(left).await;
     }
 }
 

@@ -4,8 +4,9 @@
 //! refused would stay at a master that has become a replica for ever. So a server in use is asked
 //! for its role. Where that is forbidden, a script that says it may write and does nothing tells.
 
-use redis::{Cmd, Value, cmd};
+use redis::{Pipeline, Value};
 
+use super::connection::{Connection, Lost};
 use crate::error::StoreError;
 use crate::store::redis::errors;
 
@@ -15,7 +16,7 @@ const MAY_WRITE: &str = "#!lua\nreturn 1";
 
 /// How a server is.
 #[derive(Debug, Clone)]
-pub(crate) enum Probed {
+pub(super) enum Probed {
     /// It serves, and says that it is a master.
     Master,
     /// It serves, and takes writes.
@@ -29,62 +30,24 @@ pub(crate) enum Probed {
     Refused(StoreError),
 }
 
-impl Probed {
-    /// Why it cannot be used now.
-    pub(crate) fn error(self) -> Option<StoreError> {
-        match self {
-            Self::Master | Self::Serves | Self::RoleUnknown => None,
-            Self::Busy(error) | Self::Refused(error) => Some(error),
-            Self::Replica => Some(errors::replica()),
-        }
+/// Asks the server how it is. Waits for the answer, however long that takes.
+pub(super) async fn probe(connection: &Connection) -> Result<Probed, Lost> {
+    let number = connection.number().to_string();
+    let mut questions = redis::pipe();
+    questions.cmd("PING").arg(&number).cmd("ROLE");
+    let replies = connection.ask(&questions).await?;
+    let [pong, role] = replies.as_slice() else { return Ok(Probed::Refused(errors::unexpected_reply())) };
+    if let Some(probed) = unwell(pong, number.as_bytes()).or_else(|| role_of(role)) {
+        return Ok(probed);
     }
-}
-
-/// In which way a server is asked whether it takes writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum RoleQuestion {
-    #[default]
-    Role,
-    Script,
-    /// It does not tell.
-    None,
-}
-
-impl RoleQuestion {
-    /// What to ask where this is not answered.
-    pub(super) fn next(self) -> Self {
-        match self {
-            Self::Role => Self::Script,
-            Self::Script | Self::None => Self::None,
-        }
-    }
-
-    pub(super) fn command(self) -> Option<Cmd> {
-        match self {
-            Self::Role => Some(cmd("ROLE")),
-            Self::Script => Some(cmd("EVAL").arg(MAY_WRITE).arg(0).take()),
-            Self::None => None,
-        }
-    }
-
-    /// The role that a reply tells; `None` if another question has to be asked.
-    pub(super) fn read(self, reply: &Value) -> Option<Probed> {
-        match reply {
-            Value::ServerError(error) if errors::is_replica(error) => Some(Probed::Replica),
-            Value::ServerError(error) if errors::is_no_service(error) => Some(Probed::Busy(errors::from_server(error))),
-            Value::ServerError(error) if errors::is_forbidden(error) || errors::code(error) == "ERR" => None,
-            Value::Array(parts) if self == Self::Role => match parts.first()? {
-                Value::BulkString(name) if name == b"slave" => Some(Probed::Replica),
-                Value::BulkString(name) if name == b"master" => Some(Probed::Master),
-                _ => Some(Probed::Serves),
-            },
-            _ => Some(Probed::Serves),
-        }
-    }
+    let mut script = Pipeline::new();
+    script.cmd("EVAL").arg(MAY_WRITE).arg(0);
+    let replies = connection.ask(&script).await?;
+    Ok(replies.first().and_then(role_of).unwrap_or(Probed::RoleUnknown))
 }
 
 /// What the reply to a PING says, unless that is that the server serves.
-pub(super) fn unwell(pong: &Value, number: &[u8]) -> Option<Probed> {
+fn unwell(pong: &Value, number: &[u8]) -> Option<Probed> {
     match pong {
         Value::BulkString(echo) if echo == number => None,
         Value::ServerError(error) if errors::is_no_service(error) => Some(Probed::Busy(errors::from_server(error))),
@@ -92,5 +55,20 @@ pub(super) fn unwell(pong: &Value, number: &[u8]) -> Option<Probed> {
         Value::ServerError(error) if errors::is_forbidden(error) => None,
         Value::ServerError(error) => Some(Probed::Refused(errors::from_server(error))),
         _ => Some(Probed::Refused(errors::unexpected_reply())),
+    }
+}
+
+/// The role that the reply to a ROLE, or to the script, tells; `None` where that is not answered.
+fn role_of(reply: &Value) -> Option<Probed> {
+    match reply {
+        Value::ServerError(error) if errors::is_replica(error) => Some(Probed::Replica),
+        Value::ServerError(error) if errors::is_no_service(error) => Some(Probed::Busy(errors::from_server(error))),
+        Value::ServerError(error) if errors::is_forbidden(error) || errors::code(error) == "ERR" => None,
+        Value::Array(parts) => match parts.first()? {
+            Value::BulkString(name) if name == b"slave" => Some(Probed::Replica),
+            Value::BulkString(name) if name == b"master" => Some(Probed::Master),
+            _ => Some(Probed::Serves),
+        },
+        _ => Some(Probed::Serves),
     }
 }

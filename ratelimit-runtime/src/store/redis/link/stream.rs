@@ -1,16 +1,12 @@
-//! Streams to a server: TCP, TLS or a Unix socket, and [`NotedStream`], which notes what comes.
+//! Streams to a server: TCP, TLS or a Unix socket.
 
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
-use super::vitals::Vitals;
 use crate::real_time;
 use crate::store::redis::settings::server::{Address, Server, TcpAddress};
 
@@ -83,41 +79,4 @@ fn set_up(tcp: &TcpStream) -> io::Result<()> {
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     socket.set_tcp_user_timeout(Some(Duration::from_secs(30)))?;
     Ok(())
-}
-
-/// A stream that notes when bytes come, which come first, and how it ends.
-pub(super) struct NotedStream {
-    pub(super) stream: Box<dyn ByteStream>,
-    pub(super) vitals: Arc<Vitals>,
-}
-
-impl AsyncRead for NotedStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        match &result {
-            Poll::Ready(Ok(())) => self.vitals.note_read(buffer.filled().get(before..).unwrap_or_default()),
-            Poll::Ready(Err(error)) => self.vitals.note_error(error),
-            Poll::Pending => {}
-        }
-        result
-    }
-}
-
-impl AsyncWrite for NotedStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        if let Poll::Ready(Err(error)) = &result {
-            self.vitals.note_error(error);
-        }
-        result
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
 }

@@ -2,27 +2,26 @@
 //! publishes the status.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
-use super::connect::{Connected, Connector};
+use super::connect::Connected;
 use super::connection::{Connection, Lost};
 use super::health::{Action, Event, LinkHealth, LinkState, PingAnswer};
-use super::probe::Probed;
-use super::upstream::{BoxFuture, Upstream};
-use super::vitals::lock;
-use super::{BEAT, LinkSettings, LinkStatus};
+use super::probe::{Probed, probe};
+use super::{BEAT, LinkSettings, LinkStatus, Published, pause_until};
 use crate::error::StoreError;
 use crate::store::redis::errors;
 use crate::{observe, real_time};
 
 /// How many times all other tasks have their turn before a server counts as slow: the driver of the
-/// connection is woken in the first, reads in the second, and the answer is there in the third.
-const TURNS: usize = 3;
+/// connection is woken in the first, reads in the second, the task that has asked is woken in the
+/// third, and the answer is there in the fourth.
+const TURNS: usize = 4;
 /// The time of a connection that has been replaced for what is in flight on it.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The pause after a login that could not be renewed.
@@ -30,44 +29,36 @@ const RENEW_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Upkeep {
     settings: LinkSettings,
-    connector: Connector,
-    last_turn: Arc<Mutex<Instant>>,
-    publish: watch::Sender<LinkStatus>,
+    publish: watch::Sender<Published>,
     observer: observe::ObservedConnection,
     health: LinkHealth,
     /// What callers are told while the server is away.
     error: StoreError,
     connection: Option<Arc<Connection>>,
-    /// One attempt to connect, or none.
-    attempt: JoinSet<Result<Connected, StoreError>>,
-    /// The connection that takes the place of the current one before its login expires.
-    renewal: JoinSet<Connected>,
-    probe: Option<BoxFuture<Result<Probed, Lost>>>,
-    /// Completes when the upstream leads to another server.
-    moved: Option<BoxFuture<()>>,
+    /// The attempt to connect; or, beside a connection, the PING on its way, the wait for another
+    /// master, and the attempt that takes its place before the login expires.
+    tasks: JoinSet<News>,
     has_told_unknown_role: bool,
 }
 
+/// What a task of the link has come to.
+enum News {
+    Attempted(Box<Result<Connected, StoreError>>),
+    Probed(Result<Probed, Lost>),
+    /// The upstream leads to another server.
+    Moved,
+}
+
 impl Upkeep {
-    pub(super) fn new(
-        settings: LinkSettings,
-        connector: Connector,
-        last_turn: Arc<Mutex<Instant>>,
-        publish: watch::Sender<LinkStatus>,
-    ) -> Self {
+    pub(super) fn new(settings: LinkSettings, publish: watch::Sender<Published>) -> Self {
         Self {
             observer: observe::ObservedConnection::new(settings.upstream.name()),
             health: LinkHealth::new(Duration::ZERO, Instant::now()),
             error: StoreError::unavailable("there is no connection to Redis yet"),
             connection: None,
-            attempt: JoinSet::new(),
-            renewal: JoinSet::new(),
-            probe: None,
-            moved: None,
+            tasks: JoinSet::new(),
             has_told_unknown_role: false,
             settings,
-            connector,
-            last_turn,
             publish,
         }
     }
@@ -83,13 +74,13 @@ impl Upkeep {
     fn act(&mut self) -> Option<Instant> {
         loop {
             let now = Instant::now();
-            *lock(&self.last_turn) = now;
             self.health.set_timeout(Duration::from_micros(self.settings.timeout_us.load(Relaxed)));
-            let (last_byte, used) = self.connection.as_ref().map_or((now, false), |connection| {
-                (connection.vitals.last_byte(), connection.vitals.used.load(Relaxed))
-            });
+            let (last_reply, used) = self
+                .connection
+                .as_ref()
+                .map_or((now, false), |connection| (connection.last_reply(), connection.used.load(Relaxed)));
             let state = self.health.state();
-            let (action, wake) = self.health.due(now, last_byte, used);
+            let (action, wake) = self.health.due(now, last_reply, used);
             match (state, self.health.state()) {
                 (LinkState::Connecting, LinkState::Down) => {
                     let error = format!("no connection to Redis at {} yet; still trying", self.settings.upstream);
@@ -99,14 +90,11 @@ impl Upkeep {
                 _ => {}
             }
             match (action, &self.connection) {
-                (Some(Action::Connect), _) => {
-                    let upstream = Arc::clone(&self.settings.upstream);
-                    self.attempt.spawn(upstream.connect(self.connector.clone()));
-                }
+                (Some(Action::Connect), _) => self.connect(Duration::ZERO),
                 (Some(Action::Ping), Some(connection)) => {
-                    connection.vitals.used.store(false, Relaxed);
+                    connection.used.store(false, Relaxed);
                     let connection = Arc::clone(connection);
-                    self.probe = Some(Box::pin(async move { connection.probe().await }));
+                    self.tasks.spawn(async move { News::Probed(probe(&connection).await) });
                 }
                 (Some(Action::HangUp), Some(_)) => {
                     self.end(silent(), Event::Ended);
@@ -114,7 +102,7 @@ impl Upkeep {
                 }
                 _ => {}
             }
-            self.publish();
+            self.publish(now);
             let is_away = matches!(self.health.state(), LinkState::Slow | LinkState::Down);
             let beat = is_away.then(|| now + BEAT);
             return wake.into_iter().chain(beat).min();
@@ -137,69 +125,98 @@ impl Upkeep {
                 tokio::task::yield_now().await;
             }
         };
+        let connection = self.connection.clone();
+        let told = async move {
+            match connection {
+                Some(connection) => connection.told().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             biased;
-            () = self.connector.woken() => self.told(),
-            Some(attempt) = self.attempt.join_next() => self.attempted(attempt),
-            Some(renewed) = self.renewal.join_next() => self.renewed(renewed),
-            probed = done(&mut self.probe) => self.probed(probed),
-            () = done(&mut self.moved) => {
-                self.end(StoreError::unavailable("another Redis server is the master now"), Event::Ended);
-            }
+            () = told => self.told(),
+            Some(news) = self.tasks.join_next() => self.hear(news),
             () = sleep => {}
         }
     }
 
     /// Looks at what callers and the driver of the connection have told.
     fn told(&mut self) {
-        let Some(vitals) = self.connection.as_ref().map(|connection| &connection.vitals) else { return };
-        if vitals.has_ended() {
+        let Some(connection) = &self.connection else { return };
+        if connection.has_ended() {
             self.lose(Event::Ended);
-        } else if vitals.is_replica.load(Relaxed) {
+        } else if connection.is_replica.load(Relaxed) {
             self.end(errors::replica(), Event::Failed);
-        } else if vitals.doubted.swap(false, Relaxed) {
+        } else if connection.doubted.swap(false, Relaxed) {
             self.health.on(Event::Doubt, Instant::now());
         }
     }
 
-    fn attempted(&mut self, attempt: Result<Result<Connected, StoreError>, JoinError>) {
-        let error = match attempt.unwrap_or_else(|error| Err(panicked(&error))) {
-            // One that has ended already has told so before it was the link's.
-            Ok((connection, _)) if connection.has_ended() => connection.vitals.cause().1,
+    fn hear(&mut self, news: Result<News, JoinError>) {
+        match news {
+            Ok(News::Attempted(attempt)) => self.attempted(*attempt),
+            Ok(News::Probed(probed)) => self.probed(probed),
+            Ok(News::Moved) => {
+                self.end(StoreError::unavailable("another Redis server is the master now"), Event::Ended);
+            }
+            Err(error) if self.connection.is_none() => self.attempted(Err(panicked(&error))),
+            // A provider of credentials that panics is not asked again until the connection is over.
+            Err(_) => {}
+        }
+    }
+
+    /// Begins an attempt to connect, after a pause.
+    ///
+    /// A login is renewed by another connection. No AUTH is sent on one in use: servers from Redis
+    /// 7.2 on may leave one that fails without a reply, and every later reply would be taken for
+    /// that to the command before.
+    fn connect(&mut self, pause: Duration) {
+        let (upstream, greeting) = (self.settings.upstream.clone(), Arc::clone(&self.settings.greeting));
+        let at = Instant::now() + pause;
+        self.tasks.spawn(async move {
+            pause_until(at).await;
+            News::Attempted(Box::new(upstream.connect(&greeting).await))
+        });
+    }
+
+    fn attempted(&mut self, attempt: Result<Connected, StoreError>) {
+        let renews = self.connection.is_some();
+        let error = match attempt {
+            Ok((connection, _)) if connection.has_ended() => connection.cause(),
             Ok((_, Probed::Replica)) => errors::replica(),
+            Ok((_, Probed::Busy(error))) if renews => error,
             Ok((connection, probed)) => return self.take(connection, probed),
             Err(error) => error,
         };
-        self.health.on(Event::Failed, Instant::now());
-        self.fails(error);
+        if renews {
+            observe::log::login_expires(&self.settings.upstream, &error);
+            self.connect(RENEW_AGAIN);
+        } else {
+            self.health.on(Event::Failed, Instant::now());
+            self.fails(error);
+        }
     }
 
-    /// Another login is used from now on. What is in flight is answered on the old connection.
-    fn renewed(&mut self, renewed: Result<Connected, JoinError>) {
-        // A provider that panics is not asked again until the connection is over.
-        let Some((connection, probed)) = renewed.ok().filter(|(connection, _)| !connection.has_ended()) else { return };
-        if let Some(old) = self.connection.take() {
+    /// Uses a new connection. If it renews a login, what is in flight is answered on the old one.
+    fn take(&mut self, connection: Connection, probed: Probed) {
+        let connection = Arc::new(connection);
+        if let Some(old) = self.connection.replace(Arc::clone(&connection)) {
             tokio::spawn(async move {
                 real_time::sleep(LAST_ANSWERS).await;
                 old.end(StoreError::unavailable("another connection to Redis has taken its place"));
             });
         }
-        self.take(connection, probed);
-    }
-
-    /// Uses a new connection, in the place of the last.
-    fn take(&mut self, connection: Connection, probed: Probed) {
-        let connection = Arc::new(connection);
         self.settings.epoch.fetch_add(1, Release);
-        self.probe = None;
-        self.moved = Some(Arc::clone(&self.settings.upstream).moved_from(Arc::clone(connection.server())));
-        self.renewal = JoinSet::new();
-        if let Some(after) = connection.renew_after {
-            let (upstream, connector) = (Arc::clone(&self.settings.upstream), self.connector.clone());
-            self.renewal.spawn(renew(upstream, connector, after));
-        }
         self.observer.connected(&self.settings.upstream.describe(connection.server()));
-        self.connection = Some(connection);
+        self.tasks = JoinSet::new();
+        if let Some(after) = connection.renew_after {
+            self.connect(after);
+        }
+        let upstream = self.settings.upstream.clone();
+        self.tasks.spawn(async move {
+            upstream.moved_from(connection.server()).await;
+            News::Moved
+        });
         self.judge(probed, Event::Connected);
     }
 
@@ -218,13 +235,13 @@ impl Upkeep {
         if matches!(probed, Probed::RoleUnknown) && !std::mem::replace(&mut self.has_told_unknown_role, true) {
             observe::log::role_unknown(&self.server());
         }
-        let error = probed.error();
-        let answer = if error.is_some() { PingAnswer::Busy } else { PingAnswer::Serves };
-        self.health.on(event(answer), Instant::now());
-        match error {
-            Some(error) => self.fails(error),
-            None if self.health.state() == LinkState::Up => self.observer.recovered(&self.server()),
-            None => {}
+        if let Probed::Busy(error) = probed {
+            self.health.on(event(PingAnswer::Busy), Instant::now());
+            return self.fails(error);
+        }
+        self.health.on(event(PingAnswer::Serves), Instant::now());
+        if self.health.state() == LinkState::Up {
+            self.observer.recovered(&self.server());
         }
     }
 
@@ -238,10 +255,10 @@ impl Upkeep {
 
     /// The connection is over.
     fn lose(&mut self, event: Event) {
-        (self.probe, self.moved, self.renewal) = (None, None, JoinSet::new());
+        self.tasks = JoinSet::new();
         let Some(connection) = self.connection.take() else { return };
-        let (server, error) = (self.settings.upstream.describe(connection.server()), connection.vitals.cause().1);
-        self.observer.lost(&server, connection.vitals.began.elapsed(), &error);
+        let (server, error) = (self.settings.upstream.describe(connection.server()), connection.cause());
+        self.observer.lost(&server, connection.began.elapsed(), &error);
         self.health.on(event, Instant::now());
         if self.health.state() == LinkState::Down {
             self.fails(error);
@@ -264,7 +281,7 @@ impl Upkeep {
 
     /// Publishes the status, also if it is as before: callers who wait for a runtime that was not
     /// driven are told, too.
-    fn publish(&mut self) {
+    fn publish(&mut self, at: Instant) {
         let status = match (self.health.state(), &self.connection) {
             (LinkState::Up, Some(connection)) => LinkStatus::Up(Arc::clone(connection)),
             (LinkState::Slow, Some(connection)) => LinkStatus::Slow(Arc::clone(connection), self.error.clone()),
@@ -272,43 +289,8 @@ impl Upkeep {
             _ => LinkStatus::Connecting,
         };
         self.observer.set_state(self.health.state());
-        self.publish.send_replace(status);
+        self.publish.send_replace(Published { status, at });
     }
-}
-
-/// Logs in anew after this time, again and again until the server serves.
-///
-/// No AUTH is sent on a connection in use: servers from Redis 7.2 on may leave one that fails
-/// without a reply, and every later reply would be taken for that to the command before.
-async fn renew(upstream: Arc<dyn Upstream>, connector: Connector, after: Duration) -> Connected {
-    let mut due = Instant::now() + after;
-    loop {
-        pause_until(due).await;
-        let error = match Arc::clone(&upstream).connect(connector.clone()).await {
-            Ok((connection, probed)) => match probed.clone().error() {
-                None => return (connection, probed),
-                Some(error) => error,
-            },
-            Err(error) => error,
-        };
-        observe::log::login_expires(&upstream, &error);
-        due = Instant::now() + RENEW_AGAIN;
-    }
-}
-
-/// Waits until `at` by real time, and lets a clock that a test has paused move on meanwhile.
-pub(crate) async fn pause_until(at: Instant) {
-    while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        real_time::sleep_by_tokio(left).await;
-    }
-}
-
-/// What a future gives, once; pending if there is none.
-async fn done<T>(doing: &mut Option<BoxFuture<T>>) -> T {
-    let Some(future) = doing else { return pending().await };
-    let result = future.await;
-    *doing = None;
-    result
 }
 
 fn silent() -> StoreError {

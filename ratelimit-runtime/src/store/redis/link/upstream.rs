@@ -1,43 +1,62 @@
 //! [`Upstream`]: what leads a link to its server.
 
 use std::fmt;
-use std::future::{Future, pending};
-use std::pin::Pin;
+use std::future::pending;
 use std::sync::Arc;
 
-use super::connect::{Connected, Connector};
+use redis::Cmd;
+
+use super::connect::{Connected, connect};
+use super::sentinel::Sentinels;
 use crate::error::StoreError;
 use crate::store::redis::settings::server::Server;
 
-pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
 /// Leads a link to its server: always the same one, or the master of the moment.
-///
-/// Shown, it is the address or the addresses to ask: nothing secret.
-pub(crate) trait Upstream: fmt::Display + fmt::Debug + Send + Sync {
+#[derive(Debug, Clone)]
+pub(crate) enum Upstream {
+    Server(Arc<Server>),
+    Sentinels(Arc<Sentinels>),
+}
+
+impl Upstream {
     /// The name in metrics, which does not change.
-    fn name(&self) -> String {
-        self.to_string()
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Server(server) => server.to_string(),
+            Self::Sentinels(sentinels) => sentinels.names.name.clone(),
+        }
     }
 
     /// The name of a server that this has led to, in the log: nothing secret.
-    fn describe(&self, server: &Server) -> String {
-        server.to_string()
+    pub(super) fn describe(&self, server: &Server) -> String {
+        match self {
+            Self::Server(_) => server.to_string(),
+            Self::Sentinels(_) => format!("{server} ({self})"),
+        }
     }
 
-    /// Connects to the server.
-    fn connect(self: Arc<Self>, connector: Connector) -> BoxFuture<Result<Connected, StoreError>>;
+    pub(super) async fn connect(&self, greeting: &[Cmd]) -> Result<Connected, StoreError> {
+        match self {
+            Self::Server(server) => connect(server, greeting).await,
+            Self::Sentinels(sentinels) => sentinels.connect_to_master(greeting).await,
+        }
+    }
 
     /// Completes when this leads to another server than the given one.
-    fn moved_from(self: Arc<Self>, server: Arc<Server>) -> BoxFuture<()>;
+    pub(super) async fn moved_from(&self, server: &Server) {
+        match self {
+            Self::Server(_) => pending().await,
+            Self::Sentinels(sentinels) => sentinels.another_than(&server.address).await,
+        }
+    }
 }
 
-impl Upstream for Server {
-    fn connect(self: Arc<Self>, connector: Connector) -> BoxFuture<Result<Connected, StoreError>> {
-        Box::pin(async move { connector.connect(&self).await })
-    }
-
-    fn moved_from(self: Arc<Self>, _: Arc<Server>) -> BoxFuture<()> {
-        Box::pin(pending())
+/// The address or the addresses to ask: nothing secret.
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(server) => server.fmt(f),
+            Self::Sentinels(sentinels) => sentinels.names.fmt(f),
+        }
     }
 }

@@ -30,8 +30,10 @@ pub(super) struct OpenPermits {
     pending: usize,
     /// Whether more was due than may be pending.
     is_held: bool,
-    /// Whether a task takes what is due.
-    pub(super) is_tended: bool,
+    /// Whether the task waits for the first permit.
+    pub(super) is_asleep: bool,
+    /// Whether the client is gone: no permit enters any more.
+    pub(super) is_closed: bool,
 }
 
 struct OpenPermit {

@@ -16,23 +16,26 @@ pub(crate) struct Deployment {
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
     Standalone,
-    /// The server is the master of this name, which the sentinels know. Its address is not known.
-    Sentinel {
-        name: String,
-        /// Of the sentinels.
-        login: Login,
-        /// Those of the URL, at least one.
-        sentinels: Vec<TcpAddress>,
-    },
+    /// The server is the master that these know. Its address is not known.
+    Sentinel(SentinelNames),
     /// The servers are a cluster, of which these are some.
     Cluster(Vec<TcpAddress>),
+}
+
+/// Sentinels, and the name by which they know the master.
+#[derive(Debug, Clone)]
+pub(crate) struct SentinelNames {
+    pub(crate) name: String,
+    pub(crate) login: Login,
+    /// Those of the URL, at least one.
+    pub(crate) addresses: Vec<TcpAddress>,
 }
 
 impl Deployment {
     /// The name in metrics: the address, or the name of the master.
     pub(crate) fn name(&self) -> String {
         match &self.kind {
-            Kind::Sentinel { name, .. } => name.clone(),
+            Kind::Sentinel(sentinels) => sentinels.name.clone(),
             Kind::Standalone | Kind::Cluster(_) => self.to_string(),
         }
     }
@@ -43,12 +46,18 @@ impl fmt::Display for Deployment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Kind::Standalone => self.server.fmt(f),
-            Kind::Sentinel { name, sentinels, .. } => write!(f, "{name} by Sentinel at {}", listed(sentinels)),
+            Kind::Sentinel(sentinels) => sentinels.fmt(f),
             Kind::Cluster(seeds) => write!(f, "the cluster of {}", listed(seeds)),
         }
     }
 }
 
-pub(crate) fn listed(servers: &[TcpAddress]) -> String {
+impl fmt::Display for SentinelNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by Sentinel at {}", self.name, listed(&self.addresses))
+    }
+}
+
+fn listed(servers: &[TcpAddress]) -> String {
     servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }

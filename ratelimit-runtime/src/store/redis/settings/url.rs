@@ -5,7 +5,7 @@ use redis::IntoConnectionInfo;
 #[cfg(feature = "redis-client")]
 use redis::{ConnectionAddr, ConnectionInfo};
 
-use super::deployment::{Deployment, Kind};
+use super::deployment::{Deployment, Kind, SentinelNames};
 use super::login::Login;
 use super::server::{Address, Server, TcpAddress};
 use super::tls::{self, Tls};
@@ -169,9 +169,9 @@ impl<'a> Parts<'a> {
         if user.is_some() && password.is_none() {
             return Err(self.form.malformed());
         }
-        let (server, sentinels) = self.hosts(26379, database)?;
-        let login = Login::of_user(user, password);
-        Ok(Deployment { server, kind: Kind::Sentinel { name, login, sentinels } })
+        let (server, addresses) = self.hosts(26379, database)?;
+        let names = SentinelNames { name, login: Login::of_user(user, password), addresses };
+        Ok(Deployment { server, kind: Kind::Sentinel(names) })
     }
 
     fn cluster(self) -> Result<Deployment, StoreError> {

@@ -153,12 +153,12 @@ async fn send(
     main: &Connection,
     commands: Vec<Cmd>,
 ) -> Result<Vec<Value>, StoreError> {
-    let (count, mut pipeline) = (commands.len(), Pipeline::with_capacity(commands.len()));
+    let mut pipeline = Pipeline::with_capacity(commands.len());
     for command in commands {
         pipeline.add_command(command);
     }
     main.note_use();
-    let replies = awaited(link, main, connection.send_all(&pipeline, count)).await;
+    let replies = awaited(link, main, connection.send_all(&pipeline)).await;
     let replies = replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost"))?;
     if let Some(error) = errors::first(&replies) {
         main.note(error);

@@ -6,7 +6,7 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 struct Clock {
     health: LinkHealth,
     now: Instant,
-    last_byte: Instant,
+    last_reply: Instant,
     used: bool,
     wake: Option<Instant>,
 }
@@ -19,7 +19,7 @@ impl Clock {
     /// Connected, and up for half a second.
     fn up() -> Self {
         let now = Instant::now();
-        let mut clock = Self { health: LinkHealth::new(TIMEOUT, now), now, last_byte: now, used: false, wake: None };
+        let mut clock = Self { health: LinkHealth::new(TIMEOUT, now), now, last_reply: now, used: false, wake: None };
         assert_eq!((clock.state(), clock.due()), (LinkState::Connecting, Some(Action::Connect)));
         clock.on(Event::Connected(PingAnswer::Serves));
         assert_eq!((clock.state(), clock.pass(500)), (LinkState::Up, vec![]));
@@ -32,13 +32,13 @@ impl Clock {
 
     fn on(&mut self, event: Event) {
         if matches!(event, Event::Answered(_)) {
-            self.last_byte = self.now;
+            self.last_reply = self.now;
         }
         self.health.on(event, self.now);
     }
 
     fn due(&mut self) -> Option<Action> {
-        let (action, wake) = self.health.due(self.now, self.last_byte, self.used);
+        let (action, wake) = self.health.due(self.now, self.last_reply, self.used);
         self.wake = wake;
         self.used &= action != Some(Action::Ping);
         action
@@ -110,8 +110,8 @@ fn a_doubt_sends_one_ping_without_whose_answer_it_is_slow_then_down() {
     clock.on(Event::Doubt);
     assert_eq!((clock.pass(99), clock.state()), (vec![Action::Ping], LinkState::Up));
     assert_eq!((clock.pass(1), clock.state()), (vec![], LinkState::Slow));
-    // Bytes of other replies keep the connection.
-    clock.last_byte = clock.now;
+    // Other replies keep the connection.
+    clock.last_reply = clock.now;
     assert_eq!((clock.pass(1_999), clock.state()), (vec![], LinkState::Slow));
     assert_eq!(clock.sleep(ms(1)), Some(Action::HangUp));
     clock.on(Event::Ended);

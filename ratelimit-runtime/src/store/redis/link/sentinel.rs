@@ -1,4 +1,4 @@
-//! [`Sentinels`]: servers that know which server is the master: the [`Upstream`] of its link.
+//! [`Sentinels`]: servers that know which server is the master.
 //!
 //! They are all asked at once, and the first answer counts, so that a dead or a frozen one costs
 //! nothing while another one answers. Each counts the fail-overs it has seen, its epoch: an answer
@@ -7,20 +7,21 @@
 //! any case the server is asked for its role before it is used.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::{Value, from_redis_value_ref};
+use redis::{Cmd, Value, from_redis_value_ref};
 use tokio::task::JoinSet;
 
-use super::errors;
-use super::link::{BoxFuture, Connected, Connection, Connector, Lost, Probed, Upstream, pause_until};
-use super::settings::deployment::listed;
-use super::settings::login::Login;
-use super::settings::server::{Address, Server, TcpAddress};
+use super::connect::{Connected, connect, log_in};
+use super::connection::{Connection, Lost};
+use super::pause_until;
+use super::probe::Probed;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
+use crate::store::redis::errors;
+use crate::store::redis::settings::deployment::SentinelNames;
+use crate::store::redis::settings::server::{Address, Server, TcpAddress};
 
 /// How long a sentinel may take to answer, connecting included.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
@@ -30,12 +31,9 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 /// The sentinels that watch the master of one name.
 #[derive(Debug)]
 pub(crate) struct Sentinels {
-    name: String,
+    pub(super) names: SentinelNames,
     /// Login and TLS of the master, wherever it is.
     master: Server,
-    /// Login and TLS of the sentinels.
-    template: Server,
-    addresses: Vec<TcpAddress>,
     known: Mutex<Known>,
 }
 
@@ -67,10 +65,9 @@ impl Known {
 type Asked = (TcpAddress, Result<(SentinelAnswer, Connection), StoreError>);
 
 impl Sentinels {
-    /// All sentinels have this login, and the TLS of the master.
-    pub(crate) fn new(name: String, master: Server, login: Login, addresses: Vec<TcpAddress>) -> Self {
-        let template = Server { login, ..master.clone() };
-        Self { name, master, template, addresses, known: Mutex::default() }
+    /// All sentinels have the TLS of the master.
+    pub(crate) fn new(names: SentinelNames, master: Server) -> Self {
+        Self { names, master, known: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -80,9 +77,10 @@ impl Sentinels {
     /// Asks all sentinels at once, on these connections or on new ones.
     fn ask_all(&self, mut kept: HashMap<TcpAddress, Connection>) -> JoinSet<Asked> {
         let mut asked = JoinSet::new();
-        for address in &self.addresses {
+        for address in &self.names.addresses {
             let kept = kept.remove(address).filter(|connection| !connection.has_ended());
-            let (address, sentinel, name) = (address.clone(), Arc::new(self.template.at(address)), self.name.clone());
+            let sentinel = Arc::new(Server { login: self.names.login.clone(), ..self.master.at(address) });
+            let (address, name) = (address.clone(), self.names.name.clone());
             asked.spawn(async move { (address, ask(kept, &sentinel, &name).await) });
         }
         asked
@@ -98,8 +96,8 @@ impl Sentinels {
         is_outdated
     }
 
-    async fn connect_to_master(&self, connector: &Connector) -> Result<Connected, StoreError> {
-        let connect = async |master: &TcpAddress| connect(connector, &Arc::new(self.master.at(master))).await;
+    pub(super) async fn connect_to_master(&self, greeting: &[Cmd]) -> Result<Connected, StoreError> {
+        let connect = async |master: &TcpAddress| to_master(&Arc::new(self.master.at(master)), greeting).await;
         let (mut outdated, mut failed) = (None::<SentinelAnswer>, None);
         let mut asked = self.ask_all(HashMap::new());
         while let Some(answer) = asked.join_next().await {
@@ -135,7 +133,7 @@ impl Sentinels {
     }
 
     /// Waits until a sentinel says that the master is not this one, but another.
-    async fn another_than(&self, master: &Address) {
+    pub(super) async fn another_than(&self, master: &Address) {
         let mut kept = HashMap::new();
         loop {
             let next = Instant::now() + ASK_EVERY;
@@ -153,35 +151,9 @@ impl Sentinels {
     }
 }
 
-impl Upstream for Sentinels {
-    /// The name of the master, which stays the same wherever that is.
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn describe(&self, server: &Server) -> String {
-        format!("{server} ({self})")
-    }
-
-    fn connect(self: Arc<Self>, connector: Connector) -> BoxFuture<Result<Connected, StoreError>> {
-        Box::pin(async move { self.connect_to_master(&connector).await })
-    }
-
-    fn moved_from(self: Arc<Self>, server: Arc<Server>) -> BoxFuture<()> {
-        Box::pin(async move { self.another_than(&server.address).await })
-    }
-}
-
-/// The master's name and the addresses of the sentinels: nothing secret.
-impl fmt::Display for Sentinels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} by Sentinel at {}", self.name, listed(&self.addresses))
-    }
-}
-
 /// Connects to a server that says itself that it is a master.
-async fn connect(connector: &Connector, server: &Arc<Server>) -> Result<Connected, StoreError> {
-    match connector.connect(server).await? {
+async fn to_master(server: &Arc<Server>, greeting: &[Cmd]) -> Result<Connected, StoreError> {
+    match connect(server, greeting).await? {
         (_, Probed::Replica) => Err(StoreError::unavailable("Redis is not the master that Sentinel takes it for")),
         (_, Probed::Serves | Probed::RoleUnknown) => {
             let message = "under Sentinel, the ACL of the Redis user has to allow `ROLE`, by which a server says that it \
@@ -201,12 +173,11 @@ async fn ask(
     let ask = async {
         let connection = match kept {
             Some(connection) => connection,
-            // It wakes no link when it ends.
-            None => Connector::default().connect_only(sentinel).await?,
+            None => log_in(sentinel).await?,
         };
         let mut question = redis::pipe();
         question.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name).cmd("SENTINEL").arg("MASTER").arg(name);
-        let replies = connection.send_all(&question, 2).await;
+        let replies = connection.send_all(&question).await;
         let replies = replies.map_err(|Lost| StoreError::unavailable("the connection is closed"))?;
         match replies.as_slice() {
             [Value::ServerError(error), ..] => Err(errors::from_server(error)),

@@ -1,6 +1,5 @@
-//! [`Upkeep`]: what callers and the task of permits share, and the task, which leaves and renews
-//! without a caller. It runs while permits are open, and keeps the client for as long; if it ends
-//! earlier, its runtime has ended.
+//! [`Shared`]: what callers and the [`Task`] of permits share, which leaves and renews without a
+//! caller.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,18 +7,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::open::{DuePermit, Loss, OpenPermits, member};
-use super::{Ask, Question, own_time};
+use super::{Question, Servers};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
 use crate::store::PlaceRequest;
+use crate::store::redis::scripts::own_time;
 use crate::{observe, real_time};
 
 /// What is due is sent after this time at the latest, so that renewals of about the same time share
 /// calls.
 const GATHER: Duration = Duration::from_millis(50);
 
-pub(super) struct Upkeep {
+pub(super) struct Shared {
+    pub(super) servers: Arc<Servers>,
     clock: Option<Arc<dyn Clock>>,
     open: Mutex<OpenPermits>,
     /// Wakes the task.
@@ -28,9 +29,9 @@ pub(super) struct Upkeep {
     pub(super) settled: Notify,
 }
 
-impl Upkeep {
-    pub(super) fn new(clock: Option<Arc<dyn Clock>>) -> Self {
-        Self { clock, open: Mutex::default(), wake: Notify::new(), settled: Notify::new() }
+impl Shared {
+    pub(super) fn new(servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>) -> Self {
+        Self { servers, clock, open: Mutex::default(), wake: Notify::new(), settled: Notify::new() }
     }
 
     pub(super) fn open(&self) -> MutexGuard<'_, OpenPermits> {
@@ -53,9 +54,10 @@ impl Upkeep {
 
     /// Wakes the task and those who wait, if they have something to do at once, and frees the lock.
     /// A task that was woken by each reply would renew by calls of one or two.
-    #[allow(clippy::needless_pass_by_value, reason = "it ends here")]
-    pub(super) fn wake(&self, open: MutexGuard<'_, OpenPermits>) {
-        if open.is_empty() || open.is_urgent(Instant::now()) {
+    pub(super) fn wake(&self, mut open: MutexGuard<'_, OpenPermits>) {
+        let is_needed = open.is_asleep && !open.is_empty();
+        if is_needed || open.is_closed || open.is_urgent(Instant::now()) {
+            open.is_asleep = false;
             self.wake.notify_one();
         }
         if !open.has_leaving() {
@@ -64,11 +66,11 @@ impl Upkeep {
     }
 
     /// Renews or leaves. It is not given up: it ends with an answer, or with its connection.
-    async fn send<A: Ask>(self: Arc<Self>, asks: Arc<A>, call: DuePermit) {
+    async fn send(self: Arc<Self>, call: DuePermit) {
         let place = &call.place;
         let sent_at = Instant::now();
         let answer = match self.question(if call.leaves { "leave" } else { "renew" }, place, Vec::new()) {
-            Ok(question) => asks.ask(&[(&*place.key, question)], None).await,
+            Ok(question) => self.servers.ask(&[(&*place.key, question)], None).await,
             Err(error) => Err(error),
         };
         let done = answer.ok().and_then(|verdicts| Some(verdicts.first()?.allowed));
@@ -84,49 +86,48 @@ impl Upkeep {
     }
 }
 
-pub(super) struct Task {
-    upkeep: Arc<Upkeep>,
-    /// Whether it ended by itself: what is open from then on is another task's.
-    has_ended: bool,
-}
+/// The task of one client: it ends with the runtime, or once the client is gone and all permits
+/// have left.
+pub(super) struct Task(pub(super) Arc<Shared>);
 
 impl Task {
-    pub(super) fn new(upkeep: Arc<Upkeep>) -> Self {
-        Self { upkeep, has_ended: false }
-    }
-
-    pub(super) async fn run<A: Ask>(mut self, asks: Arc<A>) {
-        let mut epoch = asks.epoch();
+    pub(super) async fn run(self) {
+        let Self(shared) = &self;
+        let mut epoch = shared.servers.epoch();
         loop {
             let now = Instant::now();
-            let last = std::mem::replace(&mut epoch, asks.epoch());
-            let due = {
-                let mut open = self.upkeep.open();
-                if open.is_empty() {
-                    open.is_tended = false;
-                    self.has_ended = true;
+            let last = std::mem::replace(&mut epoch, shared.servers.epoch());
+            let (due, is_asleep) = {
+                let mut open = shared.open();
+                open.is_asleep = open.is_empty();
+                if open.is_asleep && open.is_closed {
                     return;
                 }
                 if epoch != last {
                     open.renew_all(now);
                 }
-                open.take_due(now)
+                (open.take_due(now), open.is_asleep)
             };
             for call in due {
-                tokio::spawn(Arc::clone(&self.upkeep).send(Arc::clone(&asks), call));
+                tokio::spawn(Arc::clone(shared).send(call));
             }
-            let _ = real_time::timeout_at(now + GATHER, self.upkeep.wake.notified()).await;
+            if is_asleep {
+                shared.wake.notified().await;
+                // No permit is of an earlier connection.
+                epoch = shared.servers.epoch();
+            } else {
+                let _ = real_time::timeout_at(now + GATHER, shared.wake.notified()).await;
+            }
         }
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        if !self.has_ended {
-            let mut open = self.upkeep.open();
-            let rules = open.forget_all();
-            self.upkeep.wake(open);
-            rules.into_iter().for_each(observe::log::place_not_left);
-        }
+        let Self(shared) = self;
+        let mut open = shared.open();
+        let rules = open.forget_all();
+        shared.wake(open);
+        rules.into_iter().for_each(observe::log::place_not_left);
     }
 }

@@ -1,0 +1,75 @@
+//! [`Clients`]: the [`Client`] of each tokio runtime that uses a store.
+//!
+//! Nothing of one is shared with another runtime. When a runtime ends, the tasks of its client end
+//! with it, and the store forgets it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use tokio::runtime::{Handle, Id};
+
+use super::permits::Permits;
+use super::servers::Servers;
+use super::settings::StoreSettings;
+use crate::error::StoreError;
+
+/// Servers and open permits of one runtime.
+pub(super) struct Client {
+    runtime: Id,
+    pub(super) servers: Arc<Servers>,
+    pub(super) permits: Permits,
+}
+
+/// The clients of a store. There are few: a process has one runtime, with actix-web one for each
+/// worker.
+#[derive(Default)]
+pub(super) struct Clients {
+    all: ArcSwap<Vec<Arc<Client>>>,
+    /// Held while a client is made.
+    starting: Mutex<()>,
+}
+
+impl Clients {
+    /// The client of this runtime, which is made at the first call. Those of runtimes that have
+    /// ended are forgotten then.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` outside of a tokio runtime, or on one without timers.
+    pub(super) fn current(&self, settings: &StoreSettings) -> Result<Arc<Client>, StoreError> {
+        let runtime = Handle::try_current().map_err(|_| {
+            StoreError::misconfigured(
+                "a `RedisStore` is used outside of a tokio runtime: call it from async code of one",
+            )
+        })?;
+        if let Some(client) = self.known(runtime.id()) {
+            return Ok(client);
+        }
+        // Another thread of the runtime may be first: one connection is enough.
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = self.known(runtime.id()) {
+            return Ok(client);
+        }
+        let servers = Arc::new(Servers::start(settings, &runtime)?);
+        let permits = Permits::start(Arc::clone(&servers), settings.clock.clone(), &runtime);
+        let client = Arc::new(Client { runtime: runtime.id(), servers, permits });
+        let all = self.all().into_iter().chain([Arc::clone(&client)]);
+        self.all.store(Arc::new(all.collect()));
+        Ok(client)
+    }
+
+    fn known(&self, id: Id) -> Option<Arc<Client>> {
+        let all = self.all.load();
+        all.iter().find(|client| client.runtime == id && client.permits.has_runtime()).cloned()
+    }
+
+    /// The client of this runtime, if there is one.
+    pub(super) fn own(&self) -> Option<Arc<Client>> {
+        Handle::try_current().ok().and_then(|runtime| self.known(runtime.id()))
+    }
+
+    /// All of runtimes that have not ended.
+    pub(super) fn all(&self) -> Vec<Arc<Client>> {
+        self.all.load().iter().filter(|client| client.permits.has_runtime()).cloned().collect()
+    }
+}

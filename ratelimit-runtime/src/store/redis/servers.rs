@@ -1,0 +1,155 @@
+//! [`Servers`]: the links, batchers and slot map of one tokio runtime; which server a key goes to.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
+
+use redis::{Cmd, Value};
+use tokio::runtime::Handle;
+
+use super::batcher::{Batcher, Failure, Verdicts};
+use super::cluster::{Cluster, slot_of};
+use super::link::{Link, LinkSettings, Sentinels, Upstream};
+use super::listing;
+use super::scripts::{Question, load_all};
+use super::settings::StoreSettings;
+use super::settings::deployment::Kind;
+use super::transactions::Pool;
+use crate::error::StoreError;
+use crate::store::{Health, Page};
+
+/// The servers of a store, for one runtime.
+pub(crate) struct Servers {
+    reached: Reached,
+    epoch: Arc<AtomicU64>,
+    /// A pool of connections for each link that transactions run on.
+    pools: Mutex<Vec<(Weak<Link>, Arc<Pool>)>>,
+}
+
+enum Reached {
+    /// One server, or whichever is the master.
+    One(Arc<Batcher>),
+    Cluster(Cluster),
+}
+
+/// A key has no slot where there is one server.
+fn no_slot(_: &[u8]) -> u16 {
+    0
+}
+
+impl Servers {
+    /// Connects in the background, on this runtime.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` on a runtime without timers.
+    pub(crate) fn start(settings: &StoreSettings, runtime: &Handle) -> Result<Self, StoreError> {
+        Link::can_start()?;
+        let server = settings.deployment.server.clone();
+        let upstream = match &settings.deployment.kind {
+            Kind::Standalone | Kind::Cluster(_) => Upstream::Server(Arc::new(server.clone())),
+            Kind::Sentinel(names) => Upstream::Sentinels(Arc::new(Sentinels::new(names.clone(), server.clone()))),
+        };
+        let link = LinkSettings {
+            upstream,
+            timeout_us: Arc::clone(&settings.timeout_us),
+            epoch: Arc::clone(&settings.epoch),
+            greeting: if settings.mode.runs_scripts() { load_all().into() } else { Arc::default() },
+        };
+        let reached = match &settings.deployment.kind {
+            Kind::Cluster(seeds) => Reached::Cluster(Cluster::new(seeds.clone(), server, link, runtime)),
+            _ => Reached::One(Batcher::start(Arc::new(Link::start(link, runtime)), runtime, no_slot)),
+        };
+        Ok(Self { reached, epoch: Arc::clone(&settings.epoch), pools: Mutex::default() })
+    }
+
+    /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
+    pub(crate) async fn ask(
+        &self,
+        stack: &[(&[u8], Question)],
+        until: Option<Instant>,
+    ) -> Result<Verdicts, StoreError> {
+        let key = stack.first().map_or(&[][..], |(key, _)| key);
+        self.at(key, until, |batcher, asking| async move { batcher.ask(stack, until, asking).await }).await
+    }
+
+    /// Sends a command about a key, wherever that is.
+    pub(crate) async fn send(&self, key: &[u8], command: &Cmd, until: Option<Instant>) -> Result<Value, StoreError> {
+        self.at(key, until, |batcher, asking| async move { batcher.send(command, asking).await }).await
+    }
+
+    /// Runs transactions about a key on a pool of connections to its server.
+    pub(crate) async fn transact<T, F>(
+        &self,
+        key: &[u8],
+        until: Option<Instant>,
+        run: impl Fn(Arc<Pool>, bool) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        self.at(key, until, |batcher, asking| run(self.pool(batcher.link()), asking)).await
+    }
+
+    fn pool(&self, link: &Arc<Link>) -> Arc<Pool> {
+        let mut all = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pool)) = all.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(link))) {
+            return Arc::clone(pool);
+        }
+        // Those of masters that have left the cluster.
+        all.retain(|(of, _)| of.strong_count() > 1);
+        let pool = Arc::new(Pool::new(Arc::clone(link)));
+        all.push((Arc::downgrade(link), Arc::clone(&pool)));
+        pool
+    }
+
+    async fn at<T, F>(
+        &self,
+        key: &[u8],
+        until: Option<Instant>,
+        ask: impl Fn(Arc<Batcher>, bool) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        match &self.reached {
+            Reached::One(batcher) => ask(Arc::clone(batcher), false).await.map_err(Into::into),
+            // Large, and most stores are no cluster.
+            Reached::Cluster(cluster) => Box::pin(cluster.at(slot_of(key), until, ask)).await,
+        }
+    }
+
+    /// A page of the stored keys that begin like this.
+    pub(crate) async fn keys(&self, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
+        match &self.reached {
+            Reached::One(batcher) => listing::of_server(batcher.link(), prefix, from).await,
+            Reached::Cluster(cluster) => listing::of_cluster(cluster, prefix, from).await,
+        }
+    }
+
+    /// Another number after each new connection, whose server may have forgotten what was on it.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Acquire)
+    }
+
+    /// How well the server of a key serves.
+    pub(crate) fn health(&self, key: &[u8]) -> Health {
+        match &self.reached {
+            Reached::One(batcher) => batcher.link().health(),
+            Reached::Cluster(cluster) => cluster.health(slot_of(key)),
+        }
+    }
+
+    /// Returns once the server of a key serves, or all servers do.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured`: then waiting is vain.
+    pub(crate) async fn ready(&self, key: Option<&[u8]>) -> Result<(), StoreError> {
+        match &self.reached {
+            Reached::One(batcher) => batcher.link().ready().await,
+            Reached::Cluster(cluster) => cluster.ready(key.map(slot_of)).await,
+        }
+    }
+}
