@@ -2,12 +2,24 @@
 
 use crate::rule::{Algorithm, Limit};
 
+/// What an admission reserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reserves {
+    /// Nothing: it is charged at once.
+    Nothing,
+    /// The cost, by `count`: it counts apart from what is charged.
+    Cost,
+    /// An estimate of the cost: it is a charge that can be settled.
+    Estimate,
+}
+
 /// The limits that apply to a call, and what it costs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand<'a> {
     pub(crate) algorithm: Algorithm,
     pub(crate) limits: &'a [Limit],
     pub(crate) cost: u64,
+    pub(crate) reserves: Reserves,
 }
 
 impl Demand<'_> {

@@ -17,7 +17,7 @@ mod state;
 mod status;
 
 pub(crate) use self::counter::Counters;
-pub(crate) use self::demand::Demand;
+pub(crate) use self::demand::{Demand, Reserves};
 #[cfg(feature = "redis")]
 pub(crate) use self::lua::Lua;
 pub(crate) use self::state::{AlgorithmState, Settlement, Taken};

@@ -63,14 +63,20 @@ pub(crate) trait AlgorithmState: Default {
     /// The time of the newest write, where time stands still at that.
     fn newest(&self) -> u64;
 
-    /// What the limits say to the call. What is reserved counts.
-    fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing;
+    /// What each limit says to the call, in the order of the limits. What is reserved counts.
+    fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 4]>;
+
+    /// What the limits say together.
+    fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
+        let mut standing = Standing::of_none();
+        for (index, status) in self.statuses(demand, now).into_iter().enumerate() {
+            standing.add(index, status);
+        }
+        standing
+    }
 
     /// Charges every limit if all of them admit the call, which costs something.
     fn take(&mut self, demand: &Demand<'_>, now: u64) -> Taken;
-
-    /// What each limit says to the call, in the order of the limits.
-    fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]>;
 
     /// Whether anything is reserved by `count`.
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool;
@@ -85,19 +91,10 @@ pub(crate) trait AlgorithmState: Default {
     /// [`standing`](Self::standing) at `now`.
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64;
 
-    /// Charges every limit; returns the ticket. The limits have been asked for
-    /// their [`standing`](Self::standing) at `now`, and admit the call: `remaining` is now less by
-    /// its cost.
+    /// Charges or reserves the cost of every limit; returns the ticket. The limits have been asked
+    /// for their [`standing`](Self::standing) at `now`, and admit the call: `remaining` is now less
+    /// by its cost.
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64;
-
-    /// [`charge`](Self::charge) of an estimate, which can be settled.
-    fn charge_estimate(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        self.charge(demand, now)
-    }
-
-    /// Counts the cost against every limit until it is settled; returns the
-    /// ticket. The same holds.
-    fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64;
 
     /// How long the state matters from now on.
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64;

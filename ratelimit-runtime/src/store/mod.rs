@@ -24,8 +24,8 @@ pub use self::capabilities::{Capabilities, Feature};
 pub use self::page::Page;
 pub(crate) use self::place::{Entry, PermitId, PlaceRequest};
 pub use self::request::Request;
-pub(crate) use self::request::Reserves;
 pub use self::verdict::{Settled, Verdict};
+pub(crate) use crate::algorithm::Reserves;
 pub use crate::error::{StoreError, StoreErrorKind};
 
 /// A place that keeps the state of limits and decides on it.

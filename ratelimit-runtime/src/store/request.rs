@@ -3,19 +3,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::algorithm::Demand;
+use crate::algorithm::{Demand, Reserves};
 use crate::rule::{Algorithm, BlockDuration, Limit};
-
-/// What an admission reserves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reserves {
-    /// Nothing: it is charged at once.
-    Nothing,
-    /// The cost.
-    Cost,
-    /// An estimate of the cost.
-    Estimate,
-}
 
 /// One question to a store: a key, the limits that hold for it, and what the call weighs.
 #[derive(Clone, Copy)]
@@ -196,7 +185,7 @@ impl<'a> Request<'a> {
     /// What an algorithm has to know of the request.
     #[inline]
     pub(crate) fn demand(&self) -> Demand<'a> {
-        Demand { algorithm: self.algorithm, limits: self.limits, cost: self.cost }
+        Demand { algorithm: self.algorithm, limits: self.limits, cost: self.cost, reserves: self.reserves }
     }
 }
 

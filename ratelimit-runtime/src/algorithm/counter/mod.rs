@@ -2,10 +2,12 @@
 
 mod open;
 
+use std::iter;
+
 use smallvec::SmallVec;
 
 pub(crate) use self::open::{Open, Past};
-use super::demand::Demand;
+use super::demand::{Demand, Reserves};
 use super::state::{AlgorithmState, Settlement, SettlementOutcome, Taken};
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
@@ -91,18 +93,6 @@ struct More<C> {
 struct Brought<C>(SmallVec<[(C, Open); 2]>);
 
 impl<C: Counter> Counters<C> {
-    /// The numbers of one limit at `now`; those of one that nothing was kept of yet are the
-    /// default.
-    #[inline]
-    fn brought_to(&self, index: usize, limit: &Limit, now: u64) -> C {
-        let kept = match (index.checked_sub(1), &self.more) {
-            (None, _) => self.first,
-            (Some(other), Some(more)) => more.others.get(other).copied().unwrap_or_default(),
-            (Some(_), None) => C::default(),
-        };
-        kept.at(limit, self.newest, now)
-    }
-
     /// The numbers of so many limits.
     fn each_mut(&mut self, limits: usize) -> impl Iterator<Item = &mut C> {
         let others = match limits {
@@ -113,7 +103,7 @@ impl<C: Counter> Counters<C> {
             more.others.resize(limits.saturating_sub(1), C::default());
             &mut more.others
         });
-        std::iter::once(&mut self.first).chain(others.into_iter().flatten())
+        iter::once(&mut self.first).chain(others.into_iter().flatten())
     }
 
     /// What is reserved of each limit, if anything is.
@@ -122,13 +112,15 @@ impl<C: Counter> Counters<C> {
         self.more.as_ref().map(|more| &*more.open).filter(|open| !open.is_empty())
     }
 
-    /// All of it at `now`.
+    /// All of it at `now`; what nothing was kept of yet is the default.
     fn brought(&self, demand: &Demand<'_>, now: u64) -> Brought<C> {
-        let open = self.open().unwrap_or_default();
-        let each = demand.limits.iter().enumerate().map(|(index, limit)| {
-            let counter = self.brought_to(index, limit, now);
-            let open = open.get(index).map(|open| counter.open_at(*open, limit, now).or_none());
-            (counter, open.unwrap_or_default())
+        let others = self.more.iter().flat_map(|more| more.others.iter().copied());
+        let kept = iter::once(self.first).chain(others).chain(iter::repeat(C::default()));
+        let open = self.open().unwrap_or_default().iter().copied().chain(iter::repeat(Open::default()));
+        let each = demand.limits.iter().zip(kept).zip(open).map(|((limit, kept), open)| {
+            let counter = kept.at(limit, self.newest, now);
+            let open = if open.sum() == 0 { open } else { counter.open_at(open, limit, now).or_none() };
+            (counter, open)
         });
         Brought(each.collect())
     }
@@ -146,27 +138,6 @@ impl<C: Counter> Counters<C> {
             more.open = SmallVec::new();
         }
         self.more.take_if(|more| more.others.is_empty() && more.open.is_empty());
-    }
-
-    #[cold]
-    fn standing_with_reservations(&self, demand: &Demand<'_>, now: u64) -> Standing {
-        let mut standing = Standing::of_none();
-        for (index, status) in self.brought(demand, now).statuses(demand, now).enumerate() {
-            standing.add(index, status);
-        }
-        standing
-    }
-
-    /// Forgets reservations that are over.
-    #[cold]
-    fn prune(&mut self, demand: &Demand<'_>, now: u64) {
-        self.keep(demand, &self.brought(demand, now), now);
-    }
-
-    #[cold]
-    fn life_of_open(&self, demand: &Demand<'_>, now: u64) -> u64 {
-        let brought = self.brought(demand, now);
-        brought.each(demand).map(|(limit, (counter, open))| counter.life_of_open(open, limit, now)).max().unwrap_or(0)
     }
 }
 
@@ -194,23 +165,6 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         self.newest
     }
 
-    #[inline]
-    fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
-        if self.open().is_some() {
-            return self.standing_with_reservations(demand, now);
-        }
-        match demand.limits {
-            [limit] => Standing { limit: 0, status: self.brought_to(0, limit, now).status(limit, demand.cost, now) },
-            limits => {
-                let mut standing = Standing::of_none();
-                for (index, limit) in limits.iter().enumerate() {
-                    standing.add(index, self.brought_to(index, limit, now).status(limit, demand.cost, now));
-                }
-                standing
-            }
-        }
-    }
-
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     fn take(&mut self, demand: &Demand<'_>, now: u64) -> Taken {
@@ -223,7 +177,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         Taken { standing: Standing { limit: 0, status }, ticket, life, reset: life }
     }
 
-    fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
+    fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 4]> {
         self.brought(demand, now).statuses(demand, now).collect()
     }
 
@@ -243,52 +197,30 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         (standing, only_reserved)
     }
 
-    #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does for one limit")]
-    #[inline(always)]
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
-        let (index, Some(limit)) = (limit, demand.limits.get(limit)) else { return 0 };
-        if self.open().is_some() {
-            let brought = self.brought(demand, now);
-            return brought.0.get(index).map_or(0, |(counter, open)| counter.with(open, limit).life(limit, now));
-        }
-        self.brought_to(index, limit, now).life(limit, now)
+        let brought = self.brought(demand, now);
+        let decisive = brought.each(demand).nth(limit);
+        decisive.map_or(0, |(limit, (counter, open))| counter.with(open, limit).life(limit, now))
     }
 
-    #[inline]
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        if self.open().is_some() {
-            self.prune(demand, now);
-        }
-        let newest = std::mem::replace(&mut self.newest, now);
-        let charge = |counter: &mut C, limit: &Limit| {
-            *counter = counter.at(limit, newest, now);
-            counter.charge(limit, demand.cost);
-        };
-        let limits = demand.limits;
-        self.each_mut(limits.len()).zip(limits).for_each(|(counter, limit)| charge(counter, limit));
-        now
-    }
-
-    fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
         let mut brought = self.brought(demand, now);
         for (limit, (counter, open)) in demand.limits.iter().zip(&mut brought.0) {
-            counter.reserve(open, limit, demand.cost, now);
+            match demand.reserves {
+                Reserves::Nothing | Reserves::Estimate => counter.charge(limit, demand.cost),
+                Reserves::Cost => counter.reserve(open, limit, demand.cost, now),
+            }
         }
         self.keep(demand, &brought, now);
         now
     }
 
-    #[inline]
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
-        let own = match demand.limits {
-            [limit] => self.first.life(limit, now),
-            limits => {
-                let others = self.more.iter().flat_map(|more| &more.others);
-                let counters = std::iter::once(&self.first).chain(others);
-                limits.iter().zip(counters).map(|(limit, counter)| counter.life(limit, now)).max().unwrap_or(0)
-            }
-        };
-        if self.open().is_some() { own.max(self.life_of_open(demand, now)) } else { own }
+        let brought = self.brought(demand, now);
+        let lives = brought
+            .each(demand)
+            .map(|(limit, (counter, open))| counter.life(limit, now).max(counter.life_of_open(open, limit, now)));
+        lives.max().unwrap_or(0)
     }
 
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {

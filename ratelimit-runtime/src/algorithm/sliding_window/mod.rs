@@ -7,10 +7,10 @@
 
 mod long;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use self::long::Long;
-use super::demand::Demand;
+use super::demand::{Demand, Reserves};
 use super::state::{AlgorithmState, Settlement, SettlementOutcome, Taken};
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
@@ -84,20 +84,6 @@ impl Log {
             }
             self.ticket = self.ticket.max(first + window - 1);
             self.few = [second, third, 0];
-        }
-    }
-
-    /// What each limit says, in their order.
-    fn for_each(&mut self, demand: &Demand<'_>, now: u64, mut add: impl FnMut(LimitStatus)) {
-        if let Some(limit) = self.single(demand) {
-            return add(self.status_of_few(limit, demand.cost, now));
-        }
-        let long = self.long(demand.limits, now);
-        for limit in demand.limits {
-            let view = long.view(limit, now);
-            let excess = (view.used + demand.cost).saturating_sub(limit.max());
-            let wait = if excess == 0 { 0 } else { long.wait(view, excess, false, now) };
-            add(LimitStatus { wait, remaining: limit.max().saturating_sub(view.used) });
         }
     }
 
@@ -196,12 +182,6 @@ impl Log {
         let life = self.ticket + window - now;
         Taken { standing, ticket: first, life, reset: life }
     }
-
-    fn reserve_as(&mut self, is_estimate: bool, demand: &Demand<'_>, now: u64) -> u64 {
-        let (first, last) = self.charge_to_long(demand, demand.cost, now);
-        self.long(demand.limits, now).open(first, last, is_estimate);
-        first
-    }
 }
 
 fn longest(limits: &[Limit]) -> u64 {
@@ -221,15 +201,6 @@ impl AlgorithmState for Log {
         0
     }
 
-    fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
-        let (mut standing, mut index) = (Standing::of_none(), 0);
-        self.for_each(demand, now, |status| {
-            standing.add(index, status);
-            index += 1;
-        });
-        standing
-    }
-
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     fn take(&mut self, demand: &Demand<'_>, now: u64) -> Taken {
@@ -240,10 +211,18 @@ impl AlgorithmState for Log {
         }
     }
 
-    fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
-        let mut statuses = SmallVec::new();
-        self.for_each(demand, now, |status| statuses.push(status));
-        statuses
+    fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 4]> {
+        if let Some(limit) = self.single(demand) {
+            return smallvec![self.status_of_few(limit, demand.cost, now)];
+        }
+        let long = self.long(demand.limits, now);
+        let status = |limit| {
+            let view = long.view(limit, now);
+            let excess = (view.used + demand.cost).saturating_sub(limit.max());
+            let wait = if excess == 0 { 0 } else { long.wait(view, excess, false, now) };
+            LimitStatus { wait, remaining: limit.max().saturating_sub(view.used) }
+        };
+        demand.limits.iter().map(status).collect()
     }
 
     #[inline]
@@ -278,18 +257,15 @@ impl AlgorithmState for Log {
     }
 
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        match self.single(demand) {
-            Some(_) if self.has_room(demand.cost) => self.charge_to_few(demand.cost, now),
-            _ => self.charge_to_long(demand, demand.cost, now).0,
+        let reserves = demand.reserves != Reserves::Nothing;
+        if !reserves && self.single(demand).is_some() && self.has_room(demand.cost) {
+            return self.charge_to_few(demand.cost, now);
         }
-    }
-
-    fn charge_estimate(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        self.reserve_as(true, demand, now)
-    }
-
-    fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        self.reserve_as(false, demand, now)
+        let (first, last) = self.charge_to_long(demand, demand.cost, now);
+        if reserves {
+            self.long(demand.limits, now).open(first, last, demand.reserves == Reserves::Estimate);
+        }
+        first
     }
 
     /// By the newest ticket, which may be ahead of the clock.

@@ -2,8 +2,9 @@
 //! a clock that never steps back, the expiry, and the block.
 
 use super::block::Block;
+use crate::algorithm::Reserves;
 use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Settlement, Standing, Taken};
-use crate::store::request::{Request, Reserves};
+use crate::store::request::Request;
 use crate::store::verdict::{Settled, Verdict};
 
 /// The state of one key under one algorithm. All times are absolute: where the clock steps back,
@@ -121,11 +122,7 @@ impl<S: AlgorithmState> Kept<S> {
         if !time.is_live {
             self.begin_anew();
         }
-        let ticket = match request.reserves {
-            Reserves::Nothing => self.state.charge(&demand, at),
-            Reserves::Estimate => self.state.charge_estimate(&demand, at),
-            Reserves::Cost => self.state.reserve(&demand, at),
-        };
+        let ticket = self.state.charge(&demand, at);
         let (life, reset) = (self.state.life(&demand, at), self.state.reset(&demand, standing.limit, at));
         self.admitted(request, &Taken { standing, ticket, life, reset }, time)
     }
