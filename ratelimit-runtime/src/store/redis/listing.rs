@@ -4,6 +4,8 @@
 //! The cursor of `SCAN` belongs to a server, and not to a connection: another connection, also of
 //! another process, continues with it.
 
+use std::sync::Arc;
+
 use super::awaited::awaited;
 use super::cluster::Cluster;
 use super::errors::{self, unexpected_reply};
@@ -30,7 +32,7 @@ pub(crate) async fn of_server(link: &Link, prefix: &[u8], from: Option<&[u8]>) -
 }
 
 /// The same of a cluster, one master after the other.
-pub(crate) async fn of_cluster(cluster: &Cluster, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
+pub(crate) async fn of_cluster(cluster: &Arc<Cluster>, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
     let Walk { mut cursor, mut begun } = read(from, Walk::read)?.unwrap_or_default();
     let masters = cluster.masters().await?;
     if cursor != 0 && !begun.last().is_some_and(|last| masters.iter().any(|(address, _)| address == last)) {

@@ -30,7 +30,7 @@ pub(crate) struct Servers {
 enum Reached {
     /// One server, or whichever is the master.
     One(Arc<Batcher>),
-    Cluster(Cluster),
+    Cluster(Arc<Cluster>),
 }
 
 /// A key has no slot where there is one server.

@@ -1,30 +1,38 @@
 //! [`Batcher`]: group commit on a link: who waits, by key; what is in flight; who gave up.
 //!
-//! A caller that finds the link idle sends by itself, without a task in between. All others wait in
-//! the [`queue`], and the next [`flight`] carries them. Both are sent and read in one way
-//! ([`sending`]).
+//! - A caller that finds the link idle takes a [`CallSlot`] and sends by itself, without a task in
+//!   between. All others wait in the [`queue`], and a task sends the next [`flight`], which carries
+//!   them. Both send and read by `send_all`.
+//! - At its timeout a caller is dropped. If it is queued, it is not sent. If it has sent by itself,
+//!   its slot stays taken until a PING behind its call is answered. A reply that is late makes the
+//!   link doubtful.
+//! - When a connection ends, all that was sent on it fails as lost. Those who are queued wait for
+//!   the next connection, or fail when the link says that the server is away.
 
 mod flight;
 mod queue;
 mod sending;
 
 use std::fmt;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use redis::{Cmd, ServerError, Value};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
+use tokio::sync::{Notify, oneshot, watch};
 
-use self::sending::{Entered, Sending};
+use self::flight::{Command, Stack};
+use self::queue::Queue;
+use self::sending::CallSlot;
 use super::awaited::awaited;
 use super::errors;
-use super::link::{Connection, Link, Lost};
+use super::link::{Connection, Link, LinkStatus, Lost, Published};
 use super::scripts::Question;
 use super::scripts::call::Answers;
 use crate::error::StoreError;
+use crate::real_time;
 use crate::store::Verdict;
 
 /// Why a question has no answer.
@@ -86,22 +94,43 @@ fn told<K>(Answers { now, is_charged, all }: Answers, stack: &[(K, Question)]) -
     Ok(verdicts)
 }
 
-/// Group commit on one link. When it is dropped, those who wait fail.
+/// Group commit on one link.
 pub(crate) struct Batcher {
-    sending: Arc<Sending>,
-    task: AbortHandle,
+    link: Arc<Link>,
+    runtime: Handle,
+    slot_of: fn(&[u8]) -> u16,
+    state: Mutex<State>,
+    wake: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct State {
+    queue: Queue,
+    in_flight: usize,
+}
+
+/// What a caller does that has entered.
+enum Entered {
+    Sends(CallSlot),
+    Waits(oneshot::Receiver<Told>),
 }
 
 impl Batcher {
     /// Sends by a task on `runtime`. Keys of one slot, as `slot_of` says, may share a command.
     pub(crate) fn start(link: Arc<Link>, runtime: &Handle, slot_of: fn(&[u8]) -> u16) -> Arc<Self> {
-        let sending = Arc::new(Sending::new(link, runtime.clone(), slot_of));
-        let task = runtime.spawn(Arc::clone(&sending).run()).abort_handle();
-        Arc::new(Self { sending, task })
+        let (status, wake) = (link.changes(), Arc::new(Notify::new()));
+        let (runtime, state) = (runtime.clone(), Mutex::default());
+        let batcher = Arc::new(Self { link, runtime, slot_of, state, wake: Arc::clone(&wake) });
+        batcher.runtime.spawn(run(Arc::downgrade(&batcher), wake, status));
+        batcher
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn link(&self) -> &Arc<Link> {
-        &self.sending.link
+        &self.link
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none;
@@ -109,13 +138,19 @@ impl Batcher {
     ///
     /// `asking` sends it by itself behind an `ASKING`, which lets a node answer for a slot that
     /// moves to it.
-    pub(crate) async fn ask(&self, stack: &[(&[u8], Question)], until: Option<Instant>, asking: bool) -> Told {
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        stack: &[(&[u8], Question)],
+        until: Option<Instant>,
+        asking: bool,
+    ) -> Told {
         if asking {
             let connection = self.connected().await?;
-            return self.sending.take_place(connection).send(stack, true).await;
+            let slot = self.take_slot(&mut self.state(), connection, Instant::now());
+            return slot.send(stack, true).await;
         }
-        match self.sending.enter(stack, until)? {
-            Entered::Sends(place) => place.send(stack, false).await,
+        match self.enter(stack, until)? {
+            Entered::Sends(slot) => slot.send(stack, false).await,
             // Its call is dropped only with the runtime that its task is of.
             Entered::Waits(answer) => answer.await.unwrap_or_else(|_| Err(sending::lost())),
         }
@@ -131,7 +166,7 @@ impl Batcher {
             pipeline.cmd("ASKING");
         }
         pipeline.add_command(command.clone()).cmd("PING").arg(&number);
-        let replies = awaited(self.link(), &connection, connection.send_all(&pipeline));
+        let replies = awaited(&self.link, &connection, connection.send_all(&pipeline));
         let mut replies = replies.await.map_err(|Lost| sending::lost())?;
         let (pong, reply) = (replies.pop(), replies.pop());
         match (reply, pong) {
@@ -149,8 +184,120 @@ impl Batcher {
     }
 
     async fn connected(&self) -> Result<Arc<Connection>, Failure> {
-        self.link().look().await;
-        self.link().connected().await.map_err(Failure::NotSent)
+        self.link.look().await;
+        self.link.connected().await.map_err(Failure::NotSent)
+    }
+
+    /// Takes in a caller, which sends by itself or waits. The status is read under the lock under
+    /// which those who wait are taken out to fail: a caller that enters behind that sees the new
+    /// status.
+    fn enter(self: &Arc<Self>, stack: &[(&[u8], Question)], until: Option<Instant>) -> Result<Entered, Failure> {
+        let mut state = self.state();
+        let (now, is_idle) = (Instant::now(), state.in_flight == 0 && state.queue.is_empty());
+        let status = match self.link.status() {
+            LinkStatus::Up(connection) if is_idle && until.is_some() && !connection.is_unread(now) => {
+                return Ok(Entered::Sends(self.take_slot(&mut state, connection, now)));
+            }
+            LinkStatus::Slow(_, why) if until.is_some() => return Err(Failure::NotSent(why)),
+            LinkStatus::Down(why) => return Err(Failure::NotSent(why)),
+            status => status,
+        };
+        let (answer, waits) = oneshot::channel();
+        let caller = Caller { answer, until };
+        match status {
+            // The leases of permits are renewed meanwhile, and wait as long as that takes.
+            LinkStatus::Slow(connection, _) => {
+                let slot = self.take_slot(&mut state, connection, now);
+                self.runtime.spawn(slot.send_queued(vec![Command::Stack(Stack::new(stack, caller))]));
+            }
+            LinkStatus::Up(connection) => {
+                state.queue.push(self.slot_of, stack, caller);
+                if state.in_flight < connection.depth() {
+                    self.wake.notify_one();
+                }
+            }
+            _ => state.queue.push(self.slot_of, stack, caller),
+        }
+        Ok(Entered::Waits(waits))
+    }
+
+    fn take_slot(self: &Arc<Self>, state: &mut State, connection: Arc<Connection>, sent: Instant) -> CallSlot {
+        state.in_flight += 1;
+        CallSlot { batcher: Arc::clone(self), connection, sent, is_answered: false }
+    }
+
+    /// A call is not in flight any more.
+    fn landed(&self) {
+        let mut state = self.state();
+        state.in_flight -= 1;
+        if !state.queue.is_empty() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Fails those who wait, and frees the lock before they are told.
+    fn fail(mut state: MutexGuard<'_, State>, why: &StoreError) {
+        let callers = state.queue.drain();
+        drop(state);
+        for caller in callers {
+            caller.tell(Err(Failure::NotSent(why.clone())));
+        }
+    }
+
+    /// Sends the next call, if there is one and it may be sent.
+    fn send_next(self: &Arc<Self>) -> bool {
+        let mut state = self.state();
+        // To ask for the status is to want a connection.
+        if state.queue.is_empty() {
+            return false;
+        }
+        let connection = match self.link.status() {
+            LinkStatus::Up(connection) => connection,
+            LinkStatus::Connecting => return false,
+            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
+                Self::fail(state, &why);
+                return false;
+            }
+        };
+        if state.in_flight >= connection.depth() {
+            return false;
+        }
+        let now = Instant::now();
+        let flight = state.queue.take(now);
+        if !flight.commands.is_empty() {
+            let slot = self.take_slot(&mut state, connection, now);
+            drop(state);
+            self.runtime.spawn(slot.send_queued(flight.commands));
+        }
+        true
+    }
+
+    /// Waits for a reply, however long. Tells the link when it is late.
+    async fn watch<T>(&self, connection: &Connection, sent: Instant, reply: impl Future<Output = T>) -> T {
+        let mut reply = pin!(reply);
+        if let Ok(reply) = real_time::timeout_at(sent + self.link.timeout(), &mut reply).await {
+            return reply;
+        }
+        connection.late(sent);
+        reply.await
+    }
+}
+
+/// The batcher's task: sends what waits whenever the link's status changes or a call has room. It
+/// ends with the batcher, whose link is dropped along with it.
+async fn run(batcher: Weak<Batcher>, wake: Arc<Notify>, mut status: watch::Receiver<Published>) {
+    loop {
+        // Callers that were just answered ask again, and come along.
+        tokio::task::yield_now().await;
+        let Some(batcher) = batcher.upgrade() else { return };
+        batcher.link.look().await;
+        while batcher.send_next() {}
+        drop(batcher);
+        // At first without waiting: the link may be up since before its changes were seen.
+        tokio::select! {
+            () = wake.notified() => {}
+            changed = status.changed() => if changed.is_err() { return },
+        }
     }
 }
 
@@ -164,15 +311,8 @@ fn repeats(pong: &Value, number: &str, reply: &Value) -> bool {
     }
 }
 
-impl Drop for Batcher {
-    fn drop(&mut self) {
-        self.task.abort();
-        self.sending.fail_waiting(&StoreError::unavailable("the Redis server of this key has left the cluster"));
-    }
-}
-
 impl fmt::Debug for Batcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batcher").field("link", self.link()).finish_non_exhaustive()
+        f.debug_struct("Batcher").field("link", &self.link).finish_non_exhaustive()
     }
 }

@@ -5,24 +5,24 @@
 //! has moved, and replaced by what one of the nodes answers about all slots, which `refresh` asks
 //! for when something has changed or does not work.
 
-mod node;
 mod redirect;
 mod refresh;
 mod slot;
 mod slot_map;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::{cmd, from_redis_value_ref};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
-use self::node::{Master, Nodes};
 use self::redirect::Redirect;
-use self::refresh::Slots;
+use self::refresh::Refresh;
+use self::slot_map::{Master, SlotMap};
 use super::batcher::{Batcher, Failure};
 use super::errors;
-use super::link::{Link, LinkSettings};
+use super::link::{Link, LinkSettings, Upstream};
 use super::settings::server::{Server, TcpAddress};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
@@ -44,16 +44,39 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 const UNSERVED: &str = "no node of the Redis cluster serves the slot of this key";
 
 /// A Redis Cluster, for one runtime. When it is dropped, its links end.
-#[derive(Debug)]
 pub(crate) struct Cluster {
-    slots: Arc<Slots>,
+    /// Some of the nodes.
+    seeds: Vec<TcpAddress>,
+    /// Login and TLS of all nodes.
+    template: Server,
+    link: LinkSettings,
+    runtime: Handle,
+    map: Mutex<SlotMap>,
+    /// What came of asking for the slots last; `None` until the first outcome.
+    outcome: watch::Sender<Option<Result<(), StoreError>>>,
+    refresh: Mutex<Option<Refresh>>,
 }
 
 impl Cluster {
-    /// Knows some of the nodes, and connects to nothing yet. All nodes have the login and TLS of
-    /// `template`, and links by these settings.
-    pub(crate) fn new(seeds: Vec<TcpAddress>, template: Server, link: LinkSettings, runtime: &Handle) -> Self {
-        Self { slots: Arc::new(Slots::new(seeds, Nodes::new(template, link, runtime))) }
+    /// Connects to nothing yet.
+    pub(crate) fn new(seeds: Vec<TcpAddress>, template: Server, link: LinkSettings, runtime: &Handle) -> Arc<Self> {
+        let (map, outcome) = (Mutex::new(SlotMap::empty()), watch::Sender::new(None));
+        Arc::new(Self { seeds, template, link, runtime: runtime.clone(), map, outcome, refresh: Mutex::default() })
+    }
+
+    /// Held for a moment, and over no wait.
+    fn map(&self) -> MutexGuard<'_, SlotMap> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The batcher of a master, whose link connects when this is first called.
+    fn batcher(&self, master: &Master) -> Arc<Batcher> {
+        let batcher = master.batcher.get_or_init(|| {
+            let upstream = Upstream::Server(Arc::new(self.template.at(&master.address)));
+            let link = Link::start(LinkSettings { upstream, ..self.link.clone() }, &self.runtime);
+            Batcher::start(Arc::new(link), &self.runtime, slot_of)
+        });
+        Arc::clone(batcher)
     }
 
     /// Runs one operation about keys of a slot: `ask` gets the batcher of the slot's master, and
@@ -64,7 +87,7 @@ impl Cluster {
     ///
     /// `Unavailable` if no node carries it out, those of the server, and those of `ask`.
     pub(crate) async fn at<T, F>(
-        &self,
+        self: &Arc<Self>,
         slot: u16,
         until: Option<Instant>,
         ask: impl Fn(Arc<Batcher>, bool) -> F,
@@ -76,7 +99,7 @@ impl Cluster {
         let (mut redirects, mut pauses) = (0..MAX_REDIRECTS, PAUSES.iter());
         let (mut master, mut asking) = (self.owner(slot).await?, false);
         loop {
-            let error = match ask(master.batcher(&self.slots.nodes), asking).await {
+            let error = match ask(self.batcher(&master), asking).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Server(error)) => error,
                 Err(Failure::NotSent(error)) => return Err(self.failed(error).await),
@@ -84,15 +107,15 @@ impl Cluster {
             };
             let redirect = Redirect::of(&error, slot, &master.address.host);
             if !matches!(redirect, Some(Redirect::Ask(_)) | None) {
-                self.slots.refresh();
+                self.refresh();
             }
             (master, asking) = match redirect {
                 None => return Err(self.failed(errors::from_server(&error)).await),
                 Some(Redirect::Moved(_) | Redirect::Ask(_)) if redirects.next().is_none() => {
                     return Err(StoreError::unavailable("the nodes of the Redis cluster send a call in circles"));
                 }
-                Some(Redirect::Moved(to)) => (self.slots.map().moved(slot, to), false),
-                Some(Redirect::Ask(to)) => (self.slots.map().master(to), true),
+                Some(Redirect::Moved(to)) => (self.map().moved(slot, to), false),
+                Some(Redirect::Ask(to)) => (self.map().master(to), true),
                 Some(Redirect::NotNow) => {
                     let is_in_time =
                         |pause: &&Duration| until.is_none_or(|until| Instant::now() + **pause * 2 <= until);
@@ -106,26 +129,26 @@ impl Cluster {
 
     /// The answer for a node that does not carry a call out and names no other. Where the node is
     /// away, or a replica, another one may serve its slots by now.
-    async fn failed(&self, error: StoreError) -> StoreError {
+    async fn failed(self: &Arc<Self>, error: StoreError) -> StoreError {
         if error.kind() == StoreErrorKind::Unavailable {
-            let _ = self.slots.refreshed().await;
+            let _ = self.refreshed().await;
         }
         error
     }
 
     /// The master of a slot. Waits for the first map while no attempt to get it has failed.
-    async fn owner(&self, slot: u16) -> Result<Arc<Master>, StoreError> {
-        let known = || self.slots.map().owner(slot).cloned();
+    async fn owner(self: &Arc<Self>, slot: u16) -> Result<Arc<Master>, StoreError> {
+        let known = || self.map().owner(slot).cloned();
         if let Some(owner) = known() {
             return Ok(owner);
         }
-        let refreshed = self.slots.refreshed().await;
+        let refreshed = self.refreshed().await;
         known().ok_or_else(|| refreshed.err().unwrap_or_else(|| StoreError::unavailable(UNSERVED)))
     }
 
     /// How well the master of a slot serves.
     pub(crate) fn health(&self, slot: u16) -> Health {
-        self.slots.map().owner(slot).map_or(Health::Down, |owner| owner.health())
+        self.map().owner(slot).map_or(Health::Down, |owner| owner.health())
     }
 
     /// Returns once a slot has a master that serves; without a slot, once all have.
@@ -133,7 +156,7 @@ impl Cluster {
     /// # Errors
     ///
     /// `Misconfigured`: then waiting is vain.
-    pub(crate) async fn ready(&self, slot: Option<u16>) -> Result<(), StoreError> {
+    pub(crate) async fn ready(self: &Arc<Self>, slot: Option<u16>) -> Result<(), StoreError> {
         loop {
             match self.serves(slot).await {
                 Err(error) if error.kind() != StoreErrorKind::Misconfigured => real_time::sleep(ASK_AGAIN).await,
@@ -142,17 +165,17 @@ impl Cluster {
         }
     }
 
-    async fn serves(&self, slot: Option<u16>) -> Result<(), StoreError> {
+    async fn serves(self: &Arc<Self>, slot: Option<u16>) -> Result<(), StoreError> {
         let masters = if let Some(slot) = slot {
             vec![self.owner(slot).await?]
         } else {
-            if !self.slots.map().is_whole() {
-                self.slots.refreshed().await?;
+            if !self.map().is_whole() {
+                self.refreshed().await?;
             }
             self.all()?
         };
         for master in masters {
-            let batcher = master.batcher(&self.slots.nodes);
+            let batcher = self.batcher(&master);
             let serves = async {
                 batcher.link().ready().await?;
                 // An error says nothing.
@@ -166,14 +189,14 @@ impl Cluster {
             };
             let serves = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, serves).await;
             let silent = |_| Err(StoreError::unavailable("a node of the Redis cluster does not answer"));
-            serves.unwrap_or_else(silent).inspect_err(|_| self.slots.refresh())?;
+            serves.unwrap_or_else(silent).inspect_err(|_| self.refresh())?;
         }
         Ok(())
     }
 
     /// All masters.
     fn all(&self) -> Result<Vec<Arc<Master>>, StoreError> {
-        let map = self.slots.map();
+        let map = self.map();
         if map.is_whole() {
             return Ok(map.masters().cloned().collect());
         }
@@ -181,15 +204,9 @@ impl Cluster {
     }
 
     /// All masters, as one of the nodes names them now, with their links.
-    pub(crate) async fn masters(&self) -> Result<Vec<(TcpAddress, Arc<Link>)>, StoreError> {
-        self.slots.ask().await?;
+    pub(crate) async fn masters(self: &Arc<Self>) -> Result<Vec<(TcpAddress, Arc<Link>)>, StoreError> {
+        self.ask_for_slots().await?;
         let all = self.all()?.into_iter();
-        Ok(all.map(|master| (master.address.clone(), Arc::clone(master.batcher(&self.slots.nodes).link()))).collect())
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.slots.end();
+        Ok(all.map(|master| (master.address.clone(), Arc::clone(self.batcher(&master).link()))).collect())
     }
 }

@@ -1,20 +1,21 @@
-//! [`Slots`]: the slot map of one runtime, and the task that asks for it: one at a time, and not too
-//! often. It asks several nodes and does not wait for slow ones.
+//! The task that asks for the slot map: one at a time, and not too often. It asks several nodes and
+//! does not wait for slow ones.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value, cmd};
-use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::node::Nodes;
-use super::slot_map::{SlotMap, SlotRange};
+use super::Cluster;
+use super::slot_map::SlotRange;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
+use crate::store::Health;
 use crate::store::redis::batcher::{Batcher, Failure};
 use crate::store::redis::errors;
+use crate::store::redis::link::{Lost, log_in};
 use crate::store::redis::settings::server::TcpAddress;
 
 /// The slots are asked for no more often than this.
@@ -33,20 +34,8 @@ const LAST: u32 = 120;
 /// How long after its last turn its runtime counts as not driven.
 const LATE: Duration = Duration::from_millis(150);
 
-/// The slot map of one runtime.
-#[derive(Debug)]
-pub(super) struct Slots {
-    pub(super) nodes: Nodes,
-    seeds: Vec<TcpAddress>,
-    map: Mutex<SlotMap>,
-    /// What came of asking for the slots last; `None` until the first outcome.
-    outcome: watch::Sender<Option<Result<(), StoreError>>>,
-    refresh: Mutex<Option<Refresh>>,
-}
-
 /// The last time that the slots were asked for.
-#[derive(Debug)]
-struct Refresh {
+pub(super) struct Refresh {
     task: JoinHandle<()>,
     /// When it began to ask, or will.
     at: Instant,
@@ -61,17 +50,7 @@ impl Refresh {
     }
 }
 
-impl Slots {
-    pub(super) fn new(seeds: Vec<TcpAddress>, nodes: Nodes) -> Self {
-        let (map, outcome) = (Mutex::new(SlotMap::empty()), watch::Sender::new(None));
-        Self { nodes, seeds, map, outcome, refresh: Mutex::default() }
-    }
-
-    /// Held for a moment, and over no wait.
-    pub(super) fn map(&self) -> MutexGuard<'_, SlotMap> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Cluster {
     fn last_refresh(&self) -> MutexGuard<'_, Option<Refresh>> {
         self.refresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,7 +60,7 @@ impl Slots {
         let (mut last, now) = (self.last_refresh(), Instant::now());
         if last.as_ref().is_none_or(|last| last.task.is_finished()) {
             let at = last.as_ref().map_or(now, |last| now.max(last.at + ASK_EVERY));
-            let task = self.nodes.runtime.spawn(Arc::clone(self).run(at));
+            let task = self.runtime.spawn(Arc::clone(self).ask_again(at));
             *last = Some(Refresh { task, at, turn: at });
         }
     }
@@ -100,13 +79,9 @@ impl Slots {
         outcome.borrow().clone().unwrap_or(Ok(()))
     }
 
-    pub(super) fn end(&self) {
-        self.last_refresh().iter().for_each(|refresh| refresh.task.abort());
-    }
-
-    async fn run(self: Arc<Self>, at: Instant) {
+    async fn ask_again(self: Arc<Self>, at: Instant) {
         real_time::sleep(at.saturating_duration_since(Instant::now())).await;
-        let mut answer = pin!(self.ask());
+        let mut answer = pin!(self.ask_for_slots());
         // Time is counted in turns of the task: where its runtime stands still, none passes.
         for beat in 1..=LAST {
             let now = Instant::now();
@@ -127,22 +102,26 @@ impl Slots {
     /// # Errors
     ///
     /// If there is none: the first `Misconfigured`, or else the last error.
-    pub(super) async fn ask(self: &Arc<Self>) -> Result<(), StoreError> {
+    pub(super) async fn ask_for_slots(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut asked = JoinSet::new();
         // Those that are known to serve, in an order that differs between processes; then the seeds.
-        let serving: Vec<_> = self.map().masters().filter(|master| master.batcher_if_up().is_some()).cloned().collect();
+        let serving: Vec<_> = self.map().masters().filter(|master| master.health() == Health::Up).cloned().collect();
         let serving = serving.into_iter().take(MAX_ASKED).map(|master| (master.address.clone(), Some(master)));
         let seeds = self.seeds.iter().take(MAX_ASKED).map(|seed| (seed.clone(), None));
         for ((at, master), turn) in serving.chain(seeds).zip(0..) {
-            let slots = Arc::clone(self);
+            let cluster = Arc::clone(self);
             asked.spawn(async move {
                 if turn > 0 {
                     real_time::sleep(STAGGER * turn).await;
                 }
                 let command = cmd("CLUSTER").arg("SLOTS").take();
-                let reply = match master {
-                    Some(master) => ask(&master.batcher(&slots.nodes), &command).await?,
-                    None => slots.nodes.ask(&at, &command).await?,
+                let reply = if let Some(master) = master {
+                    ask(&cluster.batcher(&master), &command).await?
+                } else {
+                    // Over a connection of its own: a seed may be a replica.
+                    let connection = log_in(&Arc::new(cluster.template.at(&at))).await?;
+                    let ended = |Lost| StoreError::unavailable("the connection to Redis ended");
+                    connection.send(&command).await.map_err(ended)?
                 };
                 ranges(&reply, &at)
             });

@@ -1,17 +1,32 @@
 //! [`SlotMap`]: which [`Master`] serves which slot, as far as is known.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use redis::Value;
 
-use super::node::Master;
 use super::redirect::replied_by;
 use super::slot::SLOTS;
+use crate::store::Health;
+use crate::store::redis::batcher::Batcher;
 use crate::store::redis::settings::server::TcpAddress;
 
 /// How many masters are known at most, unless all of them have slots.
 const MASTERS: usize = 1_024;
+
+/// A node that serves slots, or is about to. It ends, with its link, once no map names it.
+#[derive(Debug)]
+pub(super) struct Master {
+    pub(super) address: TcpAddress,
+    /// Its link connects when this is first asked for.
+    pub(super) batcher: OnceLock<Arc<Batcher>>,
+}
+
+impl Master {
+    pub(super) fn health(&self) -> Health {
+        self.batcher.get().map_or(Health::Down, |batcher| batcher.link().health())
+    }
+}
 
 /// Slots from one up to another, both included, and the master of all of them.
 #[derive(Debug)]
@@ -85,7 +100,10 @@ impl SlotMap {
         if self.masters.len() >= MASTERS {
             self.drop_unused();
         }
-        let master = self.masters.entry(at.clone()).or_insert_with(|| Arc::new(Master::new(at)));
+        let master = self
+            .masters
+            .entry(at.clone())
+            .or_insert_with(|| Arc::new(Master { address: at, batcher: OnceLock::new() }));
         Arc::clone(master)
     }
 
