@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use ratelimit_runtime::{ExactIp, Key, KeyPart, key};
+use uuid::Uuid;
 
 fn rendered<T: KeyPart + ?Sized>(value: &T) -> String {
     String::from_utf8(Key::of(value).as_bytes().to_vec()).unwrap_or_default()
@@ -27,6 +28,7 @@ fn golden_bytes() {
     assert_eq!(rendered(&None::<&str>), "<none()>");
     assert_eq!(rendered(&Some(("a", None::<u8>))), "<some((a,none()))>");
     assert_eq!(rendered(&Some("")), "<some(%-)>");
+    assert_eq!(rendered(&Uuid::from_u128(0xfedc_ba98_7654_3210)), "<00000000-0000-0000-fedc-ba9876543210>");
     assert_eq!(rendered(&"x".repeat(160)).len(), 162);
     assert_eq!(rendered(&"x".repeat(161)), "<#fdb7f3c40645e79ca4c5d1638753243c>");
     assert_eq!(rendered(&("x".repeat(90), "x".repeat(90))), "<##074d1dfbc64de4c6bd938914aff2f1b2>");

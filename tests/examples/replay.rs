@@ -3,9 +3,15 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use flate2::write::GzEncoder;
+use ratelimit_conformance::ALGORITHMS;
+use ratelimit_runtime::store::{Request, Store as _};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Limit, MemoryStore};
 
+use crate::support::random::{Random, seed};
 use crate::{File, example};
 
 /// Runs the program with this log on its standard input.
@@ -81,6 +87,32 @@ fn refusals_are_those_worked_out_by_hand() {
     // The keys it refuses most: requests, refused.
     let worst = &rows(&printed, "2/10s")[1];
     assert_eq!(worst[1..], ["6", "3", "50.00 %"]);
+}
+
+/// Of any algorithm, of any log: what a service would have refused that counts in memory.
+#[tokio::test]
+async fn refusals_are_those_of_the_store_in_memory() {
+    let (mut random, mut log, mut at) = (Random::new(seed()), "time,key,cost\n".to_owned(), 0);
+    let requests: Vec<_> = (0..400).map(|_| (random.below(2_000_000), random.below(3), 1 + random.below(3))).collect();
+    for (after, key, cost) in &requests {
+        at += after;
+        let _ = writeln!(log, "{}.{:06},user{key},{cost}", at / 1_000_000, at % 1_000_000);
+    }
+    for algorithm in ALGORITHMS {
+        let rule = format!("{algorithm} 5/10s");
+        let clock = FakeClock::new();
+        let (store, limits) = (MemoryStore::new().with_clock(clock.clone()), [Limit::new(5, Duration::from_secs(10))]);
+        let mut count = 0;
+        for (after, key, cost) in &requests {
+            clock.advance(Duration::from_micros(*after));
+            let key = key.to_string();
+            let verdict =
+                store.acquire(Request::new(key.as_bytes(), *algorithm, &limits).with_cost(*cost)).await.unwrap();
+            count += u64::from(!verdict.allowed);
+        }
+        assert_eq!(number(&row(&printed(&["--rule", &rule], &log), &rule)[0]), count, "{rule}");
+        assert!((20..380).contains(&count), "{rule}: {count}");
+    }
 }
 
 /// Two a day, by the clock of Berlin: midnight is at 23:00 UTC in winter.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, key};
 
-use super::{everywhere, in_memory};
+use super::{alice, everywhere, in_memory};
 use crate::support::unique;
 
 const LIMIT: Limit = Limit::per_hour(5);
@@ -80,6 +80,19 @@ async fn expired_keys_are_not_listed_and_blocked_ones_are() {
     assert_eq!(all(limiter.keys(&rule)).await, BTreeSet::from([Key::of("alice"), Key::of("bob")]));
     clock.advance(Duration::from_secs(3_600));
     assert_eq!(all(limiter.keys(&rule)).await, BTreeSet::from([Key::of("bob")]));
+}
+
+/// Of a rule that has no limits: the keys that have calls in flight.
+#[tokio::test]
+async fn a_key_with_calls_in_flight_is_listed_while_they_run() {
+    for (name, limiter) in everywhere(&FakeClock::new()) {
+        let rule = Rule::in_flight("export", 2);
+        let permits = [limiter.enter(&rule, &alice()).await.unwrap(), limiter.enter(&rule, &alice()).await.unwrap()];
+        assert_eq!(all(limiter.keys(&rule)).await.len(), 1, "{name}");
+        drop(permits);
+        limiter.settled().await;
+        assert!(all(limiter.keys(&rule)).await.is_empty(), "{name}");
+    }
 }
 
 #[tokio::test]

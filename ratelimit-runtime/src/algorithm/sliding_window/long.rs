@@ -178,3 +178,15 @@ impl Long {
         removed.len() > stay
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_that_a_long_log_needs_no_more_is_given_back() {
+        let mut log = Long::of_units(1..=10_000);
+        assert_eq!(log.let_go(9_990), 9_990);
+        assert!(log.units.len() == 10 && log.units.capacity() <= 64, "{}", log.units.capacity());
+    }
+}
