@@ -13,7 +13,6 @@ mod flight;
 mod queue;
 mod sending;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
@@ -308,11 +307,5 @@ fn repeats(pong: &Value, number: &str, reply: &Value) -> bool {
         Value::BulkString(echo) => echo == number.as_bytes(),
         Value::ServerError(error) => errors::is_forbidden(error) || matches!(reply, Value::ServerError(_)),
         _ => false,
-    }
-}
-
-impl fmt::Debug for Batcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batcher").field("link", &self.link).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,6 @@ use redis::ServerError;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::TcpAddress;
 
-#[derive(Debug)]
 pub(super) enum Redirect {
     /// From now on this node serves the slot.
     Moved(TcpAddress),

@@ -15,7 +15,6 @@ use crate::store::redis::settings::server::TcpAddress;
 const MASTERS: usize = 1_024;
 
 /// A node that serves slots, or is about to. It ends, with its link, once no map names it.
-#[derive(Debug)]
 pub(super) struct Master {
     pub(super) address: TcpAddress,
     /// Its link connects when this is first asked for.
@@ -29,7 +28,6 @@ impl Master {
 }
 
 /// Slots from one up to another, both included, and the master of all of them.
-#[derive(Debug)]
 pub(super) struct SlotRange {
     first: usize,
     last: usize,
@@ -61,7 +59,6 @@ impl SlotRange {
 }
 
 /// Which master serves which slot.
-#[derive(Debug)]
 pub(super) struct SlotMap {
     owners: Box<[Option<Arc<Master>>]>,
     /// Those that have slots, and those that slots are moving to.

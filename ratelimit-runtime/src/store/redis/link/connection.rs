@@ -30,7 +30,6 @@ pub(crate) struct Lost;
 
 /// A connection of the crate `redis`, logged in. When it is dropped, it ends. Times are
 /// microseconds since it began.
-#[derive(Debug)]
 pub(crate) struct Connection {
     redis: MultiplexedConnection,
     /// A task of its own, which holds the sender of `open`: however it ends, that is closed.

@@ -42,7 +42,7 @@ const BEAT: Duration = Duration::from_millis(50);
 const UNDRIVEN: Duration = Duration::from_millis(100);
 
 /// What a link is for.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct LinkSettings {
     pub(crate) upstream: Upstream,
     /// The limiter's timeout in microseconds, which a server is measured by.
@@ -55,7 +55,7 @@ pub(crate) struct LinkSettings {
 }
 
 /// What a caller finds.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) enum LinkStatus {
     /// The first attempt after a start or a loss: worth waiting for.
     Connecting,
@@ -67,7 +67,6 @@ pub(crate) enum LinkStatus {
 }
 
 /// The status as the task of the link last saw it.
-#[derive(Debug)]
 pub(crate) struct Published {
     status: LinkStatus,
     /// When the task had its turn.
@@ -75,7 +74,6 @@ pub(crate) struct Published {
 }
 
 /// One server for one runtime. When it is dropped, its tasks end.
-#[derive(Debug)]
 pub(crate) struct Link {
     published: watch::Receiver<Published>,
     timeout_us: Arc<AtomicU64>,

@@ -29,7 +29,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// The sentinels that watch the master of one name.
-#[derive(Debug)]
 pub(crate) struct Sentinels {
     pub(super) names: SentinelNames,
     /// Login and TLS of the master, wherever it is.
@@ -38,7 +37,7 @@ pub(crate) struct Sentinels {
 }
 
 /// What the sentinels have answered.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Known {
     /// The last master that was found.
     master: Option<TcpAddress>,
@@ -47,7 +46,6 @@ struct Known {
 }
 
 /// What a sentinel answers about the master.
-#[derive(Debug)]
 struct SentinelAnswer {
     master: TcpAddress,
     /// Counts fail-overs: of two sentinels that disagree, the one with the higher epoch is right. 0

@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::store::redis::settings::server::Server;
 
 /// Leads a link to its server: always the same one, or the master of the moment.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) enum Upstream {
     Server(Arc<Server>),
     Sentinels(Arc<Sentinels>),

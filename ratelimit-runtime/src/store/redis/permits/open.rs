@@ -14,11 +14,8 @@ use crate::store::{PermitId, PlaceRequest};
 const RENEWALS: u32 = 3;
 /// After this pause, what has failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// How many questions without a caller are on their way at a time. If all are about one key, they
-/// keep its server busy for half a millisecond.
-const MAX_PENDING: usize = 256;
 /// How many permits a call of their key carries along that leave.
-const MAX_CARRIED: usize = 64;
+pub(super) const MAX_CARRIED: usize = 64;
 
 #[derive(Default)]
 pub(super) struct OpenPermits {
@@ -26,10 +23,6 @@ pub(super) struct OpenPermits {
     /// Permits that leave, by key.
     leaving: HashMap<Arc<[u8]>, BTreeSet<PermitId>>,
     due: BTreeSet<(Instant, PermitId)>,
-    /// How many calls that were taken have not ended.
-    pending: usize,
-    /// Whether more was due than may be pending.
-    is_held: bool,
     /// Whether the task waits for the first permit.
     pub(super) is_asleep: bool,
     /// Whether the client is gone: no permit enters any more.
@@ -123,34 +116,22 @@ impl OpenPermits {
         true
     }
 
-    /// Takes what is due, for a call each.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<DuePermit> {
+    /// Takes what is due, for a call each, of which there may be so many.
+    pub(super) fn take_due(&mut self, now: Instant, room: usize) -> Vec<DuePermit> {
         let mut taken = Vec::new();
-        while self.has_work(now)
+        while taken.len() < room
+            && self.is_due(now)
             && let Some((_, id)) = self.due.pop_first()
         {
             let Some(permit) = self.permits.get_mut(&id) else { continue };
             permit.due = None;
-            self.pending += 1;
             taken.push(DuePermit { place: permit.place.clone(), leaves: permit.leaves_until.is_some() });
         }
-        self.is_held = self.is_due(now);
         taken
     }
 
-    fn is_due(&self, now: Instant) -> bool {
+    pub(super) fn is_due(&self, now: Instant) -> bool {
         self.due.first().is_some_and(|(due, _)| *due <= now)
-    }
-
-    fn has_work(&self, now: Instant) -> bool {
-        self.pending < MAX_PENDING && self.is_due(now)
-    }
-
-    /// Whether something is to be taken at once: permits that leave, and what was held back, once
-    /// there is room for a full call. All else is gathered.
-    pub(super) fn is_urgent(&self, now: Instant) -> bool {
-        let has_room = self.is_held && self.pending + MAX_CARRIED <= MAX_PENDING;
-        (has_room || self.has_leaving()) && self.has_work(now)
     }
 
     /// Notes how a call has ended that was taken, and sent at `sent_at`: whether it has done what
@@ -162,8 +143,6 @@ impl OpenPermits {
         sent_at: Instant,
         now: Instant,
     ) -> Option<Loss> {
-        // All are forgotten where the runtime ends.
-        self.pending = self.pending.saturating_sub(1);
         let PlaceRequest { permit: id, lease, .. } = call.place;
         match (done, self.permits.get(&id)?.leaves_until) {
             (Some(true), None) => self.set_due(id, sent_at + lease / RENEWALS),

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
-use super::open::{DuePermit, Loss, OpenPermits, member};
+use super::open::{DuePermit, Loss, MAX_CARRIED, OpenPermits, member};
 use super::{Question, Servers};
 use crate::clock::Clock;
 use crate::error::StoreError;
@@ -18,6 +19,9 @@ use crate::{observe, real_time};
 /// What is due is sent after this time at the latest, so that renewals of about the same time share
 /// calls.
 const GATHER: Duration = Duration::from_millis(50);
+/// How many calls of the task are on their way at a time. If all are about one key, they keep its
+/// server busy for half a millisecond.
+const MAX_PENDING: usize = 256;
 
 pub(super) struct Shared {
     pub(super) servers: Arc<Servers>,
@@ -53,10 +57,11 @@ impl Shared {
     }
 
     /// Wakes the task and those who wait, if they have something to do at once, and frees the lock.
-    /// A task that was woken by each reply would renew by calls of one or two.
+    /// Permits that leave do; all else is gathered, or leases would be renewed one or two a call.
     pub(super) fn wake(&self, mut open: MutexGuard<'_, OpenPermits>) {
         let is_needed = open.is_asleep && !open.is_empty();
-        if is_needed || open.is_closed || open.is_urgent(Instant::now()) {
+        let is_urgent = open.has_leaving() && open.is_due(Instant::now());
+        if is_needed || is_urgent || open.is_closed {
             open.is_asleep = false;
             self.wake.notify_one();
         }
@@ -93,11 +98,18 @@ pub(super) struct Task(pub(super) Arc<Shared>);
 impl Task {
     pub(super) async fn run(self) {
         let Self(shared) = &self;
-        let mut epoch = shared.servers.epoch();
+        let (mut epoch, mut calls) = (shared.servers.epoch(), JoinSet::new());
         loop {
+            while calls.try_join_next().is_some() {}
+            let room = MAX_PENDING.saturating_sub(calls.len());
+            // What is held back is sent once there is room for a full call.
+            if room < MAX_CARRIED {
+                calls.join_next().await;
+                continue;
+            }
             let now = Instant::now();
             let last = std::mem::replace(&mut epoch, shared.servers.epoch());
-            let (due, is_asleep) = {
+            let (due, is_more, is_asleep) = {
                 let mut open = shared.open();
                 open.is_asleep = open.is_empty();
                 if open.is_asleep && open.is_closed {
@@ -106,16 +118,16 @@ impl Task {
                 if epoch != last {
                     open.renew_all(now);
                 }
-                (open.take_due(now), open.is_asleep)
+                (open.take_due(now, room), open.is_due(now), open.is_asleep)
             };
             for call in due {
-                tokio::spawn(Arc::clone(shared).send(call));
+                calls.spawn(Arc::clone(shared).send(call));
             }
             if is_asleep {
                 shared.wake.notified().await;
                 // No permit is of an earlier connection.
                 epoch = shared.servers.epoch();
-            } else {
+            } else if !is_more {
                 let _ = real_time::timeout_at(now + GATHER, shared.wake.notified()).await;
             }
         }

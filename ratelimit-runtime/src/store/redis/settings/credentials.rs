@@ -1,12 +1,10 @@
-//! [`RedisCredentials`]: a user name and a password, and their [`Provider`].
+//! [`RedisCredentials`]: a user name and a password, and what provides them.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-
-use crate::error::StoreError;
 
 /// What to log in to Redis with: given by
 /// [`RedisStore::credentials`](crate::RedisStore::credentials).
@@ -42,32 +40,18 @@ impl fmt::Debug for RedisCredentials {
     }
 }
 
+/// A function that gives credentials, called at each login.
+pub(crate) type Provider = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Provided> + Send>> + Send + Sync>;
 type Provided = Result<RedisCredentials, String>;
 
-/// A function that gives credentials, called at each login.
-#[derive(Clone)]
-pub(crate) struct Provider(Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Provided> + Send>> + Send + Sync>);
-
-impl Provider {
-    pub(crate) fn new<F, A, E>(provide: F) -> Self
-    where
-        F: Fn() -> A + Send + Sync + 'static,
-        A: Future<Output = Result<RedisCredentials, E>> + Send + 'static,
-        E: fmt::Display,
-    {
-        Self(Arc::new(move || {
-            let provided = provide();
-            Box::pin(async { provided.await.map_err(|error| format!("{error:#}")) })
-        }))
-    }
-
-    pub(crate) async fn ask(&self) -> Result<RedisCredentials, StoreError> {
-        (self.0)().await.map_err(|error| StoreError::unavailable(format!("no credentials for Redis: {error}")))
-    }
-}
-
-impl fmt::Debug for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provider").finish_non_exhaustive()
-    }
+pub(crate) fn provider<F, A, E>(provide: F) -> Provider
+where
+    F: Fn() -> A + Send + Sync + 'static,
+    A: Future<Output = Result<RedisCredentials, E>> + Send + 'static,
+    E: fmt::Display,
+{
+    Arc::new(move || {
+        let provided = provide();
+        Box::pin(async { provided.await.map_err(|error| format!("{error:#}")) })
+    })
 }

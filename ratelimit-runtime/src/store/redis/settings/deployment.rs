@@ -6,14 +6,14 @@ use super::login::Login;
 use super::server::{Server, TcpAddress};
 
 /// The servers that a URL names.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Deployment {
     /// The first server that the URL names, with the login, TLS and settings of all.
     pub(crate) server: Server,
     pub(crate) kind: Kind,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) enum Kind {
     Standalone,
     /// The server is the master that these know. Its address is not known.
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 }
 
 /// Sentinels, and the name by which they know the master.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct SentinelNames {
     pub(crate) name: String,
     pub(crate) login: Login,

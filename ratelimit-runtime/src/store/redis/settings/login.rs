@@ -6,7 +6,7 @@ use super::credentials::{Provider, RedisCredentials};
 use crate::error::StoreError;
 
 /// User, database and name of a connection.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Login {
     /// `None` for the default user without a password.
     credentials: Option<RedisCredentials>,
@@ -32,7 +32,10 @@ impl Login {
     /// The user name and the password of this moment; `None` for the default user.
     pub(crate) async fn credentials(&self) -> Result<Option<RedisCredentials>, StoreError> {
         match &self.provider {
-            Some(provider) => provider.ask().await.map(Some),
+            Some(provider) => {
+                let failed = |error| StoreError::unavailable(format!("no credentials for Redis: {error}"));
+                provider().await.map(Some).map_err(failed)
+            }
             None => Ok(self.credentials.clone()),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) mod url;
 /// Without the feature `redis-tls`, no server has TLS.
 #[cfg(not(feature = "redis-tls"))]
 pub(crate) mod tls {
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Clone)]
     pub(crate) enum Tls {}
 
     pub(crate) fn platform() -> Option<Tls> {

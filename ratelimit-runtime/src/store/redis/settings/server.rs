@@ -9,7 +9,7 @@ use super::login::Login;
 use super::tls::Tls;
 
 /// The address of one server, its TLS and its login.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) address: Address,
     pub(crate) tls: Option<Tls>,
@@ -17,7 +17,7 @@ pub(crate) struct Server {
 }
 
 /// Where a server listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(TcpAddress),
     Unix(PathBuf),

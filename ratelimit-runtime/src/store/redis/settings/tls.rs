@@ -1,6 +1,5 @@
 //! [`Tls`]: which authorities to trust, and which certificate to show.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -89,12 +88,6 @@ impl Tls {
                 .with_client_auth_cert(identity.certificates.clone(), identity.key.clone_key())
                 .map_err(|_| wrong("the key of the client does not fit its certificate")),
         }
-    }
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").finish_non_exhaustive()
     }
 }
 

@@ -27,7 +27,6 @@ const SIZE: u64 = 8;
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(32));
 
 /// The connections of one link for transactions.
-#[derive(Debug)]
 pub(crate) struct Pool {
     link: Arc<Link>,
     places: Vec<Arc<Mutex<Place>>>,
@@ -36,7 +35,7 @@ pub(crate) struct Pool {
 
 /// A connection, unless a reply is outstanding on it, and that of the link beside which it was
 /// opened.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Place {
     connection: Option<Connection>,
     beside: Weak<Connection>,
