@@ -1,6 +1,5 @@
 //! [`OwnedCall`]: a check with its engine, to be kept across an `.await`.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -177,12 +176,6 @@ impl OwnedCall {
         let request = self.key_request()?.with_timeout_at(limit.at());
         let mut answer = change(&*self.engine.store, request);
         self.engine.await_within(limit, &mut answer).await.map_err(Into::into)
-    }
-}
-
-impl fmt::Debug for OwnedCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.check().fmt(f)
     }
 }
 

@@ -79,14 +79,6 @@ pub(crate) fn only(decisions: Vec<Decision>) -> Result<Decision, RateLimitError>
     decisions.into_iter().next().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
 }
 
-/// Decides a check by hand.
-pub(crate) async fn acquire(engine: &Arc<Engine>, check: &Check<'_>) -> Result<Decision, RateLimitError> {
-    match decide_now(engine, check, || None) {
-        Some(decided) => cooperate(decided).await,
-        None => finish(engine, check).await,
-    }
-}
-
 /// Decides several checks together, and waits for slots and places for as long as the rules that
 /// refuse allow. With the decisions come the permits of those that take places.
 pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, CallPermits), RateLimitError> {
@@ -120,7 +112,7 @@ pub(crate) async fn reserve<const N: usize>(
 /// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller
 /// that asks again and again is answered at once each time, and must not keep its thread from other
 /// tasks.
-async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
+pub(crate) async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {
         poll_fn(poll_cooperative).await;
     }

@@ -6,6 +6,7 @@
 //! 10,000 such tasks for a limiter; beyond, and where that runtime has
 //! ended, a charge stays as it is, and counts until it expires.
 
+use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
@@ -78,7 +79,6 @@ pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<boo
 }
 
 /// A charge that is reserved.
-#[derive(Debug)]
 struct Reserved {
     call: OwnedCall,
     decision: Decision,
@@ -90,7 +90,6 @@ struct Reserved {
 /// Reservations of one call, to be committed or released by what it returns.
 ///
 /// If they are dropped before, because the call was cancelled or panicked, they count.
-#[derive(Debug)]
 #[must_use = "dropping it counts the call"]
 pub struct Reservations<const N: usize> {
     reserved: [Option<Box<Reserved>>; N],
@@ -133,6 +132,12 @@ impl Reserved {
 /// A panic leaves them to be dropped, and what they share with others is behind locks.
 impl<const N: usize> UnwindSafe for Reservations<N> {}
 impl<const N: usize> RefUnwindSafe for Reservations<N> {}
+
+impl<const N: usize> fmt::Debug for Reservations<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reservations(..)")
+    }
+}
 
 impl<const N: usize> Drop for Reservations<N> {
     fn drop(&mut self) {

@@ -128,12 +128,20 @@ impl RateLimiter {
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         let mut check = by_hand(rule, key);
         // Most are borrowed while they wait; what more than the rule decides on is kept.
-        if let Some(check) = check.plain_check(&self.engine) {
-            return engine::acquire(&self.engine, &check).await;
-        }
-        must_not_limit_calls_in_flight(rule)?;
-        let call = check.changed_call(&self.engine);
-        engine::acquire(&self.engine, &call.check()).await
+        let decided = if let Some(check) = check.plain_check(&self.engine) {
+            match engine::decide_now(&self.engine, &check, || None) {
+                Some(decided) => decided,
+                None => return engine::finish(&self.engine, &check).await,
+            }
+        } else {
+            must_not_limit_calls_in_flight(rule)?;
+            let call = check.changed_call(&self.engine);
+            match engine::decide_now(&self.engine, &call.check(), || None) {
+                Some(decided) => decided,
+                None => return engine::finish(&self.engine, &call.check()).await,
+            }
+        };
+        engine::cooperate(decided).await
     }
 
     /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
@@ -141,22 +149,6 @@ impl RateLimiter {
     ///
     /// What is admitted by estimates stays within the limits; what calls did cost beyond their
     /// estimates adds to it, and later calls wait for it.
-    ///
-    /// ```
-    /// use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, Rule};
-    ///
-    /// static TOKENS: Rule =
-    ///     Rule::new("tokens", Limit::per_minute(10_000)).with_algorithm(Algorithm::SlidingCounter);
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-    /// # let limiter = RateLimiter::memory();
-    /// let reservation = limiter.reserve(&TOKENS.with_cost(1_000), &Key::of("alice")).await?;
-    /// reservation.commit(2_400); // what the answer did cost
-    /// assert_eq!(limiter.peek(&TOKENS, &Key::of("alice")).await?.remaining(), 7_600);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// # Errors
     ///
@@ -187,21 +179,6 @@ impl RateLimiter {
     /// A rule with [`wait`](Rule::with_wait) waits for a place. It is not re-entrant: a call that
     /// enters the same key once more before it drops its permit may wait for itself, until its wait
     /// is over.
-    ///
-    /// ```
-    /// use ratelimit_runtime::{Key, RateLimiter, Rule};
-    ///
-    /// static EXPORT: Rule = Rule::in_flight("export", 1);
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-    /// let limiter = RateLimiter::memory();
-    /// let permit = limiter.enter(&EXPORT, &Key::of("alice")).await?;
-    /// assert!(limiter.enter(&EXPORT, &Key::of("alice")).await.is_err());
-    /// drop(permit);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// # Errors
     ///
@@ -285,24 +262,8 @@ impl RateLimiter {
     }
 
     /// The keys of the rule that the store holds, page by page: those that were charged or blocked
-    /// of late. It is for operators, not for requests: on Redis it goes through all keys that there
-    /// are.
-    ///
-    /// ```
-    /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-    /// # static LOGIN: Rule = Rule::new("login", Limit::per_minute(5));
-    /// # let limiter = RateLimiter::memory();
-    /// let mut keys = limiter.keys(&LOGIN);
-    /// while let Some(page) = keys.next_page().await? {
-    ///     for key in page {
-    ///         println!("{}", String::from_utf8_lossy(key.as_bytes())); // <alice>
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// of late, by `while let Some(page) = keys.next_page().await?`. It is for operators, not for
+    /// requests: on Redis it goes through all keys that there are.
     #[must_use]
     pub fn keys(&self, rule: &Rule) -> Keys {
         Keys::new(self.call(rule, &Key::global()))
@@ -435,19 +396,6 @@ fn must_not_limit_calls_in_flight(rule: &Rule) -> Result<(), RateLimitError> {
             "the rule `{}` limits calls in flight: call `enter`, and keep the permit until the call ends",
             rule.name()
         ))),
-    }
-}
-
-impl RateLimiterBuilder {
-    /// The limiter. It validates and returns at once; a store connects when it is first asked, in
-    /// the background.
-    ///
-    /// # Errors
-    ///
-    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a
-    /// policy needs what the store cannot do.
-    pub fn build(self) -> Result<RateLimiter, RateLimitError> {
-        Ok(RateLimiter { engine: Arc::new(self.build_engine()?) })
     }
 }
 

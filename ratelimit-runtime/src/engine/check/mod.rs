@@ -2,8 +2,6 @@
 
 mod place;
 
-use std::fmt;
-
 pub(in crate::engine) use self::place::PlaceCheck;
 use crate::error::RateLimitError;
 use crate::rule::{Name, Terms};
@@ -92,12 +90,5 @@ impl<'a> Check<'a> {
     #[inline]
     pub(in crate::engine) fn may_queue(&self) -> bool {
         !self.shadow && !self.terms.wait.is_zero()
-    }
-}
-
-impl fmt::Debug for Check<'_> {
-    /// Without the key, which may hold personal data.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Check").field("rule", &self.name).field("limits", &self.terms.limits()).finish_non_exhaustive()
     }
 }

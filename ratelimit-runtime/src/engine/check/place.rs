@@ -1,6 +1,5 @@
 //! [`PlaceCheck`]: what a call asks for where calls in flight are limited.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
@@ -40,12 +39,5 @@ impl PlaceCheck {
     fn decision(&self, source: Source) -> Decision {
         let decision = Decision::unchecked(self.name, self.max, 0, Measure::InFlight);
         Decision { limit_index: self.index, source, ..decision }
-    }
-}
-
-impl fmt::Debug for PlaceCheck {
-    /// Without the key, which may hold personal data.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlaceCheck").field("rule", &self.name).field("max", &self.max).finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use crate::observe;
 use crate::store::{PermitId, PlaceRequest};
 
 /// The permits of one call, which leave their places when they are dropped.
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[must_use = "dropping them ends the call"]
 pub struct CallPermits {
     _open: Box<[OpenPermit]>,
@@ -25,6 +25,12 @@ impl CallPermits {
 /// A panic leaves them to be dropped, and what they share with others is behind locks.
 impl UnwindSafe for CallPermits {}
 impl RefUnwindSafe for CallPermits {}
+
+impl fmt::Debug for CallPermits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CallPermits(..)")
+    }
+}
 
 /// A permit, from before its place is asked for. When it is dropped, on whichever thread, the place
 /// is left by its id, whatever has become of the answer: a call that is dropped, late or without an
@@ -77,11 +83,5 @@ impl Drop for OpenPermit {
         if self.is_counted {
             self.engine.turns.wake(&self.place.key, !self.engine.in_memory);
         }
-    }
-}
-
-impl fmt::Debug for OpenPermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenPermit").field("place", &self.place).field("id", &self.id).finish_non_exhaustive()
     }
 }
