@@ -14,21 +14,6 @@ use crate::store::memory::MemoryStore;
 
 /// Sets up a [`RateLimiter`]; made by
 /// [`RateLimiter::builder`].
-///
-/// ```
-/// use std::time::Duration;
-/// use ratelimit_runtime::{OnUnavailable, RateLimiter};
-///
-/// # fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-/// let limiter = RateLimiter::builder()
-///     .prefix("shop:prod")
-///     .timeout(Duration::from_millis(50))
-///     .on_unavailable(OnUnavailable::Deny)
-///     .build()?;
-/// # let _ = limiter;
-/// # Ok(())
-/// # }
-/// ```
 #[must_use = "a builder does nothing until `build`"]
 pub struct RateLimiterBuilder {
     engine: Engine,
@@ -56,8 +41,7 @@ impl RateLimiterBuilder {
     }
 
     /// What every stored key begins with, so that services and stages that share a Redis stay
-    /// apart: `shop:prod`. At most 64 bytes, without braces (they would put all keys on one node of
-    /// a cluster), white space or control characters.
+    /// apart: `shop:prod`. At most 64 bytes, without braces, white space or control characters.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.engine.prefix = prefix.into().into_boxed_str();
         self

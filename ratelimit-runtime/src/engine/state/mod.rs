@@ -98,22 +98,23 @@ impl Engine {
     /// Why it cannot be asked.
     #[cold]
     pub(in crate::engine) fn problem(&self, check: &Check<'_>) -> RateLimitError {
-        if check.is_sound() { self.unsupported(&check.request).into() } else { check.problem() }
+        match self.supported(&check.request) {
+            Err(error) if check.is_sound() => error.into(),
+            _ => check.problem(),
+        }
     }
 
     /// Whether the store declares what the request needs.
     #[inline]
-    pub(crate) fn supports(&self, request: &Request<'_>) -> bool {
+    pub(in crate::engine) fn supports(&self, request: &Request<'_>) -> bool {
         self.capabilities.supports(request).is_ok()
     }
 
-    /// Why it does not.
+    /// The same of the store that decides, which knows better words for what it cannot do.
     #[cold]
-    pub(crate) fn unsupported(&self, request: &Request<'_>) -> StoreError {
-        // The store knows better words for what it cannot do.
-        let declared = self.capabilities.supports(request).err();
-        let own = self.store.innermost().supports(request).err();
-        own.or(declared).unwrap_or_else(|| StoreError::unsupported("the store cannot keep this rule"))
+    pub(crate) fn supported(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.store.innermost().supports(request)?;
+        self.capabilities.supports(request)
     }
 }
 

@@ -63,24 +63,19 @@ impl PolicySet {
     /// The message to a check whose policy is not among them, with the names of those that are.
     #[cold]
     pub(in crate::engine) fn unknown(&self, name: &str) -> String {
-        let mut names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
-        names.sort_unstable();
-        let more = match names.len().saturating_sub(LISTED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        names.truncate(LISTED);
         // A call may make the name of what a client has sent.
         let shown: String = name.chars().take(4 * LISTED).flat_map(char::escape_debug).collect();
-        if names.is_empty() {
+        if self.by_name.is_empty() {
             return format!(
                 "the limiter has no policy `{shown}`: give it one with `RateLimiter::builder().policy(\"{shown}\", …)`"
             );
         }
-        format!(
-            "the limiter has no policy `{shown}`, only `{}`{more}: give it that one, or use one of these",
-            names.join("`, `")
-        )
+        let mut names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        let more = if names.len() > LISTED { " and others" } else { "" };
+        names.truncate(LISTED);
+        let names = names.join("`, `");
+        format!("the limiter has no policy `{shown}`, only `{names}`{more}: give it that one, or use one of these")
     }
 
     /// The set of these policies, which takes the place of this one.

@@ -37,15 +37,11 @@ fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError>
         let overridden = policy.overrides().map(|(_, values)| policy.limits_of(values));
         for limits in iter::once(policy.limits.clone()).chain(overridden) {
             let request = Request::new(b"", policy.algorithm(), &limits).with_block_duration(policy.block);
-            if let Err(error) = supported_by(engine, &request) {
+            if let Err(error) = engine.supported(&request) {
                 let message = format!("the store cannot keep the policy `{name}`: {error}");
                 return Err(StoreError::new(error.kind(), message).into());
             }
         }
     }
     Ok(())
-}
-
-fn supported_by(engine: &Engine, request: &Request<'_>) -> Result<(), StoreError> {
-    if engine.supports(request) { engine.store.innermost().supports(request) } else { Err(engine.unsupported(request)) }
 }

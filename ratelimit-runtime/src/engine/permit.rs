@@ -1,13 +1,51 @@
-//! [`OpenPermit`]: the permit of a call in flight.
+//! [`PlaceCheck`]: what a call asks for where calls in flight are limited; [`OpenPermit`]: what it gets.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::engine::check::PlaceCheck;
-use crate::engine::state::Engine;
+use super::state::Engine;
+use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
+use crate::key::KeyBuf;
 use crate::observe;
+use crate::rule::Name;
 use crate::store::{PermitId, PlaceRequest};
+
+/// A place among the calls in flight of a key.
+pub(crate) struct PlaceCheck {
+    pub(super) name: Name,
+    pub(super) key: KeyBuf,
+    /// The length of the part of the key that all keys of the rule share.
+    pub(super) rule_len: usize,
+    /// How many there are.
+    pub(super) max: u64,
+    pub(super) lease: Duration,
+    /// Which of the limits of its rule it is.
+    pub(super) index: u8,
+}
+
+impl PlaceCheck {
+    pub(super) fn request(&self, permit: PermitId) -> PlaceRequest<'_> {
+        PlaceRequest::new(&self.key, self.max, permit).with_lease(self.lease).of_rule(self.name, self.rule_len)
+    }
+
+    /// The decision of a call that has entered as one of so many in flight.
+    pub(super) fn entered(&self, in_flight: u64, source: Source) -> Decision {
+        let remaining = if source == Source::Nobody { 0 } else { self.max.saturating_sub(in_flight) };
+        Decision { remaining, ..self.decision(source) }
+    }
+
+    /// The refusal of a call for which there is no place. No time is known that ends it.
+    pub(super) fn refused(&self, source: Source) -> Decision {
+        Decision { status: Status::Exceeded, retry_after_us: NEVER_US, ..self.decision(source) }
+    }
+
+    fn decision(&self, source: Source) -> Decision {
+        let decision = Decision::unchecked(self.name, self.max, 0, Measure::InFlight);
+        Decision { limit_index: self.index, source, ..decision }
+    }
+}
 
 /// The permits of one call, which leave their places when they are dropped.
 #[derive(Default)]
