@@ -96,6 +96,21 @@ async fn a_key_with_calls_in_flight_is_listed_while_they_run() {
 }
 
 #[tokio::test]
+async fn a_key_is_listed_while_calls_are_in_flight() {
+    for (name, limiter) in everywhere(&FakeClock::new()) {
+        let rule = Rule::in_flight(Box::leak(unique("export").into_boxed_str()), 2);
+        let alice = Key::of("alice");
+        let first = limiter.enter(&rule, &alice).await.unwrap();
+        let second = limiter.enter(&rule, &alice).await.unwrap();
+        drop(first);
+        assert_eq!(all(limiter.keys(&rule)).await.len(), 1, "{name}");
+        drop(second);
+        limiter.settled().await;
+        assert!(all(limiter.keys(&rule)).await.is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_policy_gives_the_windows_of_listed_keys() {
     let limiter = RateLimiter::builder().policy("login", Policy::new(LIMIT)).build().unwrap();
     let rule = Rule::new("login", Limit::per_second(1)).with_policy("login");

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::call::OwnedCall;
-use super::check::{Asked, Check, PlaceCheck};
+use super::check::{Asked, Check};
+use super::permit::PlaceCheck;
 use super::state::{Engine, waits_in_vain};
 use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
@@ -27,9 +28,6 @@ pub struct CheckBuilder<'r> {
     /// The rendered key, after what all keys of the rule begin with.
     key: KeyBuf,
 }
-
-/// A rule of an attribute whose calls name the policy is used by hand.
-const NO_POLICY: &str = "the policy of this rule is named by each call: say which by `with_policy_named`";
 
 impl<'r> CheckBuilder<'r> {
     #[allow(clippy::inline_always, reason = "it is made in its place, and not moved there")]
@@ -100,20 +98,16 @@ impl<'r> CheckBuilder<'r> {
         }
     }
 
-    /// The limiter to ask, where the attribute names one. It is reported if this call has made it:
-    /// it has counted nothing, and is not asked again.
+    /// The limiter to ask, where the attribute names one.
     #[inline]
     pub(crate) fn take_engine(&mut self) -> Option<Arc<Engine>> {
-        self.engine.as_ref().inspect(|engine| self.report_made_per_call(engine))?;
-        self.engine.take()
-    }
-
-    /// The limiter is one that keeps counts in memory, and that only this check refers to. On
-    /// another store, which its limiters may share, nothing is lost with it.
-    fn report_made_per_call(&self, engine: &Arc<Engine>) {
-        if engine.in_memory && Arc::strong_count(engine) == 1 && self.rule.known_by().report_made_per_call() {
+        let engine = self.engine.take()?;
+        // One in memory that only this check refers to was made by this call: it has counted nothing,
+        // and is not asked again. On another store, which its limiters may share, nothing is lost.
+        if engine.in_memory && Arc::strong_count(&engine) == 1 && self.rule.known_by().report_made_per_call() {
             observe::log::limiter_per_call(self.rule.name());
         }
+        Some(engine)
     }
 
     /// The check for this engine, unless something differs from what the rule says, or the stored
@@ -194,11 +188,6 @@ fn head(rule: &Rule) -> &[u8] {
     rule.resolved().head.as_bytes()
 }
 
-/// Whether the store declares all that calls with these terms need.
-fn is_supported(engine: &Engine, terms: &Terms) -> bool {
-    engine.supports(&Request { block: terms.block, ..Request::new(&[], terms.algorithm(), terms.limits()) })
-}
-
 /// The key as the store gets it.
 fn stored_key(engine: &Engine, head: &str, rendered: &[u8]) -> KeyBuf {
     let mut key = KeyBuf::from_slice(engine.prefix.as_bytes());
@@ -231,7 +220,9 @@ impl Changes {
         if let Some(name) = check.policy.as_deref().or(rule.policy()) {
             self.adopt(rule, name, engine, rendered)?;
         } else if rule.has_policy() {
-            return Err(RateLimitError::misconfigured(NO_POLICY));
+            // A rule of an attribute is used by hand.
+            let message = "the policy of this rule is named by each call: say which by `with_policy_named`";
+            return Err(RateLimitError::misconfigured(message));
         } else {
             self.head = (!is_current).then(|| head.into_owned());
             self.enter_zone(rule)?;
@@ -247,7 +238,9 @@ impl Changes {
             engine.registry.meet(rule)?;
             // Else its keys are rendered behind what they began with before the rule was changed, at
             // every call.
-            if is_current && is_supported(engine, rule.terms()) {
+            let terms = rule.terms();
+            let needed = Request { block: terms.block, ..Request::new(&[], terms.algorithm(), terms.limits()) };
+            if is_current && engine.supports(&needed) {
                 rule.known_by().insert(engine.id);
             }
         }

@@ -1,19 +1,17 @@
 //! [`OwnedCall`]: a check with its engine, to be kept across an `.await`.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::check::{Asked, Check, PlaceCheck};
-use super::group::sound;
-use super::outage::OutageAnswer;
+use super::check::{Asked, Check};
+use super::permit::PlaceCheck;
 use super::state::Engine;
-use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
 use crate::key::KeyBuf;
 use crate::observe;
-use crate::rule::{Name, Terms};
+use crate::real_time::{self, Elapsed};
+use crate::rule::{Limit, Name, Terms};
 use crate::store::{Answer, Feature, PermitId, Request, Store};
 
 /// A [`Check`] that borrows nothing, with its engine.
@@ -27,7 +25,7 @@ pub(crate) struct OwnedCall {
     pub(super) rule_len: usize,
     pub(super) broken: Option<Box<RateLimitError>>,
     /// Where calls in flight are limited.
-    pub(super) place: Option<Arc<PlaceCheck>>,
+    pub(crate) place: Option<Arc<PlaceCheck>>,
 }
 
 impl OwnedCall {
@@ -52,11 +50,6 @@ impl OwnedCall {
         Self { place: place.map(|place| Arc::new(PlaceCheck { index, ..place })), ..self }
     }
 
-    /// Whether it takes a place.
-    pub(crate) fn takes_place(&self) -> bool {
-        self.place.is_some()
-    }
-
     /// Whether it has limits, and not only a place to take.
     pub(crate) fn is_limited(&self) -> bool {
         !self.terms.limits().is_empty()
@@ -67,14 +60,9 @@ impl OwnedCall {
         Check { broken: self.broken.as_deref(), ..check }
     }
 
-    /// The time limit of the check if it began at `start`.
-    pub(super) fn limit_after(&self, start: Instant) -> TimeLimit {
-        TimeLimit::after(start, self.engine.timeout_of(&self.check()))
-    }
-
-    /// The same from now on.
-    pub(super) fn limit(&self) -> TimeLimit {
-        self.limit_after(Instant::now())
+    /// When the check is over, whatever its parts, if it began at `start`.
+    pub(super) fn timeout_at(&self, start: Instant) -> Instant {
+        start + self.engine.timeout_of(&self.check())
     }
 
     /// Whether the charge is a reservation.
@@ -106,18 +94,34 @@ impl OwnedCall {
         Ok(self.engine.capabilities.require(self.terms.algorithm(), feature)?)
     }
 
+    /// Whether the check is sound, and the store declares what it needs.
+    pub(super) fn sound(&self) -> Result<(), RateLimitError> {
+        if self.is_limited() {
+            self.request()?;
+        } else {
+            self.key_request()?;
+        }
+        let Some(place) = &self.place else { return Ok(()) };
+        self.require(Feature::Concurrent)?;
+        if place.max == 0 {
+            let rule = place.name.as_str();
+            return Err(RateLimitError::CostExceedsLimit { rule, cost: 1, limit: 0, is_of_log: false });
+        }
+        Ok(())
+    }
+
     /// How many calls are in flight.
     pub(crate) async fn in_flight(&self) -> Result<u64, RateLimitError> {
-        sound(self)?;
+        self.sound()?;
         let Some(place) = &self.place else { return Err(self.no_in_flight_limit()) };
         self.ask_in_flight(place).await.map_err(Into::into)
     }
 
     async fn ask_in_flight(&self, place: &PlaceCheck) -> Result<u64, StoreError> {
-        let limit = self.limit();
-        let request = place.request(PermitId::next(), Some(limit.at()));
+        let until = self.timeout_at(Instant::now());
+        let request = place.request(PermitId::next(), Some(until));
         let mut answer = self.engine.store.innermost().in_flight(request);
-        self.engine.await_within(limit, &mut answer).await
+        self.engine.await_until(until, &mut answer).await
     }
 
     /// What a call is told whose rule has no places.
@@ -130,15 +134,16 @@ impl OwnedCall {
 
     /// Decides without charging, and takes no place.
     pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
-        sound(self)?;
-        let limits = if self.is_limited() { Some(self.peek_within(self.limit()).await?) } else { None };
+        self.sound()?;
+        let limits =
+            if self.is_limited() { Some(self.peek_until(self.timeout_at(Instant::now())).await?) } else { None };
         let Some(place) = &self.place else { return limits.ok_or_else(|| self.no_in_flight_limit()) };
         let (source, in_flight) = match self.ask_in_flight(place).await {
             Ok(in_flight) => (Source::Store, in_flight),
             Err(error) => match self.engine.outage_answer(&self.check(), &error) {
-                OutageAnswer::Fallback => (Source::Fallback, self.engine.permits.count(&place.key)),
-                OutageAnswer::Unchecked => (Source::Nobody, 0),
-                OutageAnswer::Error => return Err(error.into()),
+                Some(Source::Fallback) => (Source::Fallback, self.engine.permits.count(&place.key)),
+                Some(nobody) => (nobody, 0),
+                None => return Err(error.into()),
             },
         };
         let standing = if in_flight < place.max { place.entered(in_flight, source) } else { place.refused(source) };
@@ -149,20 +154,20 @@ impl OwnedCall {
     }
 
     /// Decides on the limits without charging.
-    pub(super) async fn peek_within(&self, limit: TimeLimit) -> Result<Decision, RateLimitError> {
-        let request = self.request()?.with_timeout_at(limit.at());
+    pub(super) async fn peek_until(&self, until: Instant) -> Result<Decision, RateLimitError> {
+        let request = self.request()?.with_timeout_at(until);
         let (engine, check) = (&self.engine, self.check());
         if let Some(blocked) = engine.fallback.blocked(&check) {
             return Ok(check.fallback_decision(&blocked));
         }
         let mut answer = engine.store.peek(request);
-        match engine.await_within(limit, &mut answer).await {
+        match engine.await_until(until, &mut answer).await {
             Ok(verdict) => Ok(check.decision(&verdict)),
             Err(error) => match (engine.known_refusal(&check, &error), engine.outage_answer(&check, &error)) {
                 (Some(refusal), _) => Ok(refusal),
-                (None, OutageAnswer::Unchecked) => Ok(check.unchecked()),
-                (None, OutageAnswer::Fallback) => Ok(check.fallback_decision(&engine.fallback.peek(request)?)),
-                (None, OutageAnswer::Error) => Err(error.into()),
+                (None, Some(Source::Fallback)) => Ok(check.fallback_decision(&engine.fallback.peek(request)?)),
+                (None, Some(_)) => Ok(check.unchecked()),
+                (None, None) => Err(error.into()),
             },
         }
     }
@@ -173,31 +178,39 @@ impl OwnedCall {
         &self,
         change: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,
     ) -> Result<T, RateLimitError> {
-        let limit = self.limit();
-        let request = self.key_request()?.with_timeout_at(limit.at());
+        let until = self.timeout_at(Instant::now());
+        let request = self.key_request()?.with_timeout_at(until);
         let mut answer = change(&*self.engine.store, request);
-        self.engine.await_within(limit, &mut answer).await.map_err(Into::into)
-    }
-}
-
-impl fmt::Debug for OwnedCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.check().fmt(f)
+        self.engine.await_until(until, &mut answer).await.map_err(Into::into)
     }
 }
 
 impl Engine {
     /// How long a check may take.
     pub(super) fn timeout_of(&self, check: &Check<'_>) -> Duration {
-        check.terms.timeout.unwrap_or(self.timeout)
+        // No call waits for a year, and a sum of times must not overflow.
+        check.terms.timeout.unwrap_or(self.timeout).min(Limit::MAX_WINDOW)
     }
 
-    /// Waits for an answer.
-    pub(super) async fn await_within<T: Unpin>(
+    /// Waits for an answer until this moment, whatever the store does meanwhile. Real time: a server
+    /// does not know that the clock of a test is paused.
+    pub(super) async fn await_until<T: Unpin>(
         &self,
-        limit: TimeLimit,
+        until: Instant,
         answer: &mut Answer<'_, T>,
     ) -> Result<T, StoreError> {
-        observe::timed(|| self.store.innermost().server(), answer.within(limit)).await
+        if let Some(result) = answer.take_known() {
+            return result;
+        }
+        if let Err(why) = real_time::timers() {
+            return Err(StoreError::misconfigured(format!("a check on this store cannot be made here: {why}")));
+        }
+        let start = Instant::now();
+        let answer = async {
+            let answer = real_time::timeout_at(until, answer).await;
+            let too_late = || StoreError::timed_out(format!("no answer from the store within {:?}", start.elapsed()));
+            answer.unwrap_or_else(|Elapsed| Err(too_late()))
+        };
+        observe::timed(|| self.store.innermost().server(), answer).await
     }
 }

@@ -10,12 +10,11 @@ use std::time::Instant;
 use tokio::task::coop;
 
 use super::call::OwnedCall;
-use super::check::Check;
-use super::group::{self, CallPermits};
-use super::outcome::Outcome;
+use super::check::{Check, Outcome};
+use super::permit::CallPermits;
 use super::reservations::Reservations;
 use super::state::Engine;
-use super::time_limit::TimeLimit;
+use super::waiting;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
 use crate::store::Store as _;
@@ -60,10 +59,9 @@ pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<De
         let (decisions, _no_permits) = Box::pin(async move { acquire_all(&group).await }).await?;
         return only(decisions);
     }
-    let limit = TimeLimit::new(engine.timeout_of(check));
-    let request = check.request.with_timeout_at(limit.at());
-    let mut answer = engine.store.acquire(request);
-    let verdict = engine.await_within(limit, &mut answer).await;
+    let until = Instant::now() + engine.timeout_of(check);
+    let mut answer = engine.store.acquire(check.request.with_timeout_at(until));
+    let verdict = engine.await_until(until, &mut answer).await;
     let outcome = match verdict {
         Ok(verdict) => check.conclude_verdict(&verdict),
         Err(error) => {
@@ -79,18 +77,10 @@ pub(crate) fn only(decisions: Vec<Decision>) -> Result<Decision, RateLimitError>
     decisions.into_iter().next().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
 }
 
-/// Decides a check by hand.
-pub(crate) async fn acquire(engine: &Arc<Engine>, check: &Check<'_>) -> Result<Decision, RateLimitError> {
-    match decide_now(engine, check, || None) {
-        Some(decided) => cooperate(decided).await,
-        None => finish(engine, check).await,
-    }
-}
-
 /// Decides several checks together, and waits for slots and places for as long as the rules that
 /// refuse allow. With the decisions come the permits of those that take places.
 pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, CallPermits), RateLimitError> {
-    let outcome = match group::acquire_all(group).await {
+    let outcome = match waiting::acquire(group).await {
         Ok((decided, permits)) => {
             let decided = group.iter().zip(decided);
             let decisions: Result<_, _> = decided.map(|(call, decided)| call.check().conclude(decided)).collect();
@@ -120,7 +110,7 @@ pub(crate) async fn reserve<const N: usize>(
 /// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller
 /// that asks again and again is answered at once each time, and must not keep its thread from other
 /// tasks.
-async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
+pub(crate) async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {
         poll_fn(poll_cooperative).await;
     }

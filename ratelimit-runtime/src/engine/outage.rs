@@ -1,4 +1,4 @@
-//! [`OutageAnswer`]: what answers checks whose store gave none.
+//! What answers checks whose store gave no answer.
 
 use super::check::Check;
 use super::state::Engine;
@@ -7,36 +7,6 @@ use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::rule::OnUnavailable;
 use crate::store::{Health, Request};
-
-/// What answers a check in place of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OutageAnswer {
-    /// The fallback: the memory of this process.
-    Fallback,
-    /// Nothing: the call goes on unchecked.
-    Unchecked,
-    /// The error itself.
-    Error,
-}
-
-impl OutageAnswer {
-    /// The rows of the table at [`OnUnavailable`].
-    fn of(policy: OnUnavailable, kind: StoreErrorKind, health: Health) -> Self {
-        let serves = match kind {
-            StoreErrorKind::Unavailable => false,
-            StoreErrorKind::TimedOut => health == Health::Up,
-            // Filling a store must not switch limits off.
-            StoreErrorKind::Full => true,
-            StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => return Self::Error,
-        };
-        match policy {
-            OnUnavailable::Allow if serves => Self::Fallback,
-            OnUnavailable::Allow => Self::Unchecked,
-            OnUnavailable::Local => Self::Fallback,
-            OnUnavailable::Deny => Self::Error,
-        }
-    }
-}
 
 /// Why a check, or several, were not let through.
 #[derive(Debug)]
@@ -82,16 +52,17 @@ impl Engine {
         let known = checks.iter().enumerate();
         let known = known.filter_map(|(by, check)| Some((by, self.known_refusal(check, &error)?)));
         admitted_or_longest(known)?;
-        let answers: Vec<OutageAnswer> = checks.iter().map(|check| self.answer_outage(check, &error)).collect();
-        if let Some(by) = answers.iter().position(|answer| *answer == OutageAnswer::Error) {
+        let sources = checks.iter().map(|check| self.answer_outage(check, &error)).collect::<Vec<_>>();
+        if let Some(by) = sources.iter().position(Option::is_none) {
             return Err(Refused { by, error: error.into() });
         }
-        let by_fallback = checks.iter().zip(&answers).filter(|(_, answer)| **answer == OutageAnswer::Fallback);
+        let is_fallback = |source: &Option<Source>| *source == Some(Source::Fallback);
+        let by_fallback = checks.iter().zip(&sources).filter(|(_, source)| is_fallback(source));
         let by_fallback: Vec<Request<'_>> = by_fallback.map(|(check, _)| check.request).collect();
         let verdicts = self.fallback.acquire_all(&by_fallback).map_err(|error| Refused { by: 0, error })?;
         let mut verdicts = verdicts.into_iter();
-        let decided = checks.iter().zip(answers).map(|(check, answer)| {
-            let verdict = if answer == OutageAnswer::Fallback { verdicts.next() } else { None };
+        let decided = checks.iter().zip(&sources).map(|(check, source)| {
+            let verdict = if is_fallback(source) { verdicts.next() } else { None };
             verdict.map_or_else(|| check.unchecked(), |verdict| check.fallback_decision(&verdict))
         });
         Ok(decided.collect())
@@ -108,24 +79,27 @@ impl Engine {
         }
     }
 
-    /// What answers a check in place of the store that gave this error. It is told to the log.
-    pub(super) fn answer_outage(&self, check: &Check<'_>, error: &StoreError) -> OutageAnswer {
-        let answer = self.outage_answer(check, error);
-        match answer {
-            OutageAnswer::Fallback => observe::no_answer(check.name, Some(Source::Fallback), error),
-            OutageAnswer::Unchecked => observe::no_answer(check.name, Some(Source::Nobody), error),
-            OutageAnswer::Error => observe::no_answer(check.name, None, error),
-        }
-        answer
+    /// Who answers a check in place of the store that gave this error: the fallback, or nobody, and
+    /// then the call goes on unchecked; `None` where the error is the answer. It is told to the log.
+    pub(super) fn answer_outage(&self, check: &Check<'_>, error: &StoreError) -> Option<Source> {
+        let source = self.outage_answer(check, error);
+        observe::no_answer(check.name, source, error);
+        source
     }
 
-    /// The same, for a look that decides no call.
-    pub(super) fn outage_answer(&self, check: &Check<'_>, error: &StoreError) -> OutageAnswer {
-        let health = match error.kind() {
-            StoreErrorKind::TimedOut => self.store.innermost().health(&check.request),
-            _ => Health::Down,
+    /// The same, for a look that decides no call: the rows of the table at [`OnUnavailable`].
+    pub(super) fn outage_answer(&self, check: &Check<'_>, error: &StoreError) -> Option<Source> {
+        let serves = match error.kind() {
+            StoreErrorKind::Unavailable => false,
+            StoreErrorKind::TimedOut => self.store.innermost().health(&check.request) == Health::Up,
+            // Filling a store must not switch limits off.
+            StoreErrorKind::Full => true,
+            StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => return None,
         };
-        let policy = check.terms.on_unavailable.unwrap_or(self.on_unavailable);
-        OutageAnswer::of(policy, error.kind(), health)
+        match check.terms.on_unavailable.unwrap_or(self.on_unavailable) {
+            OnUnavailable::Allow if !serves => Some(Source::Nobody),
+            OnUnavailable::Allow | OnUnavailable::Local => Some(Source::Fallback),
+            OnUnavailable::Deny => None,
+        }
     }
 }

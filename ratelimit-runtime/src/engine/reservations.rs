@@ -6,6 +6,7 @@
 //! 10,000 such tasks for a limiter; beyond, and where that runtime has
 //! ended, a charge stays as it is, and counts until it expires.
 
+use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,6 @@ use tokio::runtime::Handle;
 
 use super::call::OwnedCall;
 use super::state::Engine;
-use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
@@ -39,9 +39,11 @@ pub enum Completion {
 }
 
 /// Gives back what was charged.
-pub(super) fn give_back(call: &OwnedCall, charge: Receipt) {
+pub(super) fn give_back(call: &OwnedCall, receipt: Receipt) {
     let completion = if call.reserves() { Completion::Release } else { Completion::Refund };
-    complete(call, charge, completion, Instant::now(), runtime());
+    if receipt != Receipt::None {
+        Charge::new(call.clone(), receipt, Instant::now()).complete(completion);
+    }
 }
 
 impl Engine {
@@ -56,60 +58,38 @@ impl Engine {
     ///
     /// `Unavailable` after `timeout`.
     pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
-        let limit = TimeLimit::new(timeout);
-        real_time::timeout_at(limit.at(), self.settled()).await.map_err(|_| {
+        let until = Instant::now() + timeout.min(Limit::MAX_WINDOW);
+        real_time::timeout_at(until, self.settled()).await.map_err(|_| {
             let open = self.settlements.open();
             StoreError::timed_out(format!("{open} settlements were not answered within {timeout:?}")).into()
         })
     }
 }
 
-/// The runtime that a call is made on, where what it leaves is settled.
-fn runtime() -> Option<Handle> {
-    Handle::try_current().ok()
-}
-
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<bool, RateLimitError> {
     call.require(Feature::Refund)?;
     let Some(mut answer) = ask(call, admission.charge(), Completion::Refund, false)? else { return Ok(false) };
-    let limit = call.limit();
-    call.engine.await_within(limit, &mut answer).await.map_err(Into::into)
-}
-
-/// A charge that is reserved.
-#[derive(Debug)]
-struct Reserved {
-    call: OwnedCall,
-    decision: Decision,
-    /// When the store was first asked for it.
-    since: Instant,
-    runtime: Option<Handle>,
+    let until = call.timeout_at(Instant::now());
+    call.engine.await_until(until, &mut answer).await.map_err(Into::into)
 }
 
 /// Reservations of one call, to be committed or released by what it returns.
 ///
 /// If they are dropped before, because the call was cancelled or panicked, they count.
-#[derive(Debug)]
 #[must_use = "dropping it counts the call"]
 pub struct Reservations<const N: usize> {
-    reserved: [Option<Box<Reserved>>; N],
+    reserved: [Option<Box<Charge>>; N],
 }
 
 impl<const N: usize> Reservations<N> {
     /// Those of these calls that have reserved something, each in its place.
-    pub(super) fn new(decided: [Option<(OwnedCall, Decision)>; N], since: Instant) -> Self {
-        Self {
-            reserved: decided.map(|decided| {
-                let (call, decision) = decided?;
-                call.reserves().then(|| Box::new(Reserved { call, decision, since, runtime: runtime() }))
-            }),
-        }
-    }
-
-    /// The decisions on those that have reserved something.
-    pub(crate) fn decisions(&self) -> impl Iterator<Item = &Decision> {
-        self.reserved.iter().flatten().map(|reserved| &reserved.decision)
+    pub(crate) fn new(decided: [Option<(OwnedCall, Decision)>; N], since: Instant) -> Self {
+        let reserved = decided.map(|decided| {
+            let (call, decision) = decided.filter(|(call, _)| call.reserves())?;
+            Some(Box::new(Charge::new(call, decision.charge(), since)))
+        });
+        Self { reserved }
     }
 
     /// Ends them, each as it is said in its place.
@@ -122,17 +102,15 @@ impl<const N: usize> Reservations<N> {
     }
 }
 
-impl Reserved {
-    fn complete(&self, completion: Completion) {
-        // It may be dropped where there is no runtime.
-        let runtime = runtime().or_else(|| self.runtime.clone());
-        complete(&self.call, self.decision.charge(), completion, self.since, runtime);
-    }
-}
-
 /// A panic leaves them to be dropped, and what they share with others is behind locks.
 impl<const N: usize> UnwindSafe for Reservations<N> {}
 impl<const N: usize> RefUnwindSafe for Reservations<N> {}
+
+impl<const N: usize> fmt::Debug for Reservations<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reservations(..)")
+    }
+}
 
 impl<const N: usize> Drop for Reservations<N> {
     fn drop(&mut self) {
@@ -142,73 +120,94 @@ impl<const N: usize> Drop for Reservations<N> {
     }
 }
 
-/// Completes a charge that is no older than `since`.
-fn complete(call: &OwnedCall, charge: Receipt, completion: Completion, since: Instant, runtime: Option<Handle>) {
-    let Ok(Some(answer)) = ask(call, charge, completion, false) else { return };
-    match answer.known() {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => report(call, completion, &error),
-        // An answer that was not polled has done nothing: see `Answer`.
-        unknown => {
-            drop(unknown);
-            later(call, charge, completion, since, runtime);
-        }
-    }
+fn runtime() -> Option<Handle> {
+    Handle::try_current().ok()
 }
 
-fn later(call: &OwnedCall, charge: Receipt, completion: Completion, since: Instant, runtime: Option<Handle>) {
-    let Some(runtime) = runtime else {
-        return report(call, completion, &StoreError::unavailable("there is no tokio runtime to settle it on"));
-    };
-    if !call.engine.settlements.begin() {
-        return report(call, completion, &StoreError::unavailable("too many charges are being settled"));
-    }
-    let mut open = Open { call: call.clone(), completion, is_over: false };
-    runtime.spawn(async move {
-        let completed = complete_once_served(&open.call, charge, completion, since).await;
-        open.is_over = true;
-        if let Err(error) = completed {
-            report(&open.call, completion, &error);
-        }
-    });
-}
-
-/// Waits until the store serves, and completes the charge. No timeout gives it up: it is answered,
-/// or its connection ends.
-///
-/// Of what may have been carried out, it is not known whether it was. Then it is done again only
-/// where the ticket names entries, which cannot be completed twice: in the log of a sliding window,
-/// within the window.
-async fn complete_once_served(
-    call: &OwnedCall,
-    charge: Receipt,
-    completion: Completion,
+/// What a call was charged.
+struct Charge {
+    call: OwnedCall,
+    receipt: Receipt,
+    /// When the store was first asked for it.
     since: Instant,
-) -> Result<(), StoreError> {
-    let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
-    let terms = &call.terms;
-    let window = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
-    let names_entries = terms.algorithm().row().is_log;
-    loop {
-        let Ok(request) = call.key_request() else { return Ok(()) };
-        if call.engine.store.innermost().health(&request) != Health::Up {
-            // Only for the part of the store that has the key: another one may be away for long.
-            call.engine.store.innermost().ready_for(Some(request)).await?;
+    /// The runtime that the call was made on.
+    runtime: Option<Handle>,
+}
+
+impl Charge {
+    fn new(call: OwnedCall, receipt: Receipt, since: Instant) -> Self {
+        Self { call, receipt, since, runtime: runtime() }
+    }
+
+    fn complete(self, completion: Completion) {
+        let Ok(Some(answer)) = ask(&self.call, self.receipt, completion, false) else { return };
+        match answer.known() {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => self.report(completion, &error),
+            // An answer that was not polled has done nothing: see `Answer`.
+            unknown => {
+                drop(unknown);
+                self.complete_later(completion);
+            }
         }
-        let counts = since.elapsed() < window;
-        if !counts && completion.frees_alone(request.cost()) {
-            return Ok(());
+    }
+
+    fn complete_later(self, completion: Completion) {
+        // It may be dropped where there is no runtime.
+        let Some(runtime) = runtime().or_else(|| self.runtime.clone()) else {
+            let error = StoreError::unavailable("there is no tokio runtime to settle it on");
+            return self.report(completion, &error);
+        };
+        if !self.call.engine.settlements.begin() {
+            return self.report(completion, &StoreError::unavailable("too many charges are being settled"));
         }
-        let Ok(Some(answer)) = ask(call, charge, completion, is_sent_again) else { return Ok(()) };
-        let Err(error) = answer.await else { return Ok(()) };
-        let may_pass =
-            matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);
-        if !may_pass || (error.is_lost() && !(names_entries && counts)) {
-            return Err(error);
+        let mut open = Open { charge: self, completion, is_over: false };
+        runtime.spawn(async move {
+            let completed = open.charge.complete_once_served(completion).await;
+            open.is_over = true;
+            if let Err(error) = completed {
+                open.charge.report(completion, &error);
+            }
+        });
+    }
+
+    /// Waits until the store serves, and completes the charge. No timeout gives it up: it is
+    /// answered, or its connection ends.
+    ///
+    /// Of what may have been carried out, it is not known whether it was. Then it is done again only
+    /// where the ticket names entries, which cannot be completed twice: in the log of a sliding
+    /// window, within the window.
+    async fn complete_once_served(&self, completion: Completion) -> Result<(), StoreError> {
+        let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
+        let (call, terms) = (&self.call, &self.call.terms);
+        let window = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
+        let names_entries = terms.algorithm().row().is_log;
+        loop {
+            let Ok(request) = call.key_request() else { return Ok(()) };
+            if call.engine.store.innermost().health(&request) != Health::Up {
+                // Only for the part of the store that has the key: another one may be away for long.
+                call.engine.store.innermost().ready_for(Some(request)).await?;
+            }
+            let counts = self.since.elapsed() < window;
+            let charges = completion.actual(request.cost()).is_some_and(|actual| actual > 0);
+            if !counts && !charges {
+                return Ok(());
+            }
+            let Ok(Some(answer)) = ask(call, self.receipt, completion, is_sent_again) else { return Ok(()) };
+            let Err(error) = answer.await else { return Ok(()) };
+            let may_pass =
+                matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);
+            if !may_pass || (error.is_lost() && !(names_entries && counts)) {
+                return Err(error);
+            }
+            is_sent_again |= error.is_lost();
+            real_time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        is_sent_again |= error.is_lost();
-        real_time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+
+    fn report(&self, completion: Completion, error: &StoreError) {
+        observe::log::unsettled(self.call.name.as_str(), &completion, error);
     }
 }
 
@@ -245,21 +244,12 @@ impl Completion {
             Self::Refund => None,
         }
     }
-
-    /// Whether it changes nothing where the window of the charge is over.
-    fn frees_alone(self, reserved: u64) -> bool {
-        self.actual(reserved).is_none_or(|actual| actual == 0)
-    }
-}
-
-fn report(call: &OwnedCall, completion: Completion, error: &StoreError) {
-    observe::log::unsettled(call.name.as_str(), &completion, error);
 }
 
 /// A settlement among those of its limiter. One whose task is dropped, because its runtime ended,
 /// is reported.
 struct Open {
-    call: OwnedCall,
+    charge: Charge,
     completion: Completion,
     is_over: bool,
 }
@@ -267,8 +257,8 @@ struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         if !self.is_over {
-            report(&self.call, self.completion, &StoreError::unavailable("its tokio runtime has ended"));
+            self.charge.report(self.completion, &StoreError::unavailable("its tokio runtime has ended"));
         }
-        self.call.engine.settlements.end();
+        self.charge.call.engine.settlements.end();
     }
 }

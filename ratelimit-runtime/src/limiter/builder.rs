@@ -1,56 +1,35 @@
 //! [`RateLimiterBuilder`]: sets up a limiter, and checks its settings.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::policies;
-use crate::engine::{Engine, is_in_memory};
+use super::{RateLimiter, policies};
+use crate::engine::Engine;
 use crate::error::RateLimitError;
 use crate::key::KeyHasher;
 use crate::rule::{FORMATS, OnUnavailable, Policy};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
-/// Sets up a [`RateLimiter`](crate::RateLimiter); made by
-/// [`RateLimiter::builder`](crate::RateLimiter::builder).
-///
-/// ```
-/// use std::time::Duration;
-/// use ratelimit_runtime::{OnUnavailable, RateLimiter};
-///
-/// # fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-/// let limiter = RateLimiter::builder()
-///     .prefix("shop:prod")
-///     .timeout(Duration::from_millis(50))
-///     .on_unavailable(OnUnavailable::Deny)
-///     .build()?;
-/// # let _ = limiter;
-/// # Ok(())
-/// # }
-/// ```
+/// Sets up a [`RateLimiter`]; made by
+/// [`RateLimiter::builder`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct RateLimiterBuilder {
-    store: Option<Result<Box<dyn Store>, RateLimitError>>,
-    in_memory: bool,
-    prefix: String,
-    timeout: Option<Duration>,
-    on_unavailable: OnUnavailable,
-    secret: Option<Vec<u8>>,
+    engine: Engine,
     policies: Vec<(String, Policy)>,
-    #[cfg(feature = "http")]
-    responses: crate::Responses,
-    #[cfg(feature = "http")]
-    trusted_proxies: crate::TrustedProxies,
+    /// What is wrong with a setting that could not be kept until it is checked.
+    problem: Option<RateLimitError>,
 }
 
 impl fmt::Debug for RateLimiterBuilder {
     /// Without the secret, and without the store, whose URL may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimiterBuilder")
-            .field("prefix", &self.prefix)
-            .field("timeout", &self.timeout)
-            .field("on_unavailable", &self.on_unavailable)
-            .field("hash_keys", &self.secret.is_some())
+            .field("prefix", &self.engine.prefix)
+            .field("timeout", &self.engine.timeout)
+            .field("on_unavailable", &self.engine.on_unavailable)
+            .field("hash_keys", &self.engine.key_hasher.is_some())
             .field("policies", &self.policies)
             .finish_non_exhaustive()
     }
@@ -58,39 +37,26 @@ impl fmt::Debug for RateLimiterBuilder {
 
 impl RateLimiterBuilder {
     pub(super) fn new() -> Self {
-        Self {
-            store: None,
-            in_memory: true,
-            prefix: String::new(),
-            timeout: None,
-            on_unavailable: OnUnavailable::default(),
-            secret: None,
-            policies: Vec::new(),
-            #[cfg(feature = "http")]
-            responses: crate::Responses::default(),
-            #[cfg(feature = "http")]
-            trusted_proxies: crate::TrustedProxies::default(),
-        }
+        Self { engine: Engine::on(MemoryStore::new()), policies: Vec::new(), problem: None }
     }
 
     /// What every stored key begins with, so that services and stages that share a Redis stay
-    /// apart: `shop:prod`. At most 64 bytes, without braces (they would put all keys on one node of
-    /// a cluster), white space or control characters.
+    /// apart: `shop:prod`. At most 64 bytes, without braces, white space or control characters.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
+        self.engine.prefix = prefix.into().into_boxed_str();
         self
     }
 
     /// How long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for a slot
     /// is not part of it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.engine.timeout = timeout;
         self
     }
 
     /// What to do when the store cannot answer: [`OnUnavailable::Local`] unless set.
     pub fn on_unavailable(mut self, policy: OnUnavailable) -> Self {
-        self.on_unavailable = policy;
+        self.engine.on_unavailable = policy;
         self
     }
 
@@ -98,7 +64,10 @@ impl RateLimiterBuilder {
     /// personal data. All processes that share limits need the same secret; changing it starts
     /// every limit afresh. A key as it is [listed](crate::RateLimiter::keys) is not hashed again.
     pub fn hash_keys(mut self, secret: impl AsRef<[u8]>) -> Self {
-        self.secret = Some(secret.as_ref().to_vec());
+        self.engine.key_hasher = KeyHasher::new(secret.as_ref());
+        if self.engine.key_hasher.is_none() {
+            self.problem = Some(RateLimitError::misconfigured("the secret of `hash_keys` is empty"));
+        }
         self
     }
 
@@ -121,7 +90,7 @@ impl RateLimiterBuilder {
     /// [in force](crate::RateLimiter::current) while the response is made.
     #[cfg(feature = "http")]
     pub fn responses(mut self, responses: crate::Responses) -> Self {
-        self.responses = responses;
+        self.engine.responses = responses;
         self
     }
 
@@ -130,7 +99,7 @@ impl RateLimiterBuilder {
     /// [`RateLimitLayer`](crate::RateLimitLayer) may set others for what is inside of it.
     #[cfg(feature = "http")]
     pub fn trusted_proxies(mut self, proxies: crate::TrustedProxies) -> Self {
-        self.trusted_proxies = proxies;
+        self.engine.trusted_proxies = proxies;
         self
     }
 
@@ -139,21 +108,21 @@ impl RateLimiterBuilder {
     /// `rediss` (feature `redis-tls`). [`RedisStore::new`](crate::RedisStore::new) has the forms.
     #[cfg(feature = "redis")]
     pub fn redis(mut self, url: &str) -> Self {
-        let store = crate::store::redis::RedisStore::new(url);
-        self.in_memory = false;
-        self.store = Some(store.map(|store| Box::new(store) as _).map_err(RateLimitError::Misconfigured));
+        match crate::store::redis::RedisStore::new(url) {
+            Ok(store) => return self.store(store),
+            Err(error) => self.problem = Some(RateLimitError::Misconfigured(error)),
+        }
         self
     }
 
     /// Keeps limits in this store; without one, in memory.
     pub fn store(mut self, store: impl Store) -> Self {
-        self.in_memory = is_in_memory(&store);
-        self.store = Some(Ok(Box::new(store)));
+        self.engine = self.engine.with_store(store);
         self
     }
 
     /// Takes the store from `RATELIMIT_URL`, or else `REDIS_URL`; as
-    /// [`RateLimiter::from_env`](crate::RateLimiter::from_env) does.
+    /// [`RateLimiter::from_env`] does.
     ///
     /// # Errors
     ///
@@ -177,58 +146,46 @@ impl RateLimiterBuilder {
             return Ok(self);
         }
         #[cfg(feature = "redis")]
-        {
-            let builder = self.redis(url);
-            match builder.store {
-                Some(Err(RateLimitError::Misconfigured(error))) => {
-                    Err(RateLimitError::misconfigured(format!("{variable}: {error}")))
-                }
-                _ => Ok(builder),
-            }
+        match crate::store::redis::RedisStore::new(url) {
+            Ok(store) => Ok(self.store(store)),
+            Err(error) => Err(RateLimitError::misconfigured(format!("{variable}: {error}"))),
         }
         #[cfg(not(feature = "redis"))]
         Err(RateLimitError::misconfigured(format!(
             "{variable} names a Redis, and `ratelimit-runtime` was built without its feature `redis`"
         )))
     }
-}
 
-impl RateLimiterBuilder {
-    /// The engine of the limiter, if all settings are valid.
-    pub(super) fn build_engine(self) -> Result<Engine, RateLimitError> {
-        let store = self.store.unwrap_or_else(|| Ok(Box::new(MemoryStore::new())))?;
-        let mut engine = Engine::new(store);
-        engine.in_memory = self.in_memory;
-        engine.prefix = checked_prefix(self.prefix)?;
-        if let Some(timeout) = self.timeout {
-            if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&timeout) {
-                return Err(RateLimitError::misconfigured(format!(
-                    "the timeout of a rate limiter is between 1ms and 60s, not {timeout:?}"
-                )));
-            }
-            engine.timeout = timeout;
+    /// The limiter. It validates and returns at once; a store connects when it is first asked, in
+    /// the background.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a
+    /// policy needs what the store cannot do.
+    pub fn build(self) -> Result<RateLimiter, RateLimitError> {
+        let Self { mut engine, policies, problem } = self;
+        if let Some(problem) = problem {
+            return Err(problem);
         }
-        engine.store.innermost().answers_within(engine.timeout);
-        engine.on_unavailable = self.on_unavailable;
+        engine.prefix = checked_prefix(engine.prefix)?;
+        let timeout = engine.timeout;
+        if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&timeout) {
+            return Err(RateLimitError::misconfigured(format!(
+                "the timeout of a rate limiter is between 1ms and 60s, not {timeout:?}"
+            )));
+        }
+        engine.store.innermost().answers_within(timeout);
         #[cfg(feature = "http")]
-        {
-            self.responses.check()?;
-            engine.responses = self.responses;
-            engine.trusted_proxies = self.trusted_proxies;
-        }
-        policies::replace(&engine, self.policies)?;
-        if let Some(secret) = self.secret {
-            let hasher = KeyHasher::new(&secret);
-            engine.key_hasher =
-                Some(hasher.ok_or_else(|| RateLimitError::misconfigured("the secret of `hash_keys` is empty"))?);
-        }
-        Ok(engine)
+        engine.responses.check()?;
+        policies::replace(&engine, policies)?;
+        Ok(RateLimiter { engine: Arc::new(engine) })
     }
 }
 
 /// The prefix with the colon that ends it. It must not hold the segment of a format, or two
 /// prefixes could give one key.
-fn checked_prefix(prefix: String) -> Result<Box<str>, RateLimitError> {
+fn checked_prefix(prefix: Box<str>) -> Result<Box<str>, RateLimitError> {
     let problem = if prefix.len() > 64 {
         "is longer than 64 bytes"
     } else if prefix.contains(['{', '}']) {
@@ -238,9 +195,9 @@ fn checked_prefix(prefix: String) -> Result<Box<str>, RateLimitError> {
     } else if prefix.split(':').any(|segment| FORMATS.contains(&segment)) {
         "holds the segment `rl1`, which marks the end of a prefix"
     } else if prefix.is_empty() {
-        return Ok(Box::default());
+        return Ok(prefix);
     } else {
-        return Ok((prefix + ":").into_boxed_str());
+        return Ok(format!("{prefix}:").into_boxed_str());
     };
     Err(RateLimitError::misconfigured(format!("the prefix {prefix:?} {problem}")))
 }

@@ -106,7 +106,7 @@ fn setting<T: Default>(of: impl FnOnce(&Engine) -> T) -> T {
 fn implicit() -> &'static Arc<Engine> {
     IMPLICIT.get_or_init(|| {
         observe::log::no_limiter();
-        Arc::new(Engine::new(Box::new(MemoryStore::new())))
+        Arc::new(Engine::on(MemoryStore::new()))
     })
 }
 

@@ -58,9 +58,8 @@ impl RateLimiter {
         Self::with_store(MemoryStore::new())
     }
 
-    /// A limiter that all processes on one Redis share. It returns at once. It connects when it is
-    /// first asked, once in each tokio runtime, in the background; [`ready`](Self::ready) makes it
-    /// connect before the first request.
+    /// A limiter that all processes on one Redis share. It connects in the background when it is
+    /// first asked, once in each tokio runtime; [`ready`](Self::ready) does so before that.
     ///
     /// # Errors
     ///
@@ -126,14 +125,24 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let mut check = by_hand(rule, key);
+        // Made in its place, and not moved there.
+        let mut check = CheckBuilder::of(rule, None);
+        check.key(key);
         // Most are borrowed while they wait; what more than the rule decides on is kept.
-        if let Some(check) = check.plain_check(&self.engine) {
-            return engine::acquire(&self.engine, &check).await;
-        }
-        must_not_limit_calls_in_flight(rule)?;
-        let call = check.changed_call(&self.engine);
-        engine::acquire(&self.engine, &call.check()).await
+        let decided = if let Some(check) = check.plain_check(&self.engine) {
+            match engine::decide_now(&self.engine, &check, || None) {
+                Some(decided) => decided,
+                None => return engine::finish(&self.engine, &check).await,
+            }
+        } else {
+            must_not_limit_calls_in_flight(rule)?;
+            let call = check.changed_call(&self.engine);
+            match engine::decide_now(&self.engine, &call.check(), || None) {
+                Some(decided) => decided,
+                None => return engine::finish(&self.engine, &call.check()).await,
+            }
+        };
+        engine::cooperate(decided).await
     }
 
     /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
@@ -141,22 +150,6 @@ impl RateLimiter {
     ///
     /// What is admitted by estimates stays within the limits; what calls did cost beyond their
     /// estimates adds to it, and later calls wait for it.
-    ///
-    /// ```
-    /// use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, Rule};
-    ///
-    /// static TOKENS: Rule =
-    ///     Rule::new("tokens", Limit::per_minute(10_000)).with_algorithm(Algorithm::SlidingCounter);
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-    /// # let limiter = RateLimiter::memory();
-    /// let reservation = limiter.reserve(&TOKENS.with_cost(1_000), &Key::of("alice")).await?;
-    /// reservation.commit(2_400); // what the answer did cost
-    /// assert_eq!(limiter.peek(&TOKENS, &Key::of("alice")).await?.remaining(), 7_600);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// # Errors
     ///
@@ -185,23 +178,7 @@ impl RateLimiter {
     /// can be moved to a task, or into a response that is streamed.
     ///
     /// A rule with [`wait`](Rule::with_wait) waits for a place. It is not re-entrant: a call that
-    /// enters the same key once more before it drops its permit may wait for itself, until its wait
-    /// is over.
-    ///
-    /// ```
-    /// use ratelimit_runtime::{Key, RateLimiter, Rule};
-    ///
-    /// static EXPORT: Rule = Rule::in_flight("export", 1);
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-    /// let limiter = RateLimiter::memory();
-    /// let permit = limiter.enter(&EXPORT, &Key::of("alice")).await?;
-    /// assert!(limiter.enter(&EXPORT, &Key::of("alice")).await.is_err());
-    /// drop(permit);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// enters the same key once more may wait for itself, until its wait is over.
     ///
     /// # Errors
     ///
@@ -285,24 +262,8 @@ impl RateLimiter {
     }
 
     /// The keys of the rule that the store holds, page by page: those that were charged or blocked
-    /// of late. It is for operators, not for requests: on Redis it goes through all keys that there
-    /// are.
-    ///
-    /// ```
-    /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-    /// # static LOGIN: Rule = Rule::new("login", Limit::per_minute(5));
-    /// # let limiter = RateLimiter::memory();
-    /// let mut keys = limiter.keys(&LOGIN);
-    /// while let Some(page) = keys.next_page().await? {
-    ///     for key in page {
-    ///         println!("{}", String::from_utf8_lossy(key.as_bytes())); // <alice>
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// of late, by `while let Some(page) = keys.next_page().await?`. It is for operators, not for
+    /// requests: on Redis it goes through all keys that there are.
     #[must_use]
     pub fn keys(&self, rule: &Rule) -> Keys {
         Keys::new(self.call(rule, &Key::global()))
@@ -325,22 +286,18 @@ impl RateLimiter {
     }
 
     /// Puts the policies of a file in force, as [`set_policies`](Self::set_policies) does, and
-    /// whatever the file becomes later: for configuration that operators edit, or that is mounted.
-    /// Its name ends in `.toml` or `.json`, and it holds policies by name, in the forms that
-    /// [`Policy`] is deserialized from.
+    /// whatever the file becomes later. Its name ends in `.toml` or `.json`, and it holds policies
+    /// by name, in the forms that [`Policy`] is deserialized from.
     ///
-    /// The file is read twice a second, by its path, and a change is in force once two readings in
-    /// a row are the same: after one second at most. A file that is wrong or gone changes nothing,
-    /// and is reported by the event `policies_refused` and the metric
-    /// `ratelimit_policy_changes_total`.
-    ///
-    /// This waits for the first reading. From then on a task on the current tokio runtime follows
-    /// the file, until the limiter or that runtime ends.
+    /// This waits for the first reading. From then on a task on the current tokio runtime reads the
+    /// file twice a second, by its path, until the limiter or that runtime ends. A change is in force
+    /// once two readings in a row are the same. A file that is wrong or gone changes nothing, and is
+    /// reported by the event `policies_refused` and the metric `ratelimit_policy_changes_total`.
     ///
     /// # Errors
     ///
-    /// `Misconfigured` when the first reading cannot be put in force, when the limiter watches a
-    /// file already, or where there is no tokio runtime with timers.
+    /// `Misconfigured` when the first reading cannot be put in force, or where there is no tokio
+    /// runtime with timers.
     #[cfg(feature = "watch")]
     pub async fn watch_policies(&self, path: impl Into<std::path::PathBuf>) -> Result<(), RateLimitError> {
         policies::watch::start(&self.engine, path.into()).await
@@ -367,17 +324,15 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`RateLimitError::Misconfigured`] as soon as the store says that waiting is in vain: a wrong
-    /// password, or a replica in place of a master. The store tries again all the same, so a
-    /// process that starts during a fail-over may ask again.
+    /// password, or a replica in place of a master. It tries again all the same: so may the caller.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
         self.engine.store.innermost().ready().await.map_err(Into::into)
     }
 
-    /// Waits until the store has answered everything that calls left behind: settlements, charges
-    /// that are given back, places that are left. It waits for a slow store as long as that takes.
-    ///
-    /// A `main` that returns at once calls it last: otherwise a success under `count = "err"` stays
-    /// counted as a failure, and a place stays taken until its lease ends.
+    /// Waits until the store has answered everything that calls left behind, as long as that takes:
+    /// settlements, charges that are given back, places that are left. A `main` calls it last:
+    /// otherwise a success under `count = "err"` stays counted as a failure, and a place stays taken
+    /// until its lease ends.
     pub async fn settled(&self) {
         self.engine.settled().await;
     }
@@ -435,19 +390,6 @@ fn must_not_limit_calls_in_flight(rule: &Rule) -> Result<(), RateLimitError> {
             "the rule `{}` limits calls in flight: call `enter`, and keep the permit until the call ends",
             rule.name()
         ))),
-    }
-}
-
-impl RateLimiterBuilder {
-    /// The limiter. It validates and returns at once; a store connects when it is first asked, in
-    /// the background.
-    ///
-    /// # Errors
-    ///
-    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a
-    /// policy needs what the store cannot do.
-    pub fn build(self) -> Result<RateLimiter, RateLimitError> {
-        Ok(RateLimiter { engine: Arc::new(self.build_engine()?) })
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Permit {
 
 impl Permit {
     pub(super) async fn enter(call: OwnedCall) -> Result<Self, RateLimitError> {
-        if !call.takes_place() {
+        if call.place.is_none() {
             return Err(call.no_in_flight_limit());
         }
         let (decisions, permits) = engine::acquire_all(&[call]).await?;

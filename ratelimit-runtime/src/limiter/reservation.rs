@@ -1,6 +1,7 @@
 //! [`Reservation`]: a cost that is charged as an estimate, until what it was is known.
 
 use std::fmt;
+use std::time::Instant;
 
 use crate::decision::Decision;
 use crate::engine::{self, Completion, OwnedCall, Reservations};
@@ -23,10 +24,10 @@ pub struct Reservation {
 
 impl Reservation {
     pub(super) async fn acquire(call: OwnedCall) -> Result<Self, RateLimitError> {
-        let (reserved, _no_permits) = engine::reserve([Some(call)]).await?;
-        let decision = reserved.decisions().next().copied();
-        let decision = decision.ok_or_else(|| RateLimitError::misconfigured("nothing was reserved"))?;
-        Ok(Self { decision, reserved })
+        let (since, group) = (Instant::now(), [call]);
+        let (decisions, _no_permits) = engine::acquire_all(&group).await?;
+        let decision = engine::only(decisions)?;
+        Ok(Self { decision, reserved: Reservations::new(group.map(|call| Some((call, decision))), since) })
     }
 
     /// The decision that admitted the estimate. In [shadow mode](crate::Rule::with_shadow) it may

@@ -126,7 +126,7 @@ async fn minted_keys_of_one_rule_push_out_none_of_another_and_leave_room_for_its
     for key in 0..200 {
         let _ = limiter.acquire(&quiet, &Key::of(&key)).await.unwrap();
     }
-    for key in 0..20 * PLACES {
+    for key in 0..100 * PLACES {
         let _ = limiter.acquire(&loud, &Key::of(&key)).await;
     }
     for key in 0..200 {

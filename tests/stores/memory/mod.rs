@@ -4,6 +4,7 @@
 
 mod minted_keys;
 mod overflow;
+mod swept;
 
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;

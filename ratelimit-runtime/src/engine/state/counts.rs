@@ -16,25 +16,15 @@ impl PermitCounts {
         self.lock().get(key).copied().unwrap_or_default()
     }
 
-    /// Counts one more.
-    pub(in crate::engine) fn add(&self, key: &[u8]) -> u64 {
-        Self::one_more(&mut self.lock(), key)
-    }
-
-    /// Counts one more, unless there are so many already.
+    /// Counts one more, and says how many there are with it; `None` if there are so many already.
     pub(in crate::engine) fn add_below(&self, key: &[u8], max: u64) -> Option<u64> {
         let mut by_key = self.lock();
-        let open = by_key.get(key).copied().unwrap_or_default();
-        (open < max).then(|| Self::one_more(&mut by_key, key))
-    }
-
-    fn one_more(by_key: &mut HashMap<Box<[u8]>, u64>, key: &[u8]) -> u64 {
-        if let Some(open) = by_key.get_mut(key) {
-            *open += 1;
-            return *open;
+        match by_key.get_mut(key) {
+            Some(open) if *open >= max => return None,
+            Some(open) => *open += 1,
+            None => _ = by_key.insert(key.into(), 1),
         }
-        by_key.insert(key.into(), 1);
-        1
+        by_key.get(key).copied()
     }
 
     pub(in crate::engine) fn remove(&self, key: &[u8]) {

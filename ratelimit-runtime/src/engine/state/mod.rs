@@ -10,16 +10,13 @@ mod turns;
 use std::any::TypeId;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(feature = "watch")]
-use std::sync::{Arc, atomic::AtomicBool};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 pub(in crate::engine) use self::counts::PermitCounts;
 use self::fallback::Fallback;
-pub(in crate::engine) use self::policies::PolicySet;
-pub(crate) use self::policies::{Unfit, waits_in_vain};
+pub(in crate::engine) use self::policies::{PolicySet, waits_in_vain};
 use self::registry::Registry;
 use self::settlements::Settlements;
 pub(in crate::engine) use self::turns::{Turn, Turns};
@@ -47,9 +44,6 @@ pub(crate) struct Engine {
     pub(crate) on_unavailable: OnUnavailable,
     pub(crate) key_hasher: Option<KeyHasher>,
     pub(crate) policies: ArcSwap<PolicySet>,
-    /// Whether a file says which they are.
-    #[cfg(feature = "watch")]
-    pub(crate) watches_policies: Arc<AtomicBool>,
     pub(in crate::engine) registry: Registry,
     pub(in crate::engine) turns: Turns,
     pub(in crate::engine) permits: PermitCounts,
@@ -63,25 +57,19 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// An engine on a store of its own.
-    pub(crate) fn on(store: impl Store) -> Self {
-        Self { in_memory: is_in_memory(&store), ..Self::new(Box::new(store)) }
-    }
-
-    pub(crate) fn new(store: Box<dyn Store>) -> Self {
+    pub(crate) fn on<S: Store>(store: S) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         observe::describe();
         Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
+            in_memory: is_in_memory::<S>(),
             capabilities: store.capabilities(),
-            store,
-            in_memory: false,
+            store: Box::new(store),
             prefix: Box::default(),
             timeout: DEFAULT_TIMEOUT,
             on_unavailable: OnUnavailable::default(),
             key_hasher: None,
             policies: ArcSwap::default(),
-            #[cfg(feature = "watch")]
-            watches_policies: Arc::default(),
             registry: Registry::default(),
             turns: Turns::default(),
             permits: PermitCounts::default(),
@@ -93,9 +81,13 @@ impl Engine {
             trusted_proxies: crate::client_ip::TrustedProxies::default(),
         }
     }
-}
 
-impl Engine {
+    /// The same on another store, before it has been asked.
+    pub(crate) fn with_store<S: Store>(self, store: S) -> Self {
+        let (in_memory, capabilities) = (is_in_memory::<S>(), store.capabilities());
+        Self { in_memory, capabilities, store: Box::new(store), ..self }
+    }
+
     /// Whether the check is sound, and the store declares what it needs.
     #[allow(clippy::inline_always, reason = "a call to it would cost more than it does")]
     #[inline(always)]
@@ -106,27 +98,28 @@ impl Engine {
     /// Why it cannot be asked.
     #[cold]
     pub(in crate::engine) fn problem(&self, check: &Check<'_>) -> RateLimitError {
-        if check.is_sound() { self.unsupported(&check.request).into() } else { check.problem() }
+        match self.supported(&check.request) {
+            Err(error) if check.is_sound() => error.into(),
+            _ => check.problem(),
+        }
     }
 
     /// Whether the store declares what the request needs.
     #[inline]
-    pub(crate) fn supports(&self, request: &Request<'_>) -> bool {
+    pub(in crate::engine) fn supports(&self, request: &Request<'_>) -> bool {
         self.capabilities.supports(request).is_ok()
     }
 
-    /// Why it does not.
+    /// The same of the store that decides, which knows better words for what it cannot do.
     #[cold]
-    pub(crate) fn unsupported(&self, request: &Request<'_>) -> StoreError {
-        // The store knows better words for what it cannot do.
-        let declared = self.capabilities.supports(request).err();
-        let own = self.store.innermost().supports(request).err();
-        own.or(declared).unwrap_or_else(|| StoreError::unsupported("the store cannot keep this rule"))
+    pub(crate) fn supported(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.store.innermost().supports(request)?;
+        self.capabilities.supports(request)
     }
 }
 
 /// Whether the store keeps counts in memory, and is not shared.
-pub(crate) fn is_in_memory<S: Store>(_: &S) -> bool {
+fn is_in_memory<S: Store>() -> bool {
     TypeId::of::<S>() == TypeId::of::<MemoryStore>()
 }
 

@@ -28,15 +28,6 @@ struct Uses {
     waiting: AtomicBool,
 }
 
-/// Why a set cannot take the place of another.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
-    /// It lacks these, which rules use.
-    Lacks(Vec<String>),
-    /// This one blocks, and a rule that uses it waits.
-    Blocks(String),
-}
-
 /// Sets a flag. Reads first, so that checks on many cores do not write to one cache line.
 fn mark(flag: &AtomicBool) {
     if !flag.load(Ordering::Relaxed) {
@@ -67,39 +58,43 @@ impl PolicySet {
     /// The message to a check whose policy is not among them, with the names of those that are.
     #[cold]
     pub(in crate::engine) fn unknown(&self, name: &str) -> String {
-        let mut names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
-        names.sort_unstable();
-        let more = match names.len().saturating_sub(LISTED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        names.truncate(LISTED);
         // A call may make the name of what a client has sent.
         let shown: String = name.chars().take(4 * LISTED).flat_map(char::escape_debug).collect();
-        if names.is_empty() {
+        if self.by_name.is_empty() {
             return format!(
                 "the limiter has no policy `{shown}`: give it one with `RateLimiter::builder().policy(\"{shown}\", …)`"
             );
         }
-        format!(
-            "the limiter has no policy `{shown}`, only `{}`{more}: give it that one, or use one of these",
-            names.join("`, `")
-        )
+        let mut names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        let more = if names.len() > LISTED { " and others" } else { "" };
+        names.truncate(LISTED);
+        let names = names.join("`, `");
+        format!("the limiter has no policy `{shown}`, only `{names}`{more}: give it that one, or use one of these")
     }
 
     /// The set of these policies, which takes the place of this one.
-    pub(crate) fn replaced_by(&self, policies: Policies) -> Result<Self, Unfit> {
-        let is_used = |entry: &Entry| entry.uses.any.load(Ordering::Relaxed);
-        let names = self.by_name.iter().filter(|(_, entry)| is_used(entry)).map(|(name, _)| name);
-        let mut lacking: Vec<String> = names.filter(|name| !policies.contains_key(*name)).cloned().collect();
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot: it lacks what rules use, or blocks where one of them waits.
+    pub(crate) fn replaced_by(&self, policies: Policies) -> Result<Self, String> {
+        let lacks =
+            |(name, entry): &(&String, &Entry)| entry.uses.any.load(Ordering::Relaxed) && !policies.contains_key(*name);
+        let mut lacking: Vec<&str> = self.by_name.iter().filter(lacks).map(|(name, _)| name.as_str()).collect();
         if !lacking.is_empty() {
             lacking.sort_unstable();
-            return Err(Unfit::Lacks(lacking));
+            let (policies, them) = if lacking.len() == 1 { ("policy", "it") } else { ("policies", "them") };
+            return Err(format!(
+                "the new set lacks the {policies} `{}`, which rules use: give {them} limits in it, or take the rules away \
+                 first",
+                lacking.join("`, `")
+            ));
         }
         let is_waited_for =
             |name: &str| self.by_name.get(name).is_some_and(|entry| entry.uses.waiting.load(Ordering::Relaxed));
         if let Some((name, _)) = policies.iter().find(|(name, policy)| policy.stops_waiting() && is_waited_for(name)) {
-            return Err(Unfit::Blocks(name.clone()));
+            return Err(waits_in_vain(name));
         }
         let entry = |(name, policy): (String, Policy)| {
             let uses = self.by_name.get(&name).map(|entry| Arc::clone(&entry.uses)).unwrap_or_default();
@@ -110,7 +105,7 @@ impl PolicySet {
 }
 
 /// The message where a policy blocks and a rule that uses it waits.
-pub(crate) fn waits_in_vain(policy: &str) -> String {
+pub(in crate::engine) fn waits_in_vain(policy: &str) -> String {
     format!(
         "the policy `{policy}` blocks, and a rule that uses it waits: a call either waits or is blocked: leave `block` out, \
          or write `wait = \"0s\"` in the policy"

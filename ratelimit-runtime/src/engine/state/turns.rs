@@ -20,8 +20,8 @@ use tokio::time::Instant;
 
 /// How many callers of one limiter may wait; further ones are refused at once.
 const MAX_WAITERS: usize = 10_000;
-/// How late the first in a queue may be. After that, and the time of an attempt, the turn is the
-/// next one's.
+/// How late the first in a queue may be, its attempt included. After that the turn is the next
+/// one's.
 const LATE: Duration = Duration::from_secs(1);
 /// After so many wake-ups in a row one is left out, if the places of a key are shared with other
 /// processes: they look now and then, and are to find one.
@@ -46,19 +46,13 @@ struct Queues {
 /// Those who wait for one key, by number; never empty. The first of them has the turn.
 #[derive(Debug)]
 struct Queue {
-    waiters: BTreeMap<u64, Waiter>,
+    /// With what tells each of them to look at the queue.
+    waiters: BTreeMap<u64, Arc<Notify>>,
     /// When the first tries again.
     retry_at: Instant,
     /// When the turn is the next one's, unless the first has done something by then.
     lapses_at: Instant,
     wakes_in_a_row: u8,
-}
-
-/// What tells a caller to look at its queue, and how long it may take over an attempt.
-#[derive(Debug, Clone)]
-struct Waiter {
-    comes: Arc<Notify>,
-    attempt: Duration,
 }
 
 impl Turns {
@@ -75,17 +69,16 @@ impl Turns {
         self.lock().by_key.get(key).map(|queue| queue.retry_at)
     }
 
-    /// A place at the end of the queue of a key, for attempts that take at most so long; `None` if
-    /// too many callers wait already.
-    pub(in crate::engine) fn join(&self, key: &[u8], attempt: Duration) -> Option<Turn<'_>> {
+    /// A place at the end of the queue of a key; `None` if too many callers wait already.
+    pub(in crate::engine) fn join(&self, key: &[u8]) -> Option<Turn<'_>> {
         let mut queues = self.lock();
         if self.waiting.load(Ordering::Relaxed) >= MAX_WAITERS {
             return None;
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiter = Waiter { comes: Arc::new(Notify::new()), attempt };
-        let number = queues.join(key, &waiter);
-        Some(Turn { turns: self, key: key.into(), number, waiter })
+        let comes = Arc::new(Notify::new());
+        let number = queues.join(key, &comes);
+        Some(Turn { turns: self, key: key.into(), number, comes })
     }
 
     /// Wakes the first that waits for this key: a place has been left. One that joins at this
@@ -102,21 +95,21 @@ impl Turns {
         }
         queue.wakes_in_a_row = queue.wakes_in_a_row.saturating_add(1);
         if let Some(first) = queue.waiters.values().next() {
-            first.comes.notify_one();
+            first.notify_one();
         }
     }
 }
 
 impl Queues {
     /// Adds a caller at the end of the queue of a key, and gives its number.
-    fn join(&mut self, key: &[u8], waiter: &Waiter) -> u64 {
+    fn join(&mut self, key: &[u8], comes: &Arc<Notify>) -> u64 {
         let number = self.next;
         self.next += 1;
         if let Some(queue) = self.by_key.get_mut(key) {
-            queue.waiters.insert(number, waiter.clone());
+            queue.waiters.insert(number, Arc::clone(comes));
         } else {
-            let (now, waiters) = (Instant::now(), BTreeMap::from([(number, waiter.clone())]));
-            let lapses_at = now + waiter.attempt + LATE;
+            let (now, waiters) = (Instant::now(), BTreeMap::from([(number, Arc::clone(comes))]));
+            let lapses_at = now + LATE;
             self.by_key.insert(key.into(), Queue { waiters, retry_at: now, lapses_at, wakes_in_a_row: 0 });
         }
         number
@@ -131,8 +124,8 @@ impl Queue {
         self.waiters.remove(&number);
         if had_turn && let Some(first) = self.waiters.values().next() {
             let now = Instant::now();
-            (self.retry_at, self.lapses_at) = (now, now + first.attempt + LATE);
-            first.comes.notify_one();
+            (self.retry_at, self.lapses_at) = (now, now + LATE);
+            first.notify_one();
         }
         !self.waiters.is_empty()
     }
@@ -148,7 +141,7 @@ pub(in crate::engine) struct Turn<'a> {
     turns: &'a Turns,
     key: Box<[u8]>,
     number: u64,
-    waiter: Waiter,
+    comes: Arc<Notify>,
 }
 
 impl Turn<'_> {
@@ -157,7 +150,7 @@ impl Turn<'_> {
     pub(in crate::engine) async fn wait(&mut self, retry_at: Instant, until: Instant, is_woken: bool) -> bool {
         if self.keeps_until(retry_at) {
             if is_woken {
-                let _ = tokio::time::timeout_at(retry_at, self.waiter.comes.notified()).await;
+                let _ = tokio::time::timeout_at(retry_at, self.comes.notified()).await;
             } else {
                 tokio::time::sleep_until(retry_at).await;
             }
@@ -168,7 +161,7 @@ impl Turn<'_> {
             }
             // A turn that has come meanwhile is kept by the notification, and else it was time to
             // look.
-            let _ = tokio::time::timeout_at(until.min(lapses_at), self.waiter.comes.notified()).await;
+            let _ = tokio::time::timeout_at(until.min(lapses_at), self.comes.notified()).await;
         }
         true
     }
@@ -179,7 +172,7 @@ impl Turn<'_> {
         let Some(queue) = queues.by_key.get_mut(&self.key).filter(|queue| queue.is_first(self.number)) else {
             return false;
         };
-        (queue.retry_at, queue.lapses_at) = (retry_at, retry_at + self.waiter.attempt + LATE);
+        (queue.retry_at, queue.lapses_at) = (retry_at, retry_at + LATE);
         true
     }
 
@@ -190,7 +183,7 @@ impl Turn<'_> {
         loop {
             let queue = queues.by_key.get_mut(&self.key).filter(|queue| queue.waiters.contains_key(&self.number));
             let Some(queue) = queue else {
-                self.number = queues.join(&self.key, &self.waiter);
+                self.number = queues.join(&self.key, &self.comes);
                 continue;
             };
             match queue.waiters.keys().next().copied() {
@@ -212,29 +205,5 @@ impl Drop for Turn<'_> {
         if is_left {
             queues.by_key.remove(&self.key);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_turn_that_lapsed_is_none_in_a_later_queue_of_the_key() {
-        const ATTEMPT: Duration = Duration::from_millis(100);
-        let turns = Turns::default();
-        let [mut lapsed, mut second] = [(); 2].map(|()| turns.join(b"key", ATTEMPT).unwrap());
-        assert!(second.is_behind().is_some());
-        tokio::time::advance(ATTEMPT + LATE).await;
-        assert!(second.is_behind().is_none());
-        drop(second);
-        assert!(!turns.are_waited_for(b"key"));
-        let mut newcomer = turns.join(b"key", ATTEMPT).unwrap();
-        assert!(newcomer.is_behind().is_none());
-        assert!(lapsed.is_behind().is_some(), "the turn is the newcomer's");
-        drop(lapsed);
-        assert!(newcomer.is_behind().is_none() && turns.are_waited_for(b"key"));
     }
 }

@@ -8,7 +8,7 @@ pub(super) mod watch;
 use std::iter;
 use std::sync::Arc;
 
-use crate::engine::{self, Engine, Unfit};
+use crate::engine::Engine;
 use crate::error::{RateLimitError, StoreError};
 use crate::rule::{Policies, Policy, checked};
 use crate::store::Request;
@@ -22,7 +22,9 @@ pub(super) fn replace(
     supported(engine, &policies)?;
     loop {
         let old = engine.policies.load_full();
-        let new = old.replaced_by(policies.clone()).map_err(refused)?;
+        let new = old
+            .replaced_by(policies.clone())
+            .map_err(|why| RateLimitError::misconfigured(format!("{why}; the old set stays in force")))?;
         // Another set may have come in between, and its policies may be in use.
         if Arc::ptr_eq(&old, &engine.policies.compare_and_swap(&old, Arc::new(new))) {
             return Ok(());
@@ -30,35 +32,16 @@ pub(super) fn replace(
     }
 }
 
-fn refused(why: Unfit) -> RateLimitError {
-    let why = match why {
-        Unfit::Lacks(names) => {
-            let (policies, them) = if names.len() == 1 { ("policy", "it") } else { ("policies", "them") };
-            format!(
-                "the new set lacks the {policies} `{}`, which rules use: give {them} limits in it, or take the rules away \
-                 first",
-                names.join("`, `")
-            )
-        }
-        Unfit::Blocks(name) => engine::waits_in_vain(&name),
-    };
-    RateLimitError::misconfigured(format!("{why}; the old set stays in force"))
-}
-
 fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
     for (name, policy) in policies {
         let overridden = policy.overrides().map(|(_, values)| policy.limits_of(values));
         for limits in iter::once(policy.limits.clone()).chain(overridden) {
             let request = Request { block: policy.block, ..Request::new(b"", policy.algorithm(), &limits) };
-            if let Err(error) = supported_by(engine, &request) {
+            if let Err(error) = engine.supported(&request) {
                 let message = format!("the store cannot keep the policy `{name}`: {error}");
                 return Err(StoreError::new(error.kind(), message).into());
             }
         }
     }
     Ok(())
-}
-
-fn supported_by(engine: &Engine, request: &Request<'_>) -> Result<(), StoreError> {
-    if engine.supports(request) { engine.store.innermost().supports(request) } else { Err(engine.unsupported(request)) }
 }

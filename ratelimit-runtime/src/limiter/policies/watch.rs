@@ -5,7 +5,6 @@
 //! second later, is the same: one that was half written has changed by then.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -24,7 +23,6 @@ const PERIOD: Duration = Duration::from_millis(500);
 pub(in crate::limiter) async fn start(engine: &Arc<Engine>, path: PathBuf) -> Result<(), RateLimitError> {
     let file = Arc::new(PolicyFile::new(path)?);
     real_time::timers().map_err(|none| RateLimitError::misconfigured(format!("no file can be watched: {none}")))?;
-    let watch = Watch::begin(&engine.watches_policies)?;
     let mut readings = Readings::default();
     loop {
         if let Some(reading) = readings.add(read(&file).await) {
@@ -33,11 +31,11 @@ pub(in crate::limiter) async fn start(engine: &Arc<Engine>, path: PathBuf) -> Re
         }
         sleep(PERIOD).await;
     }
-    tokio::spawn(follow(Arc::downgrade(engine), file, readings, watch));
+    tokio::spawn(follow(Arc::downgrade(engine), file, readings));
     Ok(())
 }
 
-async fn follow(engine: Weak<Engine>, file: Arc<PolicyFile>, mut readings: Readings, watch: Watch) {
+async fn follow(engine: Weak<Engine>, file: Arc<PolicyFile>, mut readings: Readings) {
     loop {
         sleep(PERIOD).await;
         if engine.strong_count() == 0 {
@@ -49,7 +47,6 @@ async fn follow(engine: Weak<Engine>, file: Arc<PolicyFile>, mut readings: Readi
             observe::policies_changed(file.path(), &take(&engine, &file, reading.clone()).await);
         }
     }
-    drop(watch);
 }
 
 /// Reads the file, which may block for long on a network drive.
@@ -89,57 +86,5 @@ impl Readings {
             self.last = Some(reading);
         }
         None
-    }
-}
-
-/// The one watch of a limiter: two files would replace each other's policies.
-#[derive(Debug)]
-struct Watch(Arc<AtomicBool>);
-
-impl Watch {
-    fn begin(is_watched: &Arc<AtomicBool>) -> Result<Self, RateLimitError> {
-        if is_watched.swap(true, Ordering::Relaxed) {
-            return Err(RateLimitError::misconfigured("this limiter watches a file of policies already"));
-        }
-        Ok(Self(Arc::clone(is_watched)))
-    }
-}
-
-/// Also where the task ends with its runtime, or the caller has not waited for the first reading.
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_changes_from_reading_to_reading_is_not_taken() {
-        let text = |text: &str| Ok(text.as_bytes().to_vec());
-        let gone = || Err("gone".to_owned());
-        let mut readings = Readings::default();
-        for (reading, is_taken) in [
-            (text("a"), false),
-            (text("a"), true),
-            (text("a"), false),
-            // Half written, and then whole.
-            (text("b"), false),
-            (text("bc"), false),
-            (text("bc"), true),
-            // Away for a moment, while it is replaced.
-            (gone(), false),
-            (text("bc"), false),
-            (text("bc"), false),
-            (gone(), false),
-            (gone(), true),
-            (gone(), false),
-            (text("bc"), false),
-            (text("bc"), true),
-        ] {
-            assert_eq!(readings.add(reading.clone()).is_some(), is_taken, "{reading:?}");
-        }
     }
 }

@@ -11,26 +11,22 @@ use crate::clock::{Clock, TokioClock};
 
 mod refusals;
 
-const DEFAULT_STALENESS: Duration = Duration::from_secs(1);
-
 /// A layer around a store that answers a request which was refused a moment ago without asking
 /// again.
 ///
 /// A refusal says when the same request will be admitted at the earliest. Until then the same
 /// request has the same answer: the same key, algorithm, limits with every `max`, cost, block and
-/// reservation. Callers that find a refusal over all ask: the batcher makes one question of them.
+/// reservation.
 ///
 /// - **Counted from the time of sending**: a slot that the store frees is free here.
-/// - **Never older than a second**: that is how late a reset, a refund, an unblock, a raised limit
-///   or another admission elsewhere is seen, and a clock that was set forward. A refusal by a block
-///   outlives that while the store is away (its health is not up).
-/// - **Void at once** by what goes through this layer (an admission and whatever else changes the
-///   key, along with refusals that are on their way), and by a store that
-///   [connects anew](BuiltInStore::epoch).
+/// - **Never older than a second**: that is how late a change elsewhere is seen. A refusal by a block
+///   outlives that while the store is away.
+/// - **Void at once** by what changes the key through this layer, along with refusals that are on
+///   their way, and by a store that [connects anew](BuiltInStore::epoch).
 /// - **Bounded** in number: of a few, the one that has answered none for longest makes room.
 ///
-/// It marks what it answers as [`cached`](Verdict::cached). Errors, groups, places that are taken,
-/// and refusals of a [rounded](Verdict::rounded) length are never kept.
+/// Errors, groups, places that are taken, and refusals of a [rounded](Verdict::rounded) length are
+/// never kept.
 pub struct DenyCache<S> {
     inner: S,
     refusals: Refusals,
@@ -44,7 +40,7 @@ impl<S: Store> DenyCache<S> {
     /// A layer around this store, with room for 8,192 refusals that hold for a second.
     #[must_use]
     pub fn new(inner: S) -> Self {
-        let refusals = Refusals::new(Self::CAPACITY, micros(DEFAULT_STALENESS));
+        let refusals = Refusals::new(Self::CAPACITY, micros(Duration::from_secs(1)));
         Self { inner, refusals, clock: Box::new(TokioClock::new()) }
     }
 
@@ -136,26 +132,13 @@ impl<S: Store> DenyCache<S> {
         verdict
     }
 
-    /// Forgets the keys of what the store has charged together.
-    fn forget_all(&self, requests: &[Request<'_>]) {
-        for request in requests {
-            self.refusals.forget(request.key());
-        }
-    }
-
     /// The answer of an operation that changes a key. Its refusals are forgotten when that is over,
     /// or was given up: then it may have been carried out.
     fn changing<'a, T: Unpin + Send + 'a>(&'a self, request: Request<'a>, answer: Answer<'a, T>) -> Answer<'a, T> {
-        match answer.known() {
-            Ok(result) => {
-                self.refusals.forget(request.key());
-                Answer::ready(result)
-            }
-            Err(answer) => Answer::later(async move {
-                let _changed = ForgetOnDrop { refusals: &self.refusals, key: request.key() };
-                answer.await
-            }),
-        }
+        Answer::later(async move {
+            let _changed = ForgetOnDrop { refusals: &self.refusals, key: request.key() };
+            answer.await
+        })
     }
 }
 
@@ -226,7 +209,7 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         self.own().acquire_all(requests).map(|verdicts| {
             if verdicts.iter().all(|verdict| verdict.allowed) {
-                self.forget_all(requests);
+                requests.iter().for_each(|request| self.refusals.forget(request.key()));
             }
             verdicts
         })
@@ -242,7 +225,7 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
             {
                 let _ = self.learnt(request, miss, *verdict);
             } else if entry.is_entered() {
-                self.forget_all(requests);
+                requests.iter().for_each(|request| self.refusals.forget(request.key()));
             }
             entry
         })
@@ -251,7 +234,7 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
 
 impl<S> fmt::Debug for DenyCache<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DenyCache").field("refusals", &self.refusals).finish_non_exhaustive()
+        f.debug_struct("DenyCache").finish_non_exhaustive()
     }
 }
 

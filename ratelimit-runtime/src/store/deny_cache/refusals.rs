@@ -3,7 +3,6 @@
 //! A key belongs to one of many small sets, by a hash with a random seed. A set has a lock of its
 //! own and room for [`SET_SIZE`] refusals; nothing is ever looked for beyond it.
 
-use std::fmt;
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -16,9 +15,6 @@ use crate::store::{Request, Verdict};
 
 /// How many refusals a set holds.
 const SET_SIZE: usize = 8;
-/// Further bits of the hash tell keys of one set apart, so that a change of one does not count as
-/// one of them all. No more, or a set would take two cache lines.
-const CHANGES: usize = 4;
 
 pub(super) struct Refusals {
     /// A power of two of them, or none.
@@ -38,8 +34,8 @@ const _: () = assert!(size_of::<Set>() == 64);
 #[derive(Default)]
 struct Kept {
     refusals: Vec<CachedRefusal>,
-    /// Raised by whatever may make an earlier answer void.
-    changes: [u32; CHANGES],
+    /// Raised by whatever may make an earlier answer about one of its keys void.
+    changes: u64,
 }
 
 /// When a request was looked up.
@@ -55,8 +51,8 @@ pub(super) struct Moment {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Miss {
     hash: u64,
-    /// The count of changes of the key.
-    change: u32,
+    /// The count of changes of the set.
+    changes: u64,
     /// The request is sent later, so that what holds counted from here holds counted from there.
     pub(super) looked_up: Moment,
 }
@@ -105,13 +101,13 @@ impl Refusals {
     /// What is known before the store is asked.
     pub(super) fn miss(&self, request: &Request<'_>, looked_up: Moment) -> Miss {
         let hash = self.hasher.hash_one(request.key());
-        Miss { hash, change: self.read(hash).map_or(0, |kept| kept.change(hash)), looked_up }
+        Miss { hash, changes: self.read(hash).map_or(0, |kept| kept.changes), looked_up }
     }
 
     /// Keeps a refusal, unless something has changed since the request was looked up.
     pub(super) fn keep(&self, request: &Request<'_>, miss: &Miss, verdict: Verdict) {
-        let Miss { hash, change, looked_up } = *miss;
-        let Some(mut kept) = self.write(hash).filter(|kept| kept.change(hash) == change) else { return };
+        let Miss { hash, changes, looked_up } = *miss;
+        let Some(mut kept) = self.write(hash).filter(|kept| kept.changes == changes) else { return };
         if verdict.blocked {
             // Other requests may have been refused before the block, and for a shorter time.
             let is_of = |other: &CachedRefusal| other.hash == hash && *other.key == *request.key();
@@ -139,9 +135,7 @@ impl Refusals {
         }
         let hash = self.hasher.hash_one(key);
         if let Some(mut kept) = self.write(hash) {
-            if let Some(change) = kept.changes.get_mut(slot(hash)) {
-                *change = change.wrapping_add(1);
-            }
+            kept.changes += 1;
             kept.refusals.retain(|refusal| refusal.hash != hash || *refusal.key != *key);
         }
     }
@@ -161,17 +155,6 @@ impl Refusals {
     fn write(&self, hash: u64) -> Option<RwLockWriteGuard<'_, Kept>> {
         self.set(hash).map(|set| set.0.write().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-impl Kept {
-    fn change(&self, hash: u64) -> u32 {
-        self.changes.get(slot(hash)).copied().unwrap_or_default()
-    }
-}
-
-/// By other bits than those that choose the set.
-fn slot(hash: u64) -> usize {
-    (hash >> 62) as usize % CHANGES
 }
 
 impl CachedRefusal {
@@ -219,14 +202,5 @@ impl CachedRefusal {
         }
         self.used.store(now.time, Ordering::Relaxed);
         Some(Verdict { cached: true, ..self.verdict.aged(elapsed) })
-    }
-}
-
-impl fmt::Debug for Refusals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refusals")
-            .field("capacity", &(self.sets.len() * SET_SIZE))
-            .field("staleness_us", &self.staleness)
-            .finish_non_exhaustive()
     }
 }

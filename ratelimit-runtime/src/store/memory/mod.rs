@@ -143,6 +143,9 @@ impl MemoryStore {
 
     /// Decides several requests under the locks of all their shards.
     fn decide_all(&self, requests: &[Request<'_>]) -> Vec<Verdict> {
+        if let [request] = requests {
+            return vec![self.decide(request)];
+        }
         let hashes: Vec<u64> = requests.iter().map(|request| self.hash(request.key())).collect();
         // All locks, always in the same order.
         let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
@@ -263,18 +266,19 @@ impl BuiltInStore for MemoryStore {
 
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         let entry = self.with_places(&place.key, |places| {
-            places.enter(&place, |is_free| match requests {
-                [] => Vec::new(),
-                [request] if is_free => vec![self.decide(request)],
-                requests if is_free => self.decide_all(requests),
-                requests => requests.iter().map(|request| self.peek_now(request)).collect(),
+            places.enter(&place, |is_free| {
+                if is_free {
+                    self.decide_all(requests)
+                } else {
+                    requests.iter().map(|request| self.peek_now(request)).collect()
+                }
             })
         });
         Answer::ready(Ok(entry))
     }
 
     fn leave(&self, place: &PlaceRequest) {
-        self.with_places(&place.key, |places| places.leave(&place.key, place.permit));
+        self.with_places(&place.key, |places| places.leave(place));
     }
 
     fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {

@@ -269,7 +269,8 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     /// The verdict of limits that refuse, where nothing is reserved.
-    #[inline]
+    #[allow(clippy::inline_always, reason = "it is what a store does")]
+    #[inline(always)]
     fn refused(&self, standing: &Standing, reset: u64, time: Time) -> Verdict {
         let until_void = self.until_void(time);
         Verdict {

@@ -1,17 +1,53 @@
-//! [`OpenPermit`]: the permit of a call in flight.
+//! [`PlaceCheck`]: what a call asks for where calls in flight are limited; [`OpenPermit`]: what it gets.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::engine::check::PlaceCheck;
-use crate::engine::state::Engine;
+use super::state::Engine;
+use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
 use crate::observe;
+use crate::rule::Name;
 use crate::store::{PermitId, PlaceRequest};
 
+/// A place among the calls in flight of a key.
+pub(crate) struct PlaceCheck {
+    pub(super) name: Name,
+    pub(super) key: Arc<[u8]>,
+    /// How many there are.
+    pub(super) max: u64,
+    pub(super) lease: Duration,
+    /// Which of the limits of its rule it is.
+    pub(super) index: u8,
+}
+
+impl PlaceCheck {
+    /// The request of this permit, for a caller who waits until then.
+    pub(super) fn request(&self, permit: PermitId, timeout_at: Option<Instant>) -> PlaceRequest {
+        let Self { name, max, lease, .. } = *self;
+        PlaceRequest { key: Arc::clone(&self.key), rule: name.as_str(), max, lease, permit, timeout_at }
+    }
+
+    /// The decision of a call that has entered as one of so many in flight.
+    pub(super) fn entered(&self, in_flight: u64, source: Source) -> Decision {
+        let remaining = if source == Source::Nobody { 0 } else { self.max.saturating_sub(in_flight) };
+        Decision { remaining, ..self.decision(source) }
+    }
+
+    /// The refusal of a call for which there is no place. No time is known that ends it.
+    pub(super) fn refused(&self, source: Source) -> Decision {
+        Decision { status: Status::Exceeded, retry_after_us: NEVER_US, ..self.decision(source) }
+    }
+
+    fn decision(&self, source: Source) -> Decision {
+        let decision = Decision::unchecked(self.name, self.max, 0, Measure::InFlight);
+        Decision { limit_index: self.index, source, ..decision }
+    }
+}
+
 /// The permits of one call, which leave their places when they are dropped.
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[must_use = "dropping them ends the call"]
 pub struct CallPermits {
     _open: Box<[OpenPermit]>,
@@ -26,6 +62,12 @@ impl CallPermits {
 /// A panic leaves them to be dropped, and what they share with others is behind locks.
 impl UnwindSafe for CallPermits {}
 impl RefUnwindSafe for CallPermits {}
+
+impl fmt::Debug for CallPermits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CallPermits(..)")
+    }
+}
 
 /// A permit, from before its place is asked for. When it is dropped, on whichever thread, the place
 /// is left by its id, whatever has become of the answer: a call that is dropped, late or without an
@@ -78,11 +120,5 @@ impl Drop for OpenPermit {
         if self.is_counted {
             self.engine.turns.wake(&self.place.key, !self.engine.in_memory);
         }
-    }
-}
-
-impl fmt::Debug for OpenPermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenPermit").field("place", &self.place).field("id", &self.id).finish_non_exhaustive()
     }
 }

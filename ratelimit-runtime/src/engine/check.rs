@@ -1,12 +1,96 @@
-//! What an answer means for the call. Every outcome of a check passes here once, and is observed
-//! here and nowhere else.
+//! [`Check`]: everything that one check asks, apart from the engine that answers it; and what an
+//! answer means for the call. Every outcome of a check passes here once, and is observed here and
+//! nowhere else.
 
-use super::check::Check;
 use crate::decision::{Decision, Measure, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
-use crate::rule::Limit;
-use crate::store::Verdict;
+use crate::rule::{Limit, Name, Terms};
+use crate::store::{Request, Reserves, Verdict};
+
+/// One check. It borrows what is large: most checks are over before anything would have to be
+/// owned.
+#[derive(Clone, Copy)]
+pub(crate) struct Check<'a> {
+    pub(super) name: Name,
+    pub(super) terms: &'a Terms,
+    pub(super) shadow: bool,
+    /// What the store is asked.
+    pub(super) request: Request<'a>,
+    /// Whether the store is known to declare all that the request needs.
+    pub(super) is_supported: bool,
+    /// What is wrong with the check itself.
+    pub(super) broken: Option<&'a RateLimitError>,
+}
+
+/// What one call asks apart from its key, where its rule leaves that to it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) cost: u64,
+    pub(super) reserves: Reserves,
+    pub(super) shadow: bool,
+}
+
+impl<'a> Check<'a> {
+    /// The check of a key, of which the first `rule_len` bytes are those that all keys of the rule
+    /// share.
+    #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
+    #[inline(always)]
+    pub(super) fn new(name: Name, terms: &'a Terms, asked: Asked, key: &'a [u8], rule_len: usize) -> Self {
+        let Asked { cost, reserves, shadow } = asked;
+        let block = if shadow { terms.block.without_offences() } else { terms.block };
+        let request = Request::new(key, terms.algorithm(), terms.limits()).with_cost(cost);
+        let request = Request { rule_len, block, reserves, ..request };
+        Self { name, terms, shadow, request, is_supported: false, broken: None }
+    }
+
+    /// Whether a store may be asked to decide on it; why not, says [`problem`](Self::problem).
+    #[inline]
+    pub(super) fn is_sound(&self) -> bool {
+        self.broken.is_none() && self.terms.most() > 0 && self.request.cost() <= self.terms.most()
+    }
+
+    /// What is known without asking a store: an unknown policy or time zone, two meanings of a
+    /// name, a cost that no window admits.
+    #[cold]
+    pub(super) fn problem(&self) -> RateLimitError {
+        if let Some(error) = self.broken {
+            return error.clone();
+        }
+        let (rule, limit) = (self.name.as_str(), self.capacity());
+        if self.terms.is_calendar_misplaced() {
+            let algorithm = self.terms.algorithm();
+            return RateLimitError::misconfigured(format!(
+                "the calendar quota of `{rule}` is kept by `fixed_window` alone, not by `{algorithm}`: set that, or a \
+                 window such as 24 hours"
+            ));
+        }
+        let cost = self.request.cost();
+        if cost > limit || limit == 0 {
+            return RateLimitError::CostExceedsLimit { rule, cost, limit, is_of_log: false };
+        }
+        if self.terms.algorithm().row().is_log && self.terms.most() > 0 {
+            let limit = self.terms.most();
+            return RateLimitError::CostExceedsLimit { rule, cost, limit, is_of_log: true };
+        }
+        RateLimitError::misconfigured(format!(
+            "the bucket of `{rule}` takes more than a century to drain: lower its burst or raise its `max`"
+        ))
+    }
+
+    /// What the limits admit at once, as refusals tell it: the smallest capacity. Unlike
+    /// [`Terms::most`], not 0 of a bucket that takes too long to drain.
+    #[inline]
+    pub(super) fn capacity(&self) -> u64 {
+        self.terms.limits().iter().map(|limit| self.terms.algorithm().capacity(limit)).min().unwrap_or(0)
+    }
+
+    /// Whether a call that is refused may wait for a slot: its rule says `wait`.
+    #[inline]
+    pub(super) fn may_queue(&self) -> bool {
+        !self.shadow && !self.terms.wait.is_zero()
+    }
+}
 
 /// What a caller gets of a check. A decision is made only for those who look at it.
 pub(crate) trait Outcome: Sized {

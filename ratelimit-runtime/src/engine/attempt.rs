@@ -1,4 +1,5 @@
-//! One attempt of a group: it asks once, and charges all checks and takes their places, or none.
+//! One attempt of a group of checks: it asks once, and charges all of them and takes their places, or
+//! none.
 //!
 //! It is made in steps, each of which one store decides at once. What earlier steps have charged or
 //! taken is given back when a later one refuses or fails, and when the caller drops the attempt. All
@@ -7,20 +8,23 @@
 //! This process counts its own open permits by key: what holds all places of a key refuses without
 //! asking, and the count goes on where the store gives no answer.
 
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Outcome;
-use super::permit::{CallPermits, OpenPermit};
+use super::call::OwnedCall;
+use super::check::Check;
+use super::outage::{Refused, admitted_or_longest};
+use super::permit::{CallPermits, OpenPermit, PlaceCheck};
+use super::reservations;
+use super::state::Engine;
 use crate::decision::{Decision, Receipt, Source};
-use crate::engine::call::OwnedCall;
-use crate::engine::check::{Check, PlaceCheck};
-use crate::engine::outage::{OutageAnswer, Refused, admitted_or_longest};
-use crate::engine::reservations;
-use crate::engine::state::Engine;
-use crate::engine::time_limit::TimeLimit;
 use crate::error::{RateLimitError, StoreError};
-use crate::store::{Entry, Feature, PermitId, Request};
+use crate::store::{Entry, PermitId, Request};
+
+/// What came of a group that is let through: of each check, in their order, with the permits of those
+/// that take places. Those with an error are in shadow mode.
+pub(super) type Outcome = Result<(Vec<Result<Decision, RateLimitError>>, CallPermits), Refused>;
 
 /// A check, with its place in the group.
 type Member<'a> = (usize, &'a OwnedCall);
@@ -30,12 +34,8 @@ type Placed<'a> = (Member<'a>, &'a Arc<PlaceCheck>);
 
 /// Asks once. A check in shadow mode has no say; it is asked once the others have admitted the call.
 pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
-    let mut attempt = Attempt {
-        start: Instant::now(),
-        decisions: vec![None; group.len()],
-        permits: Vec::new(),
-        charged: Charged::default(),
-    };
+    let mut attempt =
+        Attempt { start: Instant::now(), decisions: vec![None; group.len()], permits: Vec::new(), charged: Vec::new() };
     let (shadows, others): (Vec<Member<'_>>, Vec<_>) =
         group.iter().enumerate().partition(|(_, call)| call.asked.shadow);
     attempt.all(&others).await?;
@@ -45,10 +45,10 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
             attempt.note(shadow, Err(refused.error));
         }
     }
-    attempt.charged.0.clear();
+    attempt.charged.clear();
     let nothing = || Err(RateLimitError::misconfigured("nothing was asked"));
-    let decisions = attempt.decisions.into_iter().map(|decision| decision.unwrap_or_else(nothing));
-    Ok((decisions.collect(), CallPermits::new(attempt.permits)))
+    let decisions = take(&mut attempt.decisions).into_iter().map(|decision| decision.unwrap_or_else(nothing));
+    Ok((decisions.collect(), CallPermits::new(take(&mut attempt.permits))))
 }
 
 /// What has been decided so far. Dropping it leaves all places, and gives back what was charged.
@@ -56,31 +56,27 @@ struct Attempt<'a> {
     start: Instant,
     decisions: Vec<Option<Result<Decision, RateLimitError>>>,
     permits: Vec<OpenPermit>,
-    charged: Charged<'a>,
+    charged: Vec<(&'a OwnedCall, Receipt)>,
 }
 
-/// What steps have charged; given back when it is dropped.
-#[derive(Default)]
-struct Charged<'a>(Vec<(&'a OwnedCall, Receipt)>);
-
-impl Charged<'_> {
-    fn give_back_from(&mut self, first: usize) {
-        for (call, charge) in self.0.drain(first..) {
-            reservations::give_back(call, charge);
-        }
-    }
-}
-
-impl Drop for Charged<'_> {
+impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        self.give_back_from(0);
+        self.give_back(0, 0);
     }
 }
 
 impl<'a> Attempt<'a> {
+    /// Gives back all but so many permits and charges.
+    fn give_back(&mut self, permits: usize, charges: usize) {
+        self.permits.truncate(permits);
+        for (call, charge) in self.charged.drain(charges..) {
+            reservations::give_back(call, charge);
+        }
+    }
+
     fn note(&mut self, (at, call): Member<'a>, decision: Result<Decision, RateLimitError>) {
         if let Ok(decision) = &decision {
-            self.charged.0.push((call, decision.charge()));
+            self.charged.push((call, decision.charge()));
         }
         if let Some(noted) = self.decisions.get_mut(at) {
             *noted = Some(decision);
@@ -90,20 +86,19 @@ impl<'a> Attempt<'a> {
     /// Charges the limits of these and takes their places, or neither.
     async fn all(&mut self, members: &[Member<'a>]) -> Result<(), Refused> {
         for &(by, call) in members {
-            sound(call).map_err(|error| Refused { by, error })?;
+            call.sound().map_err(|error| Refused { by, error })?;
         }
-        let (taken, charged) = (self.permits.len(), self.charged.0.len());
+        let (permits, charges) = (self.permits.len(), self.charged.len());
         let mut steps = steps(members).into_iter();
         while let Some(step) = steps.next() {
             let Err(mut refused) = self.step(&step).await else { continue };
-            self.permits.truncate(taken);
-            self.charged.give_back_from(charged);
+            self.give_back(permits, charges);
             if let RateLimitError::Exceeded(longest) = &mut refused.error
                 && !longest.is_in_flight_limit()
             {
                 // The refusal that takes longest to end speaks for all.
                 for &(at, call) in steps.as_slice().iter().flat_map(|step| &step.limits) {
-                    if let Ok(other) = call.peek_within(call.limit_after(self.start)).await
+                    if let Ok(other) = call.peek_until(call.timeout_at(self.start)).await
                         && (other.retry_after_us, refused.by) > (longest.retry_after_us, at)
                     {
                         (*longest, refused.by) = (other, at);
@@ -124,15 +119,14 @@ impl<'a> Attempt<'a> {
             return Err(Refused::new(*by, place.refused(Source::Store)));
         }
         let members = limits.iter().chain(place.iter().map(|(member, _)| member));
-        let time_limits = members.map(|(_, call)| call.limit_after(self.start));
-        let Some(time_limit) = time_limits.min_by_key(|limit| limit.at()) else { return Ok(()) };
+        let Some(until) = members.map(|(_, call)| call.timeout_at(self.start)).min() else { return Ok(()) };
         let mut checks = Vec::with_capacity(limits.len());
         for &(by, call) in limits {
             let check = call.check();
             if let Some(blocked) = engine.fallback.blocked(&check) {
                 return Err(Refused::new(by, check.fallback_decision(&blocked)));
             }
-            checks.push(Check { request: check.request.with_timeout_at(time_limit.at()), ..check });
+            checks.push(Check { request: check.request.with_timeout_at(until), ..check });
         }
         // Of several refusals the longest is told, which the store alone knows.
         if let (Some(_), &[(by, _)], [check]) = (place, &**limits, &*checks)
@@ -141,7 +135,7 @@ impl<'a> Attempt<'a> {
             return Err(Refused::new(by, check.decision(&refusal)));
         }
         let permit = place.map(|(_, place)| OpenPermit::new(engine, place, Some(PermitId::next())));
-        let entry = match step.ask(permit.as_ref(), &checks, time_limit).await {
+        let entry = match step.ask(permit.as_ref(), &checks, until).await {
             Ok(entry) if entry.verdicts.len() == limits.len() || entry.is_full => entry,
             Ok(_) => {
                 let by = limits.first().map_or(0, |(by, _)| *by);
@@ -155,7 +149,7 @@ impl<'a> Attempt<'a> {
         };
         if let (Some(permit), Some((member, place))) = (permit, place) {
             if entry.is_entered() {
-                engine.permits.add(&place.key);
+                let _ = engine.permits.add_below(&place.key, u64::MAX);
                 self.permits.push(permit.counted());
                 self.note(*member, Ok(place.entered(entry.in_flight, Source::Store)));
             } else {
@@ -176,17 +170,16 @@ impl<'a> Attempt<'a> {
         let Step { engine, place, limits } = step;
         if let Some((member @ (by, call), place)) = *place {
             // Where there are limits, they tell the log.
-            let answer = if limits.is_empty() {
+            let source = if limits.is_empty() {
                 engine.answer_outage(&call.check(), &error)
             } else {
                 engine.outage_answer(&call.check(), &error)
             };
-            let (source, in_flight) = match answer {
-                OutageAnswer::Fallback => (Source::Fallback, engine.permits.add_below(&place.key, place.max)),
-                OutageAnswer::Unchecked => (Source::Nobody, Some(engine.permits.add(&place.key))),
-                OutageAnswer::Error => return Err(Refused { by, error: error.into() }),
+            let Some(source) = source else { return Err(Refused { by, error: error.into() }) };
+            let max = if source == Source::Fallback { place.max } else { u64::MAX };
+            let Some(in_flight) = engine.permits.add_below(&place.key, max) else {
+                return Err(Refused::new(by, place.refused(source)));
             };
-            let Some(in_flight) = in_flight else { return Err(Refused::new(by, place.refused(source))) };
             self.permits.push(OpenPermit::new(engine, place, None).counted());
             self.note(member, Ok(place.entered(in_flight, source)));
         }
@@ -272,39 +265,23 @@ impl Step<'_> {
         &self,
         permit: Option<&OpenPermit>,
         checks: &[Check<'_>],
-        time_limit: TimeLimit,
+        until: Instant,
     ) -> Result<Entry, StoreError> {
         let Self { engine, .. } = self;
         let requests: Vec<Request<'_>> = checks.iter().map(|check| check.request).collect();
-        if let Some(place) = permit.and_then(|permit| permit.request(Some(time_limit.at()))) {
+        if let Some(place) = permit.and_then(|permit| permit.request(Some(until))) {
             // With limits only where the store itself decides on them.
             let store = if requests.is_empty() { engine.store.innermost() } else { engine.store.own() };
             let mut answer = store.enter(place, &requests);
-            return engine.await_within(time_limit, &mut answer).await;
+            return engine.await_until(until, &mut answer).await;
         }
         let verdicts = if let [request] = *requests {
             let mut answer = engine.store.acquire(request);
-            vec![engine.await_within(time_limit, &mut answer).await?]
+            vec![engine.await_until(until, &mut answer).await?]
         } else {
             let mut answer = engine.store.own().acquire_all(&requests);
-            engine.await_within(time_limit, &mut answer).await?
+            engine.await_until(until, &mut answer).await?
         };
         Ok(Entry { is_full: false, in_flight: 0, verdicts })
     }
-}
-
-/// Whether the check is sound, and the store declares what it needs.
-pub(in crate::engine) fn sound(call: &OwnedCall) -> Result<(), RateLimitError> {
-    if call.is_limited() {
-        call.request()?;
-    } else {
-        call.key_request()?;
-    }
-    let Some(place) = &call.place else { return Ok(()) };
-    call.require(Feature::Concurrent)?;
-    if place.max == 0 {
-        let rule = place.name.as_str();
-        return Err(RateLimitError::CostExceedsLimit { rule, cost: 1, limit: 0, is_of_log: false });
-    }
-    Ok(())
 }

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Outcome, Refused, attempt};
+use super::attempt::{self, Outcome};
+use super::call::OwnedCall;
+use super::outage::Refused;
+use super::state::{Turn, Turns};
 use crate::decision::{Decision, Source, Status};
-use crate::engine::call::OwnedCall;
-use crate::engine::state::{Turn, Turns};
 use crate::error::RateLimitError;
 use crate::real_time;
-use crate::rule::Limit;
 use crate::store::Health;
 
 /// Between two looks whether another process has left a place, in milliseconds.
@@ -31,19 +31,27 @@ struct WaitedFor<'a> {
     call: &'a OwnedCall,
     key: &'a [u8],
     is_place: bool,
-    /// How long its rule waits; zero for not at all.
-    wait: Duration,
 }
 
 impl<'a> WaitedFor<'a> {
+    fn of(group: &'a [OwnedCall], check: usize, is_place: bool) -> Option<Self> {
+        let call = group.get(check)?;
+        let key = if is_place { &*call.place.as_ref()?.key } else { &*call.key };
+        (is_place || call.is_limited()).then_some(Self { check, call, key, is_place })
+    }
+
     fn turns(&self) -> &'a Turns {
         &self.call.engine.turns
     }
 }
 
+/// How long the rule of a call waits; zero for not at all.
+fn wait_of(call: &OwnedCall) -> Duration {
+    if call.check().may_queue() { call.terms.wait } else { Duration::ZERO }
+}
+
 /// Asks several checks together, and again for as long as the rules that refuse wait.
-pub(in crate::engine) async fn acquire(group: &[OwnedCall]) -> Outcome {
-    let wait_of = |call: &OwnedCall| if call.check().may_queue() { call.check().terms.wait } else { Duration::ZERO };
+pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
     let Some(first) = group.iter().position(|call| !wait_of(call).is_zero()) else {
         return attempt::acquire(group).await;
     };
@@ -51,35 +59,26 @@ pub(in crate::engine) async fn acquire(group: &[OwnedCall]) -> Outcome {
         let error = RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}"));
         return Err(Refused { by: first, error });
     }
-    let mut keys: Vec<WaitedFor<'_>> = Vec::with_capacity(group.len());
-    for (check, call) in group.iter().enumerate() {
-        let wait = wait_of(call);
-        if call.is_limited() {
-            keys.push(WaitedFor { check, call, key: call.check().request.key(), is_place: false, wait });
-        }
-        if let Some(place) = &call.place {
-            keys.push(WaitedFor { check, call, key: &place.key, is_place: true, wait });
-        }
-    }
-    let timeouts = group.iter().map(|call| call.engine.timeout_of(&call.check()));
-    let attempt = timeouts.max().unwrap_or_default().min(Limit::MAX_WINDOW);
     let start = Instant::now();
-    let mut turn: Option<(usize, Turn<'_>)> = None;
+    let mut turn: Option<(WaitedFor<'_>, Turn<'_>)> = None;
     let mut refused: Option<(Decision, Instant)> = None;
     let (mut retry_at, mut has_asked_for_place) = (start, false);
     // A caller who comes while others wait stands behind them.
-    let mut next = keys.iter().position(|key| !key.wait.is_zero() && key.turns().are_waited_for(key.key));
+    let keys = (0..group.len()).flat_map(|check| [false, true].map(|is_place| WaitedFor::of(group, check, is_place)));
+    let mut next = keys.flatten().find(|key| !wait_of(key.call).is_zero() && key.turns().are_waited_for(key.key));
     loop {
-        if let Some((by, key)) = next.and_then(|by| Some((by, keys.get(by)?))) {
+        if let Some(key) = next {
             // The turn of another key is given up first, so that no caller waits for one key while
             // it keeps the turn of another.
-            let kept = turn.take().filter(|(of, _)| *of == by).map(|(_, turn)| turn);
-            let in_time = match kept.or_else(|| key.turns().join(key.key, attempt)) {
-                Some(joined) => turn.insert((by, joined)).1.wait(retry_at, start + key.wait, key.is_place).await,
+            let is_same = |of: &WaitedFor<'_>| (of.check, of.is_place) == (key.check, key.is_place);
+            let kept = turn.take().filter(|(of, _)| is_same(of)).map(|(_, turn)| turn);
+            let until = start + wait_of(key.call);
+            let in_time = match kept.or_else(|| key.turns().join(key.key)) {
+                Some(joined) => turn.insert((key, joined)).1.wait(retry_at, until, key.is_place).await,
                 None => false,
             };
             if !in_time {
-                return out_of_time(group, key, refused).await;
+                return out_of_time(group, &key, refused).await;
             }
         }
         let (check, refusal) = match attempt::acquire(group).await {
@@ -88,11 +87,12 @@ pub(in crate::engine) async fn acquire(group: &[OwnedCall]) -> Outcome {
         };
         let now = Instant::now();
         let is_place = refusal.is_in_flight_limit();
-        next = keys.iter().position(|key| key.check == check && key.is_place == is_place);
-        let retry = next.and_then(|by| keys.get(by)).and_then(|key| {
-            let until = start + key.wait;
+        next = WaitedFor::of(group, check, is_place);
+        let retry = next.and_then(|key| {
+            let until = start + wait_of(key.call);
             if !is_place {
-                return Some(now + refusal.retry_after()?).filter(|retry| !key.wait.is_zero() && *retry <= until);
+                return Some(now + refusal.retry_after()?)
+                    .filter(|retry| !wait_of(key.call).is_zero() && *retry <= until);
             }
             // In a memory of this process a place may have been left before this caller had the
             // turn, and woke none: so the first time it asks at once. The last attempt is made when
@@ -131,7 +131,8 @@ async fn out_of_time(group: &[OwnedCall], key: &WaitedFor<'_>, refused: Option<(
     let decision = if let Some((refusal, then)) = refused {
         refusal.aged(now.saturating_duration_since(then))
     } else {
-        let decision = call.peek_within(call.limit()).await.map_err(|error| Refused { by, error })?;
+        let decision =
+            call.peek_until(call.timeout_at(std::time::Instant::now())).await.map_err(|error| Refused { by, error })?;
         if decision.source() == Source::Nobody {
             return attempt::acquire(group).await;
         }
