@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -246,25 +247,6 @@ pub fn refuse<R: FromRateLimitError>(error: RateLimitError) -> R {
     R::from_rate_limit_error(error)
 }
 
-/// A return type of which [`refuse`] knows how to carry a refusal. By this name errors first say
-/// what to do where the error is a text.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot carry a rate limit refusal",
-    label = "a refused call has to return something of this type",
-    note = "make a text of the error: `on_refused = |error| Err(error.to_string())`",
-    note = "or return `Result<_, RateLimitError>`, or `Result<_, E>` where `E: From<RateLimitError>`"
-)]
-pub trait Refuse: FromRateLimitError {}
-
-#[diagnostic::do_not_recommend]
-impl<R: FromRateLimitError> Refuse for R {}
-
-/// [`refuse`], where the error of the return type reads as `String`.
-#[must_use]
-pub fn refuse_text<R: Refuse>(error: RateLimitError) -> R {
-    R::from_rate_limit_error(error)
-}
-
 /// The value that a refused call returns, by the user's own function.
 pub fn refuse_with<R, F: FnOnce(RateLimitError) -> R>(refused: F, error: RateLimitError) -> R {
     refused(error)
@@ -285,24 +267,11 @@ impl AsLimiter for RateLimiter {
     }
 }
 
-macro_rules! pointers_to_limiters {
-    ($([$($bounds:tt)*] $pointer:ty)*) => {$(
-        impl<$($bounds)*> AsLimiter for $pointer {
-            fn as_limiter(&self) -> &RateLimiter {
-                (**self).as_limiter()
-            }
-        }
-    )*};
-}
-
-pointers_to_limiters! {
-    [T: AsLimiter + ?Sized] &T
-    [T: AsLimiter + ?Sized] &mut T
-    [T: AsLimiter + ?Sized] Box<T>
-    [T: AsLimiter + ?Sized] std::rc::Rc<T>
-    [T: AsLimiter + ?Sized] Arc<T>
-    [T: AsLimiter, F: FnOnce() -> T] std::sync::LazyLock<T, F>
-    [T: AsLimiter, F: FnOnce() -> T] once_cell::sync::Lazy<T, F>
+#[diagnostic::do_not_recommend]
+impl<P: Deref<Target: AsLimiter> + ?Sized> AsLimiter for P {
+    fn as_limiter(&self) -> &RateLimiter {
+        (**self).as_limiter()
+    }
 }
 
 /// The limiter of `limiter = …`.
