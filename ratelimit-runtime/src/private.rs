@@ -200,20 +200,9 @@ pub fn counts<R, F: FnOnce(&R) -> bool>(outcome: &R, counts: F) -> Completion {
 }
 
 /// What becomes of the reservation, as `actual_cost` says by a closure what the call did cost.
-pub fn actual_cost<R, C: ActualCost, F: FnOnce(&R) -> C>(outcome: &R, cost: F) -> Completion {
+pub fn actual_cost<R, C: Count, F: FnOnce(&R) -> C>(outcome: &R, cost: F) -> Completion {
     Completion::CommitActual(cost(outcome).count())
 }
-
-/// What the closure of `actual_cost` gives.
-#[diagnostic::on_unimplemented(
-    message = "`actual_cost` gives a whole number, not `{Self}`",
-    label = "expected a closure that gives an integer of any type",
-    note = "say what each outcome costs, a failure too: `actual_cost = |result| result.as_ref().map_or(0, |r| r.cost)`"
-)]
-pub trait ActualCost: Count {}
-
-#[diagnostic::do_not_recommend]
-impl<C: Count> ActualCost for C {}
 
 /// A return type of which `count = "ok"` and `count = "err"` know what is which.
 #[diagnostic::on_unimplemented(
@@ -279,26 +268,15 @@ pub fn limiter<T: AsLimiter + ?Sized>(limiter: &T) -> RateLimiter {
     limiter.as_limiter().clone()
 }
 
-/// What may stand behind `policy = …`: every string.
-#[diagnostic::on_unimplemented(
-    message = "`policy` is the name of a policy, not `{Self}`",
-    label = "expected a string",
-    note = "the limits are given to the limiter under that name: `RateLimiter::builder().policy(\"login\", …)`"
-)]
-pub trait AsPolicyName: AsRef<str> {}
-
-#[diagnostic::do_not_recommend]
-impl<T: AsRef<str> + ?Sized> AsPolicyName for T {}
-
 /// The name of `policy = …`, where each call names its own.
-pub fn policy_name<T: AsPolicyName + ?Sized>(policy: &T) -> Box<str> {
+pub fn policy_name<T: AsRef<str> + ?Sized>(policy: &T) -> Box<str> {
     policy.as_ref().into()
 }
 
-/// What may stand behind `max = …`, `cost = …` and `concurrent = …`: every integer. A negative one
-/// means 0, one above [`Limit::MAX_COUNT`] means that.
+/// What `max = …`, `cost = …`, `actual_cost = …` and `concurrent = …` give: every integer. A negative
+/// one means 0, one above [`Limit::MAX_COUNT`] means that.
 #[diagnostic::on_unimplemented(
-    message = "`max`, `cost` and `concurrent` are whole numbers, not `{Self}`",
+    message = "`max`, `cost`, `actual_cost` and `concurrent` are whole numbers, not `{Self}`",
     label = "expected an integer of any type"
 )]
 pub trait Count: Copy {

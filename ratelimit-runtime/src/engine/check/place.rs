@@ -56,19 +56,8 @@ impl PlaceCheck {
     }
 
     fn decision(&self, status: Status, source: Source) -> Decision {
-        Decision {
-            rule: self.name,
-            limit: self.max,
-            window_us: 0,
-            remaining: 0,
-            retry_after_us: 0,
-            reset_after_us: 0,
-            ticket: 0,
-            limit_index: self.index,
-            source,
-            status,
-            measure: Measure::InFlight,
-        }
+        let undecided = Decision::unchecked(self.name, self.max, 0, Measure::InFlight);
+        Decision { limit_index: self.index, source, status, ..undecided }
     }
 }
 
