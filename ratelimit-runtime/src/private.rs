@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -200,20 +201,9 @@ pub fn counts<R, F: FnOnce(&R) -> bool>(outcome: &R, counts: F) -> Completion {
 }
 
 /// What becomes of the reservation, as `actual_cost` says by a closure what the call did cost.
-pub fn actual_cost<R, C: ActualCost, F: FnOnce(&R) -> C>(outcome: &R, cost: F) -> Completion {
+pub fn actual_cost<R, C: Count, F: FnOnce(&R) -> C>(outcome: &R, cost: F) -> Completion {
     Completion::CommitActual(cost(outcome).count())
 }
-
-/// What the closure of `actual_cost` gives.
-#[diagnostic::on_unimplemented(
-    message = "`actual_cost` gives a whole number, not `{Self}`",
-    label = "expected a closure that gives an integer of any type",
-    note = "say what each outcome costs, a failure too: `actual_cost = |result| result.as_ref().map_or(0, |r| r.cost)`"
-)]
-pub trait ActualCost: Count {}
-
-#[diagnostic::do_not_recommend]
-impl<C: Count> ActualCost for C {}
 
 /// A return type of which `count = "ok"` and `count = "err"` know what is which.
 #[diagnostic::on_unimplemented(
@@ -247,25 +237,6 @@ pub fn refuse<R: FromRateLimitError>(error: RateLimitError) -> R {
     R::from_rate_limit_error(error)
 }
 
-/// A return type of which [`refuse`] knows how to carry a refusal. By this name errors first say
-/// what to do where the error is a text.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot carry a rate limit refusal",
-    label = "a refused call has to return something of this type",
-    note = "make a text of the error: `on_refused = |error| Err(error.to_string())`",
-    note = "or return `Result<_, RateLimitError>`, or `Result<_, E>` where `E: From<RateLimitError>`"
-)]
-pub trait Refuse: FromRateLimitError {}
-
-#[diagnostic::do_not_recommend]
-impl<R: FromRateLimitError> Refuse for R {}
-
-/// [`refuse`], where the error of the return type reads as `String`.
-#[must_use]
-pub fn refuse_text<R: Refuse>(error: RateLimitError) -> R {
-    R::from_rate_limit_error(error)
-}
-
 /// The value that a refused call returns, by the user's own function.
 pub fn refuse_with<R, F: FnOnce(RateLimitError) -> R>(refused: F, error: RateLimitError) -> R {
     refused(error)
@@ -286,24 +257,11 @@ impl AsLimiter for RateLimiter {
     }
 }
 
-macro_rules! pointers_to_limiters {
-    ($([$($bounds:tt)*] $pointer:ty)*) => {$(
-        impl<$($bounds)*> AsLimiter for $pointer {
-            fn as_limiter(&self) -> &RateLimiter {
-                (**self).as_limiter()
-            }
-        }
-    )*};
-}
-
-pointers_to_limiters! {
-    [T: AsLimiter + ?Sized] &T
-    [T: AsLimiter + ?Sized] &mut T
-    [T: AsLimiter + ?Sized] Box<T>
-    [T: AsLimiter + ?Sized] std::rc::Rc<T>
-    [T: AsLimiter + ?Sized] Arc<T>
-    [T: AsLimiter, F: FnOnce() -> T] std::sync::LazyLock<T, F>
-    [T: AsLimiter, F: FnOnce() -> T] once_cell::sync::Lazy<T, F>
+#[diagnostic::do_not_recommend]
+impl<P: Deref<Target: AsLimiter> + ?Sized> AsLimiter for P {
+    fn as_limiter(&self) -> &RateLimiter {
+        (**self).as_limiter()
+    }
 }
 
 /// The limiter of `limiter = …`.
@@ -311,26 +269,15 @@ pub fn limiter<T: AsLimiter + ?Sized>(limiter: &T) -> RateLimiter {
     limiter.as_limiter().clone()
 }
 
-/// What may stand behind `policy = …`: every string.
-#[diagnostic::on_unimplemented(
-    message = "`policy` is the name of a policy, not `{Self}`",
-    label = "expected a string",
-    note = "the limits are given to the limiter under that name: `RateLimiter::builder().policy(\"login\", …)`"
-)]
-pub trait AsPolicyName: AsRef<str> {}
-
-#[diagnostic::do_not_recommend]
-impl<T: AsRef<str> + ?Sized> AsPolicyName for T {}
-
 /// The name of `policy = …`, where each call names its own.
-pub fn policy_name<T: AsPolicyName + ?Sized>(policy: &T) -> Box<str> {
+pub fn policy_name<T: AsRef<str> + ?Sized>(policy: &T) -> Box<str> {
     policy.as_ref().into()
 }
 
-/// What may stand behind `max = …`, `cost = …` and `concurrent = …`: every integer. A negative one
-/// means 0, one above [`Limit::MAX_COUNT`] means that.
+/// What `max = …`, `cost = …`, `actual_cost = …` and `concurrent = …` give: every integer. A negative
+/// one means 0, one above [`Limit::MAX_COUNT`] means that.
 #[diagnostic::on_unimplemented(
-    message = "`max`, `cost` and `concurrent` are whole numbers, not `{Self}`",
+    message = "`max`, `cost`, `actual_cost` and `concurrent` are whole numbers, not `{Self}`",
     label = "expected an integer of any type"
 )]
 pub trait Count: Copy {

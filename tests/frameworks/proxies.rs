@@ -33,12 +33,14 @@ async fn tonic_says(layer: RateLimitLayer, peer: &str, fields: &[Field<'_>]) -> 
         let (parts, ()) = request.into_parts();
         let metadata = tonic::metadata::MetadataMap::from_headers(parts.headers);
         let request = tonic::Request::from_parts(metadata, parts.extensions, ());
-        let said = match ClientIp::try_from(&request) {
+        let said: Said = match ClientIp::try_from(&request) {
             Ok(ip) => (200, ip.to_string()),
             Err(status) if status.code() == tonic::Code::InvalidArgument => (400, status.message().to_owned()),
             Err(status) => (500, status.message().to_owned()),
         };
-        Ok::<_, std::convert::Infallible>(Response::new(said))
+        let mut response = Response::new(());
+        response.extensions_mut().insert(said);
+        Ok::<_, std::convert::Infallible>(response)
     });
     let mut request = Request::builder();
     for (name, value) in fields {
@@ -47,7 +49,7 @@ async fn tonic_says(layer: RateLimitLayer, peer: &str, fields: &[Field<'_>]) -> 
     let mut request = request.body(()).unwrap();
     let connection = tonic::transport::server::TcpConnectInfo { local_addr: None, remote_addr: Some(socket(peer)) };
     request.extensions_mut().insert(connection);
-    layer.layer(method).oneshot(request).await.unwrap().into_body()
+    layer.layer(method).oneshot(request).await.unwrap().extensions_mut().remove().unwrap()
 }
 
 /// The answer of each framework to a request.

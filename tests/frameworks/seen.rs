@@ -39,8 +39,6 @@ pub struct Seen {
     pub retry_after: Option<String>,
     /// Whether caches are told to leave it alone.
     pub no_store: bool,
-    /// The fields that scripts of other origins may read.
-    pub exposed: Vec<String>,
     pub body: String,
 }
 
@@ -55,10 +53,6 @@ impl Seen {
             standings: list("ratelimit"),
             retry_after: retry_after.into_iter().next(),
             no_store: field("cache-control") == ["no-store"],
-            exposed: field("access-control-expose-headers")
-                .iter()
-                .flat_map(|line| line.split(", ").map(str::to_owned))
-                .collect(),
             body,
         }
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use actix_web::dev::ServiceRequest;
 use actix_web::middleware::Condition;
 use actix_web::test::{TestRequest, call_service, init_service};
-use actix_web::{App, HttpRequest, HttpResponse, Responder, web};
+use actix_web::{App, HttpRequest, Responder, web};
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::routing::get;
-use poem::endpoint::{BoxEndpoint, make, make_sync};
+use poem::endpoint::{BoxEndpoint, make};
 use poem::{EndpointExt as _, Route, handler};
 use ratelimit_runtime::{
     ClientIp, HeaderKey, Key, KeyRejection, RateLimitError, RateLimitLayer, RateLimiter, Rule, rate_limit,
@@ -68,7 +68,6 @@ impl Site {
             .route("/by-ip", get(by_ip))
             .route("/whoami", get(async |ip: ClientIp| ip.to_string()))
             .route("/opaque", get(opaque_on_axum))
-            .route("/exposing", get(async || [EXPOSING]))
             .fallback(move |request: axum::extract::Request| handler(user(request.uri().path())));
         for (layer, rule, key) in self.rules.clone() {
             app = app.layer(layer.rule(&rule, move |request: &axum::extract::Request| {
@@ -107,7 +106,6 @@ impl Site {
             .route("/by-ip", web::get().to(by_ip))
             .route("/whoami", web::get().to(async |ip: ClientIp| ip.to_string()))
             .route("/opaque", web::get().to(opaque_on_actix))
-            .route("/exposing", web::get().to(async || HttpResponse::Ok().insert_header(EXPOSING).finish()))
             .default_service(web::to(move |request: HttpRequest| handler(user(request.path()))))
             .wrap(ruled(0))
             .wrap(ruled(1))
@@ -128,12 +126,10 @@ impl Site {
 
     fn on_poem(&self) -> Server {
         let handler = Arc::clone(&self.handler);
-        let exposing = |_| poem::Response::builder().header(EXPOSING.0, EXPOSING.1).finish();
         let app = Route::new()
             .at("/by-ip", poem::get(by_ip_on_poem))
             .at("/whoami", poem::get(whoami_on_poem))
             .at("/opaque", poem::get(opaque_on_poem))
-            .at("/exposing", make_sync(exposing))
             .at("/*user", make(move |request: poem::Request| handler(user(request.uri().path()))));
         let mut app: BoxEndpoint<'static, poem::Response> = app.map_to_response().boxed();
         for (layer, rule, key) in self.rules.clone() {
@@ -163,9 +159,6 @@ impl Site {
 fn user(path: &str) -> String {
     path.trim_start_matches('/').to_owned()
 }
-
-/// A field that a handler sets by itself.
-const EXPOSING: (&str, &str) = ("access-control-expose-headers", "x-own, RateLimit");
 
 #[rate_limit(key = "<ip>/<api_key>", window = "60s", max = 1, name = "by_ip")]
 async fn by_ip(ip: ClientIp, api_key: HeaderKey<ApiKey>) -> Result<String, RateLimitError> {

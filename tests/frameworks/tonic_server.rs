@@ -33,6 +33,16 @@ macro_rules! service_of {
     };
 }
 
+/// A service behind a layer whose rules are those of its methods.
+fn behind<S>(layer: &RateLimitLayer, service: S) -> Service
+where
+    S: tower::Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    BoxCloneSyncService::new(layer.layer(service).map_response(|response| response.map(Body::new)))
+}
+
 async fn found(request: Request<String>) -> Result<Response<String>, Status> {
     Ok(Response::new(search(request.get_ref()).await?))
 }
@@ -83,7 +93,7 @@ fn details(status: &Status) -> (Vec<String>, Option<u64>) {
 #[tokio::test]
 async fn answers_and_statuses_tell_of_decisions() {
     let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
-    let mut client = Client::of(BoxCloneSyncService::new(layer.layer(service_of!(found)))).await;
+    let mut client = Client::of(behind(&layer, service_of!(found))).await;
     for left in [1, 0] {
         let answer = client.ask("alice", &[]).await.unwrap();
         assert_eq!(answer.get_ref(), "hello alice");
@@ -117,7 +127,7 @@ async fn a_status_about_calls_in_flight_says_so_and_names_no_time() {
     }
     let limiter = RateLimiter::memory();
     let layer = RateLimitLayer::new().limiter(limiter.clone());
-    let mut client = Client::of(BoxCloneSyncService::new(layer.layer(service_of!(exported)))).await;
+    let mut client = Client::of(behind(&layer, service_of!(exported))).await;
     assert!(client.ask("alice", &[]).await.is_ok());
     let permit = limiter.enter(&EXPORT, &Key::of("alice")).await.unwrap();
     let refused = client.ask("alice", &[]).await.unwrap_err();
@@ -152,7 +162,7 @@ async fn a_status_without_metadata_gets_them_from_the_layer() {
         search(request.get_ref()).await.map(Response::new).map_err(|_| Status::resource_exhausted("no"))
     }
     let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
-    let mut client = Client::of(BoxCloneSyncService::new(layer.layer(service_of!(terse)))).await;
+    let mut client = Client::of(behind(&layer, service_of!(terse))).await;
     for _ in 0..2 {
         assert!(client.ask("alice", &[]).await.is_ok());
     }
@@ -221,8 +231,8 @@ async fn outages_are_unavailable_under_deny_in_methods_and_layers() {
         store.fail();
         RateLimiter::builder().store(store).on_unavailable(OnUnavailable::Deny).build().unwrap()
     };
-    let of_methods = RateLimitLayer::new().limiter(denying()).layer(service_of!(found));
-    for service in [BoxCloneSyncService::new(of_methods), per_key(denying())] {
+    let of_methods = behind(&RateLimitLayer::new().limiter(denying()), service_of!(found));
+    for service in [of_methods, per_key(denying())] {
         let status = Client::of(service).await.ask("alice", &[("x-api-key", "a")]).await.unwrap_err();
         assert_eq!((status.code(), status.message()), (Code::Unavailable, "the rate limiter is unavailable"));
         assert_eq!((seconds(&status), details(&status)), (None, (Vec::new(), None)), "it is not about a quota");

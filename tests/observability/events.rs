@@ -285,8 +285,8 @@ async fn a_store_without_memory_is_told_once() {
     }
 }
 
-/// A proxy that names no client merges all of its clients: that is said, once for each reason, and
-/// not at each request.
+/// A proxy that names no client merges all of its clients: that is said for each reason, and not at
+/// each request.
 #[test]
 fn a_trusted_proxy_that_names_no_client_is_told_once() {
     let (log, _listening) = Log::listen();

@@ -15,8 +15,6 @@ pub(crate) enum Refusal {
     Never,
     /// As the return type says.
     ByType,
-    /// As the return type says, whose error seems to be a `String`.
-    ByTypeOfText,
     /// As `on_refused` says.
     By(Expr),
 }
@@ -68,7 +66,7 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
                 );
                 diagnostics.error(tokens, message);
             }
-            if output.error_is_a_string() { Refusal::ByTypeOfText } else { Refusal::ByType }
+            Refusal::ByType
         }
     }
 }

@@ -36,7 +36,7 @@ use crate::RateLimitError;
     label = "a refused call has to return something of this type",
     note = "return `Result<_, RateLimitError>`, in a handler `Result<impl IntoResponse, RateLimitError>`",
     note = "or `Result<_, E>` where `E: From<RateLimitError>`, for example `#[derive(Debug, thiserror::Error)] enum E {{ #[error(transparent)] Limited(#[from] RateLimitError) }}`",
-    note = "or say how to turn a `RateLimitError` into the return value: `on_refused = |error| …`",
+    note = "or say how to turn a `RateLimitError` into the return value: `on_refused = |error| Err(error.to_string())`",
     note = "or implement `FromRateLimitError` for your own response type"
 )]
 pub trait FromRateLimitError {

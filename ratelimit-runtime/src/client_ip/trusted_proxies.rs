@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use http::HeaderName;
 use http::header::{FORWARDED, HeaderMap};
@@ -12,6 +11,7 @@ use smallvec::SmallVec;
 use super::address::address;
 use super::{ClientIp, forwarded};
 use crate::observe;
+use crate::observe::episodes::Episodes;
 use crate::parse_error::ParseError;
 use crate::response::KeyRejection;
 
@@ -29,7 +29,7 @@ use crate::response::KeyRejection;
 ///
 /// A trusted proxy may name no client: no such field, `unknown`, an obfuscated identifier, or
 /// something else than an address. Then its own address stands for all its clients, which share
-/// their limits. The event `no_client` says so, once for each reason; with
+/// their limits. The event `no_client` says so; with
 /// [`strict`](Self::strict), such requests are answered 400.
 ///
 /// ```
@@ -48,24 +48,17 @@ pub struct TrustedProxies {
     networks: Arc<[IpNet]>,
     header: HeaderName,
     strict: bool,
-    /// A bit for each [`Unnamed`] that was logged.
-    logged: Arc<AtomicU8>,
+    /// Which reasons why no client is known have been logged of late.
+    told: Arc<Episodes>,
 }
 
 /// The lines of a header field, in the order in which they were sent.
 pub(crate) type Lines<'a> = SmallVec<[&'a [u8]; 4]>;
 
-/// Why a request of a trusted proxy has no address that is not a proxy's.
-#[derive(Debug, Clone, Copy)]
-enum Unnamed {
-    NoHeader,
-    NoAddress,
-}
-
 impl Default for TrustedProxies {
     fn default() -> Self {
         let header = HeaderName::from_static("x-forwarded-for");
-        Self { networks: Arc::default(), header, strict: false, logged: Arc::default() }
+        Self { networks: Arc::default(), header, strict: false, told: Arc::new(Episodes::new()) }
     }
 }
 
@@ -137,7 +130,9 @@ impl TrustedProxies {
         match named {
             Ok(client) => Ok(ClientIp(client)),
             Err((proxy, reason)) => {
-                self.log_once(proxy, reason);
+                if self.told.begins("", reason) {
+                    observe::log::no_client(proxy, reason);
+                }
                 if self.strict { Err(KeyRejection::UnnamedClient) } else { Ok(ClientIp(proxy)) }
             }
         }
@@ -145,29 +140,20 @@ impl TrustedProxies {
 
     /// The client that proxies name, the nearest hop first; or the last proxy that is known, and
     /// why nothing is known beyond it.
-    fn named(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> Result<IpAddr, (IpAddr, Unnamed)> {
+    fn named(
+        &self,
+        peer: IpAddr,
+        hops: impl Iterator<Item = Option<IpAddr>>,
+    ) -> Result<IpAddr, (IpAddr, &'static str)> {
         let mut proxy = peer;
         for hop in hops.take(MOST_HOPS) {
             match hop {
                 Some(address) if self.trusts(address) => proxy = address,
                 Some(client) => return Ok(client),
-                None => return Err((proxy, Unnamed::NoAddress)),
+                None => return Err((proxy, "no_address")),
             }
         }
-        Err((proxy, Unnamed::NoHeader))
-    }
-
-    /// Logs each reason once.
-    #[cold]
-    fn log_once(&self, proxy: IpAddr, reason: Unnamed) {
-        let bit = 1 << reason as u8;
-        if self.logged.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-            let reason = match reason {
-                Unnamed::NoHeader => "no_header",
-                Unnamed::NoAddress => "no_address",
-            };
-            observe::log::no_client(proxy, reason);
-        }
+        Err((proxy, "no_header"))
     }
 }
 

@@ -8,7 +8,7 @@ use super::{RateLimiter, policies};
 use crate::engine::Engine;
 use crate::error::RateLimitError;
 use crate::key::KeyHasher;
-use crate::rule::{FORMATS, OnUnavailable, Policy};
+use crate::rule::{FORMAT, OnUnavailable, Policy};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
@@ -192,7 +192,7 @@ fn checked_prefix(prefix: Box<str>) -> Result<Box<str>, RateLimitError> {
         "holds a brace, which would put all keys on one node of a Redis Cluster"
     } else if prefix.contains(|c: char| c.is_control() || c.is_whitespace()) {
         "holds white space or a control character"
-    } else if prefix.split(':').any(|segment| FORMATS.contains(&segment)) {
+    } else if prefix.split(':').any(|segment| segment == FORMAT) {
         "holds the segment `rl1`, which marks the end of a prefix"
     } else if prefix.is_empty() {
         return Ok(prefix);

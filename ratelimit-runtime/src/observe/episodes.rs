@@ -14,15 +14,15 @@ const MOST: usize = 64;
 /// Events of one name that have come of late, and when they last did. They are kept as hashes, so
 /// that long texts take no memory.
 #[derive(Debug)]
-pub(super) struct Episodes(LazyLock<Mutex<HashMap<u64, Instant>>>);
+pub(crate) struct Episodes(LazyLock<Mutex<HashMap<u64, Instant>>>);
 
 impl Episodes {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(LazyLock::new(Mutex::default))
     }
 
     /// Whether an event of this rule, with this text, is the first of its episode.
-    pub(super) fn begins(&self, rule: &str, text: &str) -> bool {
+    pub(crate) fn begins(&self, rule: &str, text: &str) -> bool {
         self.begins_at(Instant::now(), rule, text)
     }
 

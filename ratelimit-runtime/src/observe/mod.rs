@@ -8,7 +8,7 @@
 mod collector;
 #[cfg(feature = "redis")]
 mod connection;
-mod episodes;
+pub(crate) mod episodes;
 mod labels;
 pub(crate) mod log;
 #[cfg_attr(not(feature = "metrics"), path = "no_metrics.rs")]

@@ -195,7 +195,7 @@ pub(crate) fn legacy_fields(decision: &Decision) -> impl Iterator<Item = Field> 
 
 /// The seconds after which a further call is worth it: of a refused call those of `Retry-After`, if
 /// it has them.
-pub(crate) fn reset(decision: &Decision) -> Option<u64> {
+fn reset(decision: &Decision) -> Option<u64> {
     // Units of one moment are a microsecond apart in a sliding window of 60 s: that is 60, not 61.
     let reset = || decision.reset_after().saturating_sub(Duration::from_millis(1));
     let reset = if decision.is_allowed() { Some(reset()) } else { decision.retry_after() };

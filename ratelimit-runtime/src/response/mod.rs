@@ -9,7 +9,7 @@ mod rejection;
 mod responses;
 
 #[cfg(feature = "_layer")]
-pub(crate) use self::fields::{Standings, legacy_fields, reset};
+pub(crate) use self::fields::{Standings, legacy_fields};
 pub use self::refusal::Refusal;
 pub use self::rejection::KeyRejection;
 pub use self::responses::Responses;

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// up on every call.
 const LIMITERS: usize = 8;
 
-#[derive(Debug)]
 pub(crate) struct KnownBy {
     /// The ids of limiters, from 1 on.
     limiters: [AtomicU64; LIMITERS],

@@ -13,6 +13,7 @@ mod terms;
 mod text;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub use self::calendar::CalendarUnit;
 pub(crate) use self::in_flight::CallsInFlight;
 pub(crate) use self::known_by::KnownBy;
 pub use self::limit::Limit;
-pub(crate) use self::name::{FORMATS, Name, escape, from_type_path, push_head, push_in_flight_head};
+pub(crate) use self::name::{FORMAT, Name, escape, from_type_path, push_head, push_in_flight_head};
 pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;
 pub use self::policy::overrides::Override;
@@ -48,7 +49,7 @@ pub(crate) use self::text::Entries;
 /// ```
 ///
 /// Rules of one name share their buckets.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Rule {
     name: RuleName,
     terms: Terms,
@@ -62,7 +63,7 @@ pub struct Rule {
     known_by: KnownBy,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum RuleName {
     Given(Cow<'static, str>),
     /// The path of the function, and which of its stacked attributes this is.
@@ -70,7 +71,7 @@ enum RuleName {
 }
 
 /// The policy of a rule.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) enum PolicyName {
     Fixed(&'static str),
     Made(Arc<str>),
@@ -79,7 +80,7 @@ pub(crate) enum PolicyName {
 }
 
 /// What is worked out once per rule.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Resolved {
     /// Of the rule as it was then.
     revision: u32,
@@ -467,5 +468,12 @@ impl Rule {
             push_head(&mut head, terms.algorithm(), terms.limits(), escaped);
         }
         head
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, limits) = (self.full_name(), self.limits());
+        f.debug_struct("Rule").field("name", &name).field("limits", &limits).finish_non_exhaustive()
     }
 }

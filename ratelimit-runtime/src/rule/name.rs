@@ -12,11 +12,8 @@ use once_cell::sync::OnceCell;
 use super::algorithm::Algorithm;
 use super::limit::Limit;
 
-/// The version of the format that keys are written in.
-const FORMAT: &str = "rl1";
-
-/// Every version that there has been. A prefix must not hold one as a segment of its own.
-pub(crate) const FORMATS: [&str; 1] = [FORMAT];
+/// The version of the format that keys are written in. A prefix must not hold it as a segment.
+pub(crate) const FORMAT: &str = "rl1";
 
 /// A path like `<shop::A as shop::T>::send::{{closure}}::__RatelimitHere`, without the closures and
 /// the last segment, in characters that need no escape: `<shop.A+as+shop.T>.send`. Attributes

@@ -1,6 +1,5 @@
 //! [`Terms`]: what a rule asks of every call alike. A check points at them.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::algorithm::Algorithm;
@@ -171,22 +170,5 @@ impl Terms {
             at += 1;
         }
         self
-    }
-}
-
-impl fmt::Debug for Terms {
-    /// Without the places for limits that it does not have.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Terms")
-            .field("algorithm", &self.algorithm)
-            .field("limits", &self.limits())
-            .field("cost", &self.cost)
-            .field("block", &self.block)
-            .field("wait", &self.wait)
-            .field("timeout", &self.timeout)
-            .field("on_unavailable", &self.on_unavailable)
-            .field("shadow", &self.shadow)
-            .field("zone", &self.zone)
-            .finish_non_exhaustive()
     }
 }

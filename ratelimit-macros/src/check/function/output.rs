@@ -36,16 +36,6 @@ impl Output {
         }
     }
 
-    /// Whether it reads as `Result<_, String>`.
-    pub(crate) fn error_is_a_string(&self) -> bool {
-        let Self::Type(ty) = self else { return false };
-        let Type::Path(path) = &**ty else { return false };
-        let Some(last) = path.path.segments.last() else { return false };
-        let PathArguments::AngleBracketed(arguments) = &last.arguments else { return false };
-        let error = types(arguments).nth(1);
-        last.ident == "Result" && matches!(error, Some(Type::Path(error)) if error.path.is_ident("String"))
-    }
-
     /// The output of the future that a plain function returns.
     pub(crate) fn of_future(returned: &ReturnType) -> Self {
         let ty = match returned {

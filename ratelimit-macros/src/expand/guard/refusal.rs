@@ -17,7 +17,6 @@ pub(crate) fn expand(refusal: &Refusal, context: &Context<'_>) -> Option<TokenSt
     match refusal {
         Refusal::Never => None,
         Refusal::ByType => Some(quote_spanned!(*span=> __ratelimit::refuse::<#ty>(__ratelimit_error))),
-        Refusal::ByTypeOfText => Some(quote_spanned!(*span=> __ratelimit::refuse_text::<#ty>(__ratelimit_error))),
         Refusal::By(expr) => {
             let span = expr.span().resolved_at(Span::mixed_site());
             let refuse = receiver.operand(expr);

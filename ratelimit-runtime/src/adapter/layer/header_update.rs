@@ -1,8 +1,8 @@
 //! [`HeaderUpdate`]: what was decided for a request, as header fields of its response.
 
-use crate::decision::{Decision, whole_seconds};
+use crate::decision::whole_seconds;
 use crate::observe::Observation;
-use crate::response::{RefusalDecision, Standings, legacy_fields, reset};
+use crate::response::{RefusalDecision, Standings, legacy_fields};
 
 /// The header fields of a response, of whatever crate. Names are in lower case.
 pub(in crate::adapter) trait Fields {
@@ -21,15 +21,7 @@ pub(in crate::adapter) struct HeaderUpdate {
     pub(super) decisions: Vec<Observation>,
     /// Whether `X-RateLimit-*` are among them.
     pub(super) legacy: bool,
-    /// Whether `Access-Control-Expose-Headers` names them.
-    pub(super) exposed: bool,
 }
-
-/// What a layer writes into responses, as far as it does.
-const FIELDS: [&str; 6] =
-    ["retry-after", "ratelimit-policy", "ratelimit", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
-
-const EXPOSED: &str = "access-control-expose-headers";
 
 /// Keeps an answer in place of a handler out of caches, unless it says something about them itself.
 pub(in crate::adapter) fn keep_out_of_caches(headers: &mut impl Fields) {
@@ -54,19 +46,16 @@ impl HeaderUpdate {
                 headers.add(name, &value);
             }
         }
-        if let Some(strictest) = standings.strictest().filter(|_| self.legacy) {
-            let is_refusal = !strictest.is_allowed();
-            if refusal.is_some() || is_refusal || !is_stricter_already(headers, strictest, refuses) {
-                for (name, value) in legacy_fields(strictest) {
-                    headers.set(name, &value);
-                }
+        // There is one of each: those of a layer further in stay.
+        if let Some(strictest) = standings.strictest().filter(|_| self.legacy)
+            && (refusal.is_some() || headers.all("x-ratelimit-limit").next().is_none())
+        {
+            for (name, value) in legacy_fields(strictest) {
+                headers.set(name, &value);
             }
         }
         if refuses {
             self.lend_wait(headers);
-        }
-        if self.exposed {
-            expose(headers);
         }
     }
 
@@ -82,34 +71,6 @@ impl HeaderUpdate {
             }
             keep_out_of_caches(headers);
         }
-    }
-}
-
-/// Whether the legacy fields of a layer further in say more than these, which are those of an
-/// admission.
-fn is_stricter_already(headers: &impl Fields, ours: &Decision, refuses: bool) -> bool {
-    let theirs = |name| -> Option<u64> {
-        let mut values = headers.all(name);
-        let value = std::str::from_utf8(values.next()?).ok()?.parse().ok();
-        value.filter(|_| values.next().is_none())
-    };
-    let Some(their_left) = theirs("x-ratelimit-remaining") else { return false };
-    let their_until = theirs("x-ratelimit-reset").unwrap_or_default();
-    let our_until = reset(ours).unwrap_or(u64::MAX);
-    // Of the two, only that one can have refused.
-    refuses || (their_left, our_until) <= (ours.remaining(), their_until)
-}
-
-/// Names what was written, where no other line names it.
-fn expose(headers: &mut impl Fields) {
-    let is_named = |field: &&str| {
-        let mut names = headers.all(EXPOSED).flat_map(|line| line.split(|byte| *byte == b','));
-        names.any(|name| name.trim_ascii().eq_ignore_ascii_case(field.as_bytes()))
-    };
-    let there = FIELDS.into_iter().filter(|field| headers.all(field).next().is_some());
-    let names: Vec<_> = there.filter(|field| !is_named(field)).collect();
-    if !names.is_empty() {
-        headers.add(EXPOSED, &names.join(", "));
     }
 }
 

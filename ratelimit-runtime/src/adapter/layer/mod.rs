@@ -32,12 +32,8 @@ use crate::rule::Rule;
 /// `tonic-web` the layer belongs around its `GrpcWebLayer`. No answer in place of a handler is to
 /// be stored by caches.
 ///
-/// Scripts in a browser that come from another origin see these fields only where
-/// `Access-Control-Expose-Headers` names them: [`expose_headers`](Self::expose_headers) adds that.
-/// A layer for CORS around this one may write the header anew, as the `CorsLayer` of `tower-http`
-/// does if it is given `expose_headers` itself: then name `Retry-After`, `RateLimit-Policy` and
-/// `RateLimit` there. It belongs around this layer also because a preflight has neither key nor
-/// credentials.
+/// Scripts in a browser that come from another origin see these fields only where a layer for CORS
+/// exposes them. It belongs around this layer, because a preflight has neither key nor credentials.
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {
@@ -65,7 +61,6 @@ use crate::rule::Rule;
 #[must_use = "a layer does nothing until it is applied"]
 pub struct RateLimitLayer<R = Unlimited> {
     limiter: Option<RateLimiter>,
-    exposed: bool,
     pub(super) proxies: Option<TrustedProxies>,
     pub(super) rule: R,
 }
@@ -101,8 +96,8 @@ impl RateLimitLayer {
     /// not share one. The error is a [`KeyRejection`](crate::KeyRejection), a [`RateLimitError`], or a
     /// response of the framework.
     pub fn rule<F>(self, rule: &Rule, key: F) -> RateLimitLayer<Limited<F>> {
-        let Self { limiter, exposed, proxies, rule: Unlimited } = self;
-        RateLimitLayer { limiter, exposed, proxies, rule: Limited { rule: Arc::new(rule.clone()), key } }
+        let Self { limiter, proxies, rule: Unlimited } = self;
+        RateLimitLayer { limiter, proxies, rule: Limited { rule: Arc::new(rule.clone()), key } }
     }
 }
 
@@ -117,14 +112,6 @@ impl<R> RateLimitLayer<R> {
     /// in place of those of the [limiter](crate::RateLimiterBuilder::trusted_proxies).
     pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.proxies = Some(proxies);
-        self
-    }
-
-    /// Whether to name the fields about limits, as far as a response has them, in
-    /// `Access-Control-Expose-Headers`, so that scripts of other origins may read them: no unless
-    /// set.
-    pub fn expose_headers(mut self, on: bool) -> Self {
-        self.exposed = on;
         self
     }
 
@@ -146,11 +133,11 @@ impl<R> RateLimitLayer<R> {
 
     /// Runs what answers a request. Gives the answer, and what was decided for it.
     pub(super) fn run<F: Future>(&self, answer: F) -> impl Future<Output = (F::Output, HeaderUpdate)> + use<R, F> {
-        let (limiter, exposed) = (self.limiter.clone(), self.exposed);
+        let limiter = self.limiter.clone();
         async move {
             let all = async {
                 let (answer, decisions) = observe::collect(answer).await;
-                (answer, HeaderUpdate { decisions, legacy: find::legacy_headers(), exposed })
+                (answer, HeaderUpdate { decisions, legacy: find::legacy_headers() })
             };
             match limiter {
                 Some(limiter) => limiter.scope(all).await,

@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::body::LimitedBody;
 use super::refusal::{NoKey, Protocol};
-use crate::adapter::layer::{Limited, RateLimitLayer, RequestKey, Unlimited, acquire};
+use crate::adapter::layer::{RateLimitLayer, RequestRule, acquire};
 use crate::response::RefusalDecision;
 
 impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
@@ -29,72 +29,27 @@ pub struct RateLimitService<S, R> {
     inner: S,
 }
 
-type Answering<B, E> = Pin<Box<dyn Future<Output = Result<Response<B>, E>> + Send>>;
-
-impl<S, R> RateLimitService<S, R> {
-    fn prepare<Q>(&self, request: &mut Request<Q>) {
-        if let Some(proxies) = &self.layer.proxies {
-            request.extensions_mut().insert(proxies.clone());
-        }
-    }
-
-    /// Answers, and tells in the response what was decided.
-    fn answered<B, E>(&self, answer: impl Future<Output = Result<Response<B>, E>> + Send + 'static) -> Answering<B, E>
-    where
-        R: Send + 'static,
-    {
-        let running = self.layer.run(answer);
-        Box::pin(async {
-            let (mut answer, update) = running.await;
-            if let Ok(response) = &mut answer {
-                let refusal = response.extensions_mut().remove::<RefusalDecision>();
-                update.apply(response.status().as_u16(), refusal, response.headers_mut());
-            }
-            answer
-        })
-    }
-}
-
-impl<S, Q, B> Service<Request<Q>> for RateLimitService<S, Unlimited>
-where
-    S: Service<Request<Q>, Response = Response<B>>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<B>;
-    type Error = S::Error;
-    type Future = Answering<B, S::Error>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Request<Q>) -> Self::Future {
-        self.prepare(&mut request);
-        let answer = self.layer.within(|| self.inner.call(request));
-        self.answered(answer)
-    }
-}
-
-impl<S, Q, B, F, K> Service<Request<Q>> for RateLimitService<S, Limited<F>>
+impl<S, Q, B, R> Service<Request<Q>> for RateLimitService<S, R>
 where
     S: Service<Request<Q>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,
     Q: Send + 'static,
     S::Error: Send + 'static,
     B: Send + 'static,
-    F: Fn(&Request<Q>) -> K + Send + 'static,
-    K: RequestKey<NoKey<B>>,
+    R: RequestRule<Request<Q>, NoKey<B>> + Send + 'static,
 {
     type Response = Response<LimitedBody<B>>;
     type Error = S::Error;
-    type Future = Answering<LimitedBody<B>, S::Error>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, mut request: Request<Q>) -> Self::Future {
-        self.prepare(&mut request);
+        if let Some(proxies) = &self.layer.proxies {
+            request.extensions_mut().insert(proxies.clone());
+        }
         let protocol = Protocol::of(&request);
         let check = match self.layer.check(&request) {
             Ok(check) => check,
@@ -103,11 +58,19 @@ where
         // The one that was ready is used up.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
-        self.answered(async move {
+        let running = self.layer.run(async move {
             match acquire(check).await {
                 Ok(()) => inner.call(request).await.map(|response| response.map(LimitedBody::served)),
                 Err(error) => Ok(protocol.refusal(&error)),
             }
+        });
+        Box::pin(async {
+            let (mut answer, update) = running.await;
+            if let Ok(response) = &mut answer {
+                let refusal = response.extensions_mut().remove::<RefusalDecision>();
+                update.apply(response.status().as_u16(), refusal, response.headers_mut());
+            }
+            answer
         })
     }
 }
