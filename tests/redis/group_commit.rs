@@ -128,7 +128,8 @@ async fn stacks(
 async fn a_group_that_cannot_be_decided_fails_alone_and_charges_nothing() {
     let server = RedisServer::start();
     let store = on(&server).await;
-    let limits = [Limit::new(100, MINUTE), Limit::new(100, MINUTE)];
+    // So long that no bucket drains a unit meanwhile.
+    let limits = [Limit::new(100, MINUTE * 60); 2];
     server.cli(&["RPUSH", "list", "x"]);
     for round in 1..=3 {
         for foreign in 0..2 {

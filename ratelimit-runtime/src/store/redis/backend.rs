@@ -13,7 +13,6 @@ use super::errors::{unexpected_reply, unsupported};
 use super::route::Route;
 use super::scripts::{Operation, Question, own_time};
 use super::settings::StoreSettings;
-use super::settings::deployment::Deployment;
 use super::{redis_cell, transactions};
 use crate::clock::Clock;
 use crate::error::StoreError;
@@ -25,15 +24,14 @@ use crate::store::{
 /// What a store decides with: its settings, and the client of each runtime.
 pub(super) struct Backend {
     pub(super) settings: StoreSettings,
-    /// The deployment's name in metrics.
+    /// Its name in metrics.
     server: String,
     clients: Clients,
 }
 
 impl Backend {
-    pub(super) fn new(deployment: Deployment) -> Self {
-        let server = deployment.name();
-        Self { settings: StoreSettings::new(deployment), server, clients: Clients::default() }
+    pub(super) fn new(settings: StoreSettings) -> Self {
+        Self { server: settings.name(), settings, clients: Clients::default() }
     }
 
     /// The settings, to be changed. Clients that there are go by what they began with, and end.

@@ -35,19 +35,3 @@ impl Backoff {
         self.next = self.shortest;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_up_to_the_longest() {
-        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_millis(300));
-        for longest in [50, 100, 200, 300, 300].map(Duration::from_millis) {
-            let pause = backoff.pause();
-            assert!(pause >= longest / 2 && pause < longest, "{pause:?} of {longest:?}");
-        }
-        backoff.reset();
-        assert!(backoff.is_fresh());
-    }
-}

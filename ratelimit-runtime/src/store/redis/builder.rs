@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 
 use super::RedisStore;
-use super::settings::credentials::{self, RedisCredentials};
+use super::settings::login::{self, RedisCredentials};
 #[cfg(feature = "redis-client")]
 use super::settings::url;
 #[cfg(any(feature = "redis-client", feature = "redis-tls"))]
@@ -60,7 +60,7 @@ impl RedisStore {
         A: Future<Output = Result<RedisCredentials, E>> + Send + 'static,
         E: fmt::Display,
     {
-        self.server_mut().login.provider = Some(credentials::provider(provider));
+        self.server_mut().login.provider = Some(login::provider(provider));
         self
     }
 

@@ -19,11 +19,6 @@ const FOREIGN: &str =
 /// The message for a login that the server refuses.
 pub(super) const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
 
-const NO_CELL: &str = "the Redis server has not loaded redis-cell: load it, or choose RedisMode::Scripts";
-
-const NO_SENTINEL: &str =
-    "this Redis is no sentinel: name sentinels, which listen on port 26379 unless told otherwise, or write redis://";
-
 /// Error codes and what they mean here.
 const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("OOM", Full, "Redis is out of memory: raise `maxmemory`"),
@@ -66,8 +61,12 @@ const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
     ("ACL failure", Misconfigured, "the ACL of the Redis user forbids a command of the rate limiter's script"),
     ("executing the script can't", Misconfigured, "the ACL of the Redis user forbids a command of the script"),
     // Quoted in another way before Redis 7.0.
-    ("SENTINEL", Misconfigured, NO_SENTINEL),
-    ("CL.THROTTLE", Misconfigured, NO_CELL),
+    (
+        "SENTINEL",
+        Misconfigured,
+        "this Redis is no sentinel: name sentinels, which listen on port 26379 unless told otherwise, or write redis://",
+    ),
+    ("CL.THROTTLE", Misconfigured, "the Redis server has not loaded redis-cell: load it, or choose RedisMode::Scripts"),
     ("unknown command", Misconfigured, "Redis lacks a command that the rate limiter needs: EVAL, EVALSHA, UNLINK"),
     ("DB index", Misconfigured, "Redis does not have the database that the URL names"),
 ];

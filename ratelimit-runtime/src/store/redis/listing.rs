@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use super::awaited::awaited;
+use super::batcher::Batcher;
 use super::cluster::Cluster;
-use super::errors::{self, unexpected_reply};
-use super::link::{Link, Lost};
+use super::errors::unexpected_reply;
 use super::settings::server::TcpAddress;
 use crate::error::StoreError;
 use crate::store::{Page, page};
@@ -24,9 +23,9 @@ const KEYS_PER_PAGE: u32 = 250;
 /// # Errors
 ///
 /// `Misconfigured` if the cursor is not one of a list of one server.
-pub(crate) async fn of_server(link: &Link, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
+pub(crate) async fn of_server(batcher: &Batcher, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
     let cursor = read(from, |text| text.parse().ok())?.unwrap_or(0);
-    let (keys, cursor) = scan(link, prefix, cursor).await?;
+    let (keys, cursor) = scan(batcher, prefix, cursor).await?;
     let next = (cursor != 0).then(|| cursor.to_string().into());
     Ok(Page::new(keys, next))
 }
@@ -46,9 +45,9 @@ pub(crate) async fn of_cluster(cluster: &Arc<Cluster>, prefix: &[u8], from: Opti
         };
         begun.push(next.clone());
     }
-    let link = masters.iter().find(|(address, _)| begun.last() == Some(address));
-    let (_, link) = link.ok_or_else(page::foreign)?;
-    let (keys, cursor) = scan(link, prefix, cursor).await?;
+    let master = masters.iter().find(|(address, _)| begun.last() == Some(address));
+    let (_, batcher) = master.ok_or_else(page::foreign)?;
+    let (keys, cursor) = scan(batcher, prefix, cursor).await?;
     Ok(Page::new(keys, Some(Walk { cursor, begun }.write().into())))
 }
 
@@ -84,16 +83,10 @@ fn read<T>(from: Option<&[u8]>, position: impl FnOnce(&str) -> Option<T>) -> Res
 }
 
 /// The part of a server's keys at a cursor, and the next cursor; 0 at the end.
-async fn scan(link: &Link, prefix: &[u8], cursor: u64) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
-    let connection = link.connected().await?;
+async fn scan(batcher: &Batcher, prefix: &[u8], cursor: u64) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
     let mut scan = redis::cmd("SCAN");
     scan.arg(cursor).arg("MATCH").arg(beginning_with(prefix)).arg("COUNT").arg(KEYS_PER_PAGE);
-    let reply = awaited(link, &connection, connection.send(&scan)).await.map_err(|Lost| {
-        StoreError::unavailable("the connection to Redis was lost while keys were listed: go on, or list again")
-    })?;
-    if let redis::Value::ServerError(error) = &reply {
-        return Err(errors::from_server(error));
-    }
+    let reply = batcher.send(&scan, false).await?;
     let (cursor, mut keys): (u64, Vec<Vec<u8>>) =
         redis::from_redis_value_ref(&reply).map_err(|_| unexpected_reply())?;
     keys.retain(|key| key.starts_with(prefix));

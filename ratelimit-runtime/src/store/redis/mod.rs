@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use self::backend::Backend;
 use self::settings::StoreSettings;
-use self::settings::deployment::Deployment;
 use self::settings::server::Server;
 use self::settings::url;
 use super::deny_cache::DenyCache;
@@ -36,7 +35,7 @@ mod settings;
 mod transactions;
 
 pub use self::mode::RedisMode;
-pub use self::settings::credentials::RedisCredentials;
+pub use self::settings::login::RedisCredentials;
 
 /// Limits on a Redis server, on the master that Sentinel names, or on a Redis Cluster (Redis 6.2 or
 /// later, or Valkey). [The guide](crate::guide::redis) says what each promises.
@@ -87,16 +86,16 @@ impl RedisStore {
     /// [`ready`](crate::RateLimiter::ready) meets them, and attempts go on, with pauses of up to a second: they
     /// may be made right without a restart.
     pub fn new(url: &str) -> Result<Self, StoreError> {
-        url::deployment(url).map(Self::on)
+        url::settings(url).map(Self::on)
     }
 
-    fn on(deployment: Deployment) -> Self {
-        Self { cache: DenyCache::new(Backend::new(deployment)) }
+    fn on(settings: StoreSettings) -> Self {
+        Self { cache: DenyCache::new(Backend::new(settings)) }
     }
 
     /// Login, TLS and settings of all servers.
     fn server_mut(&mut self) -> &mut Server {
-        &mut self.cache.inner_mut().settings_mut().deployment.server
+        &mut self.cache.inner_mut().settings_mut().server
     }
 
     /// Sets with which commands the store decides: [`RedisMode::Scripts`] unless set.
@@ -173,12 +172,12 @@ impl BuiltInStore for RedisStore {
 impl fmt::Debug for RedisStore {
     /// Without the user name and the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let StoreSettings { deployment, mode, .. } = &self.cache.inner().settings;
+        let settings = &self.cache.inner().settings;
         f.debug_struct("RedisStore")
-            .field("address", &deployment.to_string())
-            .field("database", &deployment.server.login.database)
-            .field("tls", &deployment.server.tls.is_some())
-            .field("mode", mode)
+            .field("address", &settings.address())
+            .field("database", &settings.server.login.database)
+            .field("tls", &settings.server.tls.is_some())
+            .field("mode", &settings.mode)
             .field("deny_cache", &self.cache.is_on())
             .finish_non_exhaustive()
     }

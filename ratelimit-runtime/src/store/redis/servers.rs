@@ -14,9 +14,10 @@ use super::link::{Link, LinkSettings, Sentinels, Upstream};
 use super::listing;
 use super::scripts::{Question, load_all};
 use super::settings::StoreSettings;
-use super::settings::deployment::Kind;
+use super::settings::deployment::Deployment;
 use super::transactions::Pool;
 use crate::error::StoreError;
+use crate::real_time;
 use crate::store::{Health, Page};
 
 /// The servers of a store, for one runtime.
@@ -45,11 +46,15 @@ impl Servers {
     ///
     /// `Misconfigured` on a runtime without timers.
     pub(crate) fn start(settings: &StoreSettings, runtime: &Handle) -> Result<Self, StoreError> {
-        Link::can_start()?;
-        let server = settings.deployment.server.clone();
-        let upstream = match &settings.deployment.kind {
-            Kind::Standalone | Kind::Cluster(_) => Upstream::Server(Arc::new(server.clone())),
-            Kind::Sentinel(names) => Upstream::Sentinels(Arc::new(Sentinels::new(names.clone(), server.clone()))),
+        real_time::timers().map_err(|_| {
+            StoreError::misconfigured(
+                "the Redis store needs the timers and the I/O of its tokio runtime: build it with `enable_all()`",
+            )
+        })?;
+        let server = settings.server.clone();
+        let upstream = match &settings.deployment {
+            Deployment::Standalone | Deployment::Cluster(_) => Upstream::Server(Arc::new(server.clone())),
+            Deployment::Sentinel(names) => Upstream::Sentinels(Arc::new(Sentinels::new(names.clone(), server.clone()))),
         };
         let link = LinkSettings {
             upstream,
@@ -57,8 +62,8 @@ impl Servers {
             epoch: Arc::clone(&settings.epoch),
             greeting: if settings.mode.runs_scripts() { load_all().into() } else { Arc::default() },
         };
-        let reached = match &settings.deployment.kind {
-            Kind::Cluster(seeds) => Reached::Cluster(Cluster::new(seeds.clone(), server, link, runtime)),
+        let reached = match &settings.deployment {
+            Deployment::Cluster(seeds) => Reached::Cluster(Cluster::new(seeds.clone(), server, link, runtime)),
             _ => Reached::One(Batcher::start(Arc::new(Link::start(link, runtime)), runtime, no_slot)),
         };
         Ok(Self { reached, epoch: Arc::clone(&settings.epoch), pools: Mutex::default() })
@@ -89,7 +94,7 @@ impl Servers {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        self.at(key, until, |batcher, asking| run(self.pool(batcher.link()), asking)).await
+        self.at(key, until, |batcher, asking| run(self.pool(&batcher.link), asking)).await
     }
 
     fn pool(&self, link: &Arc<Link>) -> Arc<Pool> {
@@ -123,7 +128,7 @@ impl Servers {
     /// A page of the stored keys that begin like this.
     pub(crate) async fn keys(&self, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
         match &self.reached {
-            Reached::One(batcher) => listing::of_server(batcher.link(), prefix, from).await,
+            Reached::One(batcher) => listing::of_server(batcher, prefix, from).await,
             Reached::Cluster(cluster) => listing::of_cluster(cluster, prefix, from).await,
         }
     }
@@ -136,7 +141,7 @@ impl Servers {
     /// How well the server of a key serves.
     pub(crate) fn health(&self, key: &[u8]) -> Health {
         match &self.reached {
-            Reached::One(batcher) => batcher.link().health(),
+            Reached::One(batcher) => batcher.link.health(),
             Reached::Cluster(cluster) => cluster.health(slot_of(key)),
         }
     }
@@ -148,7 +153,7 @@ impl Servers {
     /// `Misconfigured`: then waiting is vain.
     pub(crate) async fn ready(&self, key: Option<&[u8]>) -> Result<(), StoreError> {
         match &self.reached {
-            Reached::One(batcher) => batcher.link().ready().await,
+            Reached::One(batcher) => batcher.link.ready().await,
             Reached::Cluster(cluster) => cluster.ready(key.map(slot_of)).await,
         }
     }

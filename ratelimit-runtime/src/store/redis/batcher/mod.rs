@@ -95,7 +95,7 @@ fn told<K>(Answers { now, is_charged, all }: Answers, stack: &[(K, Question)]) -
 
 /// Group commit on one link.
 pub(crate) struct Batcher {
-    link: Arc<Link>,
+    pub(crate) link: Arc<Link>,
     runtime: Handle,
     slot_of: fn(&[u8]) -> u16,
     state: Mutex<State>,
@@ -126,10 +126,6 @@ impl Batcher {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn link(&self) -> &Arc<Link> {
-        &self.link
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none;

@@ -177,7 +177,7 @@ impl Cluster {
         for master in masters {
             let batcher = self.batcher(&master);
             let serves = async {
-                batcher.link().ready().await?;
+                batcher.link.ready().await?;
                 // An error says nothing.
                 let info = refresh::ask(&batcher, &cmd("CLUSTER").arg("INFO").take()).await?;
                 match from_redis_value_ref::<String>(&info) {
@@ -203,10 +203,9 @@ impl Cluster {
         Err(StoreError::unavailable("not every slot of the Redis cluster is served"))
     }
 
-    /// All masters, as one of the nodes names them now, with their links.
-    pub(crate) async fn masters(self: &Arc<Self>) -> Result<Vec<(TcpAddress, Arc<Link>)>, StoreError> {
+    /// All masters, as one of the nodes names them now.
+    pub(crate) async fn masters(self: &Arc<Self>) -> Result<Vec<(TcpAddress, Arc<Batcher>)>, StoreError> {
         self.ask_for_slots().await?;
-        let all = self.all()?.into_iter();
-        Ok(all.map(|master| (master.address.clone(), Arc::clone(self.batcher(&master).link()))).collect())
+        Ok(self.all()?.into_iter().map(|master| (master.address.clone(), self.batcher(&master))).collect())
     }
 }

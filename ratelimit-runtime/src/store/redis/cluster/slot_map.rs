@@ -23,7 +23,7 @@ pub(super) struct Master {
 
 impl Master {
     pub(super) fn health(&self) -> Health {
-        self.batcher.get().map_or(Health::Down, |batcher| batcher.link().health())
+        self.batcher.get().map_or(Health::Down, |batcher| batcher.link.health())
     }
 }
 

@@ -9,13 +9,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::connection::{Connection, Lost};
 use super::probe::{Probed, probe};
-use super::stream::{ByteStream, Socket};
+use super::stream::{ByteStream, open};
 use crate::error::StoreError;
 use crate::real_time;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
 
-/// The time for TLS, credentials and login.
+/// The time for credentials and login.
 const LOGIN: Duration = Duration::from_secs(5);
 /// The time of a server for each reply of the login: a network may swallow all that is sent.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -45,9 +45,8 @@ pub(super) async fn connect(server: &Arc<Server>, greeting: &[Cmd]) -> Result<Co
 
 /// Connects and logs in.
 pub(crate) async fn log_in(server: &Arc<Server>) -> Result<Connection, StoreError> {
-    let socket = Socket::connect(server).await.map_err(|error| unreachable(server, error))?;
+    let mut stream = open(server).await.map_err(|error| unreachable(server, error))?;
     let login = async {
-        let mut stream = socket.secure(server).await.map_err(|error| unreachable(server, error))?;
         // Asked late, so that they are fresh.
         let credentials = server.login.credentials().await?;
         let commands = server.login.commands(credentials.as_ref());

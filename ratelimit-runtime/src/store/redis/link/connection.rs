@@ -37,7 +37,8 @@ pub(crate) struct Connection {
     open: watch::Receiver<()>,
     /// Why it was ended from this side.
     cause: OnceLock<StoreError>,
-    server: Arc<Server>,
+    /// The server that it leads to.
+    pub(super) server: Arc<Server>,
     /// After this time the login expires.
     pub(super) renew_after: Option<Duration>,
     pub(super) began: Instant,
@@ -92,11 +93,6 @@ impl Connection {
             is_replica: AtomicBool::new(false),
             wake: Notify::new(),
         })
-    }
-
-    /// The server that it leads to.
-    pub(crate) fn server(&self) -> &Arc<Server> {
-        &self.server
     }
 
     /// The number of the next call.

@@ -30,22 +30,14 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    Connected(PingAnswer),
-    /// An attempt has failed, or the server has turned out to be a replica.
-    Failed,
-    /// The connection has ended.
+    Connected,
+    /// The connection has ended, or the attempt has failed.
     Ended,
     /// A call has waited in vain for the limiter's timeout, or was told that the server is busy.
     Doubt,
-    /// The PING was answered.
-    Answered(PingAnswer),
-}
-
-/// The answer to a PING.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PingAnswer {
-    Serves,
-    /// BUSY, LOADING, MISCONF or MASTERDOWN.
+    /// The PING was answered: the server serves.
+    Answered,
+    /// The server says BUSY, LOADING, MISCONF or MASTERDOWN.
     Busy,
 }
 
@@ -124,52 +116,40 @@ impl LinkHealth {
     }
 
     pub(super) fn on(&mut self, event: Event, now: Instant) {
-        let is_stable = self.is_connected() && now.saturating_duration_since(self.since) >= STABLE;
         match event {
-            Event::Connected(answer) => {
-                (self.state, self.next_ping) = match answer {
-                    PingAnswer::Serves => (LinkState::Up, now + HEARTBEAT),
-                    PingAnswer::Busy => (LinkState::Slow, now + self.timeout),
-                };
+            Event::Connected => {
+                (self.state, self.next_ping) = (LinkState::Up, now + HEARTBEAT);
                 (self.since, self.connect_at, self.ping, self.doubt) = (now, None, None, false);
             }
-            Event::Failed => {
-                if is_stable {
-                    self.backoff.reset();
-                }
-                self.state = LinkState::Down;
-                self.connect_at = Some(now + self.backoff.pause());
-            }
-            Event::Ended if self.is_connected() => {
-                if is_stable {
+            Event::Ended => {
+                let was_good = self.is_connected() && now.saturating_duration_since(self.since) >= STABLE;
+                if was_good {
                     self.backoff.reset();
                 }
                 // Calls of a slow server do not wait, and must not begin to; nor those of a server
                 // that takes connections and ends them at once.
                 let is_waited_for = self.state == LinkState::Up && self.backoff.is_fresh();
                 self.state = if is_waited_for { LinkState::Connecting } else { LinkState::Down };
-                self.connect_at = Some(if is_stable { now } else { now + self.backoff.pause() });
+                self.connect_at = Some(if was_good { now } else { now + self.backoff.pause() });
             }
             Event::Doubt if self.state == LinkState::Up => match &mut self.ping {
                 Some(ping) => ping.late = ping.late.min(now + self.timeout),
                 None => self.doubt = true,
             },
-            Event::Answered(answer) if self.is_connected() => {
-                let Some(ping) = self.ping.take() else { return };
-                match answer {
-                    PingAnswer::Serves if now <= ping.sent + self.timeout || self.state == LinkState::Up => {
-                        self.state = LinkState::Up;
-                        self.next_ping = ping.sent + HEARTBEAT;
-                    }
-                    // It came late: the next one may come in time.
-                    PingAnswer::Serves => self.next_ping = now,
-                    PingAnswer::Busy => {
-                        self.state = LinkState::Slow;
-                        self.next_ping = now + self.timeout;
-                    }
+            Event::Doubt => {}
+            Event::Answered => match self.ping.take() {
+                Some(ping) if now <= ping.sent + self.timeout || self.state == LinkState::Up => {
+                    self.state = LinkState::Up;
+                    self.next_ping = ping.sent + HEARTBEAT;
                 }
+                // It came late: the next one may come in time.
+                Some(_) => self.next_ping = now,
+                None => {}
+            },
+            Event::Busy => {
+                (self.state, self.next_ping) = (LinkState::Slow, now + self.timeout);
+                self.ping = None;
             }
-            Event::Ended | Event::Doubt | Event::Answered(_) => {}
         }
     }
 

@@ -13,8 +13,6 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use self::connect::connect;
-use self::probe::Probed;
 use self::upkeep::Upkeep;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
@@ -77,30 +75,17 @@ pub(crate) struct Published {
 pub(crate) struct Link {
     published: watch::Receiver<Published>,
     timeout_us: Arc<AtomicU64>,
-    greeting: Arc<[Cmd]>,
     task: AbortHandle,
 }
 
 impl Link {
-    /// Whether a link can be started on the runtime of the caller.
-    ///
-    /// # Errors
-    ///
-    /// `Misconfigured` on one without timers. One without I/O is told by the status.
-    pub(crate) fn can_start() -> Result<(), StoreError> {
-        real_time::timers().map_err(|_| {
-            StoreError::misconfigured(
-                "the Redis store needs the timers and the I/O of its tokio runtime: build it with `enable_all()`",
-            )
-        })
-    }
-
-    /// Connects in the background, on `runtime`, where it [can start](Self::can_start).
+    /// Connects in the background, on `runtime`, which has timers. Where it has no I/O, the status
+    /// tells.
     pub(crate) fn start(settings: LinkSettings, runtime: &Handle) -> Self {
         let (publish, published) = watch::channel(Published { status: LinkStatus::Connecting, at: Instant::now() });
-        let (timeout_us, greeting) = (Arc::clone(&settings.timeout_us), Arc::clone(&settings.greeting));
+        let timeout_us = Arc::clone(&settings.timeout_us);
         let task = runtime.spawn(Upkeep::new(settings, publish).run()).abort_handle();
-        Self { published, timeout_us, greeting, task }
+        Self { published, timeout_us, task }
     }
 
     pub(crate) fn status(&self) -> LinkStatus {
@@ -171,7 +156,10 @@ impl Link {
     /// Lets the runtime read first, if it may have missed the end of the connection: a call is not
     /// sent on one that the server has closed while the runtime stood still.
     pub(crate) async fn look(&self) {
-        let is_unread = matches!(&self.published.borrow().status, LinkStatus::Up(connection) if connection.is_unread(Instant::now()));
+        let is_unread = match &self.published.borrow().status {
+            LinkStatus::Up(connection) => connection.is_unread(Instant::now()),
+            _ => false,
+        };
         if is_unread {
             look().await;
         }
@@ -179,12 +167,7 @@ impl Link {
 
     /// Another connection to the same server, logged in, for one caller at a time.
     pub(crate) async fn connect_another(&self) -> Result<Connection, StoreError> {
-        let connection = self.connected().await?;
-        match connect(connection.server(), &self.greeting).await? {
-            (_, Probed::Replica) => Err(errors::replica()),
-            (_, Probed::Busy(error)) => Err(error),
-            (another, _) => Ok(another),
-        }
+        log_in(&self.connected().await?.server).await
     }
 }
 

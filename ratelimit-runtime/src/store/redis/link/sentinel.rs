@@ -33,30 +33,17 @@ pub(crate) struct Sentinels {
     pub(super) names: SentinelNames,
     /// Login and TLS of the master, wherever it is.
     master: Server,
-    known: Mutex<Known>,
-}
-
-/// What the sentinels have answered.
-#[derive(Default)]
-struct Known {
-    /// The last master that was found.
-    master: Option<TcpAddress>,
-    /// The highest epoch that was heard of.
-    epoch: u64,
+    /// The last answer that was not outdated.
+    known: Mutex<Option<SentinelAnswer>>,
 }
 
 /// What a sentinel answers about the master.
+#[derive(Clone)]
 struct SentinelAnswer {
     master: TcpAddress,
     /// Counts fail-overs: of two sentinels that disagree, the one with the higher epoch is right. 0
     /// if the user may not ask for it.
     epoch: u64,
-}
-
-impl Known {
-    fn set(&mut self, answer: &SentinelAnswer) {
-        (self.epoch, self.master) = (answer.epoch, Some(answer.master.clone()));
-    }
 }
 
 /// What one sentinel answers, and the connection that it was asked on.
@@ -68,7 +55,7 @@ impl Sentinels {
         Self { names, master, known: Mutex::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, Option<SentinelAnswer>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -87,9 +74,9 @@ impl Sentinels {
     /// Notes what a sentinel answers. Whether that is outdated.
     fn note(&self, answer: &SentinelAnswer) -> bool {
         let mut known = self.known();
-        let is_outdated = answer.epoch < known.epoch;
+        let is_outdated = known.as_ref().is_some_and(|known| answer.epoch < known.epoch);
         if !is_outdated {
-            known.set(answer);
+            *known = Some(answer.clone());
         }
         is_outdated
     }
@@ -114,7 +101,7 @@ impl Sentinels {
                 _ => {}
             }
         }
-        let last = self.known().master.clone();
+        let last = self.known().as_ref().map(|known| known.master.clone());
         let Some(outdated) = outdated else {
             let failed = || failed.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked"));
             return connect(&last.ok_or_else(failed)?).await;
@@ -126,7 +113,7 @@ impl Sentinels {
             }
         }
         // Sentinels that were set up anew count from 0.
-        self.known().set(&outdated);
+        *self.known() = Some(outdated.clone());
         connect(&outdated.master).await
     }
 

@@ -15,54 +15,41 @@ use crate::store::redis::settings::server::{Address, Server, TcpAddress};
 const CONNECT: Duration = Duration::from_secs(2);
 /// The time to look up a name.
 const LOOK_UP: Duration = Duration::from_secs(5);
+#[cfg(feature = "redis-tls")]
+const TLS: Duration = Duration::from_secs(5);
 
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
-/// A socket that is connected to a server, before TLS.
-pub(super) enum Socket {
-    Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(tokio::net::UnixStream),
+/// Connects to a server, and speaks TLS where it asks for that. Its name is looked up each time, and
+/// all its addresses are tried.
+pub(super) async fn open(server: &Server) -> io::Result<Box<dyn ByteStream>> {
+    match &server.address {
+        Address::Tcp(address) => {
+            let tcp = open_tcp(address).await?;
+            #[cfg(feature = "redis-tls")]
+            if let Some(tls) = &server.tls {
+                return Ok(Box::new(within(TLS, tls.connect(&address.host, tcp)).await?));
+            }
+            Ok(Box::new(tcp))
+        }
+        #[cfg(unix)]
+        Address::Unix(path) => Ok(Box::new(within(CONNECT, tokio::net::UnixStream::connect(path)).await?)),
+        #[cfg(not(unix))]
+        Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
 }
 
-impl Socket {
-    /// Connects to a server. Its name is looked up each time, and all its addresses are tried.
-    pub(super) async fn connect(server: &Server) -> io::Result<Self> {
-        match &server.address {
-            Address::Tcp(TcpAddress { host, port }) => {
-                let mut error = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
-                for address in within(LOOK_UP, lookup_host((host.as_str(), *port))).await? {
-                    match within(CONNECT, TcpStream::connect(address)).await {
-                        Ok(tcp) => return set_up(&tcp).map(|()| Self::Tcp(tcp)),
-                        Err(refused) => error = refused,
-                    }
-                }
-                Err(error)
-            }
-            #[cfg(unix)]
-            Address::Unix(path) => within(CONNECT, tokio::net::UnixStream::connect(path)).await.map(Self::Unix),
-            #[cfg(not(unix))]
-            Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+async fn open_tcp(TcpAddress { host, port }: &TcpAddress) -> io::Result<TcpStream> {
+    let mut error = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+    for address in within(LOOK_UP, lookup_host((host.as_str(), *port))).await? {
+        match within(CONNECT, TcpStream::connect(address)).await {
+            Ok(tcp) => return set_up(&tcp).map(|()| tcp),
+            Err(refused) => error = refused,
         }
     }
-
-    /// Speaks TLS on it where the server asks for that.
-    #[cfg_attr(not(feature = "redis-tls"), allow(clippy::unused_async, unused_variables, reason = "as with TLS"))]
-    pub(super) async fn secure(self, server: &Server) -> io::Result<Box<dyn ByteStream>> {
-        match self {
-            Self::Tcp(tcp) => {
-                #[cfg(feature = "redis-tls")]
-                if let (Some(tls), Address::Tcp(address)) = (&server.tls, &server.address) {
-                    return Ok(Box::new(tls.connect(&address.host, tcp).await?));
-                }
-                Ok(Box::new(tcp))
-            }
-            #[cfg(unix)]
-            Self::Unix(unix) => Ok(Box::new(unix)),
-        }
-    }
+    Err(error)
 }
 
 async fn within<T>(time: Duration, future: impl Future<Output = io::Result<T>>) -> io::Result<T> {

@@ -11,7 +11,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::connect::Connected;
 use super::connection::{Connection, Lost};
-use super::health::{Action, Event, LinkHealth, LinkState, PingAnswer};
+use super::health::{Action, Event, LinkHealth, LinkState};
 use super::probe::{Probed, probe};
 use super::{BEAT, LinkSettings, LinkStatus, Published, pause_until};
 use crate::error::StoreError;
@@ -97,7 +97,7 @@ impl Upkeep {
                     self.tasks.spawn(async move { News::Probed(probe(&connection).await) });
                 }
                 (Some(Action::HangUp), Some(_)) => {
-                    self.end(silent(), Event::Ended);
+                    self.end(silent());
                     continue;
                 }
                 _ => {}
@@ -144,9 +144,9 @@ impl Upkeep {
     fn told(&mut self) {
         let Some(connection) = &self.connection else { return };
         if connection.has_ended() {
-            self.lose(Event::Ended);
+            self.lose();
         } else if connection.is_replica.load(Relaxed) {
-            self.end(errors::replica(), Event::Failed);
+            self.end(errors::replica());
         } else if connection.doubted.swap(false, Relaxed) {
             self.health.on(Event::Doubt, Instant::now());
         }
@@ -156,9 +156,7 @@ impl Upkeep {
         match news {
             Ok(News::Attempted(attempt)) => self.attempted(*attempt),
             Ok(News::Probed(probed)) => self.probed(probed),
-            Ok(News::Moved) => {
-                self.end(StoreError::unavailable("another Redis server is the master now"), Event::Ended);
-            }
+            Ok(News::Moved) => self.end(StoreError::unavailable("another Redis server is the master now")),
             Err(error) if self.connection.is_none() => self.attempted(Err(panicked(&error))),
             // A provider of credentials that panics is not asked again until the connection is over.
             Err(_) => {}
@@ -192,7 +190,7 @@ impl Upkeep {
             observe::log::login_expires(&self.settings.upstream, &error);
             self.connect(RENEW_AGAIN);
         } else {
-            self.health.on(Event::Failed, Instant::now());
+            self.health.on(Event::Ended, Instant::now());
             self.fails(error);
         }
     }
@@ -207,59 +205,60 @@ impl Upkeep {
             });
         }
         self.settings.epoch.fetch_add(1, Release);
-        self.observer.connected(&self.settings.upstream.describe(connection.server()));
+        self.observer.connected(&self.settings.upstream.describe(&connection.server));
         self.tasks = JoinSet::new();
         if let Some(after) = connection.renew_after {
             self.connect(after);
         }
         let upstream = self.settings.upstream.clone();
         self.tasks.spawn(async move {
-            upstream.moved_from(connection.server()).await;
+            upstream.moved_from(&connection.server).await;
             News::Moved
         });
-        self.judge(probed, Event::Connected);
+        self.health.on(Event::Connected, Instant::now());
+        self.judge(probed);
     }
 
     fn probed(&mut self, probed: Result<Probed, Lost>) {
         match probed {
             // Its driver tells so.
             Err(Lost) => {}
-            Ok(Probed::Replica) => self.end(errors::replica(), Event::Failed),
-            Ok(Probed::Refused(error)) => self.end(error, Event::Ended),
-            Ok(probed) => self.judge(probed, Event::Answered),
+            Ok(Probed::Replica) => self.end(errors::replica()),
+            Ok(Probed::Refused(error)) => self.end(error),
+            Ok(probed) => self.judge(probed),
         }
     }
 
     /// Notes how a server is that is connected.
-    fn judge(&mut self, probed: Probed, event: fn(PingAnswer) -> Event) {
+    fn judge(&mut self, probed: Probed) {
         if matches!(probed, Probed::RoleUnknown) && !std::mem::replace(&mut self.has_told_unknown_role, true) {
             observe::log::role_unknown(&self.server());
         }
         if let Probed::Busy(error) = probed {
-            self.health.on(event(PingAnswer::Busy), Instant::now());
+            self.health.on(Event::Busy, Instant::now());
             return self.fails(error);
         }
-        self.health.on(event(PingAnswer::Serves), Instant::now());
+        self.health.on(Event::Answered, Instant::now());
         if self.health.state() == LinkState::Up {
             self.observer.recovered(&self.server());
         }
     }
 
     /// Ends the connection, for this reason.
-    fn end(&mut self, cause: StoreError, event: Event) {
+    fn end(&mut self, cause: StoreError) {
         if let Some(connection) = &self.connection {
             connection.end(cause);
         }
-        self.lose(event);
+        self.lose();
     }
 
     /// The connection is over.
-    fn lose(&mut self, event: Event) {
+    fn lose(&mut self) {
         self.tasks = JoinSet::new();
         let Some(connection) = self.connection.take() else { return };
-        let (server, error) = (self.settings.upstream.describe(connection.server()), connection.cause());
+        let (server, error) = (self.settings.upstream.describe(&connection.server), connection.cause());
         self.observer.lost(&server, connection.began.elapsed(), &error);
-        self.health.on(event, Instant::now());
+        self.health.on(Event::Ended, Instant::now());
         if self.health.state() == LinkState::Down {
             self.fails(error);
         } else {
@@ -276,7 +275,7 @@ impl Upkeep {
     fn server(&self) -> String {
         let upstream = &self.settings.upstream;
         let connection = self.connection.as_ref();
-        connection.map_or_else(|| upstream.to_string(), |connection| upstream.describe(connection.server()))
+        connection.map_or_else(|| upstream.to_string(), |connection| upstream.describe(&connection.server))
     }
 
     /// Publishes the status, also if it is as before: callers who wait for a runtime that was not

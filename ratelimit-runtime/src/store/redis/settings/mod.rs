@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use self::deployment::{Deployment, Kind};
+use self::deployment::{Deployment, listed};
+use self::server::Server;
 use super::mode::RedisMode;
 use crate::clock::Clock;
 
-pub(crate) mod credentials;
 pub(crate) mod deployment;
 pub(crate) mod login;
 pub(crate) mod server;
@@ -32,6 +32,8 @@ const TIMEOUT_US: u64 = 100_000;
 
 /// The settings of a store.
 pub(crate) struct StoreSettings {
+    /// The first server that the URL names, with the login and TLS of all.
+    pub(crate) server: Server,
     pub(crate) deployment: Deployment,
     pub(crate) mode: RedisMode,
     /// The caller's clock, in the place of the server's.
@@ -43,12 +45,29 @@ pub(crate) struct StoreSettings {
 }
 
 impl StoreSettings {
-    pub(crate) fn new(deployment: Deployment) -> Self {
+    pub(crate) fn new(server: Server, deployment: Deployment) -> Self {
         let timeout_us = Arc::new(AtomicU64::new(TIMEOUT_US));
-        Self { deployment, mode: RedisMode::default(), clock: None, timeout_us, epoch: Arc::default() }
+        Self { server, deployment, mode: RedisMode::default(), clock: None, timeout_us, epoch: Arc::default() }
+    }
+
+    /// The name in metrics: the address, or the name of the master.
+    pub(crate) fn name(&self) -> String {
+        match &self.deployment {
+            Deployment::Sentinel(sentinels) => sentinels.name.clone(),
+            Deployment::Standalone | Deployment::Cluster(_) => self.address(),
+        }
+    }
+
+    /// The addresses, and the name of the master: nothing secret.
+    pub(crate) fn address(&self) -> String {
+        match &self.deployment {
+            Deployment::Standalone => self.server.to_string(),
+            Deployment::Sentinel(sentinels) => sentinels.to_string(),
+            Deployment::Cluster(seeds) => format!("the cluster of {}", listed(seeds)),
+        }
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.deployment.kind, Kind::Cluster(_))
+        matches!(self.deployment, Deployment::Cluster(_))
     }
 }

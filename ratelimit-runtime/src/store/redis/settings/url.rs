@@ -5,7 +5,8 @@ use redis::IntoConnectionInfo;
 #[cfg(feature = "redis-client")]
 use redis::{ConnectionAddr, ConnectionInfo};
 
-use super::deployment::{Deployment, Kind, SentinelNames};
+use super::StoreSettings;
+use super::deployment::{Deployment, SentinelNames};
 use super::login::Login;
 use super::server::{Address, Server, TcpAddress};
 use super::tls::{self, Tls};
@@ -34,12 +35,12 @@ impl Form {
     }
 }
 
-/// The servers that a URL names.
+/// The settings of a store on the servers that a URL names.
 ///
 /// # Errors
 ///
 /// `Misconfigured`. The message never repeats the URL, which may hold a password.
-pub(crate) fn deployment(url: &str) -> Result<Deployment, StoreError> {
+pub(crate) fn settings(url: &str) -> Result<StoreSettings, StoreError> {
     let (scheme, rest) = url.trim().split_once("://").unwrap_or_default();
     let (base, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
     let tls = match base {
@@ -50,11 +51,11 @@ pub(crate) fn deployment(url: &str) -> Result<Deployment, StoreError> {
     match (base, kind) {
         ("redis" | "rediss" | "valkey" | "valkeys", "") => {
             let parts = parts(&STANDALONE)?;
-            Ok(Deployment { server: parts.server("redis", parts.place)?, kind: Kind::Standalone })
+            Ok(StoreSettings::new(parts.server("redis", parts.place)?, Deployment::Standalone))
         }
         ("unix", "") | ("redis" | "valkey", "unix") => {
             let parts = parts(&UNIX)?;
-            Ok(Deployment { server: parts.server("unix", parts.place)?, kind: Kind::Standalone })
+            Ok(StoreSettings::new(parts.server("unix", parts.place)?, Deployment::Standalone))
         }
         ("redis" | "rediss" | "valkey" | "valkeys", "sentinel") => parts(&SENTINEL)?.sentinels(),
         ("redis" | "rediss" | "valkey" | "valkeys", "cluster") => parts(&CLUSTER)?.cluster(),
@@ -70,13 +71,13 @@ fn platform_tls() -> Result<Tls, StoreError> {
     tls::platform().ok_or_else(missing)
 }
 
-/// The server that a client of the application leads to.
+/// The same on the server that a client of the application leads to.
 ///
 /// # Errors
 ///
 /// `Misconfigured`.
 #[cfg(feature = "redis-client")]
-pub(crate) fn from_info(info: &ConnectionInfo) -> Result<Deployment, StoreError> {
+pub(crate) fn from_info(info: &ConnectionInfo) -> Result<StoreSettings, StoreError> {
     let tls = match info.addr() {
         ConnectionAddr::TcpTls { insecure: true, .. } => {
             return Err(StoreError::misconfigured(
@@ -88,7 +89,7 @@ pub(crate) fn from_info(info: &ConnectionInfo) -> Result<Deployment, StoreError>
     };
     let unknown = || StoreError::misconfigured("this store does not know the kind of address that this client has");
     let server = Server::from_info(info, tls).ok_or_else(unknown)?;
-    Ok(Deployment { server, kind: Kind::Standalone })
+    Ok(StoreSettings::new(server, Deployment::Standalone))
 }
 
 /// The parts of a URL behind its scheme.
@@ -159,7 +160,7 @@ impl<'a> Parts<'a> {
         Ok(path.split('/').filter(|part| !part.is_empty()).collect())
     }
 
-    fn sentinels(self) -> Result<Deployment, StoreError> {
+    fn sentinels(self) -> Result<StoreSettings, StoreError> {
         let (name, database) = match *self.path()? {
             [name] => (self.decode(name)?, "0"),
             [name, database] => (self.decode(name)?, database),
@@ -171,15 +172,15 @@ impl<'a> Parts<'a> {
         }
         let (server, addresses) = self.hosts(26379, database)?;
         let names = SentinelNames { name, login: Login::of_user(user, password), addresses };
-        Ok(Deployment { server, kind: Kind::Sentinel(names) })
+        Ok(StoreSettings::new(server, Deployment::Sentinel(names)))
     }
 
-    fn cluster(self) -> Result<Deployment, StoreError> {
+    fn cluster(self) -> Result<StoreSettings, StoreError> {
         // A cluster has only one database.
         if !matches!(*self.path()?, [] | ["0"]) {
             return Err(self.form.malformed());
         }
         let (server, seeds) = self.hosts(6379, "0")?;
-        Ok(Deployment { server, kind: Kind::Cluster(seeds) })
+        Ok(StoreSettings::new(server, Deployment::Cluster(seeds)))
     }
 }

@@ -21,7 +21,7 @@ impl Clock {
         let now = Instant::now();
         let mut clock = Self { health: LinkHealth::new(TIMEOUT, now), now, last_reply: now, used: false, wake: None };
         assert_eq!((clock.state(), clock.due()), (LinkState::Connecting, Some(Action::Connect)));
-        clock.on(Event::Connected(PingAnswer::Serves));
+        clock.on(Event::Connected);
         assert_eq!((clock.state(), clock.pass(500)), (LinkState::Up, vec![]));
         clock
     }
@@ -31,7 +31,7 @@ impl Clock {
     }
 
     fn on(&mut self, event: Event) {
-        if matches!(event, Event::Answered(_)) {
+        if matches!(event, Event::Answered | Event::Busy) {
             self.last_reply = self.now;
         }
         self.health.on(event, self.now);
@@ -82,21 +82,17 @@ fn an_attempt_is_waited_for_within_the_timeout_and_further_ones_pause_and_are_no
     assert_eq!((clock.pass(99), clock.state()), (vec![], LinkState::Connecting));
     assert_eq!((clock.pass(2), clock.state()), (vec![], LinkState::Down), "one attempt at a time");
     for longest in [25, 50, 100, 200, 400, 800, 1_000, 1_000] {
-        clock.on(Event::Failed);
+        clock.on(Event::Ended);
         let pause = clock.pause();
         assert!((ms(longest / 2)..=ms(longest)).contains(&pause), "{pause:?} of {longest} ms");
         assert_eq!(clock.state(), LinkState::Down);
     }
-    clock.on(Event::Connected(PingAnswer::Serves));
+    clock.on(Event::Connected);
     assert_eq!(clock.state(), LinkState::Up);
     // A connection that ends at once is made again with the next pause, and not waited for.
     clock.pass(10);
     clock.on(Event::Ended);
     assert!(clock.state() == LinkState::Down && clock.pause() >= ms(500));
-    // A replica, whose name may lead to another server.
-    let mut clock = Clock::up();
-    clock.on(Event::Failed);
-    assert!(clock.state() == LinkState::Down && clock.pause() <= ms(25));
 }
 
 #[test]
@@ -105,7 +101,7 @@ fn a_doubt_sends_one_ping_without_whose_answer_it_is_slow_then_down() {
     clock.on(Event::Doubt);
     assert_eq!(clock.pass(50), [Action::Ping]);
     clock.on(Event::Doubt);
-    clock.on(Event::Answered(PingAnswer::Serves));
+    clock.on(Event::Answered);
     assert_eq!((clock.pass(800), clock.state()), (vec![], LinkState::Up));
     clock.on(Event::Doubt);
     assert_eq!((clock.pass(99), clock.state()), (vec![Action::Ping], LinkState::Up));
@@ -123,14 +119,14 @@ fn a_slow_server_is_asked_until_it_answers_in_time_and_a_busy_one_each_timeout()
     let mut clock = Clock::up();
     clock.on(Event::Doubt);
     assert_eq!(clock.pass(300), [Action::Ping]);
-    clock.on(Event::Answered(PingAnswer::Serves));
+    clock.on(Event::Answered);
     assert_eq!((clock.state(), clock.pass(50)), (LinkState::Slow, vec![Action::Ping]), "it came late");
     for _ in 0..3 {
-        clock.on(Event::Answered(PingAnswer::Busy));
+        clock.on(Event::Busy);
         assert_eq!((clock.pass(99), clock.pass(1)), (vec![], vec![Action::Ping]));
         assert_eq!(clock.state(), LinkState::Slow);
     }
-    clock.on(Event::Answered(PingAnswer::Serves));
+    clock.on(Event::Answered);
     assert_eq!(clock.state(), LinkState::Up);
 }
 
@@ -140,7 +136,7 @@ fn a_connection_in_use_is_pinged_each_second_and_an_idle_one_never() {
     assert_eq!(clock.pass(5_000), []);
     clock.used = true;
     assert_eq!(clock.due(), Some(Action::Ping));
-    clock.on(Event::Answered(PingAnswer::Serves));
+    clock.on(Event::Answered);
     clock.used = true;
     assert_eq!((clock.pass(999), clock.pass(1)), (vec![], vec![Action::Ping]));
     // It has the time of a call that waits in vain and of the PING behind it.
@@ -154,7 +150,7 @@ fn what_a_runtime_slept_does_not_count() {
     clock.on(Event::Doubt);
     assert_eq!(clock.due(), Some(Action::Ping));
     assert_eq!((clock.sleep(ms(10_000)), clock.state()), (None, LinkState::Up), "it reads first");
-    clock.on(Event::Answered(PingAnswer::Serves));
+    clock.on(Event::Answered);
     assert_eq!((clock.state(), clock.due()), (LinkState::Up, None));
     // One that wakes its tasks late for ever notices yet, and gives up yet.
     clock.on(Event::Doubt);
