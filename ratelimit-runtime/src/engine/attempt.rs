@@ -24,16 +24,16 @@ use crate::store::{Entry, PermitId, Request};
 
 /// What came of a group that is let through: of each check, in their order, with the permits of those
 /// that take places. Those with an error are in shadow mode.
-pub(super) type Outcome = Result<(Vec<Result<Decision, RateLimitError>>, CallPermits), Refused>;
+pub(super) type Attempted = Result<(Vec<Result<Decision, RateLimitError>>, CallPermits), Refused>;
 
-/// A check, with its place in the group.
+/// A check, with its index in the group.
 type Member<'a> = (usize, &'a OwnedCall);
 
 /// A check that takes a place.
 type Placed<'a> = (Member<'a>, &'a Arc<PlaceCheck>);
 
 /// Asks once. A check in shadow mode has no say; it is asked once the others have admitted the call.
-pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
+pub(super) async fn acquire(group: &[OwnedCall]) -> Attempted {
     let mut attempt =
         Attempt { start: Instant::now(), decisions: vec![None; group.len()], permits: Vec::new(), charged: Vec::new() };
     let (shadows, others): (Vec<Member<'_>>, Vec<_>) =
@@ -267,20 +267,19 @@ impl Step<'_> {
         checks: &[Check<'_>],
         until: Instant,
     ) -> Result<Entry, StoreError> {
-        let Self { engine, .. } = self;
         let requests: Vec<Request<'_>> = checks.iter().map(|check| check.request).collect();
         if let Some(place) = permit.and_then(|permit| permit.request(Some(until))) {
             // With limits only where the store itself decides on them.
-            let store = if requests.is_empty() { engine.store.innermost() } else { engine.store.own() };
+            let store = if requests.is_empty() { self.engine.store.innermost() } else { self.engine.store.own() };
             let mut answer = store.enter(place, &requests);
-            return engine.await_until(until, &mut answer).await;
+            return self.engine.await_until(until, &mut answer).await;
         }
         let verdicts = if let [request] = *requests {
-            let mut answer = engine.store.acquire(request);
-            vec![engine.await_until(until, &mut answer).await?]
+            let mut answer = self.engine.store.acquire(request);
+            vec![self.engine.await_until(until, &mut answer).await?]
         } else {
-            let mut answer = engine.store.own().acquire_all(&requests);
-            engine.await_until(until, &mut answer).await?
+            let mut answer = self.engine.store.own().acquire_all(&requests);
+            self.engine.await_until(until, &mut answer).await?
         };
         Ok(Entry { is_full: false, in_flight: 0, verdicts })
     }

@@ -28,7 +28,7 @@ pub(crate) fn decide_now<T: Outcome>(engine: &Engine, check: &Check<'_>, later: 
     if check.may_queue() {
         return later();
     }
-    if (!engine.can_be_asked(check) || engine.fallback.is_in_use())
+    if (!engine.can_be_asked(check) || engine.fallback.may_block())
         && let Some(outcome) = outcome_before_asking(engine, check)
     {
         return T::of(outcome);

@@ -120,10 +120,6 @@ impl<const N: usize> Drop for Reservations<N> {
     }
 }
 
-fn runtime() -> Option<Handle> {
-    Handle::try_current().ok()
-}
-
 /// What a call was charged.
 struct Charge {
     call: OwnedCall,
@@ -136,7 +132,7 @@ struct Charge {
 
 impl Charge {
     fn new(call: OwnedCall, receipt: Receipt, since: Instant) -> Self {
-        Self { call, receipt, since, runtime: runtime() }
+        Self { call, receipt, since, runtime: Handle::try_current().ok() }
     }
 
     fn complete(self, completion: Completion) {
@@ -154,7 +150,7 @@ impl Charge {
 
     fn complete_later(self, completion: Completion) {
         // It may be dropped where there is no runtime.
-        let Some(runtime) = runtime().or_else(|| self.runtime.clone()) else {
+        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.clone()) else {
             let error = StoreError::unavailable("there is no tokio runtime to settle it on");
             return self.report(completion, &error);
         };

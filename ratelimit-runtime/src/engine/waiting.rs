@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::attempt::{self, Outcome};
+use super::attempt::{self, Attempted};
 use super::call::OwnedCall;
 use super::outage::Refused;
-use super::state::{Turn, Turns};
+use super::state::Turn;
 use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::real_time;
@@ -39,10 +39,6 @@ impl<'a> WaitedFor<'a> {
         let key = if is_place { &*call.place.as_ref()?.key } else { &*call.key };
         (is_place || call.is_limited()).then_some(Self { check, call, key, is_place })
     }
-
-    fn turns(&self) -> &'a Turns {
-        &self.call.engine.turns
-    }
 }
 
 /// How long the rule of a call waits; zero for not at all.
@@ -51,7 +47,7 @@ fn wait_of(call: &OwnedCall) -> Duration {
 }
 
 /// Asks several checks together, and again for as long as the rules that refuse wait.
-pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
+pub(super) async fn acquire(group: &[OwnedCall]) -> Attempted {
     let Some(first) = group.iter().position(|call| !wait_of(call).is_zero()) else {
         return attempt::acquire(group).await;
     };
@@ -65,7 +61,8 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
     let (mut retry_at, mut has_asked_for_place) = (start, false);
     // A caller who comes while others wait stands behind them.
     let keys = (0..group.len()).flat_map(|check| [false, true].map(|is_place| WaitedFor::of(group, check, is_place)));
-    let mut next = keys.flatten().find(|key| !wait_of(key.call).is_zero() && key.turns().are_waited_for(key.key));
+    let mut next =
+        keys.flatten().find(|key| !wait_of(key.call).is_zero() && key.call.engine.turns.are_waited_for(key.key));
     loop {
         if let Some(key) = next {
             // The turn of another key is given up first, so that no caller waits for one key while
@@ -73,7 +70,7 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
             let is_same = |of: &WaitedFor<'_>| (of.check, of.is_place) == (key.check, key.is_place);
             let kept = turn.take().filter(|(of, _)| is_same(of)).map(|(_, turn)| turn);
             let until = start + wait_of(key.call);
-            let in_time = match kept.or_else(|| key.turns().join(key.key)) {
+            let in_time = match kept.or_else(|| key.call.engine.turns.join(key.key)) {
                 Some(joined) => turn.insert((key, joined)).1.wait(retry_at, until, key.is_place).await,
                 None => false,
             };
@@ -115,7 +112,7 @@ fn pause() -> Duration {
 
 /// The answer to a caller whose time was up before its turn came, or for whom there was no room in
 /// the queue.
-async fn out_of_time(group: &[OwnedCall], key: &WaitedFor<'_>, refused: Option<(Decision, Instant)>) -> Outcome {
+async fn out_of_time(group: &[OwnedCall], key: &WaitedFor<'_>, refused: Option<(Decision, Instant)>) -> Attempted {
     let (by, call) = (key.check, key.call);
     let serves = call.key_request().is_ok_and(|request| call.engine.store.innermost().health(&request) == Health::Up);
     if !serves {
@@ -139,7 +136,7 @@ async fn out_of_time(group: &[OwnedCall], key: &WaitedFor<'_>, refused: Option<(
         decision
     };
     // A slot may be free already, but not for this caller.
-    let front = key.turns().front(key.key).map(|at| at.saturating_duration_since(now));
+    let front = key.call.engine.turns.front(key.key).map(|at| at.saturating_duration_since(now));
     let at_least = front.unwrap_or_default().max(Duration::from_millis(1));
     let at_least = u64::try_from(at_least.as_micros()).unwrap_or(u64::MAX);
     let status = if decision.is_blocked() { Status::Blocked } else { Status::Exceeded };

@@ -286,13 +286,13 @@ impl RateLimiter {
     }
 
     /// Puts the policies of a file in force, as [`set_policies`](Self::set_policies) does, and
-    /// whatever the file becomes later. Its name ends in `.toml` or `.json`, and it holds policies
-    /// by name, in the forms that [`Policy`] is deserialized from.
+    /// whatever it becomes later. Its name ends in `.toml` or `.json`; it holds policies by name.
     ///
     /// This waits for the first reading. From then on a task on the current tokio runtime reads the
     /// file twice a second, by its path, until the limiter or that runtime ends. A change is in force
-    /// once two readings in a row are the same. A file that is wrong or gone changes nothing, and is
-    /// reported by the event `policies_refused` and the metric `ratelimit_policy_changes_total`.
+    /// once two readings in a row are the same; of two files, the one that changed last. One that is
+    /// wrong or gone changes nothing: see the event `policies_refused` and the metric
+    /// `ratelimit_policy_changes_total`.
     ///
     /// # Errors
     ///

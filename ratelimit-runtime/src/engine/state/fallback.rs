@@ -4,6 +4,7 @@
 //! store, and expires by itself; a block that was set there, by a rule or by hand, goes on refusing
 //! in this process once the store is back.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
@@ -17,11 +18,17 @@ use crate::store::{Answer, BuiltInStore as _, Request, Store as _, Verdict};
 #[derive(Debug, Default)]
 pub(crate) struct Fallback {
     memory: OnceCell<MemoryStore>,
+    /// Whether a key was ever blocked here: until then no check looks for a block.
+    has_blocked: AtomicBool,
 }
 
 impl Fallback {
     pub(in crate::engine) fn acquire_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, RateLimitError> {
-        Ok(known(self.store().acquire_all(requests))?)
+        let verdicts = known(self.store().acquire_all(requests))?;
+        if verdicts.iter().any(|verdict| verdict.blocked) {
+            self.has_blocked.store(true, Ordering::Relaxed);
+        }
+        Ok(verdicts)
     }
 
     pub(in crate::engine) fn peek(&self, request: Request<'_>) -> Result<Verdict, RateLimitError> {
@@ -30,13 +37,13 @@ impl Fallback {
 
     /// Whether it may hold blocks.
     #[inline]
-    pub(in crate::engine) fn is_in_use(&self) -> bool {
-        self.memory.get().is_some()
+    pub(in crate::engine) fn may_block(&self) -> bool {
+        self.has_blocked.load(Ordering::Relaxed)
     }
 
     /// The refusal of a key that was blocked here while the store did not answer.
     pub(in crate::engine) fn blocked(&self, check: &Check<'_>) -> Option<Verdict> {
-        let memory = self.memory.get().filter(|_| !check.shadow)?;
+        let memory = self.memory.get().filter(|_| self.may_block() && !check.shadow)?;
         known(memory.peek(check.request)).ok().filter(|verdict| verdict.blocked)
     }
 
@@ -47,7 +54,8 @@ impl Fallback {
 
     /// Blocks the key in this process; where the memory has no room for that, it does not.
     pub(crate) fn block(&self, request: Request<'_>, duration: Duration) {
-        let _ = known(self.store().block(request, duration));
+        let is_blocked = known(self.store().block(request, duration)).is_ok();
+        self.has_blocked.fetch_or(is_blocked, Ordering::Relaxed);
     }
 
     /// Ends a block that was set here.

@@ -28,14 +28,14 @@ const LATE: Duration = Duration::from_secs(1);
 const MOST_IN_A_ROW: u8 = 8;
 
 /// The queues of one limiter, one per key that is waited for.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(in crate::engine) struct Turns {
     queues: Mutex<Queues>,
     /// How many callers wait, those whose turn has lapsed included.
     waiting: AtomicUsize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Queues {
     by_key: HashMap<Box<[u8]>, Queue>,
     /// The number of the next place, in whichever queue: one that has lapsed is not taken for
@@ -44,14 +44,11 @@ struct Queues {
 }
 
 /// Those who wait for one key, by number; never empty. The first of them has the turn.
-#[derive(Debug)]
 struct Queue {
     /// With what tells each of them to look at the queue.
     waiters: BTreeMap<u64, Arc<Notify>>,
-    /// When the first tries again.
+    /// When the first tries again. The turn is the next one's where it is [`LATE`].
     retry_at: Instant,
-    /// When the turn is the next one's, unless the first has done something by then.
-    lapses_at: Instant,
     wakes_in_a_row: u8,
 }
 
@@ -108,9 +105,8 @@ impl Queues {
         if let Some(queue) = self.by_key.get_mut(key) {
             queue.waiters.insert(number, Arc::clone(comes));
         } else {
-            let (now, waiters) = (Instant::now(), BTreeMap::from([(number, Arc::clone(comes))]));
-            let lapses_at = now + LATE;
-            self.by_key.insert(key.into(), Queue { waiters, retry_at: now, lapses_at, wakes_in_a_row: 0 });
+            let waiters = BTreeMap::from([(number, Arc::clone(comes))]);
+            self.by_key.insert(key.into(), Queue { waiters, retry_at: Instant::now(), wakes_in_a_row: 0 });
         }
         number
     }
@@ -123,8 +119,7 @@ impl Queue {
         let had_turn = self.is_first(number);
         self.waiters.remove(&number);
         if had_turn && let Some(first) = self.waiters.values().next() {
-            let now = Instant::now();
-            (self.retry_at, self.lapses_at) = (now, now + LATE);
+            self.retry_at = Instant::now();
             first.notify_one();
         }
         !self.waiters.is_empty()
@@ -136,7 +131,6 @@ impl Queue {
 }
 
 /// A place in the queue of a key, which is left when this is dropped.
-#[derive(Debug)]
 pub(in crate::engine) struct Turn<'a> {
     turns: &'a Turns,
     key: Box<[u8]>,
@@ -172,7 +166,7 @@ impl Turn<'_> {
         let Some(queue) = queues.by_key.get_mut(&self.key).filter(|queue| queue.is_first(self.number)) else {
             return false;
         };
-        (queue.retry_at, queue.lapses_at) = (retry_at, retry_at + LATE);
+        queue.retry_at = retry_at;
         true
     }
 
@@ -187,8 +181,8 @@ impl Turn<'_> {
                 continue;
             };
             match queue.waiters.keys().next().copied() {
-                Some(first) if first != self.number && Instant::now() < queue.lapses_at => {
-                    return Some(queue.lapses_at);
+                Some(first) if first != self.number && Instant::now() < queue.retry_at + LATE => {
+                    return Some(queue.retry_at + LATE);
                 }
                 Some(first) if first != self.number => queue.leave(first),
                 _ => return None,

@@ -98,10 +98,6 @@ impl<S: Store> DenyCache<S> {
         self.known_refusal(request).ok_or_else(|| self.refusals.miss(request, self.now(request)))
     }
 
-    fn is_away(&self, request: &Request<'_>) -> bool {
-        self.own().health(request) != Health::Up
-    }
-
     /// The answer of the cache, or else the store's, for which `ask` waits; it is remembered. A future
     /// that is handed over would stand in the answer twice: `ask` makes it where it waits.
     pub(crate) fn answer<'a, F: Future<Output = Result<Verdict, StoreError>> + Send + 'a>(
@@ -201,15 +197,17 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
     }
 
     fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
-        self.refusals.find(request, || self.now(request), || self.is_away(request))
+        self.refusals.find(request, || self.now(request), || self.own().health(request) != Health::Up)
     }
 
     /// The store decides all of it: a group that is refused is told the longest wait, and that of a
     /// member which is not known to refuse is known to the store alone.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        self.own().acquire_all(requests).map(|verdicts| {
+        self.own().acquire_all(requests).map(move |verdicts| {
             if verdicts.iter().all(|verdict| verdict.allowed) {
-                requests.iter().for_each(|request| self.refusals.forget(request.key()));
+                for request in requests {
+                    self.refusals.forget(request.key());
+                }
             }
             verdicts
         })
@@ -225,7 +223,9 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
             {
                 let _ = self.learnt(request, miss, *verdict);
             } else if entry.is_entered() {
-                requests.iter().for_each(|request| self.refusals.forget(request.key()));
+                for request in requests {
+                    self.refusals.forget(request.key());
+                }
             }
             entry
         })
