@@ -71,8 +71,7 @@ async fn a_list_goes_on_where_its_connection_was_lost() {
     let mut listed: BTreeSet<Key> = keys.next_page().await.unwrap().unwrap().into_iter().collect();
     proxy.cut_replies(1);
     let error = keys.next_page().await.unwrap_err();
-    let RateLimitError::Unavailable(error) = error else { panic!("{error}") };
-    assert!(error.message().contains("lost while keys were listed: go on, or list again"), "{error}");
+    assert!(matches!(error, RateLimitError::Unavailable(_)), "{error}");
     listed.extend(rest(&mut keys).await);
     assert!(listed == expected, "{} of {}", listed.len(), expected.len());
 }

@@ -279,10 +279,8 @@ async fn calendar_periods() {
 async fn a_counter_without_scripts() {
     let mut key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(10)]);
     key.store = RedisStore::new(&shared().url()).unwrap().mode(RedisMode::Transactions);
-    let ticket = key.acquire(3).await;
-    let stored = key.bytes("%plain");
-    assert_eq!(stored, [3_u64.to_be_bytes(), ticket.to_be_bytes()].concat());
-    assert!(0 < ticket && ticket < 1 << 52);
+    let _ = key.acquire(3).await;
+    assert_eq!(key.bytes("%plain"), 3_u64.to_be_bytes());
 }
 
 #[tokio::test]
@@ -297,12 +295,7 @@ async fn a_log_without_scripts() {
     assert_eq!(key.acquire(2).await, START);
     let [first, second] = [START.to_string(), (START + 1).to_string()];
     assert_eq!(members(), [&*first, &first, &second, &second]);
-    key.block(MINUTE).await;
-    let block = format!("-{}", START + MINUTE);
-    assert_eq!(members(), ["block", &block, &first, &first, &second, &second]);
     assert!(key.store.refund(key.request(2), START).await.unwrap());
-    assert_eq!(members(), ["block", &block, "newest", &format!("-{second}")]);
-    assert!(key.store.unblock(key.request(1)).await.unwrap());
     assert_eq!(members(), ["newest", &format!("-{second}")]);
     let left = shared().number(&["PTTL", &stored]);
     assert!((50_000..=61_001).contains(&left), "{left}");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::store::Request;
+use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 
 use super::{SERVER, ask, plain, unique};
@@ -16,11 +16,11 @@ fn number(command: &[&str]) -> i64 {
     SERVER.cli(command).parse().unwrap()
 }
 
-/// `(refund, cost, max)`: a call, or the refund of an earlier one.
-fn steps() -> impl Strategy<Value = Vec<(Option<usize>, u64, u64)>> {
+/// `(cost, max)` of each call.
+fn steps() -> impl Strategy<Value = Vec<(u64, u64)>> {
     let max = prop_oneof![6 => 1_u64..12, 1 => Just(Limit::MAX_COUNT), 1 => Just(Limit::MAX_COUNT - 3)];
     let cost = prop_oneof![6 => 0_u64..5, 1 => Just(Limit::MAX_COUNT / 3)];
-    prop::collection::vec((prop::option::weighted(0.2, 0_usize..20), cost, max), 1..40)
+    prop::collection::vec((cost, max), 1..40)
 }
 
 /// Within one window, every answer is that of the memory store, whatever `max` a call brings.
@@ -32,27 +32,15 @@ fn random_calls_of_any_cost_and_max_agree_with_memory() {
     let mut runner = TestRunner::new(Config { cases: 150, failure_persistence: None, ..Config::default() });
     let result = runner.run(&steps(), |steps| {
         let (memory, key) = (MemoryStore::new(), unique("random"));
-        let mut tickets = Vec::new();
         runtime.block_on(async {
-            for (refund, cost, max) in &steps {
+            for (cost, max) in &steps {
                 let limits = [Limit::per_day(*max)];
                 let request = Request::new(key.as_bytes(), FIXED, &limits).with_cost((*cost).min(*max));
-                if let Some(&(ours, theirs, cost)) = refund.and_then(|which| tickets.get(which)) {
-                    let request = request.with_cost(cost);
-                    let given =
-                        (memory.refund(request, ours).await.unwrap(), redis.refund(request, theirs).await.unwrap());
-                    assert_eq!(given.0, given.1, "{refund:?} of {steps:?}");
-                    continue;
-                }
                 let peeks = (memory.peek(request).await.unwrap(), redis.peek(request).await.unwrap());
                 assert_eq!((peeks.0.allowed, peeks.0.remaining), (peeks.1.allowed, peeks.1.remaining), "{steps:?}");
                 let (ours, theirs) = (memory.acquire(request).await.unwrap(), redis.acquire(request).await.unwrap());
                 assert_eq!((ours.allowed, ours.remaining), (theirs.allowed, theirs.remaining), "{steps:?}");
-                assert_eq!(ours.ticket == 0, theirs.ticket == 0);
                 assert_eq!(theirs.retry_after_us == 0, theirs.allowed);
-                if ours.ticket > 0 {
-                    tickets.push((ours.ticket, theirs.ticket, request.cost()));
-                }
             }
         });
         Ok(())
@@ -106,25 +94,19 @@ async fn a_clock_that_steps_back_shortens_no_window() {
     assert!(!refused.allowed && (3_500_000_000..=3_600_001_000).contains(&refused.retry_after_us), "{refused:?}");
 }
 
-/// A refund after the window's end must not reach the next window.
+/// A charge does not tell which window it belongs to, so it could be given back to the next one.
 #[tokio::test]
-async fn a_refund_reaches_its_own_window_only() {
-    let (store, key) = (plain(), unique("refund"));
+async fn nothing_is_given_back_and_no_rule_is_stacked() {
+    let (store, key) = (plain(), unique("alone"));
     let limits = [Limit::per_minute(5)];
     let request = Request::new(key.as_bytes(), FIXED, &limits);
-    let old = store.acquire(request.with_cost(3)).await.unwrap();
-    assert!(store.reset(request).await.unwrap());
-    assert!(!store.refund(request.with_cost(3), old.ticket).await.unwrap());
-    assert_eq!(number(&["EXISTS", &format!("{key}%plain")]), 0, "a refund makes no key");
-    let new = store.acquire(request.with_cost(4)).await.unwrap();
-    assert_ne!(new.ticket, old.ticket);
-    assert!(!store.refund(request.with_cost(3), old.ticket).await.unwrap());
-    assert_eq!(store.peek(request).await.unwrap().remaining, 1);
-    assert!(store.refund(request.with_cost(3), new.ticket).await.unwrap());
+    let charged = store.acquire(request).await.unwrap();
+    let refund = store.refund(request, charged.ticket).await.unwrap_err();
+    let other = Request::new(b"other", Algorithm::SlidingWindow, &limits);
+    let stack = store.acquire_all(&[request, other]).await.unwrap_err();
+    for error in [refund, stack] {
+        assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("choose RedisMode::Scripts"), "{error}");
+    }
     assert_eq!(store.peek(request).await.unwrap().remaining, 4);
-    let left = number(&["PTTL", &format!("{key}%plain")]);
-    assert!((1..=60_000).contains(&left), "a refund leaves the expiry: {left}");
-    assert!(store.refund(request.with_cost(4), new.ticket).await.unwrap(), "as much as there is");
-    assert_eq!(store.peek(request).await.unwrap().remaining, 5);
-    assert!(!store.refund(request.with_cost(4), new.ticket).await.unwrap(), "nothing is left to give back");
 }

@@ -32,11 +32,11 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
                 let ticket = tickets.pop().unwrap_or(1);
                 format!("refund: {}", store.refund(request, ticket).await.unwrap())
             }
-            1 => {
+            1 if form.is_empty() => {
                 store.block(request, WINDOW / 8).await.unwrap();
                 format!("unblock: {}", store.unblock(request).await.unwrap())
             }
-            2 => {
+            2 if form.is_empty() => {
                 let verdict = store.acquire(request.with_block(WINDOW / 8)).await.unwrap();
                 newest = newest.max(verdict.ticket);
                 format!("{verdict:?}")

@@ -14,21 +14,20 @@ pub enum RedisMode {
     Scripts,
     /// Transactions: no `EVAL` and no `EVALSHA` is ever sent. These are left:
     ///
-    /// - `sliding_window`, with several limits, costs up to 1,000 and blocks of one length, as a
-    ///   sorted set in optimistic transactions: one round trip for a refusal, two for an admission,
-    ///   and another two each time another process was faster. They run on up to 8 connections of
-    ///   their own per server and runtime.
+    /// - `sliding_window`, with several limits and costs up to 1,000, as a sorted set in optimistic
+    ///   transactions: one round trip for a refusal, two for an admission, and another two each time
+    ///   another process was faster. They run on up to 8 connections of their own per server and
+    ///   runtime. Stacked rules are decided one after the other, and what a refused call was charged
+    ///   is given back.
     /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window
-    ///   ends on a whole millisecond of the server's clock.
+    ///   ends on a whole millisecond of the server's clock. There are no refunds, so such a rule is
+    ///   not stacked.
     ///
-    /// Each has keys of its own, which processes with scripts do not share.
-    ///
-    /// Stacked rules are decided one after the other, and what a refused call was charged is given
-    /// back.
+    /// There are no blocks. Each has keys of its own, which processes with scripts do not share.
     ///
     /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `ROLE`, `PEXPIRE`,
-    /// `UNLINK`, `ZADD`, `ZCOUNT`, `ZMSCORE`, `ZRANGE`, `ZREM`, `ZREMRANGEBYSCORE`; for fixed windows
-    /// `SET`, `GET`, `SETRANGE`, `BITFIELD`, `PTTL`.
+    /// `UNLINK`, `ZADD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREM`, `ZREMRANGEBYSCORE`; for fixed windows
+    /// `SET`, `GET`, `BITFIELD`, `PTTL`.
     Transactions,
     /// `leaky_bucket` by `CL.THROTTLE`, the command of the module redis-cell, which the server has
     /// to have loaded; all else by scripts.

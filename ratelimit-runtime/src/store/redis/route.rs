@@ -49,7 +49,7 @@ impl Route {
 
 impl StoreSettings {
     pub(super) fn capabilities(&self) -> Capabilities {
-        use Feature::{Block, Keys, Limits, Refund};
+        use Feature::{Keys, Limits, Refund};
         let mut all = Capabilities::none();
         for &algorithm in Algorithm::ALL {
             let row = algorithm.row();
@@ -65,9 +65,9 @@ impl StoreSettings {
                 continue;
             } else {
                 match row.commands {
-                    Some(PlainCommands::Log) => &[Limits, Refund, Block, Keys],
+                    Some(PlainCommands::Log) => &[Limits, Refund, Keys],
                     // Such a counter goes by the server's clock.
-                    Some(PlainCommands::Counter) if self.clock.is_none() => &[Refund, Keys],
+                    Some(PlainCommands::Counter) if self.clock.is_none() => &[Keys],
                     _ => continue,
                 }
             };
@@ -123,9 +123,11 @@ impl StoreSettings {
     pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
         let routes = requests.iter().map(|request| self.route(Operation::Acquire, request));
         let routes = routes.collect::<Result<Vec<_>, _>>()?;
-        if routes.len() > 1 && routes.contains(&Route::RedisCell) {
+        let gives_back = |route: &Route| !matches!(route, Route::RedisCell | Route::Plain(PlainCommands::Counter));
+        if routes.len() > 1 && !routes.iter().all(gives_back) {
             return unsupported(
-                "CL.THROTTLE decides on one key alone: choose RedisMode::Scripts, or do not stack the rule",
+                "by CL.THROTTLE, and as a fixed window without scripts, a rule is decided alone: choose \
+                 RedisMode::Scripts, or do not stack it",
             );
         }
         Ok(routes.iter().all(|route| *route == Route::Script))

@@ -13,11 +13,10 @@ use crate::store::{Request, Verdict};
 
 /// How many units that have left all windows one admission removes at most: as many as it may add.
 const TRIM: i64 = 1_000;
-/// Up to this, scores are exact. No ticket and no end of a block is larger.
+/// Up to this, scores are exact. No ticket is larger.
 const LARGEST: f64 = 9_007_199_254_740_992.0;
-/// Two members that are no units. Their scores are negative, so no count and no rank from the newest
-/// unit meets them: the end of the last block, and the newest ticket where its unit was taken out.
-const BLOCK: &str = "block";
+/// A member that is no unit: the newest ticket, where its unit was taken out. Its score is negative,
+/// so no count and no rank from the newest unit meets it.
 const NEWEST: &str = "newest";
 
 /// The state of a key, read for a request.
@@ -34,7 +33,6 @@ pub(super) struct StoredLog<'a> {
     last: u64,
     /// The newest ticket that was given.
     newest: u64,
-    blocked_until: u64,
     /// The last unit that an admission may remove.
     trim: u64,
 }
@@ -47,8 +45,8 @@ pub(super) fn reads(key: &[u8], request: &Request<'_>) -> Vec<Cmd> {
         let rank = max(limit).saturating_sub(request.cost()) + 1;
         range(-i64::try_from(rank).unwrap_or(i64::MAX))
     });
-    let marks = cmd("ZMSCORE").arg(key).arg(BLOCK).arg(NEWEST).take();
-    [marks, range(-1), range(TRIM - 1)].into_iter().chain(by_limit).collect()
+    let newest = cmd("ZSCORE").arg(key).arg(NEWEST).take();
+    [newest, range(-1), range(TRIM - 1)].into_iter().chain(by_limit).collect()
 }
 
 fn max(limit: &Limit) -> u64 {
@@ -61,25 +59,24 @@ fn max(limit: &Limit) -> u64 {
 fn ticket(reply: &Value) -> Option<u64> {
     let members: Vec<(String, f64)> = from_redis_value_ref(reply).ok()?;
     let Some((member, score)) = members.first() else { return Some(0) };
-    if member == BLOCK || member == NEWEST {
+    if member == NEWEST {
         return Some(0);
     }
     let ticket = member.parse::<u64>().ok()?;
     (*score <= LARGEST && ticket as f64 == *score).then_some(ticket)
 }
 
-/// The time of a member that is no unit; 0 if there is none.
+/// The ticket in the score of [`NEWEST`]; 0 if there is none.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
-fn mark(score: Option<f64>) -> Option<u64> {
-    let score = -score.unwrap_or(0.0);
+fn remembered(score: &Value) -> Option<u64> {
+    let score = -from_redis_value_ref::<Option<f64>>(score).ok()?.unwrap_or(0.0);
     (0.0..=LARGEST).contains(&score).then_some(score as u64)
 }
 
 impl<'a> StoredLog<'a> {
     /// Takes the replies to [`reads`]; `None` if the key is not a log.
     pub(super) fn of(key: &'a [u8], request: Request<'a>, time: Time, replies: &[Value]) -> Option<Self> {
-        let [marks, last, trim, by_limit @ ..] = replies else { return None };
-        let (block, newest): (Option<f64>, Option<f64>) = from_redis_value_ref(marks).ok()?;
+        let [newest, last, trim, by_limit @ ..] = replies else { return None };
         let last = ticket(last)?;
         Some(Self {
             key,
@@ -88,8 +85,7 @@ impl<'a> StoredLog<'a> {
             leaves: by_limit.iter().map(ticket).collect::<Option<_>>()?,
             used: Vec::new(),
             last,
-            newest: last.max(mark(newest)?),
-            blocked_until: mark(block)?,
+            newest: last.max(remembered(newest)?),
             trim: Some(ticket(trim)?).filter(|ticket| *ticket > 0).unwrap_or(u64::MAX),
         })
     }
@@ -135,12 +131,8 @@ impl<'a> StoredLog<'a> {
         self.waits().any(|(wait, _)| wait > 0)
     }
 
-    pub(super) fn blocked_for(&self) -> u64 {
-        self.blocked_until.saturating_sub(self.time.now)
-    }
-
     pub(super) fn admits(&self) -> bool {
-        self.blocked_for() == 0 && !self.is_full()
+        !self.is_full()
     }
 
     /// Adds a member for each unit; returns the first one's ticket.
@@ -161,35 +153,14 @@ impl<'a> StoredLog<'a> {
         first
     }
 
-    /// Blocks the key if a limit refuses, and the request says so.
-    pub(super) fn offend(&mut self, commands: &mut Vec<Cmd>) {
-        let block = self.request.block.first_us();
-        if block > 0 && self.blocked_for() == 0 && self.is_full() {
-            self.block(block, commands);
-        }
-    }
-
-    /// Blocks the key for so long.
-    pub(super) fn block(&mut self, duration: u64, commands: &mut Vec<Cmd>) {
-        self.blocked_until = self.time.now + duration;
-        commands.push(self.command("ZADD").arg(format!("-{}", self.blocked_until)).arg(BLOCK).take());
-        commands.push(self.expire(self.newest));
-    }
-
-    /// Ends the block.
-    pub(super) fn unblock(&mut self, commands: &mut Vec<Cmd>) {
-        self.blocked_until = 0;
-        commands.push(self.command("ZREM").arg(BLOCK).take());
-        commands.push(self.expire(self.newest));
-    }
-
     /// Gives back the units of a charge that still count. The last command says how many there
-    /// were.
-    pub(super) fn refund(&self, ticket: u64, commands: &mut Vec<Cmd>) {
+    /// were; there is none where none can count.
+    pub(super) fn refund(&self, ticket: u64) -> Vec<Cmd> {
+        let mut commands = Vec::new();
         let end = ticket.saturating_add(self.request.cost());
         let first = ticket.max(self.edge(self.request.demand().horizon_us()) + 1);
         if ticket == 0 || first >= end {
-            return;
+            return commands;
         }
         // No ticket is given twice: where the newest unit goes before the clock has passed it, it
         // is remembered. First, because a set without members loses its expiry.
@@ -201,11 +172,12 @@ impl<'a> StoredLog<'a> {
             remove.arg(ticket);
         }
         commands.push(remove);
+        commands
     }
 
-    /// Lets the key live as long as this ticket and the block need it.
+    /// Lets the key live as long as this ticket needs it.
     fn expire(&self, newest: u64) -> Cmd {
-        let until = (newest + self.request.demand().horizon_us()).max(self.blocked_until);
+        let until = newest + self.request.demand().horizon_us();
         // The millisecond after: a key is gone in the one that it expires in.
         let lasts = until.saturating_sub(self.time.now) / 1_000 + 1 + self.time.slack_ms;
         self.command("PEXPIRE").arg(lasts).take()
@@ -224,19 +196,15 @@ impl<'a> StoredLog<'a> {
         let decisive = standing.min_by_key(|(wait, left, ..)| (!wait, *left));
         let Some((wait, remaining, limit_index, window)) = decisive else { return Verdict::refused() };
         let last = if ticket > 0 { ticket + charged - 1 } else { self.last };
-        let (blocked_for, reset) = (self.blocked_for(), if last > 0 { last + window } else { 0 });
-        let verdict = Verdict {
+        let reset = if last > 0 { last + window } else { 0 };
+        Verdict {
             allowed: wait == 0,
             limit_index,
             remaining,
-            retry_after_us: wait.max(blocked_for),
-            reset_after_us: reset.saturating_sub(self.time.now).max(blocked_for),
+            retry_after_us: wait,
+            reset_after_us: reset.saturating_sub(self.time.now),
             ticket,
             ..Verdict::admitted()
-        };
-        if blocked_for == 0 {
-            return verdict;
         }
-        Verdict { allowed: false, remaining: 0, ..verdict }.by_block_for(blocked_for)
     }
 }

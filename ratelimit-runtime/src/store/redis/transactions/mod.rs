@@ -32,8 +32,8 @@ struct Time {
     slack_ms: u64,
 }
 
-/// Carries out an operation on the key as stored. Of one that decides nothing, `allowed` says
-/// whether there was anything to change.
+/// Decides, and charges the request if it is admitted and the operation acquires; or gives back,
+/// where `allowed` says whether there was anything.
 ///
 /// `clock` is the caller's; without one the server's is used. `asking` puts an `ASKING` before what
 /// is sent.
@@ -46,46 +46,31 @@ pub(crate) async fn carry_out(
     (key, request): (&[u8], Request<'_>),
 ) -> Result<Verdict, Failure> {
     let acquires = matches!(operation, Operation::Acquire);
-    match (kept, operation) {
-        (PlainCommands::Counter, Operation::Refund(ticket)) => {
-            fixed_window::refund(pool, asking, key, &request, ticket).await.map(changed)
-        }
-        (PlainCommands::Counter, _) => fixed_window::count(pool, asking, acquires, key, &request).await,
-        (PlainCommands::Log, Operation::Acquire | Operation::Peek) => {
-            let mut lent = pool.lend(key, asking).await?;
-            loop {
-                let log = look(&mut lent, clock, key, request).await?;
-                if let Some(verdict) = decide(&mut lent, log, acquires).await? {
-                    return Ok(verdict);
-                }
-            }
-        }
-        (PlainCommands::Log, _) => {
-            let mut lent = pool.lend(key, asking).await?;
-            loop {
-                let mut log = look(&mut lent, clock, key, request).await?;
-                let (mut commands, was_blocked) = (Vec::new(), log.blocked_for() > 0);
-                match operation {
-                    Operation::Refund(ticket) => log.refund(ticket, &mut commands),
-                    Operation::Block(duration) => log.block(duration, &mut commands),
-                    _ => log.unblock(&mut commands),
-                }
-                if commands.is_empty() {
-                    return Ok(changed(false));
-                }
-                if let Some(replies) = lent.execute(commands).await? {
-                    return Ok(changed(match operation {
-                        Operation::Refund(_) => replies.last() != Some(&Value::Int(0)),
-                        _ => was_blocked,
-                    }));
-                }
-            }
+    if kept == PlainCommands::Counter {
+        return fixed_window::count(pool, asking, acquires, key, &request).await;
+    }
+    let mut lent = pool.lend(key, asking).await?;
+    loop {
+        let log = look(&mut lent, clock, key, request).await?;
+        let done = match operation {
+            Operation::Refund(ticket) => refund(&mut lent, &log, ticket).await?,
+            _ => decide(&mut lent, log, acquires).await?,
+        };
+        if let Some(verdict) = done {
+            return Ok(verdict);
         }
     }
 }
 
-fn changed(any: bool) -> Verdict {
-    Verdict { allowed: any, ..Verdict::admitted() }
+/// Gives back a charge. `None` if the log has changed since.
+async fn refund(lent: &mut Lent<'_>, log: &StoredLog<'_>, ticket: u64) -> Result<Option<Verdict>, Failure> {
+    let commands = log.refund(ticket);
+    let found = |any| Some(Verdict { allowed: any, ..Verdict::admitted() });
+    if commands.is_empty() {
+        return Ok(found(false));
+    }
+    let replies = lent.execute(commands).await?;
+    Ok(replies.and_then(|replies| found(replies.last() != Some(&Value::Int(0)))))
 }
 
 /// Decides, and charges the request if it is admitted and `acquires`. `None` if the log has changed
@@ -96,8 +81,6 @@ async fn decide(lent: &mut Lent<'_>, mut log: StoredLog<'_>, acquires: bool) -> 
     let (mut commands, mut ticket) = (if needs_counts { log.counts() } else { Vec::new() }, 0);
     if acquires && log.admits() {
         ticket = log.charge(&mut commands);
-    } else if acquires {
-        log.offend(&mut commands);
     }
     if !commands.is_empty() {
         let Some(replies) = lent.execute(commands).await? else { return Ok(None) };
