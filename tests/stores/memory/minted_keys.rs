@@ -169,6 +169,21 @@ async fn a_key_in_a_full_store_is_judged_by_the_fullest_of_its_limits() {
     }
 }
 
+/// Whoever comes then is counted with others.
+#[tokio::test]
+async fn a_store_full_of_keys_that_are_used_up_drops_none() {
+    for &algorithm in ALGORITHMS {
+        let store = store(PLACES);
+        let bucket = Bucket { store: &store, algorithm, limits: &[per(2, DAY)] };
+        for minted in 0..4 * PLACES {
+            bucket.calls(&format!("minted {minted}"), 2).await;
+        }
+        for first in 0..PLACES / 2 {
+            assert_eq!(bucket.calls(&format!("minted {first}"), 1).await, 0, "{algorithm}, {first}");
+        }
+    }
+}
+
 /// A block by hand finds room as a call does: by the draw of four keys in a shard of 64, of which
 /// one must not be blocked. With 16 blocks in 64 shards, the chance that it fails is below 1 in a
 /// million; with 100 in 16 shards it was 1 in 30.

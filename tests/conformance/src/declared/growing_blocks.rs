@@ -95,6 +95,12 @@ pub(crate) async fn the_rule_that_asks_says_how_blocks_grow(bench: Bench, algori
     let fixed = key.0.request(1).with_block(MINUTE * 2);
     assert!(ask(fixed).await.allowed);
     assert_eq!(ask(fixed).await.retry_after(), Some(MINUTE * 2), "it does not grow");
+    key.0.advance(MINUTE * 2);
+    assert_eq!(key.serve().await, LONGEST, "nor does it forget");
+    assert!(ask(longer).await.allowed);
+    let block = ask(longer).await.retry_after().unwrap_or_default();
+    key.0.advance(block + LONGEST);
+    assert_eq!(key.serve().await, MINUTE, "the one that asks says for how long they are remembered");
 }
 
 /// What is charged in between, and all that has expired, leaves the offences as they are; a
