@@ -43,7 +43,7 @@ impl<T: Unpin> Answer<'_, T> {
         if let Some(result) = self.take_known() {
             return result;
         }
-        if let Err(why) = real_time::timers() {
+        if let Err(why) = real_time::can_wait() {
             return Err(StoreError::misconfigured(format!("a check on this store cannot be made here: {why}")));
         }
         match real_time::timeout_at(limit.at, &mut *self).await {

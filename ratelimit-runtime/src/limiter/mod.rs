@@ -349,7 +349,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// `Misconfigured` when the first reading cannot be put in force, when the limiter watches a
-    /// file already, or where there is no tokio runtime with timers.
+    /// file already, or where there is no tokio runtime.
     #[cfg(feature = "watch")]
     pub async fn watch_policies(&self, path: impl Into<std::path::PathBuf>) -> Result<(), RateLimitError> {
         policies::watch::start(&self.engine, path.into()).await

@@ -47,7 +47,7 @@ pub(in crate::engine) async fn acquire(group: &[OwnedCall]) -> Outcome {
     let Some(first) = group.iter().position(|call| !wait_of(call).is_zero()) else {
         return enter::acquire(group).await;
     };
-    if let Err(why) = real_time::timers() {
+    if let Err(why) = real_time::can_wait() {
         let error = RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}"));
         return Err(Refused { by: first, error });
     }

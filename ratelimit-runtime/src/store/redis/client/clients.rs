@@ -33,11 +33,8 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// `Misconfigured` outside of a tokio runtime, and what `start` says.
-    pub(crate) fn current(
-        &self,
-        start: impl FnOnce(&Handle) -> Result<Client, StoreError>,
-    ) -> Result<Arc<Client>, StoreError> {
+    /// `Misconfigured` outside of a tokio runtime.
+    pub(crate) fn current(&self, start: impl FnOnce(&Handle) -> Client) -> Result<Arc<Client>, StoreError> {
         let runtime = Handle::try_current().map_err(|_| {
             StoreError::misconfigured(
                 "a `RedisStore` is used outside of a tokio runtime: call it from async code of one",
@@ -51,7 +48,7 @@ impl Clients {
         if let Some(client) = self.known(runtime.id()) {
             return Ok(client);
         }
-        let (client, task) = (Arc::new(start(&runtime)?), runtime.spawn(pending::<()>()).abort_handle());
+        let (client, task) = (Arc::new(start(&runtime)), runtime.spawn(pending::<()>()).abort_handle());
         let entry = Arc::new(Entry { runtime: runtime.id(), client: Arc::clone(&client), task });
         let all = self.all.load();
         self.all.store(Arc::new(all.iter().filter(|entry| entry.is_alive()).chain([&entry]).cloned().collect()));

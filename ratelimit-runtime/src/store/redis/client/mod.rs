@@ -62,23 +62,18 @@ impl From<Failure> for StoreError {
 
 impl Client {
     /// Connects in the background, on this runtime.
-    ///
-    /// # Errors
-    ///
-    /// `Misconfigured` on a runtime without timers.
-    pub(crate) fn start(settings: &ClientSettings, runtime: &Handle) -> Result<Self, StoreError> {
-        Link::can_start()?;
+    pub(crate) fn start(settings: &ClientSettings, runtime: &Handle) -> Self {
         let Deployment { server, kind } = settings.deployment.clone();
         let upstream: Arc<dyn Upstream> = match kind {
             Kind::Standalone => Arc::new(server),
             Kind::Sentinel { name, login, sentinels } => Arc::new(Sentinels::new(name, server, login, sentinels)),
             Kind::Cluster(seeds) => {
                 let link = settings.link(Arc::new(server.clone()));
-                return Ok(Self::on(Servers::Cluster(Cluster::new(seeds, server, link, runtime)), settings));
+                return Self::on(Servers::Cluster(Cluster::new(seeds, server, link, runtime)), settings);
             }
         };
         let link = Arc::new(Link::start(settings.link(upstream), runtime));
-        Ok(Self::on(Servers::One(Batcher::start(link, runtime, no_slot)), settings))
+        Self::on(Servers::One(Batcher::start(link, runtime, no_slot)), settings)
     }
 
     fn on(servers: Servers, settings: &ClientSettings) -> Self {

@@ -16,7 +16,6 @@ use tokio::task::AbortHandle;
 use self::upkeep::Upkeep;
 use self::vitals::lock;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::real_time;
 use crate::store::Health;
 use crate::store::redis::errors;
 
@@ -82,20 +81,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Whether a link can be started on the runtime of the caller.
-    ///
-    /// # Errors
-    ///
-    /// `Misconfigured` on one without timers. One without I/O is told by the status.
-    pub(crate) fn can_start() -> Result<(), StoreError> {
-        real_time::timers().map_err(|_| {
-            StoreError::misconfigured(
-                "the Redis store needs the timers and the I/O of its tokio runtime: build it with `enable_all()`",
-            )
-        })
-    }
-
-    /// Connects in the background, on `runtime`, where it [can start](Self::can_start).
+    /// Connects in the background, on `runtime`.
     pub(crate) fn start(settings: LinkSettings, runtime: &Handle) -> Self {
         let (publish, status) = watch::channel(LinkStatus::Connecting);
         let connector = Connector::new(Arc::clone(&settings.greeting));

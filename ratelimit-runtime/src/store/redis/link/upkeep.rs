@@ -128,7 +128,7 @@ impl Upkeep {
             match wake.map(|wake| wake.saturating_duration_since(Instant::now())) {
                 Some(time) if is_waiting => real_time::sleep(time).await,
                 // An idle connection does not hold up a clock that a test has paused.
-                Some(time) => real_time::sleep_by_tokio(time).await,
+                Some(time) => tokio::time::sleep(time).await,
                 None => pending().await,
             }
             // On a runtime with thousands of tasks the driver may not have had its turn for long.
@@ -299,7 +299,7 @@ async fn renew(upstream: Arc<dyn Upstream>, connector: Connector, after: Duratio
 /// Waits until `at` by real time, and lets a clock that a test has paused move on meanwhile.
 pub(crate) async fn pause_until(at: Instant) {
     while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        real_time::sleep_by_tokio(left).await;
+        tokio::time::sleep(left).await;
     }
 }
 
