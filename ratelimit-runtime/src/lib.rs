@@ -62,15 +62,12 @@ pub mod layer {
     pub use crate::adapter::tower::RateLimitService;
 }
 
-pub use adapter::FromRateLimitError;
 #[cfg(feature = "_layer")]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
-pub use adapter::layer::RateLimitLayer;
+pub use self::{adapter::layer::RateLimitLayer, client_ip::by_client_ip};
+pub use adapter::FromRateLimitError;
 #[cfg(feature = "http")]
 pub use adapter::{HeaderKey, NamedHeader};
-#[cfg(feature = "_layer")]
-#[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
-pub use client_ip::by_client_ip;
 #[cfg(feature = "http")]
 pub use client_ip::{ClientIp, TrustedProxies};
 pub use decision::{Decision, Source};

@@ -1,15 +1,13 @@
 //! Timers that go by real time, also under tokio's paused clock: a server on the other end of a
 //! connection does not know that the clock of a test stands still.
 
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Handle;
 
 /// How long one thread sleeps for a waiter. A runtime that ends waits for it.
 const NAP: Duration = Duration::from_millis(10);
@@ -43,13 +41,6 @@ pub(crate) async fn sleep(duration: Duration) {
     sleep_until(now + duration, now).await;
 }
 
-/// Waits for `duration` by tokio's clock, also if that is paused. For what recurs as long as a
-/// connection lasts: by real time it would keep a paused clock from moving on.
-#[cfg(feature = "redis")]
-pub(crate) async fn sleep_by_tokio(duration: Duration) {
-    tokio::time::sleep(duration).await;
-}
-
 async fn sleep_until(at: Instant, now: Instant) {
     if !are_apart(now, tokio::time::Instant::now()) {
         tokio::time::sleep_until(at.into()).await;
@@ -74,55 +65,10 @@ fn are_apart(real: Instant, of_tokio: tokio::time::Instant) -> bool {
     tokio + BIT < real || real + BIT < tokio
 }
 
-/// Why nothing can be waited for without a runtime.
+/// Why nothing can be waited for outside of a tokio runtime.
 pub(crate) const NO_RUNTIME: &str = "it has to wait, which needs a tokio runtime, and none is running here";
-/// Why nothing can be waited for on a runtime without timers.
-const NO_TIMERS: &str = "it has to wait, and the tokio runtime has no timers: build it with `enable_all()`";
 
-/// Whether the current runtime has timers, or why nothing can be waited for. Without them, tokio's
-/// own functions panic.
-///
-/// A program that is compiled with `panic = "abort"` ends here on a runtime without timers, with
-/// the message of tokio, which names `enable_time`: there is no way to ask without a panic.
-pub(crate) fn timers() -> Result<(), &'static str> {
-    thread_local! {
-        static KNOWN: Cell<Option<(Id, bool)>> = const { Cell::new(None) };
-    }
-    let Ok(runtime) = Handle::try_current() else { return Err(NO_RUNTIME) };
-    let id = runtime.id();
-    let has_timers = match KNOWN.get() {
-        Some((known, has_timers)) if known == id => has_timers,
-        _ => catch_unwind(AssertUnwindSafe(|| drop(tokio::time::sleep(Duration::ZERO)))).is_ok(),
-    };
-    KNOWN.set(Some((id, has_timers)));
-    if has_timers { Ok(()) } else { Err(NO_TIMERS) }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-    use std::panic::{set_hook, take_hook};
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    /// A panic is a message on standard error, which callers could fill.
-    #[test]
-    fn a_runtime_without_timers_panics_once() {
-        let without = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        assert_eq!(without.block_on(async { timers() }), Err(NO_TIMERS));
-        let (this_thread, panics) = (thread::current().id(), Arc::new(AtomicUsize::new(0)));
-        let (counted, former) = (Arc::clone(&panics), take_hook());
-        set_hook(Box::new(move |info| {
-            if thread::current().id() == this_thread {
-                counted.fetch_add(1, Ordering::Relaxed);
-            } else {
-                former(info);
-            }
-        }));
-        assert_eq!(without.block_on(async { timers() }), Err(NO_TIMERS));
-        assert_eq!(panics.load(Ordering::Relaxed), 0, "it is known");
-    }
+/// Whether anything can be waited for here, or why not.
+pub(crate) fn can_wait() -> Result<(), &'static str> {
+    Handle::try_current().map(drop).map_err(|_| NO_RUNTIME)
 }

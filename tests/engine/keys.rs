@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use ratelimit_runtime::{ExactIp, Key, KeyPart, key};
+use ratelimit_runtime::store::{Request, Store as _};
+use ratelimit_runtime::{Algorithm, ExactIp, Key, KeyPart, KeyWriter, Limit, MemoryStore, RateLimiter, Rule, key};
 use uuid::Uuid;
 
 fn rendered<T: KeyPart + ?Sized>(value: &T) -> String {
@@ -81,4 +82,42 @@ fn an_exact_address_is_itself() {
     let exact = |address: &str| address.parse().map(|ip| Key::of(&ExactIp(ip)).as_bytes().to_vec());
     assert_eq!(exact("2001:db8::1"), Ok(b"<2001:db8::1>".to_vec()));
     assert_eq!(exact("::ffff:192.0.2.1"), Ok(b"<192.0.2.1>".to_vec()));
+}
+
+/// So many characters, and two items as one.
+struct Long(usize);
+
+impl KeyPart for Long {
+    fn write_key(&self, key: &mut KeyWriter<'_>) {
+        struct Two;
+        impl KeyPart for Two {
+            fn write_key(&self, key: &mut KeyWriter<'_>) {
+                key.str("a");
+                key.str("b");
+            }
+        }
+        key.str(&"x".repeat(self.0));
+        key.part(&Two);
+    }
+}
+
+/// Short keys are on the stack, with room for a prefix before them, and long ones are not.
+#[tokio::test]
+async fn keys_and_prefixes_of_every_length_are_stored_as_they_are() {
+    for length in 0..155 {
+        let rendered = format!("<{},(a,b)>", "x".repeat(length));
+        assert_eq!(Key::of(&Long(length)).as_bytes(), rendered.as_bytes());
+        for prefix in ["", "a", &"p".repeat(22), &"p".repeat(23), &"p".repeat(24), &"p".repeat(60)] {
+            let store: &'static MemoryStore = Box::leak(Box::new(MemoryStore::with_capacity(1)));
+            let limiter = RateLimiter::builder().store(store).prefix(prefix).build().unwrap();
+            let rule = Rule::new("n", Limit::per_minute(9));
+            // The limiter does not know the rule, and knows it.
+            for _ in 0..2 {
+                let _ = limiter.acquire(&rule, &Key::of(&Long(length))).await.unwrap();
+            }
+            let page = store.keys(Request::new(b"", Algorithm::SlidingWindow, &[]), None).await.unwrap();
+            let before = if prefix.is_empty() { String::new() } else { format!("{prefix}:") };
+            assert_eq!(page.keys, [format!("{before}rl1:sw-60s:n:{rendered}").into_bytes()]);
+        }
+    }
 }

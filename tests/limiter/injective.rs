@@ -1,12 +1,13 @@
 //! Keys are equal exactly where the values and the template are, whatever bytes they hold.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use ratelimit_runtime::__private::KeyBuilder;
-use ratelimit_runtime::{Key, KeyPart, KeyWriter};
+use ratelimit_runtime::{Key, KeyPart, KeyWriter, Limit, Override, Policy, RateLimiter};
 
 /// The longest rendering of one value.
 const MAX_PART: usize = 160;
@@ -121,8 +122,81 @@ fn has_brace(key: &Key) -> bool {
     key.as_bytes().iter().any(|byte| matches!(byte, b'{' | b'}'))
 }
 
+/// Whether a policy takes this as the key of a call: an override that is for none is refused.
+fn is_of_a_call(rendered: &str) -> bool {
+    static LIMITER: LazyLock<RateLimiter> = LazyLock::new(RateLimiter::memory);
+    let Ok(key) = Key::from_rendered(rendered) else { return false };
+    assert_eq!(key.as_bytes(), rendered.as_bytes());
+    let policy = Policy::new(Limit::per_hour(1)).with_override(&key, Override::max(2));
+    LIMITER.set_policies([("overridden", policy)]).is_ok()
+}
+
+#[test]
+fn what_no_values_render_to_is_told() {
+    for rendered in [
+        "<alice@example.com>",
+        "<acme>/<7>",
+        "user:<>",
+        "<()>",
+        "<a,b>",
+        "<point(1,2)>",
+        "<some((a,none()))>",
+        "<some(%-)>",
+        "<Zoë 1/2>",
+        "<2001:db8:1:2::/64>",
+        "<#fdb7f3c40645e79ca4c5d1638753243c>",
+        "<a,#fdb7f3c40645e79ca4c5d1638753243c>",
+        "<##074d1dfbc64de4c6bd938914aff2f1b2>",
+        "<%FFa%00>",
+        "<,>",
+    ] {
+        assert!(is_of_a_call(rendered), "{rendered}");
+    }
+    for text in [
+        "",
+        "alice@example.com",
+        "#fdb7f3c40645e79ca4c5d1638753243c",
+        "<a",
+        "a>",
+        "<<a>>",
+        "<a>>",
+        "<{a}>",
+        "{a}<a>",
+        "<a\n>",
+        "<%61>",
+        "<%ff>",
+        "<%7b>",
+        "<%>",
+        "<%2>",
+        "<%-,a>",
+        "<%->",
+        "<a(%-,b)>",
+        "<a(>",
+        "<a)>",
+        "<a(b)c>",
+        "<a(b)(c)>",
+        "<#12>",
+        "<a#b>",
+        "<#fdb7f3c40645e79ca4c5d1638753243C>",
+        "<##074d>",
+        "<%+1>",
+        "%3c<a>",
+    ] {
+        assert!(!is_of_a_call(text), "{text}");
+    }
+    assert!(is_of_a_call(&format!("<{}>", "x".repeat(160))));
+    assert!(!is_of_a_call(&format!("<{}>", "x".repeat(161))));
+}
+
 proptest! {
     #![proptest_config(config())]
+
+    #[test]
+    fn whatever_is_rendered_with_a_value_is_of_a_call(template in pieces()) {
+        let (key, meaning) = render(&template);
+        let has_value = meaning.iter().any(|piece| matches!(piece, Piece::Part(_)));
+        prop_assert_eq!(is_of_a_call(std::str::from_utf8(key.as_bytes()).unwrap()), has_value, "{:?}", key.as_bytes());
+    }
 
     #[test]
     fn keys_are_equal_exactly_when_templates_and_values_are(templates in vec(pieces(), 2..40)) {

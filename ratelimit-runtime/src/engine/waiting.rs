@@ -51,7 +51,7 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Attempted {
     let Some(first) = group.iter().position(|call| !wait_of(call).is_zero()) else {
         return attempt::acquire(group).await;
     };
-    if let Err(why) = real_time::timers() {
+    if let Err(why) = real_time::can_wait() {
         let error = RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}"));
         return Err(Refused { by: first, error });
     }

@@ -297,7 +297,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// `Misconfigured` when the first reading cannot be put in force, or where there is no tokio
-    /// runtime with timers.
+    /// runtime.
     #[cfg(feature = "watch")]
     pub async fn watch_policies(&self, path: impl Into<std::path::PathBuf>) -> Result<(), RateLimitError> {
         policies::watch::start(&self.engine, path.into()).await

@@ -93,9 +93,6 @@ pub(crate) struct Resolved {
 }
 
 impl Rule {
-    /// How many limits a rule may have.
-    pub const MAX_LIMITS: usize = limit::MAX_LIMITS;
-
     /// A rule with a name of its own. Braces, colons and control characters in a name are stored
     /// escaped.
     ///
@@ -188,7 +185,7 @@ impl Rule {
     ///
     /// # Panics
     ///
-    /// If the rule has [`MAX_LIMITS`](Self::MAX_LIMITS) already; in a constant, at compile time.
+    /// If the rule has 8 limits already; in a constant, at compile time.
     #[must_use]
     pub const fn and(mut self, limit: Limit) -> Self {
         self.terms = self.terms.and(limit);

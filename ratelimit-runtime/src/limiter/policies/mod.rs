@@ -34,7 +34,7 @@ pub(super) fn replace(
 
 fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
     for (name, policy) in policies {
-        let overridden = policy.overrides().map(|(_, values)| policy.limits_of(values));
+        let overridden = policy.overrides.values().map(|values| policy.limits_of(values));
         for limits in iter::once(policy.limits.clone()).chain(overridden) {
             let request = Request { block: policy.block, ..Request::new(b"", policy.algorithm(), &limits) };
             if let Err(error) = engine.supported(&request) {

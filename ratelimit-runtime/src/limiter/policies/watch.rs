@@ -22,7 +22,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// Puts the policies of a file in force, and goes on with what it becomes in the background.
 pub(in crate::limiter) async fn start(engine: &Arc<Engine>, path: PathBuf) -> Result<(), RateLimitError> {
     let file = Arc::new(PolicyFile::new(path)?);
-    real_time::timers().map_err(|none| RateLimitError::misconfigured(format!("no file can be watched: {none}")))?;
+    real_time::can_wait().map_err(|none| RateLimitError::misconfigured(format!("no file can be watched: {none}")))?;
     let mut readings = Readings::default();
     loop {
         if let Some(reading) = readings.add(read(&file).await) {

@@ -177,18 +177,6 @@ impl Policy {
         self.algorithm
     }
 
-    /// For how long a key is refused once its limits have refused it, the first time if the block
-    /// grows; zero for not at all.
-    #[must_use]
-    pub fn block(&self) -> Duration {
-        self.block.first()
-    }
-
-    /// The keys that have other numbers, in no order.
-    pub fn overrides(&self) -> impl Iterator<Item = (&Key, &Override)> {
-        self.overrides.iter()
-    }
-
     /// The limits of a key with these numbers.
     pub(crate) fn limits_of(&self, values: &Override) -> SmallVec<[Limit; 2]> {
         let mut limits = self.limits.clone();

@@ -35,7 +35,7 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// `Misconfigured` outside of a tokio runtime, or on one without timers.
+    /// `Misconfigured` outside of a tokio runtime.
     pub(super) fn current(&self, settings: &StoreSettings) -> Result<Arc<Client>, StoreError> {
         let runtime = Handle::try_current().map_err(|_| {
             StoreError::misconfigured(
@@ -50,7 +50,7 @@ impl Clients {
         if let Some(client) = self.known(runtime.id()) {
             return Ok(client);
         }
-        let servers = Arc::new(Servers::start(settings, &runtime)?);
+        let servers = Arc::new(Servers::start(settings, &runtime));
         let permits = Permits::start(Arc::clone(&servers), settings.clock.clone(), &runtime);
         let client = Arc::new(Client { runtime: runtime.id(), servers, permits });
         let all = self.all().into_iter().chain([Arc::clone(&client)]);

@@ -17,7 +17,6 @@ use super::settings::StoreSettings;
 use super::settings::deployment::Deployment;
 use super::transactions::Pool;
 use crate::error::StoreError;
-use crate::real_time;
 use crate::store::{Health, Page};
 
 /// The servers of a store, for one runtime.
@@ -41,16 +40,7 @@ fn no_slot(_: &[u8]) -> u16 {
 
 impl Servers {
     /// Connects in the background, on this runtime.
-    ///
-    /// # Errors
-    ///
-    /// `Misconfigured` on a runtime without timers.
-    pub(crate) fn start(settings: &StoreSettings, runtime: &Handle) -> Result<Self, StoreError> {
-        real_time::timers().map_err(|_| {
-            StoreError::misconfigured(
-                "the Redis store needs the timers and the I/O of its tokio runtime: build it with `enable_all()`",
-            )
-        })?;
+    pub(crate) fn start(settings: &StoreSettings, runtime: &Handle) -> Self {
         let server = settings.server.clone();
         let upstream = match &settings.deployment {
             Deployment::Standalone | Deployment::Cluster(_) => Upstream::Server(Arc::new(server.clone())),
@@ -66,7 +56,7 @@ impl Servers {
             Deployment::Cluster(seeds) => Reached::Cluster(Cluster::new(seeds.clone(), server, link, runtime)),
             _ => Reached::One(Batcher::start(Arc::new(Link::start(link, runtime)), runtime, no_slot)),
         };
-        Ok(Self { reached, epoch: Arc::clone(&settings.epoch), pools: Mutex::default() })
+        Self { reached, epoch: Arc::clone(&settings.epoch), pools: Mutex::default() }
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none.

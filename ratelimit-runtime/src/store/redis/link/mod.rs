@@ -15,7 +15,6 @@ use tokio::task::AbortHandle;
 
 use self::upkeep::Upkeep;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::real_time;
 use crate::store::Health;
 use crate::store::redis::errors;
 
@@ -79,8 +78,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects in the background, on `runtime`, which has timers. Where it has no I/O, the status
-    /// tells.
+    /// Connects in the background, on `runtime`.
     pub(crate) fn start(settings: LinkSettings, runtime: &Handle) -> Self {
         let (publish, published) = watch::channel(Published { status: LinkStatus::Connecting, at: Instant::now() });
         let timeout_us = Arc::clone(&settings.timeout_us);
@@ -174,7 +172,7 @@ impl Link {
 /// Waits until `at` by real time, and lets a clock that a test has paused move on meanwhile.
 async fn pause_until(at: Instant) {
     while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        real_time::sleep_by_tokio(left).await;
+        tokio::time::sleep(left).await;
     }
 }
 

@@ -116,7 +116,7 @@ impl Upkeep {
             match wake.map(|wake| wake.saturating_duration_since(Instant::now())) {
                 Some(time) if is_waiting => real_time::sleep(time).await,
                 // An idle connection does not hold up a clock that a test has paused.
-                Some(time) => real_time::sleep_by_tokio(time).await,
+                Some(time) => tokio::time::sleep(time).await,
                 None => pending().await,
             }
             // On a runtime with thousands of tasks the driver may not have had its turn for long.
