@@ -69,13 +69,6 @@ impl Backend {
         first.is_none_or(|first| keys.all(|key| Some(slot_of(key)) == first))
     }
 
-    /// Asks the script of the request.
-    async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<Verdict, StoreError> {
-        let question = [(request.key(), Question::new(operation, request, own_time(self.clock())?))];
-        let verdicts = self.client()?.servers.ask(&question, request.timeout_at()).await?;
-        verdicts.into_iter().next().ok_or_else(unexpected_reply)
-    }
-
     /// Decides, and charges the request if it is admitted.
     pub(super) async fn charge(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
         self.carry_out(Operation::Acquire, request).await
@@ -84,11 +77,14 @@ impl Backend {
     /// Carries an operation out. Of one that decides nothing, `allowed` says whether there was
     /// anything to change.
     async fn carry_out(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
-        match self.settings.route(operation, &request)? {
-            Route::Script => self.ask(operation, &request).await,
+        let route = self.settings.route(operation, &request)?;
+        if route != Route::Script {
             // Large, and most stores run scripts.
-            route => Box::pin(self.carry_out_without_scripts(route, operation, request)).await,
+            return Box::pin(self.carry_out_without_scripts(route, operation, request)).await;
         }
+        let question = [(request.key(), Question::new(operation, &request, own_time(self.clock())?))];
+        let verdicts = self.client()?.servers.ask(&question, request.timeout_at()).await?;
+        verdicts.into_iter().next().ok_or_else(unexpected_reply)
     }
 
     async fn carry_out_without_scripts(
@@ -113,14 +109,6 @@ impl Backend {
         servers.transact(&key, until, run).await
     }
 
-    async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
-        if !self.group(requests)? {
-            return unsupported("these keys cannot be decided in one step");
-        }
-        let until = requests.iter().filter_map(Request::timeout_at).min();
-        Ok(self.client()?.servers.ask(&self.stack(requests)?, until).await?.into_vec())
-    }
-
     /// The questions that charge these requests.
     fn stack<'a>(&self, requests: &[Request<'a>]) -> Result<Vec<(&'a [u8], Question)>, StoreError> {
         let now = own_time(self.clock())?;
@@ -128,39 +116,11 @@ impl Backend {
         Ok(requests.iter().map(question).collect())
     }
 
-    /// Takes a place, and charges the requests, all or none.
-    async fn take_place(&self, place: PlaceRequest, requests: &[Request<'_>]) -> Result<Entry, StoreError> {
-        self.must_run_scripts()?;
-        if !requests.is_empty() && !self.decides_together(Some(&place), requests) {
-            return unsupported("these keys cannot be decided in one step");
-        }
-        self.client()?.permits.enter(place, self.stack(requests)?).await
-    }
-
     fn must_run_scripts(&self) -> Result<(), StoreError> {
         if self.settings.mode.runs_scripts() {
             return Ok(());
         }
         unsupported("without scripts, calls in flight cannot be limited: choose RedisMode::Scripts")
-    }
-
-    /// Forgets a key; says whether there was anything.
-    async fn forget(&self, request: &Request<'_>) -> Result<bool, StoreError> {
-        let key = self.route(request)?.key(request);
-        let mut unlink = redis::cmd("UNLINK");
-        unlink.arg(&key);
-        match self.client()?.servers.send(&key, &unlink, request.timeout_at()).await? {
-            Value::Int(removed) => Ok(removed != 0),
-            _ => Err(unexpected_reply()),
-        }
-    }
-
-    /// The keys of the rule of a request.
-    async fn list(&self, request: &Request<'_>, from: Option<Vec<u8>>) -> Result<Page, StoreError> {
-        let route = self.route(request)?;
-        let mut page = self.client()?.servers.keys(request.key(), from.as_deref()).await?;
-        page.keys = page.keys.into_iter().filter_map(|stored| route.key_of(stored)).collect();
-        Ok(page)
     }
 }
 
@@ -174,7 +134,15 @@ impl Store for Backend {
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::later(async move { self.forget(&request).await })
+        Answer::later(async move {
+            let key = self.route(&request)?.key(&request);
+            let mut unlink = redis::cmd("UNLINK");
+            unlink.arg(&key);
+            match self.client()?.servers.send(&key, &unlink, request.timeout_at()).await? {
+                Value::Int(removed) => Ok(removed != 0),
+                _ => Err(unexpected_reply()),
+            }
+        })
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
@@ -199,7 +167,12 @@ impl Store for Backend {
     }
 
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
-        Answer::later(async move { self.list(&request, from).await })
+        Answer::later(async move {
+            let route = self.route(&request)?;
+            let mut page = self.client()?.servers.keys(request.key(), from.as_deref()).await?;
+            page.keys = page.keys.into_iter().filter_map(|stored| route.key_of(stored)).collect();
+            Ok(page)
+        })
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -223,11 +196,23 @@ impl BuiltInStore for Backend {
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::later(self.decide_all(requests))
+        Answer::later(async move {
+            if !self.group(requests)? {
+                return unsupported("these keys cannot be decided in one step");
+            }
+            let until = requests.iter().filter_map(Request::timeout_at).min();
+            Ok(self.client()?.servers.ask(&self.stack(requests)?, until).await?.into_vec())
+        })
     }
 
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        Answer::later(self.take_place(place, requests))
+        Answer::later(async move {
+            self.must_run_scripts()?;
+            if !requests.is_empty() && !self.decides_together(Some(&place), requests) {
+                return unsupported("these keys cannot be decided in one step");
+            }
+            self.client()?.permits.enter(place, self.stack(requests)?).await
+        })
     }
 
     fn leave(&self, place: &PlaceRequest) {

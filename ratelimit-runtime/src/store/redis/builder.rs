@@ -5,6 +5,8 @@ use std::future::Future;
 
 use super::RedisStore;
 use super::settings::login::{self, RedisCredentials};
+#[cfg(feature = "redis-tls")]
+use super::settings::tls::Tls;
 #[cfg(feature = "redis-client")]
 use super::settings::url;
 #[cfg(any(feature = "redis-client", feature = "redis-tls"))]
@@ -14,12 +16,9 @@ impl RedisStore {
     /// A store on the server that a client of the application leads to, with its user, password
     /// and database.
     ///
-    /// The store makes connections of its own. A connection that the application has open cannot be
-    /// shared: it does not tell whether a command was sent nor when the server last said something,
-    /// which is how a limiter knows that calling again is safe and that waiting is vain; so give
-    /// the client that made it.
-    ///
-    /// Certificates that the client was built with cannot be read back from it: repeat them with
+    /// The store makes connections of its own: one that the application has open does not tell
+    /// whether a command was sent, nor when the server last replied. Certificates that the client
+    /// was built with cannot be read back from it: repeat them with
     /// [`ca_certificates`](Self::ca_certificates) and
     /// [`client_certificate`](Self::client_certificate).
     ///
@@ -81,8 +80,7 @@ impl RedisStore {
     #[cfg(feature = "redis-tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redis-tls")))]
     pub fn ca_certificates(mut self, pem: impl AsRef<[u8]>) -> Result<Self, StoreError> {
-        let tls = self.server_mut().tls.as_mut().ok_or_else(no_tls)?;
-        *tls = tls.trusting(pem.as_ref())?;
+        self.tls_mut()?.trust(pem.as_ref())?;
         Ok(self)
     }
 
@@ -100,13 +98,14 @@ impl RedisStore {
         certificates: impl AsRef<[u8]>,
         key: impl AsRef<[u8]>,
     ) -> Result<Self, StoreError> {
-        let tls = self.server_mut().tls.as_mut().ok_or_else(no_tls)?;
-        *tls = tls.showing(certificates.as_ref(), key.as_ref())?;
+        self.tls_mut()?.show(certificates.as_ref(), key.as_ref())?;
         Ok(self)
     }
-}
 
-#[cfg(feature = "redis-tls")]
-fn no_tls() -> StoreError {
-    StoreError::misconfigured("certificates are for TLS: the scheme of the URL has to begin with rediss")
+    #[cfg(feature = "redis-tls")]
+    fn tls_mut(&mut self) -> Result<&mut Tls, StoreError> {
+        self.server_mut().tls.as_mut().ok_or_else(|| {
+            StoreError::misconfigured("certificates are for TLS: the scheme of the URL has to begin with rediss")
+        })
+    }
 }

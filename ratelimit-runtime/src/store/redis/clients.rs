@@ -3,9 +3,8 @@
 //! Nothing of one is shared with another runtime. When a runtime ends, the tasks of its client end
 //! with it, and the store forgets it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use arc_swap::ArcSwap;
 use tokio::runtime::{Handle, Id};
 
 use super::permits::Permits;
@@ -24,9 +23,7 @@ pub(super) struct Client {
 /// worker.
 #[derive(Default)]
 pub(super) struct Clients {
-    all: ArcSwap<Vec<Arc<Client>>>,
-    /// Held while a client is made.
-    starting: Mutex<()>,
+    all: RwLock<Vec<Arc<Client>>>,
 }
 
 impl Clients {
@@ -42,34 +39,32 @@ impl Clients {
                 "a `RedisStore` is used outside of a tokio runtime: call it from async code of one",
             )
         })?;
-        if let Some(client) = self.known(runtime.id()) {
-            return Ok(client);
+        let is_own = |client: &&Arc<Client>| client.runtime == runtime.id() && client.permits.has_runtime();
+        if let Some(client) = self.all.read().unwrap_or_else(PoisonError::into_inner).iter().find(is_own) {
+            return Ok(Arc::clone(client));
         }
         // Another thread of the runtime may be first: one connection is enough.
-        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = self.known(runtime.id()) {
-            return Ok(client);
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = all.iter().find(is_own) {
+            return Ok(Arc::clone(client));
         }
         let servers = Arc::new(Servers::start(settings, &runtime));
         let permits = Permits::start(Arc::clone(&servers), settings.clock.clone(), &runtime);
         let client = Arc::new(Client { runtime: runtime.id(), servers, permits });
-        let all = self.all().into_iter().chain([Arc::clone(&client)]);
-        self.all.store(Arc::new(all.collect()));
+        all.retain(|client| client.permits.has_runtime());
+        all.push(Arc::clone(&client));
         Ok(client)
-    }
-
-    fn known(&self, id: Id) -> Option<Arc<Client>> {
-        let all = self.all.load();
-        all.iter().find(|client| client.runtime == id && client.permits.has_runtime()).cloned()
     }
 
     /// The client of this runtime, if there is one.
     pub(super) fn own(&self) -> Option<Arc<Client>> {
-        Handle::try_current().ok().and_then(|runtime| self.known(runtime.id()))
+        let runtime = Handle::try_current().ok()?.id();
+        self.all().into_iter().find(|client| client.runtime == runtime)
     }
 
     /// All of runtimes that have not ended.
     pub(super) fn all(&self) -> Vec<Arc<Client>> {
-        self.all.load().iter().filter(|client| client.permits.has_runtime()).cloned().collect()
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter(|client| client.permits.has_runtime()).cloned().collect()
     }
 }

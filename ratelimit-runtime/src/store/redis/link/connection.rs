@@ -52,8 +52,7 @@ pub(crate) struct Connection {
     /// A call was sent since the last PING.
     pub(super) used: AtomicBool,
     pub(super) doubted: AtomicBool,
-    pub(super) is_replica: AtomicBool,
-    /// Wakes the task of the link when one of those two is set.
+    /// Wakes the task of the link when that is set.
     wake: Notify,
 }
 
@@ -90,7 +89,6 @@ impl Connection {
             numbers: AtomicU32::new(0),
             used: AtomicBool::new(false),
             doubted: AtomicBool::new(false),
-            is_replica: AtomicBool::new(false),
             wake: Notify::new(),
         })
     }
@@ -164,28 +162,28 @@ impl Connection {
     /// something sent later was answered.
     pub(crate) fn late(&self, sent: Instant) {
         if self.answered.load(Relaxed) <= self.micros(sent) {
-            self.tell(&self.doubted);
+            self.doubt();
         }
     }
 
-    /// Notes what an error in reply to a call says of the server. One that is busy or loading, or
-    /// does not know the login any more, is doubtful: where it says the same to a PING, it is slow,
-    /// or another connection logs in anew.
+    /// Notes what an error in reply to a call says of the server. A replica is left. One that is busy
+    /// or loading, or does not know the login any more, is doubtful: where it says the same to a
+    /// PING, it is slow, or another connection logs in anew.
     pub(crate) fn note(&self, error: &ServerError) {
         if errors::is_replica(error) {
-            self.tell(&self.is_replica);
+            self.end(errors::replica());
         } else if errors::is_no_service(error) || errors::is_logged_out(error) {
-            self.tell(&self.doubted);
+            self.doubt();
         }
     }
 
-    fn tell(&self, flag: &AtomicBool) {
-        if !flag.swap(true, Release) {
+    fn doubt(&self) {
+        if !self.doubted.swap(true, Release) {
             self.wake.notify_one();
         }
     }
 
-    /// Completes when it has ended, or a flag was set.
+    /// Completes when it has ended, or is doubtful.
     pub(super) async fn told(&self) {
         let mut open = self.open.clone();
         tokio::select! {

@@ -145,8 +145,6 @@ impl Upkeep {
         let Some(connection) = &self.connection else { return };
         if connection.has_ended() {
             self.lose();
-        } else if connection.is_replica.load(Relaxed) {
-            self.end(errors::replica());
         } else if connection.doubted.swap(false, Relaxed) {
             self.health.on(Event::Doubt, Instant::now());
         }

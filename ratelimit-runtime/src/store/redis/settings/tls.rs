@@ -19,14 +19,10 @@ use crate::error::StoreError;
 pub(crate) struct Tls {
     /// `None` for those of the platform.
     authorities: Option<Arc<RootCertStore>>,
-    identity: Option<Arc<Identity>>,
+    /// Certificates, and the key to the first.
+    identity: Option<Arc<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>>,
     /// Made at the first connection and kept: reading the certificates of the platform takes long.
     config: Arc<OnceCell<Arc<ClientConfig>>>,
-}
-
-struct Identity {
-    certificates: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
 }
 
 /// Trusts the authorities of the platform, and shows no certificate.
@@ -36,24 +32,24 @@ pub(crate) fn platform() -> Option<Tls> {
 }
 
 impl Tls {
-    /// The same, trusting these authorities.
-    pub(crate) fn trusting(&self, pem: &[u8]) -> Result<Self, StoreError> {
+    /// Trusts these authorities.
+    pub(crate) fn trust(&mut self, pem: &[u8]) -> Result<(), StoreError> {
         let malformed = || StoreError::misconfigured("the CA certificates are not certificates in PEM form");
         let mut authorities = RootCertStore::empty();
         for certificate in certificates(pem).ok_or_else(malformed)? {
             authorities.add(certificate).map_err(|_| malformed())?;
         }
-        let (identity, config) = (self.identity.clone(), Arc::default());
-        Ok(Self { authorities: Some(Arc::new(authorities)), identity, config })
+        (self.authorities, self.config) = (Some(Arc::new(authorities)), Arc::default());
+        Ok(())
     }
 
-    /// The same, showing this certificate.
-    pub(crate) fn showing(&self, pem: &[u8], key: &[u8]) -> Result<Self, StoreError> {
+    /// Shows this certificate.
+    pub(crate) fn show(&mut self, pem: &[u8], key: &[u8]) -> Result<(), StoreError> {
         let malformed = |part| StoreError::misconfigured(format!("the {part} of the client is not in PEM form"));
         let certificates = certificates(pem).ok_or_else(|| malformed("certificate"))?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| malformed("key"))?;
-        let (authorities, config) = (self.authorities.clone(), Arc::default());
-        Ok(Self { authorities, identity: Some(Arc::new(Identity { certificates, key })), config })
+        (self.identity, self.config) = (Some(Arc::new((certificates, key))), Arc::default());
+        Ok(())
     }
 
     /// # Errors
@@ -85,7 +81,7 @@ impl Tls {
         match &self.identity {
             None => Ok(builder.with_no_client_auth()),
             Some(identity) => builder
-                .with_client_auth_cert(identity.certificates.clone(), identity.key.clone_key())
+                .with_client_auth_cert(identity.0.clone(), identity.1.clone_key())
                 .map_err(|_| wrong("the key of the client does not fit its certificate")),
         }
     }
