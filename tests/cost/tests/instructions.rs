@@ -36,7 +36,7 @@ const MOST: [Row; 14] = [
     (Work::Governor, 1_400, None),
     (Work::GovernorDenied, 1_400, None),
     (Work::Leaky, 1_020, Some((Work::Governor, Budget(0.8)))),
-    (Work::LeakyRefused, 1_132, Some((Work::GovernorDenied, SoFar(0.87, 0.8)))),
+    (Work::LeakyRefused, 1_118, Some((Work::GovernorDenied, SoFar(0.86, 0.8)))),
     (Work::Sliding, 1_035, Some((Work::Governor, Budget(0.8)))),
     (Work::SlidingRefused, 1_094, Some((Work::GovernorDenied, SoFar(0.84, 0.8)))),
     (Work::SlidingRefusedLong, 720, Some((Work::GovernorDenied, Budget(0.9)))),

@@ -181,7 +181,8 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         self.brought(demand, now).statuses(demand, now).collect()
     }
 
-    #[inline]
+    #[allow(clippy::inline_always, reason = "a call to it would cost more than it does")]
+    #[inline(always)]
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool {
         self.open().is_some() && self.brought(demand, now).reserves()
     }
