@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Caller, Failure, told};
 use crate::store::redis::scripts::call::{Answers, Asked, Call};
-use crate::store::redis::scripts::{Joins, Question, Script};
+use crate::store::redis::scripts::{Question, Script};
 
 pub(super) type Callers = SmallVec<[Caller; 1]>;
 
@@ -83,8 +83,7 @@ impl ScriptCall {
             self.keys.push(Arc::clone(key));
         }
         let index = u8::try_from(self.keys.len()).unwrap_or(u8::MAX);
-        let calls = if question.joins == Joins::Calls { callers.len() } else { 1 };
-        let ask = (index, u16::try_from(calls).unwrap_or(u16::MAX));
+        let ask = (index, u16::try_from(callers.len()).unwrap_or(u16::MAX));
         let mut all = self.asked.iter_mut().zip(&mut self.callers).enumerate().skip(from);
         if let Some((at, (asked, answered))) = all.find(|(_, (asked, _))| asked.question.is_same(&question)) {
             asked.question.now = asked.question.now.max(question.now);
@@ -101,9 +100,7 @@ impl ScriptCall {
         let mut all = answers.all.into_iter();
         for (Asked { question, .. }, callers) in self.asked.iter().zip(self.callers) {
             for (callers, answer) in callers.into_iter().zip(&mut all) {
-                for (index, caller) in callers.into_iter().enumerate() {
-                    let index = if question.joins == Joins::Calls { index } else { 0 };
-                    let index = u16::try_from(index).unwrap_or(u16::MAX);
+                for (index, caller) in (0..).zip(callers) {
                     let verdict = answer.as_ref().map(|answer| answer.verdict(index, question, answers.now));
                     caller.tell(
                         verdict.map(|verdict| smallvec![verdict]).map_err(|error| Failure::Server(error.clone())),

@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Caller;
 use super::flight::{Callers, Command, Flight, Group, Stack};
-use crate::store::redis::scripts::{Joins, Question};
+use crate::store::redis::scripts::Question;
 
 /// Keys in one call.
 const MAX_KEYS: usize = 64;
@@ -49,7 +49,7 @@ impl Queue {
         let [(key, question)] = stack else { return self.stacks.push_back(Stack::new(stack, caller)) };
         if let Some(waiting) = self.keys.get_mut(*key) {
             match waiting.groups.last_mut() {
-                Some(last) if question.joins != Joins::No && last.question.is_same(question) => {
+                Some(last) if question.is_charge && last.question.is_same(question) => {
                     last.question.now = last.question.now.max(question.now);
                     last.callers.push(caller);
                 }

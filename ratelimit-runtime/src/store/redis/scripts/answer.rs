@@ -2,7 +2,7 @@
 
 use redis::{ServerError, Value};
 
-use super::question::{Joins, Question};
+use super::question::Question;
 use super::script::lua;
 use crate::store::Verdict;
 
@@ -99,7 +99,7 @@ impl ScriptAnswer {
             // Only units that have numbers of their own are counted on.
             let units = if question.algorithm.row().is_log { before * question.cost } else { 0 };
             let remaining = self.remaining + after * question.cost;
-            let dropped = if question.joins == Joins::No { self.retry_after } else { 0 };
+            let dropped = if question.is_charge { 0 } else { self.retry_after };
             return Verdict { remaining, retry_after_us: dropped, ticket: self.ticket + units, ..verdict };
         }
         let refused = Verdict { allowed: false, retry_after_us: self.retry_after, ..verdict };

@@ -21,25 +21,15 @@ pub(crate) enum Operation {
     Unblock,
 }
 
-/// How callers of one key who ask the same are asked for together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Joins {
-    /// Not at all: each asks by itself.
-    No,
-    /// As so many calls, which are decided one after the other.
-    Calls,
-    /// As one call, whose answer is that of all, because it changes nothing.
-    OneAnswer,
-}
-
-/// A question of a script about a key that it does not name. Callers of one key with the same
-/// question are asked for as one.
+/// A question of a script about a key that it does not name.
 #[derive(Debug, Clone)]
 pub(crate) struct Question {
     pub(crate) script: &'static Script,
     /// The caller's time in microseconds; `None` for the server's.
     pub(crate) now: Option<u64>,
-    pub(crate) joins: Joins,
+    /// Whether it charges what is admitted. Callers of one key with the same such question share it:
+    /// they are decided one after the other.
+    pub(crate) is_charge: bool,
     pub(crate) algorithm: Algorithm,
     /// The first limit, by which a lone number reads.
     pub(crate) limit: Limit,
@@ -51,16 +41,11 @@ pub(crate) struct Question {
 impl Question {
     pub(crate) fn new(operation: Operation, request: &Request<'_>, now: Option<u64>) -> Self {
         let algorithm = request.algorithm();
-        let joins = match operation {
-            Operation::Acquire => Joins::Calls,
-            Operation::Peek => Joins::OneAnswer,
-            _ => Joins::No,
-        };
         let first = request.limits().first().copied().unwrap_or(Limit::per_second(1));
         let mut question = Self {
             script: Script::of(algorithm),
             now,
-            joins,
+            is_charge: matches!(operation, Operation::Acquire),
             algorithm,
             limit: first,
             cost: request.cost(),
@@ -76,7 +61,7 @@ impl Question {
         let mut question = Self {
             script: Script::places(),
             now,
-            joins: Joins::No,
+            is_charge: false,
             // It keeps the server as busy as an entry of a log does, and is never answered by a
             // lone number.
             algorithm: Algorithm::SlidingWindow,
