@@ -103,7 +103,8 @@ impl<'r> CheckBuilder<'r> {
     /// it has counted nothing, and is not asked again.
     #[inline]
     pub(crate) fn take_engine(&mut self) -> Option<Arc<Engine>> {
-        self.engine.as_ref().inspect(|engine| self.report_made_per_call(engine))?;
+        let engine = self.engine.as_ref()?;
+        self.report_made_per_call(engine);
         self.engine.take()
     }
 
