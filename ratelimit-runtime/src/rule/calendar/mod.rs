@@ -6,7 +6,6 @@ mod zone;
 
 use std::fmt;
 
-pub(crate) use self::period::{Instants, Period};
 pub use self::unit::CalendarUnit;
 pub(crate) use self::zone::Zone;
 
@@ -22,24 +21,17 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// The window that `now` is in, in microseconds since 1970.
-    #[cold]
-    pub(crate) fn period(self, now: u64) -> Period {
-        self.instants(now).this()
-    }
-
     /// When the window ends that `now` is in.
     #[cold]
     pub(crate) fn end_after(self, now: u64) -> u64 {
-        match self.period(now).end {
-            end if end > now => end,
-            // Later than the calendar knows, which must not mean that each call begins anew.
-            _ => NEVER,
-        }
+        let [_, end, _] = self.instants(now);
+        // Later than the calendar knows, which must not mean that each call begins anew.
+        if end > now { end } else { NEVER }
     }
 
-    /// The windows around `now`.
-    pub(crate) fn instants(self, now: u64) -> Instants {
+    /// In microseconds since 1970: where the window of `now` begins, where it ends, and where the next
+    /// one ends.
+    pub(crate) fn instants(self, now: u64) -> [u64; 3] {
         period::instants(self, now)
     }
 

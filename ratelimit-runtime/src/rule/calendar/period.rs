@@ -1,4 +1,4 @@
-//! [`Period`]: one window of the calendar, and those around it.
+//! One window of the calendar, and those around it.
 //!
 //! A moment belongs to the unit that its zone's clock and calendar show. A unit begins with the
 //! first moment that shows it and ends where the next one begins; a day that a clock change repeats
@@ -7,32 +7,10 @@
 
 use super::Calendar;
 
-/// One window, in microseconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Period {
-    pub(crate) start: u64,
-    /// The first moment of the next one.
-    pub(crate) end: u64,
-}
-
-/// The window of a moment, the one before it and the one after it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Instants {
-    /// The start of the window before, and the ends of that, of this one and of the next.
-    pub(crate) ends: [u64; 4],
-}
-
-impl Instants {
-    pub(crate) fn this(&self) -> Period {
-        let [_, start, end, _] = self.ends;
-        Period { start, end }
-    }
-}
-
 #[cfg(not(feature = "calendar"))]
-pub(super) fn instants(_: Calendar, now: u64) -> Instants {
+pub(super) fn instants(_: Calendar, now: u64) -> [u64; 3] {
     // There is no calendar window to ask for.
-    Instants { ends: [now; 4] }
+    [now; 3]
 }
 
 #[cfg(feature = "calendar")]
@@ -47,27 +25,33 @@ mod by_calendar {
     use jiff::tz::{AmbiguousOffset, TimeZone};
     use jiff::{Span, Timestamp, ToSpan as _};
 
-    use super::{Calendar, Instants, Period};
+    use super::Calendar;
     use crate::rule::calendar::{CalendarUnit, Zone};
 
     /// The windows that were asked for last. There are as many as units and zones in use.
-    static LAST: LazyLock<RwLock<HashMap<Calendar, Instants>>> = LazyLock::new(RwLock::default);
+    static LAST: LazyLock<RwLock<HashMap<Calendar, [u64; 3]>>> = LazyLock::new(RwLock::default);
 
     /// The latest moment that the calendar is asked for: the year 2255.
     const LATEST: u64 = (1 << 53) - 1;
 
-    pub(in super::super) fn instants(calendar: Calendar, now: u64) -> Instants {
+    /// One window, in microseconds since 1970.
+    struct Period {
+        start: u64,
+        /// The first moment of the next one.
+        end: u64,
+    }
+
+    pub(in super::super) fn instants(calendar: Calendar, now: u64) -> [u64; 3] {
         let last = LAST.read().unwrap_or_else(PoisonError::into_inner).get(&calendar).copied();
-        if let Some(last) = last
-            && (last.this().start..last.this().end).contains(&now)
+        if let Some(last @ [start, end, _]) = last
+            && (start..end).contains(&now)
         {
             return last;
         }
         let zone = calendar.zone.map_or(TimeZone::UTC, Zone::rules);
         let of = |moment| period(calendar.unit, &zone, moment);
-        let this = of(now.min(LATEST));
-        let before = of(this.start.saturating_sub(1));
-        let instants = Instants { ends: [before.start.min(this.start), this.start, this.end, of(this.end).end] };
+        let Period { start, end } = of(now.min(LATEST));
+        let instants = [start, end, of(end).end];
         LAST.write().unwrap_or_else(PoisonError::into_inner).insert(calendar, instants);
         instants
     }

@@ -129,8 +129,7 @@ impl Question {
         let max = limit.max().max(1);
         if let Some(calendar) = limit.by_calendar().filter(|_| self.algorithm == Algorithm::FixedWindow) {
             let system = || u64::try_from(SystemClock.now().as_micros()).unwrap_or(u64::MAX);
-            let instants = calendar.instants(self.now.unwrap_or_else(system));
-            let [_, _, this, following] = instants.ends;
+            let [_, this, following] = calendar.instants(self.now.unwrap_or_else(system));
             self.doubles([max]);
             self.double(-of(limit.longest_us()));
             self.doubles([this, following]);
