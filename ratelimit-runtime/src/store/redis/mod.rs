@@ -15,7 +15,6 @@ use super::{Answer, BuiltInStore, Request, Sealed, Store, Verdict};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
-mod awaited;
 mod backend;
 mod backoff;
 mod batcher;

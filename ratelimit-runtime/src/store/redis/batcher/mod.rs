@@ -25,7 +25,6 @@ use tokio::sync::{Notify, oneshot, watch};
 use self::flight::{Command, Stack};
 use self::queue::Queue;
 use self::sending::CallSlot;
-use super::awaited::awaited;
 use super::errors;
 use super::link::{Connection, Link, LinkStatus, Lost, Published};
 use super::scripts::Question;
@@ -161,7 +160,7 @@ impl Batcher {
             pipeline.cmd("ASKING");
         }
         pipeline.add_command(command.clone()).cmd("PING").arg(&number);
-        let replies = awaited(&self.link, &connection, connection.send_all(&pipeline));
+        let replies = connection.awaited(self.link.timeout(), connection.send_all(&pipeline));
         let mut replies = replies.await.map_err(|Lost| sending::lost())?;
         let (pong, reply) = (replies.pop(), replies.pop());
         match (reply, pong) {

@@ -220,7 +220,9 @@ mod tests {
         let _single = push(&mut queue, "single", &costs[0], None);
         let stack = [(&b"a"[..], costs[0].clone()), (&b"b"[..], costs[0].clone())];
         let (answers, _waits): (Vec<_>, Vec<_>) = (0..40).map(|_| oneshot::channel()).unzip();
-        answers.into_iter().for_each(|answer| queue.push(|_| 0, &stack, Caller { answer, until: None }));
+        for answer in answers {
+            queue.push(|_| 0, &stack, Caller { answer, until: None });
+        }
         let first = queue.take(Instant::now());
         assert_eq!((first.commands.len(), first.keys, first.questions), (17, 33, 1));
     }

@@ -38,7 +38,7 @@ impl CallSlot {
     /// when it is late: it needs no timer.
     pub(super) async fn send(mut self, stack: &[(&[u8], Question)], asking: bool) -> Told {
         let calls = [Call::Alone(stack)];
-        let answers = send_all(&self.connection, &calls, asking).await;
+        let answers = send_all(&self.connection, &calls, self.sent, asking).await;
         self.is_answered = true;
         answers.into_iter().next().unwrap_or_else(|| Err(lost())).and_then(|answers| told(answers, stack))
     }
@@ -47,7 +47,8 @@ impl CallSlot {
     pub(super) async fn send_queued(mut self, commands: Vec<Command>) {
         let answers = {
             let calls: Vec<_> = commands.iter().map(Command::call).collect();
-            self.batcher.watch(&self.connection, self.sent, send_all(&self.connection, &calls, false)).await
+            let answers = send_all(&self.connection, &calls, self.sent, false);
+            self.batcher.watch(&self.connection, self.sent, answers).await
         };
         self.is_answered = true;
         drop(self);
@@ -64,7 +65,8 @@ impl Drop for CallSlot {
         }
         let (batcher, connection, sent) = (Arc::clone(&self.batcher), Arc::clone(&self.connection), self.sent);
         self.batcher.runtime.spawn(async move {
-            let _ = batcher.watch(&connection, sent, connection.send(&redis::cmd("PING"))).await;
+            let ping = redis::cmd("PING");
+            let _ = batcher.watch(&connection, sent, connection.send(&ping, Instant::now())).await;
             batcher.landed();
         });
     }
@@ -77,6 +79,7 @@ type Replies = SmallVec<[Option<Value>; 1]>;
 async fn send_all<K: AsRef<[u8]>>(
     connection: &Connection,
     calls: &[Call<'_, K>],
+    sent: Instant,
     asking: bool,
 ) -> SmallVec<[Result<Answers, Failure>; 1]> {
     let first = connection.numbers(calls.len());
@@ -85,7 +88,7 @@ async fn send_all<K: AsRef<[u8]>>(
         observe::command_sent(call.decisions());
     }
     let mut replies: Replies = match calls {
-        [call] if !asking => smallvec![connection.send(&call.command(first)).await.ok()],
+        [call] if !asking => smallvec![connection.send(&call.command(first), sent).await.ok()],
         _ => Box::pin(pipe(connection, numbered().map(|(call, number)| call.command(number)), asking)).await,
     };
     // A server that does not know a script is sent its source, while others wait.

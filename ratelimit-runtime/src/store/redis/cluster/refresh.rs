@@ -121,7 +121,7 @@ impl Cluster {
                     // Over a connection of its own: a seed may be a replica.
                     let connection = log_in(&Arc::new(cluster.template.at(&at))).await?;
                     let ended = |Lost| StoreError::unavailable("the connection to Redis ended");
-                    connection.send(&command).await.map_err(ended)?
+                    connection.send(&command, Instant::now()).await.map_err(ended)?
                 };
                 ranges(&reply, &at)
             });

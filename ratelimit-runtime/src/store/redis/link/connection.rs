@@ -22,7 +22,7 @@ const CHANNEL: usize = 128;
 /// A round trip of this many microseconds needs one more call in flight.
 const PER_CALL: u32 = 250;
 /// A runtime that has read nothing for this long may not know yet what has become of a connection.
-const UNREAD: Duration = Duration::from_millis(5);
+const UNREAD_US: u64 = 5_000;
 
 /// The connection ended before the reply came: the command may have run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl Connection {
 
     /// Whether nothing has been read for so long that the server may have hung up unnoticed.
     pub(crate) fn is_unread(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.last_reply()) > UNREAD
+        self.micros(now).saturating_sub(self.last_reply.load(Relaxed)) > UNREAD_US
     }
 
     /// Notes that a call is made beside it, which relies on what the link knows of the server.
@@ -127,10 +127,9 @@ impl Connection {
         self.used.store(true, Relaxed);
     }
 
-    /// Sends one command. An error of the server is a value as any other.
-    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, Lost> {
+    /// Sends one command, at this moment. An error of the server is a value as any other.
+    pub(crate) async fn send(&self, command: &Cmd, sent: Instant) -> Result<Value, Lost> {
         self.note_use();
-        let sent = Instant::now();
         let reply = self.redis.clone().send_packed_command(command).await.map_err(|_| Lost)?;
         self.note_answer(sent);
         Ok(reply)
@@ -151,11 +150,10 @@ impl Connection {
     }
 
     fn note_answer(&self, sent: Instant) {
-        let now = Instant::now();
-        self.last_reply.store(self.micros(now), Relaxed);
-        self.answered.fetch_max(self.micros(sent), Relaxed);
-        let round_trip = now.saturating_duration_since(sent).as_micros();
-        self.round_trip.fetch_min(u32::try_from(round_trip).unwrap_or(u32::MAX), Relaxed);
+        let (sent, now) = (self.micros(sent), self.micros(Instant::now()));
+        self.answered.fetch_max(sent, Relaxed);
+        self.last_reply.store(now, Relaxed);
+        self.round_trip.fetch_min(u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX), Relaxed);
     }
 
     /// A call that was sent at `sent` has waited for a timeout: the link is doubtful, unless
@@ -164,6 +162,27 @@ impl Connection {
         if self.answered.load(Relaxed) <= self.micros(sent) {
             self.doubt();
         }
+    }
+
+    /// Waits for a reply to a command that is sent now, beside the batcher. Where the caller gives up
+    /// after half of a limiter's timeout or later, the server is [`late`](Self::late).
+    pub(crate) async fn awaited<T>(&self, timeout: Duration, reply: impl Future<Output = T>) -> T {
+        struct Waits<'a>(Option<&'a Connection>, Instant, Duration);
+
+        impl Drop for Waits<'_> {
+            fn drop(&mut self) {
+                if let Self(Some(connection), sent, timeout) = self
+                    && sent.elapsed() >= *timeout / 2
+                {
+                    connection.late(*sent);
+                }
+            }
+        }
+
+        let mut waits = Waits(Some(self), Instant::now(), timeout);
+        let reply = reply.await;
+        waits.0 = None;
+        reply
     }
 
     /// Notes what an error in reply to a call says of the server. A replica is left. One that is busy

@@ -15,7 +15,6 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
-use crate::store::redis::awaited::awaited;
 use crate::store::redis::backoff::Backoff;
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::errors::{self, unexpected_reply};
@@ -157,7 +156,7 @@ async fn send(
         pipeline.add_command(command);
     }
     main.note_use();
-    let replies = awaited(link, main, connection.send_all(&pipeline)).await;
+    let replies = main.awaited(link.timeout(), connection.send_all(&pipeline)).await;
     let replies = replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost"))?;
     if let Some(error) = errors::first(&replies) {
         main.note(error);
