@@ -10,6 +10,8 @@ use ratelimit_runtime::{Decision, Limit, RateLimitError, RateLimiter, Rule, key,
 /// The limit of all but [`long`].
 pub(crate) const MAX: u64 = 100;
 pub(crate) const LONG: u64 = 10_000;
+/// The most that a log counts of one call: of more, no store is asked.
+pub(crate) const HEAVY: u64 = 1_000;
 /// A little more than a slot of [`MAX`] in a minute.
 pub(crate) const EVERY: Duration = Duration::from_millis(605);
 

@@ -39,7 +39,7 @@ const MOST: [Row; 14] = [
     (Work::LeakyRefused, 1_118, Some((Work::GovernorDenied, SoFar(0.86, 0.8)))),
     (Work::Sliding, 1_035, Some((Work::Governor, Budget(0.8)))),
     (Work::SlidingRefused, 1_094, Some((Work::GovernorDenied, SoFar(0.84, 0.8)))),
-    (Work::SlidingRefusedLong, 840, Some((Work::GovernorDenied, Budget(0.9)))),
+    (Work::SlidingRefusedLong, 1_146, Some((Work::GovernorDenied, Budget(0.9)))),
     (Work::RefusedAgain, 970, Some((Work::GovernorDenied, Budget(0.9)))),
     (Work::ByHand, 1_155, None),
     (Work::Token, 1_020, None),

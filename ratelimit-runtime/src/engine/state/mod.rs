@@ -99,8 +99,8 @@ impl Engine {
     /// Why it cannot be asked.
     #[cold]
     pub(in crate::engine) fn problem(&self, check: &Check<'_>) -> RateLimitError {
-        match self.supported(&check.request) {
-            Err(error) if check.is_sound() => error.into(),
+        match check.is_sound().then(|| self.supported(&check.request)) {
+            Some(Err(error)) => error.into(),
             _ => check.problem(),
         }
     }

@@ -28,7 +28,7 @@ pub enum Work {
     LeakyRefused,
     Sliding,
     SlidingRefused,
-    /// Refused by a log of 10,000, most of which has to leave first.
+    /// Refused by a log of 10,000, of which a thousand have to leave first.
     SlidingRefusedLong,
     /// Refused again by a deny cache, whose store has to be waited for.
     RefusedAgain,
@@ -147,7 +147,7 @@ impl Ready {
             Work::Sliding | Work::SlidingRefused | Work::RefusedAgain => {
                 self.block_on(repeat(checks, || ours::sliding(USER)))
             }
-            Work::SlidingRefusedLong => self.block_on(repeat(checks, || ours::long(USER, ours::LONG - 1))),
+            Work::SlidingRefusedLong => self.block_on(repeat(checks, || ours::long(USER, ours::HEAVY))),
             Work::ByHand => self.block_on(repeat(checks, || ours::by_hand(&self.limiter, USER))),
             Work::Token => self.block_on(repeat(checks, || ours::token(USER))),
             Work::Counter => self.block_on(repeat(checks, || ours::counter(USER))),
