@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::batcher::Batcher;
 use super::clients::{Client, Clients};
 use super::cluster::slot_of;
 use super::errors::{unexpected_reply, unsupported};
@@ -103,10 +104,10 @@ impl Backend {
             return read(&reply, &request).ok_or_else(unexpected_reply);
         };
         let at = (&*key, request);
-        let run = |pool: Arc<_>, asking| async move {
-            transactions::carry_out(&pool, asking, self.clock(), kept, operation, at).await
+        let run = |batcher: Arc<Batcher>, asking| async move {
+            transactions::carry_out(&batcher.link, asking, self.clock(), kept, operation, at).await
         };
-        servers.transact(&key, until, run).await
+        servers.at(&key, until, run).await
     }
 
     /// The questions that charge these requests.

@@ -1,8 +1,8 @@
 //! [`Servers`]: the links, batchers and slot map of one tokio runtime; which server a key goes to.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Acquire;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 use redis::{Cmd, Value};
@@ -15,7 +15,6 @@ use super::listing;
 use super::scripts::{Question, load_all};
 use super::settings::StoreSettings;
 use super::settings::deployment::Deployment;
-use super::transactions::Pool;
 use crate::error::StoreError;
 use crate::store::{Health, Page};
 
@@ -23,8 +22,6 @@ use crate::store::{Health, Page};
 pub(crate) struct Servers {
     reached: Reached,
     epoch: Arc<AtomicU64>,
-    /// A pool of connections for each link that transactions run on.
-    pools: Mutex<Vec<(Weak<Link>, Arc<Pool>)>>,
 }
 
 enum Reached {
@@ -56,7 +53,7 @@ impl Servers {
             Deployment::Cluster(seeds) => Reached::Cluster(Cluster::new(seeds.clone(), server, link, runtime)),
             _ => Reached::One(Batcher::start(Arc::new(Link::start(link, runtime)), runtime, no_slot)),
         };
-        Self { reached, epoch: Arc::clone(&settings.epoch), pools: Mutex::default() }
+        Self { reached, epoch: Arc::clone(&settings.epoch) }
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
@@ -74,32 +71,8 @@ impl Servers {
         self.at(key, until, |batcher, asking| async move { batcher.send(command, asking).await }).await
     }
 
-    /// Runs transactions about a key on a pool of connections to its server.
-    pub(crate) async fn transact<T, F>(
-        &self,
-        key: &[u8],
-        until: Option<Instant>,
-        run: impl Fn(Arc<Pool>, bool) -> F,
-    ) -> Result<T, StoreError>
-    where
-        F: Future<Output = Result<T, Failure>>,
-    {
-        self.at(key, until, |batcher, asking| run(self.pool(&batcher.link), asking)).await
-    }
-
-    fn pool(&self, link: &Arc<Link>) -> Arc<Pool> {
-        let mut all = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, pool)) = all.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(link))) {
-            return Arc::clone(pool);
-        }
-        // Those of masters that have left the cluster.
-        all.retain(|(of, _)| of.strong_count() > 1);
-        let pool = Arc::new(Pool::new(Arc::clone(link)));
-        all.push((Arc::downgrade(link), Arc::clone(&pool)));
-        pool
-    }
-
-    async fn at<T, F>(
+    /// Asks the server of a key, wherever that is.
+    pub(crate) async fn at<T, F>(
         &self,
         key: &[u8],
         until: Option<Instant>,

@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError, ServerError, Value,
 };
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::AbortHandle;
 
 use super::stream::ByteStream;
@@ -21,6 +21,8 @@ use crate::store::redis::settings::server::Server;
 const CHANNEL: usize = 128;
 /// A round trip of this many microseconds needs one more call in flight.
 const PER_CALL: u32 = 250;
+/// Connections beside one.
+const OTHERS: u16 = 8;
 /// A runtime that has read nothing for this long may not know yet what has become of a connection.
 const UNREAD_US: u64 = 5_000;
 
@@ -38,7 +40,7 @@ pub(crate) struct Connection {
     /// Why it was ended from this side.
     cause: OnceLock<StoreError>,
     /// The server that it leads to.
-    pub(super) server: Arc<Server>,
+    pub(crate) server: Arc<Server>,
     /// After this time the login expires.
     pub(super) renew_after: Option<Duration>,
     pub(super) began: Instant,
@@ -54,6 +56,8 @@ pub(crate) struct Connection {
     pub(super) doubted: AtomicBool,
     /// Wakes the task of the link when that is set.
     wake: Notify,
+    /// Further ones to the same server, each for one caller at a time.
+    others: OnceLock<Vec<Arc<Mutex<Option<Self>>>>>,
 }
 
 impl Connection {
@@ -90,7 +94,14 @@ impl Connection {
             used: AtomicBool::new(false),
             doubted: AtomicBool::new(false),
             wake: Notify::new(),
+            others: OnceLock::new(),
         })
+    }
+
+    /// Another connection beside it, for one of some, which is opened by who needs it.
+    pub(crate) fn beside(&self, which: u16) -> Arc<Mutex<Option<Self>>> {
+        let others = self.others.get_or_init(|| (0..OTHERS).map(|_| Arc::default()).collect());
+        others.get(usize::from(which % OTHERS)).map(Arc::clone).unwrap_or_default()
     }
 
     /// The number of the next call.

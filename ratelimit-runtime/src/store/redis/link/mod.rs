@@ -162,11 +162,6 @@ impl Link {
             look().await;
         }
     }
-
-    /// Another connection to the same server, logged in, for one caller at a time.
-    pub(crate) async fn connect_another(&self) -> Result<Connection, StoreError> {
-        log_in(&self.connected().await?.server).await
-    }
 }
 
 /// Waits until `at` by real time, and lets a clock that a test has paused move on meanwhile.

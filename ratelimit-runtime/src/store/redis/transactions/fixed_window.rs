@@ -7,10 +7,11 @@
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
-use super::pool::Pool;
+use super::lent::execute;
 use crate::rule::Limit;
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
+use crate::store::redis::link::Link;
 use crate::store::{Request, Verdict};
 
 /// The largest value of the field: of 63 bits, beside the sign.
@@ -22,7 +23,7 @@ const NEVER: i64 = -1;
 
 /// Decides, and charges the request if it is admitted and `charges`.
 pub(super) async fn count(
-    pool: &Pool,
+    link: &Link,
     asking: bool,
     charges: bool,
     key: &[u8],
@@ -31,12 +32,12 @@ pub(super) async fn count(
     let [limit] = request.limits() else { return Err(Failure::NotSent(unexpected_reply())) };
     let charges = charges && request.cost() > 0;
     let commands = if charges { acquire(key, request.cost(), limit) } else { peek(key) };
-    let replies = pool.execute(commands, asking).await?;
+    let replies = execute(link, commands, asking).await?;
     if charges {
         if replies.last() == Some(&Value::Int(NEVER)) {
             // Another program took the expiry away, and without it the window would not end.
             let expire = cmd("PEXPIRE").arg(key).arg(millis(limit)).take();
-            let _ = pool.execute(vec![expire], asking).await;
+            let _ = execute(link, vec![expire], asking).await;
         }
         return acquired(&replies, limit).ok_or_else(|| Failure::Lost(unexpected_reply().lost()));
     }

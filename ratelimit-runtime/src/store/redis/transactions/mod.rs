@@ -3,24 +3,24 @@
 //!
 //! A process that dies halfway leaves nothing behind: until `EXEC` nothing is written, and `EXEC`
 //! writes all of it. A failure that is a redirect of a cluster is left to the caller, which asks
-//! the pool of the other server.
+//! the link of the other server.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
 use super::batcher::Failure;
 use super::errors::{foreign_key, unexpected_reply};
+use super::link::Link;
 use super::scripts::{Operation, own_time};
 use crate::clock::Clock;
 use crate::rule::{Limit, PlainCommands};
 use crate::store::{Request, Verdict};
 
 mod fixed_window;
+mod lent;
 mod log;
-mod pool;
 
+use self::lent::Lent;
 use self::log::StoredLog;
-use self::pool::Lent;
-pub(crate) use self::pool::Pool;
 
 /// The time of a decision.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ struct Time {
 /// `clock` is the caller's; without one the server's is used. `asking` puts an `ASKING` before what
 /// is sent.
 pub(crate) async fn carry_out(
-    pool: &Pool,
+    link: &Link,
     asking: bool,
     clock: Option<&dyn Clock>,
     kept: PlainCommands,
@@ -47,9 +47,9 @@ pub(crate) async fn carry_out(
 ) -> Result<Verdict, Failure> {
     let acquires = matches!(operation, Operation::Acquire);
     if kept == PlainCommands::Counter {
-        return fixed_window::count(pool, asking, acquires, key, &request).await;
+        return fixed_window::count(link, asking, acquires, key, &request).await;
     }
-    let mut lent = pool.lend(key, asking).await?;
+    let mut lent = Lent::by(link, key, asking).await?;
     loop {
         let log = look(&mut lent, clock, key, request).await?;
         let done = match operation {

@@ -1,87 +1,35 @@
-//! [`Pool`]: connections for transactions, each lent to one caller at a time: between `WATCH` and
-//! `EXEC`, a connection cannot be shared.
+//! [`Lent`]: a connection for transactions, lent to one caller at a time: between `WATCH` and `EXEC`,
+//! a connection cannot be shared.
 //!
 //! A key has always the same one, so callers with the same key go one after the other: they would
-//! only make each other's transactions fail. A connection is opened when it is first needed, and
-//! anew when the link's own one was. It is dropped while a reply is outstanding; each `WATCH`
-//! follows an `UNWATCH`, because the last caller may have written nothing.
+//! only make each other's transactions fail. A connection is opened beside the link's own one when
+//! it is first needed. It is dropped while a reply is outstanding; each `WATCH` follows an
+//! `UNWATCH`, because the last caller may have written nothing.
 
-use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value, cmd};
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::redis::backoff::Backoff;
 use crate::store::redis::batcher::Failure;
+use crate::store::redis::cluster::slot_of;
 use crate::store::redis::errors::{self, unexpected_reply};
-use crate::store::redis::link::{Connection, Link, look};
+use crate::store::redis::link::{Connection, Link, log_in, look};
 
-/// Transactions at once.
-const SIZE: u64 = 8;
 /// The pauses after another client was faster.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(32));
 
-/// The connections of one link for transactions.
-pub(crate) struct Pool {
-    link: Arc<Link>,
-    places: Vec<Arc<Mutex<Place>>>,
-    hasher: RandomState,
-}
-
-/// A connection, unless a reply is outstanding on it, and that of the link beside which it was
-/// opened.
-#[derive(Default)]
-struct Place {
-    connection: Option<Connection>,
-    beside: Weak<Connection>,
-}
-
-impl Pool {
-    pub(crate) fn new(link: Arc<Link>) -> Self {
-        Self { link, places: (0..SIZE).map(|_| Arc::default()).collect(), hasher: RandomState::new() }
-    }
-
-    /// A connection for a caller with this key. `asking` puts an `ASKING` before each command.
-    pub(super) async fn lend(&self, key: &[u8], asking: bool) -> Result<Lent<'_>, Failure> {
-        let (place, beside) = self.place(self.hasher.hash_one(key) % SIZE).await.map_err(Failure::NotSent)?;
-        Ok(Lent { link: &self.link, place, beside, asking, pauses: PAUSES })
-    }
-
-    async fn place(&self, index: u64) -> Result<(OwnedMutexGuard<Place>, Arc<Connection>), StoreError> {
-        let index = usize::try_from(index).unwrap_or_default();
-        let place = self.places.get(index).ok_or_else(|| StoreError::unavailable("there is no connection to Redis"))?;
-        let mut place = Arc::clone(place).lock_owned().await;
-        // A server that has closed a connection has done so by itself, most likely while it was
-        // idle.
-        look().await;
-        let beside = self.link.connected().await?;
-        let is_open = place.connection.as_ref().is_some_and(|connection| !connection.has_ended());
-        if is_open && Weak::ptr_eq(&place.beside, &Arc::downgrade(&beside)) {
-            return Ok((place, beside));
-        }
-        // On a task of its own: where the caller gives up during a slow login, the next one finds
-        // it done.
-        let link = Arc::clone(&self.link);
-        let connecting = tokio::spawn(async move {
-            let connection = Some(link.connect_another().await.map_err(no_outage)?);
-            *place = Place { connection, beside: Arc::downgrade(&beside) };
-            Ok((place, beside))
-        });
-        connecting.await.unwrap_or_else(|_| Err(StoreError::unavailable("connecting to Redis was cut short")))
-    }
-
-    /// Carries out all of these commands in one transaction on the link's own connection, and
-    /// gives their replies.
-    pub(super) async fn execute(&self, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, Failure> {
-        let connection = self.link.connected().await.map_err(Failure::NotSent)?;
-        let replies = send(&self.link, &connection, &connection, transaction(commands, asking)).await;
-        executed(replies.map_err(|error| Failure::Lost(error.lost()))?)?
-            .ok_or_else(|| Failure::Lost(unexpected_reply().lost()))
-    }
+/// Carries out all of these commands in one transaction on the link's own connection, and gives
+/// their replies.
+pub(super) async fn execute(link: &Link, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, Failure> {
+    let connection = link.connected().await.map_err(Failure::NotSent)?;
+    let replies = send(link, &connection, &connection, transaction(commands, asking)).await;
+    executed(replies.map_err(|error| Failure::Lost(error.lost()))?)?
+        .ok_or_else(|| Failure::Lost(unexpected_reply().lost()))
 }
 
 /// A failure of a connection beside that of the link, such as of a server that has no room for
@@ -93,23 +41,56 @@ fn no_outage(error: StoreError) -> StoreError {
     }
 }
 
-/// A connection lent to a caller.
+/// A connection lent to a caller, and that of the link beside which it was opened.
 pub(super) struct Lent<'a> {
     link: &'a Link,
-    place: OwnedMutexGuard<Place>,
-    beside: Arc<Connection>,
+    own: OwnedMutexGuard<Option<Connection>>,
+    main: Arc<Connection>,
     asking: bool,
     pauses: Backoff,
 }
 
-impl Lent<'_> {
+impl<'a> Lent<'a> {
+    /// That for callers with this key. `asking` puts an `ASKING` before each command.
+    pub(super) async fn by(link: &'a Link, key: &[u8], asking: bool) -> Result<Self, Failure> {
+        let (own, main) = Self::opened(link, slot_of(key)).await.map_err(Failure::NotSent)?;
+        Ok(Self { link, own, main, asking, pauses: PAUSES })
+    }
+
+    async fn opened(
+        link: &Link,
+        slot: u16,
+    ) -> Result<(OwnedMutexGuard<Option<Connection>>, Arc<Connection>), StoreError> {
+        loop {
+            let main = link.connected().await?;
+            let mut own = main.beside(slot).lock_owned().await;
+            // A server that has closed a connection has done so by itself, most likely while it was
+            // idle.
+            look().await;
+            if main.has_ended() {
+                continue;
+            }
+            if own.as_ref().is_some_and(|own| !own.has_ended()) {
+                return Ok((own, main));
+            }
+            // On a task of its own: where the caller gives up during a slow login, the next one
+            // finds it done.
+            let connecting = tokio::spawn(async move {
+                *own = Some(log_in(&main.server).await.map_err(no_outage)?);
+                Ok((own, main))
+            });
+            let cut_short = |_| Err(StoreError::unavailable("connecting to Redis was cut short"));
+            return connecting.await.unwrap_or_else(cut_short);
+        }
+    }
+
     async fn send(&mut self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
-        let connection = self.place.connection.take().ok_or_else(closed)?;
-        let replies = send(self.link, &connection, &self.beside, commands).await;
+        let connection = self.own.take().ok_or_else(closed)?;
+        let replies = send(self.link, &connection, &self.main, commands).await;
         let replies = replies.map_err(no_outage)?;
         if !errors::first(&replies).is_some_and(errors::is_logged_out) {
-            self.place.connection = Some(connection);
+            *self.own = Some(connection);
         }
         Ok(replies)
     }
