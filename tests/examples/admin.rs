@@ -366,7 +366,7 @@ fn a_wrong_command_is_an_error_and_changes_nothing() {
         (vec!["rset", "login", "alice", "--limits", "5/1h"], "a similar subcommand exists: 'reset'"),
         (vec!["reset", "login", "--limits", "5/1h"], "or --global for a rule without one"),
         (vec!["reset", "login", "alice"], "--limits <LIMITS>|--policies <FILE>"),
-        (vec!["reset", "login", "alice", "--limits", "5/1 parsec"], "unknown unit `parsec`"),
+        (vec!["reset", "login", "alice", "--limits", "5/1 parsec"], "`1 parsec` is not a duration"),
         (vec!["reset", "login", "<alice", "--limits", "5/1h"], "each value stands in its own `<` and `>`"),
         (vec!["reset", "login", "<{alice}>", "--limits", "5/1h"], "not a rendered key"),
         (
@@ -374,7 +374,7 @@ fn a_wrong_command_is_an_error_and_changes_nothing() {
             "/nowhere/policies.toml: No such file",
         ),
         (of(&["--algorithm", "gcra"]), "unknown algorithm \"gcra\": write sliding_window"),
-        (of(&["--burst", "9"]), "goes with token_bucket"),
+        (of(&["--burst", "9"]), "`sliding_window` has no burst"),
         (of(&["--prefix", "a b"]), "white space"),
         (of(&["--secret", ""]), "secret"),
         (of(&["--timeout", "1h"]), "between 1ms and 60s"),
