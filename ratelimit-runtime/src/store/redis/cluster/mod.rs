@@ -30,8 +30,8 @@ use crate::store::Health;
 
 pub(crate) use self::slot::slot_of;
 
-/// How often a call is sent on to another node.
-const MAX_REDIRECTS: u32 = 8;
+/// How often a call is sent on to another node before it waits.
+const MAX_REDIRECTS: u32 = 4;
 /// How long a call whose keys are being moved waits before it is sent again, each time: 35 ms in
 /// all.
 const PAUSES: [Duration; 3] = [Duration::from_millis(5), Duration::from_millis(10), Duration::from_millis(20)];
@@ -109,14 +109,14 @@ impl Cluster {
             if !matches!(redirect, Some(Redirect::Ask(_)) | None) {
                 self.refresh();
             }
+            let may_follow = redirects.next().is_some();
             (master, asking) = match redirect {
                 None => return Err(self.failed(errors::from_server(&error)).await),
-                Some(Redirect::Moved(_) | Redirect::Ask(_)) if redirects.next().is_none() => {
-                    return Err(StoreError::unavailable("the nodes of the Redis cluster send a call in circles"));
-                }
-                Some(Redirect::Moved(to)) => (self.map().moved(slot, to), false),
-                Some(Redirect::Ask(to)) => (self.map().master(to), true),
-                Some(Redirect::NotNow) => {
+                Some(Redirect::Moved(to)) if may_follow => (self.map().moved(slot, to), false),
+                Some(Redirect::Ask(to)) if may_follow => (self.map().master(to), true),
+                // The nodes name each other until they agree on who has the slot.
+                Some(_) => {
+                    redirects = 0..MAX_REDIRECTS;
                     let is_in_time =
                         |pause: &&Duration| until.is_none_or(|until| Instant::now() + **pause * 2 <= until);
                     let moving = || StoreError::unavailable("the Redis cluster is moving this key");
