@@ -106,17 +106,11 @@ impl<C: Counter> Counters<C> {
         iter::once(&mut self.first).chain(others.into_iter().flatten())
     }
 
-    /// What is reserved of each limit, if anything is.
-    #[inline]
-    fn open(&self) -> Option<&[Open]> {
-        self.more.as_ref().map(|more| &*more.open).filter(|open| !open.is_empty())
-    }
-
     /// All of it at `now`; what nothing was kept of yet is the default.
     fn brought(&self, demand: &Demand<'_>, now: u64) -> Brought<C> {
         let others = self.more.iter().flat_map(|more| more.others.iter().copied());
         let kept = iter::once(self.first).chain(others).chain(iter::repeat(C::default()));
-        let open = self.open().unwrap_or_default().iter().copied().chain(iter::repeat(Open::default()));
+        let open = self.more.iter().flat_map(|more| more.open.iter().copied()).chain(iter::repeat(Open::default()));
         let each = demand.limits.iter().zip(kept).zip(open).map(|((limit, kept), open)| {
             let counter = kept.at(limit, self.newest, now);
             let open = if open.sum() == 0 { open } else { counter.open_at(open, limit, now).or_none() };
@@ -184,7 +178,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     #[allow(clippy::inline_always, reason = "a call to it would cost more than it does")]
     #[inline(always)]
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool {
-        self.open().is_some() && self.brought(demand, now).reserves()
+        self.more.as_ref().is_some_and(|more| !more.open.is_empty()) && self.brought(demand, now).reserves()
     }
 
     fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool) {
