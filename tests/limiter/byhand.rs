@@ -147,3 +147,13 @@ async fn a_changed_copy_of_a_used_rule_has_buckets_of_its_own() {
         assert_eq!(limiter.peek(&base(), &alice()).await.unwrap().remaining(), 4);
     }
 }
+
+/// A client chooses the size of its batch, so that is no wrong setting, under any algorithm.
+#[tokio::test]
+async fn a_cost_above_the_limit_is_told_as_that() {
+    for &algorithm in ALGORITHMS {
+        let rule = Rule::new("batch", Limit::per_minute(5)).with_algorithm(algorithm).with_cost(6);
+        let error = RateLimiter::memory().acquire(&rule, &alice()).await.unwrap_err();
+        assert!(error.to_string().contains("a request of cost 6 is above the limit of 5"), "{algorithm}: {error}");
+    }
+}
