@@ -166,7 +166,7 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
                 let reserves = if has(Feature::ActualCost) { reserves } else { Reserves::Nothing };
                 let mut request = reserves.of(kind.request(key, &limits).with_cost(cost));
                 // Under a deny cache a block may come up to its bound later: see there.
-                if block && kind.column != Column::DenyCache {
+                if block && has(Feature::Block) && kind.column != Column::DenyCache {
                     let [first, longest] = [1_500, 20_000].map(Duration::from_millis);
                     let grows = shape.limits.len().is_multiple_of(2) && has(Feature::GrowingBlock);
                     request =
@@ -236,6 +236,7 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
                 assert_eq!(ours, theirs, "{context}");
                 assert!(!ours.was_open, "{context}");
             }
+            Step::Block { .. } | Step::Unblock if !has(Feature::Block) => {}
             Step::Block { micros } => {
                 let micros = Duration::from_micros(micros);
                 memory.block(kind.request(key, &limits), micros).await.unwrap();
