@@ -84,18 +84,6 @@ async fn expired_keys_are_not_listed_and_blocked_ones_are() {
 
 /// Of a rule that has no limits: the keys that have calls in flight.
 #[tokio::test]
-async fn a_key_with_calls_in_flight_is_listed_while_they_run() {
-    for (name, limiter) in everywhere(&FakeClock::new()) {
-        let rule = Rule::in_flight("export", 2);
-        let permits = [limiter.enter(&rule, &alice()).await.unwrap(), limiter.enter(&rule, &alice()).await.unwrap()];
-        assert_eq!(all(limiter.keys(&rule)).await.len(), 1, "{name}");
-        drop(permits);
-        limiter.settled().await;
-        assert!(all(limiter.keys(&rule)).await.is_empty(), "{name}");
-    }
-}
-
-#[tokio::test]
 async fn a_key_is_listed_while_calls_are_in_flight() {
     for (name, limiter) in everywhere(&FakeClock::new()) {
         let rule = Rule::in_flight(Box::leak(unique("export").into_boxed_str()), 2);
