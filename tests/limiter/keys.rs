@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, key};
 
-use super::{alice, everywhere, in_memory};
+use super::{everywhere, in_memory};
 use crate::support::unique;
 
 const LIMIT: Limit = Limit::per_hour(5);
