@@ -198,9 +198,7 @@ impl BuiltInStore for Backend {
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
-            if !self.group(requests)? {
-                return unsupported("these keys cannot be decided in one step");
-            }
+            self.settings.group(requests)?;
             let until = requests.iter().filter_map(Request::timeout_at).min();
             Ok(self.client()?.servers.ask(&self.stack(requests)?, until).await?.into_vec())
         })
@@ -209,9 +207,6 @@ impl BuiltInStore for Backend {
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         Answer::later(async move {
             self.must_run_scripts()?;
-            if !requests.is_empty() && !self.decides_together(Some(&place), requests) {
-                return unsupported("these keys cannot be decided in one step");
-            }
             self.client()?.permits.enter(place, self.stack(requests)?).await
         })
     }

@@ -17,13 +17,12 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use self::open::EnterOutcome;
 use self::task::{Shared, Task};
 use super::scripts::Question;
 use super::servers::Servers;
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::store::{Entry, PermitId, PlaceRequest};
+use crate::store::{Entry, PlaceRequest};
 
 /// The permits of one client. When they are dropped, the task goes on until all have left.
 pub(crate) struct Permits {
@@ -44,27 +43,33 @@ impl Permits {
         !self.task.is_finished()
     }
 
-    /// Takes a place, and charges what these questions ask, all or none.
+    /// Takes a place, and charges what these questions ask, all or none. The caller
+    /// [leaves](Self::leave) the place whatever the answer is, and if it drops the call.
     ///
     /// # Errors
     ///
-    /// Those of the servers. The place is left if it may have been taken.
+    /// Those of the servers.
     pub(crate) async fn enter(&self, place: PlaceRequest, limits: Vec<(&[u8], Question)>) -> Result<Entry, StoreError> {
-        let (shared, permit, sent_at) = (&*self.shared, place.permit, Instant::now());
-        let leaving = shared.open().begin(&place);
-        let mut entering = Entering { shared, permit, sent_at, outcome: EnterOutcome::NotEntered };
+        let (shared, sent_at) = (&*self.shared, Instant::now());
+        let leaving = shared.open().leaving(&place.key);
         let own = (&*place.key, shared.question("enter", &place, leaving)?);
         let stack: Vec<_> = [own].into_iter().chain(limits).collect();
-        entering.outcome = EnterOutcome::Unknown;
+        shared.open().enter(&place, sent_at);
         let answer = shared.servers.ask(&stack, place.timeout_at).await;
-        if answer.as_ref().is_err_and(|error| !error.is_lost()) {
-            entering.outcome = EnterOutcome::NotEntered;
+        let entry = answer.and_then(|verdicts| {
+            let mut verdicts = verdicts.into_iter();
+            let place = verdicts.next().ok_or_else(|| StoreError::unavailable("Redis gave no answer").lost())?;
+            Ok(Entry { is_full: !place.allowed, in_flight: place.remaining, verdicts: verdicts.collect() })
+        });
+        let mut open = shared.open();
+        match &entry {
+            Ok(entry) if entry.is_entered() => open.entered(place.permit, sent_at),
+            // The place may be taken.
+            Err(error) if error.is_lost() => {}
+            _ => open.forget(place.permit),
         }
-        let mut verdicts = answer?.into_iter();
-        let place = verdicts.next().ok_or_else(|| StoreError::unavailable("Redis gave no answer").lost())?;
-        let entry = Entry { is_full: !place.allowed, in_flight: place.remaining, verdicts: verdicts.collect() };
-        entering.outcome = if entry.is_entered() { EnterOutcome::Entered } else { EnterOutcome::NotEntered };
-        Ok(entry)
+        shared.wake(open);
+        entry
     }
 
     /// How many calls of the key are in flight.
@@ -105,23 +110,6 @@ impl Drop for Permits {
     fn drop(&mut self) {
         let mut open = self.shared.open();
         open.is_closed = true;
-        self.shared.wake(open);
-    }
-}
-
-/// A call that asks for a place. However it ends, also when it is dropped, its permit is open, or
-/// leaves if the call may have been carried out, or is forgotten.
-struct Entering<'a> {
-    shared: &'a Shared,
-    permit: PermitId,
-    sent_at: Instant,
-    outcome: EnterOutcome,
-}
-
-impl Drop for Entering<'_> {
-    fn drop(&mut self) {
-        let mut open = self.shared.open();
-        open.end(self.permit, self.outcome, self.sent_at, Instant::now());
         self.shared.wake(open);
     }
 }

@@ -1,8 +1,8 @@
 //! [`OpenPermits`]: which permits of a client are open, and what is due of each. No I/O, no clock.
 //!
 //! Between any two calls of these functions, each permit is either in `due`, under the moment that
-//! it has itself, or a call of its own is pending that says what becomes of it: the one that
-//! enters, or one that was taken by [`take_due`](OpenPermits::take_due).
+//! it has itself, or a call of its own is pending that was taken by
+//! [`take_due`](OpenPermits::take_due), and says what becomes of it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -37,16 +37,6 @@ struct OpenPermit {
     leaves_until: Option<Instant>,
 }
 
-/// What became of a call that enters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EnterOutcome {
-    Entered,
-    /// It was refused, or not carried out.
-    NotEntered,
-    /// It may have been carried out, or may be yet.
-    Unknown,
-}
-
 /// A permit that is to leave or to be renewed, by a call of its own.
 pub(super) struct DuePermit {
     pub(super) place: PlaceRequest,
@@ -69,13 +59,11 @@ pub(super) fn member(place: &PlaceRequest) -> String {
 }
 
 impl OpenPermits {
-    /// Notes that a call is about to enter. Gives those of the key that leave, as
-    /// [`leaving`](Self::leaving) does.
-    pub(super) fn begin(&mut self, place: &PlaceRequest) -> Vec<String> {
-        self.remove(place.permit);
-        let entering = OpenPermit { place: place.clone(), due: None, leaves_until: None };
-        self.permits.insert(place.permit, entering);
-        self.leaving(&place.key)
+    /// Notes that a call is about to enter. Its permit is known from now on, so that its place is
+    /// left whatever becomes of the answer. That comes long before the lease is over.
+    pub(super) fn enter(&mut self, place: &PlaceRequest, now: Instant) {
+        self.permits.insert(place.permit, OpenPermit { place: place.clone(), due: None, leaves_until: None });
+        self.set_due(place.permit, now + place.lease);
     }
 
     /// The permits of a key that leave, as members: a call carries them along, because their own
@@ -85,22 +73,13 @@ impl OpenPermits {
         ids.filter_map(|id| Some(member(&self.permits.get(id)?.place))).collect()
     }
 
-    /// Notes what became of a call that was to enter, and began at `sent_at`.
-    pub(super) fn end(&mut self, id: PermitId, outcome: EnterOutcome, sent_at: Instant, now: Instant) {
-        let Some(permit) = self.permits.get(&id) else { return };
-        match (outcome, permit.leaves_until) {
-            (EnterOutcome::NotEntered, _) => self.remove(id),
-            (EnterOutcome::Entered, None) => {
-                // Permits that entered together are not renewed together.
-                let sixth = permit.place.lease / RENEWALS / 2;
-                let part = u32::try_from(id.number % 64).unwrap_or_default();
-                self.set_due(id, sent_at + sixth + sixth / 64 * part);
-            }
-            _ => {
-                self.set_due(id, now);
-                self.leave(id, now);
-            }
-        }
+    /// Notes that a call has entered that was sent at `sent_at`.
+    pub(super) fn entered(&mut self, id: PermitId, sent_at: Instant) {
+        let Some(permit) = self.permits.get(&id).filter(|permit| permit.leaves_until.is_none()) else { return };
+        // Permits that entered together are not renewed together.
+        let sixth = permit.place.lease / RENEWALS / 2;
+        let part = u32::try_from(id.number % 64).unwrap_or_default();
+        self.set_due(id, sent_at + sixth + sixth / 64 * part);
     }
 
     /// Notes that a permit leaves; what is pending of it ends first. Says whether it is known.
@@ -148,17 +127,17 @@ impl OpenPermits {
             (Some(true), None) => self.set_due(id, sent_at + lease / RENEWALS),
             (None, None) => self.set_due(id, now + RETRY),
             (Some(false), None) => {
-                self.remove(id);
+                self.forget(id);
                 return Some(Loss::Permit);
             }
             // There is nothing to leave.
-            (Some(false), Some(_)) => self.remove(id),
+            (Some(false), Some(_)) => self.forget(id),
             // It was to be renewed, and leaves now.
             (_, Some(_)) if !call.leaves => self.set_due(id, now),
-            (Some(true), Some(_)) => self.remove(id),
+            (Some(true), Some(_)) => self.forget(id),
             (None, Some(until)) if now <= until => self.set_due(id, now + RETRY),
             (None, Some(_)) => {
-                self.remove(id);
+                self.forget(id);
                 return Some(Loss::Leaving);
             }
         }
@@ -197,7 +176,8 @@ impl OpenPermits {
         self.due.insert((at, id));
     }
 
-    fn remove(&mut self, id: PermitId) {
+    /// Forgets a permit that has no place.
+    pub(super) fn forget(&mut self, id: PermitId) {
         let Some(permit) = self.permits.remove(&id) else { return };
         if let Some(due) = permit.due {
             self.due.remove(&(due, id));
