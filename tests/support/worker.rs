@@ -2,14 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+/// The longest time until a worker prints its next line.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// A worker process (`bin/worker.rs`), killed if the test ends before it does.
 #[derive(Debug)]
 pub(crate) struct Worker {
     child: Child,
-    out: BufReader<ChildStdout>,
+    /// The lines that it prints.
+    out: Receiver<String>,
 }
 
 impl Worker {
@@ -26,22 +33,20 @@ impl Worker {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
+        let printed = BufReader::new(child.stdout.take().unwrap());
+        let (lines, out) = mpsc::channel();
+        thread::spawn(move || printed.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
         Self { child, out }
     }
 
     /// The next line that it prints.
     pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.out.read_line(&mut line).unwrap();
-        line.trim().to_owned()
+        self.out.recv_timeout(LONGEST).unwrap()
     }
 
     /// All that it prints until it ends.
     pub(crate) fn rest(&mut self) -> String {
-        let mut printed = String::new();
-        self.out.read_to_string(&mut printed).unwrap();
-        printed
+        self.out.iter().collect::<Vec<_>>().join("\n")
     }
 
     /// Ends its standard input, which workers take as a sign: to begin, or to end.
@@ -64,9 +69,7 @@ impl Worker {
     /// Kills the process (SIGKILL), and gives what it had printed.
     pub(crate) fn kill(mut self) -> String {
         self.child.kill().unwrap();
-        let mut printed = String::new();
-        self.out.read_to_string(&mut printed).unwrap();
-        printed
+        self.rest()
     }
 }
 
