@@ -19,7 +19,6 @@ use tonic::codegen::http;
 use crate::documented::{code, file, table};
 use crate::limiter_per_call;
 use crate::log::{Kind, Log};
-use crate::permits;
 use crate::redis_server::{ALONE, limiter, until};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
@@ -191,7 +190,6 @@ async fn every_documented_event_is_logged_when_it_happens() {
     server.cli(&["ACL", "SETUSER", "default", "-role", "-eval"]);
     let _ = on_redis.acquire(&plain, &key).await;
     until("it is not told the role", || log.has("role_unknown")).await;
-    permits::that_is_not_left(&server);
     server.stop();
     // A connection that no call uses is not made again.
     let _ = on_redis.acquire(&plain, &Key::of("bob")).await;

@@ -1,7 +1,4 @@
-//! Calls in flight that lose their places, or leave none.
-
-use std::sync::Arc;
-use std::thread;
+//! Calls in flight that lose their places.
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::__private::PlaceRequest;
@@ -24,15 +21,4 @@ pub(crate) async fn that_is_lost(server: &RedisServer) -> RedisStore {
     server.cli(&["DEL", &key]);
     server.cli(&["ZADD", &key, &ends, "00000000000000aa.1.3600000"]);
     store
-}
-
-/// A call ends, and its runtime before it has told the server.
-pub(crate) fn that_is_not_left(server: &RedisServer) {
-    let (store, key) = (Arc::new(RedisStore::new(&server.url()).unwrap()), unique("not_left"));
-    let place = place(&key);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let entering = || runtime.block_on(async { store.enter(place.clone(), &[]).await.unwrap().is_entered() });
-    assert!(thread::scope(|scope| scope.spawn(entering).join().unwrap()));
-    store.leave(&place);
-    runtime.shutdown_background();
 }

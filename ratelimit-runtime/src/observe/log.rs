@@ -203,19 +203,6 @@ pub(super) fn permit_lost(rule: &str) {
     }
 }
 
-/// A place could not be left. Once per episode of a rule.
-#[cfg(feature = "redis")]
-pub(crate) fn place_not_left(rule: &str) {
-    static EPISODES: Episodes = Episodes::new();
-    if EPISODES.begins(rule, "") {
-        tracing::warn!(
-            name: "place_not_left", target: DECISION, rule,
-            "places of calls that have ended stay taken until their leases end: no tokio runtime is running, or no \
-             connection, to give them back"
-        );
-    }
-}
-
 #[cfg(feature = "redis")]
 pub(crate) fn login_expires(server: &dyn Display, error: &StoreError) {
     tracing::warn!(

@@ -17,7 +17,7 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use self::task::{Shared, Task};
+use self::task::Shared;
 use super::scripts::Question;
 use super::servers::Servers;
 use crate::clock::Clock;
@@ -34,7 +34,7 @@ impl Permits {
     /// By the store's own clock, or the server's.
     pub(crate) fn start(servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>, runtime: &Handle) -> Self {
         let shared = Arc::new(Shared::new(servers, clock));
-        let task = runtime.spawn(Task(Arc::clone(&shared)).run()).abort_handle();
+        let task = runtime.spawn(Arc::clone(&shared).run()).abort_handle();
         Self { shared, task }
     }
 

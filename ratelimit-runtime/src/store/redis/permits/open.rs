@@ -21,7 +21,7 @@ pub(super) const MAX_CARRIED: usize = 64;
 pub(super) struct OpenPermits {
     permits: HashMap<PermitId, OpenPermit>,
     /// Permits that leave, by key.
-    leaving: HashMap<Arc<[u8]>, BTreeSet<PermitId>>,
+    leaving: BTreeSet<(Arc<[u8]>, PermitId)>,
     due: BTreeSet<(Instant, PermitId)>,
     /// Whether the task waits for the first permit.
     pub(super) is_asleep: bool,
@@ -43,15 +43,6 @@ pub(super) struct DuePermit {
     pub(super) leaves: bool,
 }
 
-/// What the end of that call means for those who observe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Loss {
-    /// A call in flight has lost its place.
-    Permit,
-    /// The place of a call that has ended could not be left in time, and lapses.
-    Leaving,
-}
-
 /// The permit of a place as the member of a sorted set.
 pub(super) fn member(place: &PlaceRequest) -> String {
     let PermitId { process, number } = place.permit;
@@ -69,8 +60,9 @@ impl OpenPermits {
     /// The permits of a key that leave, as members: a call carries them along, because their own
     /// calls may come behind it. Leaving twice does nothing.
     pub(super) fn leaving(&self, key: &[u8]) -> Vec<String> {
-        let ids = self.leaving.get(key).into_iter().flatten().take(MAX_CARRIED);
-        ids.filter_map(|id| Some(member(&self.permits.get(id)?.place))).collect()
+        let first = (Arc::from(key), PermitId { process: 0, number: 0 });
+        let ids = self.leaving.range(first..).take_while(|(of, _)| **of == *key).take(MAX_CARRIED);
+        ids.filter_map(|(_, id)| Some(member(&self.permits.get(id)?.place))).collect()
     }
 
     /// Notes that a call has entered that was sent at `sent_at`.
@@ -87,7 +79,7 @@ impl OpenPermits {
         let Some(permit) = self.permits.get_mut(&id) else { return false };
         if permit.leaves_until.is_none() {
             permit.leaves_until = Some(now + permit.place.lease);
-            self.leaving.entry(Arc::clone(&permit.place.key)).or_default().insert(id);
+            self.leaving.insert((Arc::clone(&permit.place.key), id));
             if permit.due.is_some() {
                 self.set_due(id, now);
             }
@@ -114,34 +106,21 @@ impl OpenPermits {
     }
 
     /// Notes how a call has ended that was taken, and sent at `sent_at`: whether it has done what
-    /// it was to, if the server has said so. Else it may have, or not.
-    pub(super) fn note(
-        &mut self,
-        call: &DuePermit,
-        done: Option<bool>,
-        sent_at: Instant,
-        now: Instant,
-    ) -> Option<Loss> {
+    /// it was to, if the server has said so. Else it may have, or not. Says whether the place of a
+    /// call in flight is lost by that.
+    pub(super) fn note(&mut self, call: &DuePermit, done: Option<bool>, sent_at: Instant, now: Instant) -> bool {
         let PlaceRequest { permit: id, lease, .. } = call.place;
-        match (done, self.permits.get(&id)?.leaves_until) {
+        let Some(leaves_until) = self.permits.get(&id).map(|permit| permit.leaves_until) else { return false };
+        match (done, leaves_until) {
             (Some(true), None) => self.set_due(id, sent_at + lease / RENEWALS),
             (None, None) => self.set_due(id, now + RETRY),
-            (Some(false), None) => {
-                self.forget(id);
-                return Some(Loss::Permit);
-            }
-            // There is nothing to leave.
-            (Some(false), Some(_)) => self.forget(id),
-            // It was to be renewed, and leaves now.
-            (_, Some(_)) if !call.leaves => self.set_due(id, now),
-            (Some(true), Some(_)) => self.forget(id),
-            (None, Some(until)) if now <= until => self.set_due(id, now + RETRY),
-            (None, Some(_)) => {
-                self.forget(id);
-                return Some(Loss::Leaving);
-            }
+            // It was renewed, and leaves now.
+            (Some(true), Some(_)) if !call.leaves => self.set_due(id, now),
+            (None, Some(until)) if now <= until => self.set_due(id, if call.leaves { now + RETRY } else { now }),
+            // It has left or has no place, or its lease is over.
+            _ => self.forget(id),
         }
-        None
+        done == Some(false) && leaves_until.is_none()
     }
 
     /// Lets all leases be renewed now.
@@ -150,13 +129,6 @@ impl OpenPermits {
         for id in all {
             self.set_due(id, now);
         }
-    }
-
-    /// Forgets all, because nothing will be sent any more. Gives the rules of those that leave.
-    pub(super) fn forget_all(&mut self) -> Vec<&'static str> {
-        let Self { permits, .. } = std::mem::take(self);
-        let leaving = permits.values().filter(|permit| permit.leaves_until.is_some());
-        leaving.map(|permit| permit.place.rule).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -182,11 +154,6 @@ impl OpenPermits {
         if let Some(due) = permit.due {
             self.due.remove(&(due, id));
         }
-        if let Some(leaving) = self.leaving.get_mut(&permit.place.key) {
-            leaving.remove(&id);
-            if leaving.is_empty() {
-                self.leaving.remove(&permit.place.key);
-            }
-        }
+        self.leaving.remove(&(permit.place.key, id));
     }
 }

@@ -1,5 +1,4 @@
-//! [`Shared`]: what callers and the [`Task`] of permits share, which leaves and renews without a
-//! caller.
+//! [`Shared`]: the open permits of a client, and the task that leaves and renews without a caller.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::open::{DuePermit, Loss, MAX_CARRIED, OpenPermits, member};
+use super::open::{DuePermit, MAX_CARRIED, OpenPermits, member};
 use super::{Question, Servers};
 use crate::clock::Clock;
 use crate::error::StoreError;
@@ -80,25 +79,18 @@ impl Shared {
         };
         let done = answer.ok().and_then(|verdicts| Some(verdicts.first()?.allowed));
         let mut open = self.open();
-        let loss = open.note(&call, done, sent_at, Instant::now());
+        let is_lost = open.note(&call, done, sent_at, Instant::now());
         // Told when the lock is free again: a recorder is foreign code.
         self.wake(open);
-        match loss {
-            Some(Loss::Permit) => observe::permit_lost(place.rule),
-            Some(Loss::Leaving) => observe::log::place_not_left(place.rule),
-            None => {}
+        if is_lost {
+            observe::permit_lost(place.rule);
         }
     }
-}
 
-/// The task of one client: it ends with the runtime, or once the client is gone and all permits
-/// have left.
-pub(super) struct Task(pub(super) Arc<Shared>);
-
-impl Task {
-    pub(super) async fn run(self) {
-        let Self(shared) = &self;
-        let (mut epoch, mut calls) = (shared.servers.epoch(), JoinSet::new());
+    /// The task of a client: it ends with the runtime, or once the client is gone and all permits
+    /// have left.
+    pub(super) async fn run(self: Arc<Self>) {
+        let (mut epoch, mut calls) = (self.servers.epoch(), JoinSet::new());
         loop {
             while calls.try_join_next().is_some() {}
             let room = MAX_PENDING.saturating_sub(calls.len());
@@ -108,9 +100,9 @@ impl Task {
                 continue;
             }
             let now = Instant::now();
-            let last = std::mem::replace(&mut epoch, shared.servers.epoch());
+            let last = std::mem::replace(&mut epoch, self.servers.epoch());
             let (due, is_more, is_asleep) = {
-                let mut open = shared.open();
+                let mut open = self.open();
                 open.is_asleep = open.is_empty();
                 if open.is_asleep && open.is_closed {
                     return;
@@ -121,25 +113,15 @@ impl Task {
                 (open.take_due(now, room), open.is_due(now), open.is_asleep)
             };
             for call in due {
-                calls.spawn(Arc::clone(shared).send(call));
+                calls.spawn(Arc::clone(&self).send(call));
             }
             if is_asleep {
-                shared.wake.notified().await;
+                self.wake.notified().await;
                 // No permit is of an earlier connection.
-                epoch = shared.servers.epoch();
+                epoch = self.servers.epoch();
             } else if !is_more {
-                let _ = real_time::timeout_at(now + GATHER, shared.wake.notified()).await;
+                let _ = real_time::timeout_at(now + GATHER, self.wake.notified()).await;
             }
         }
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        let Self(shared) = self;
-        let mut open = shared.open();
-        let rules = open.forget_all();
-        shared.wake(open);
-        rules.into_iter().for_each(observe::log::place_not_left);
     }
 }
