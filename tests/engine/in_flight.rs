@@ -140,6 +140,19 @@ async fn where_both_refuse_the_limits_name_the_wait() {
 }
 
 #[tokio::test]
+async fn a_look_is_refused_by_the_limits_or_else_by_the_places() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::new("looked_at", Limit::per_hour(2)).with_concurrent(1);
+    let look = async || limiter.peek(&rule, &alice()).await.unwrap();
+    let permit = limiter.enter(&rule, &alice()).await.unwrap();
+    assert!(!look().await.is_allowed() && look().await.is_in_flight_limit());
+    drop(permit);
+    assert!(look().await.is_allowed() && !look().await.is_in_flight_limit());
+    let _permit = limiter.enter(&rule, &alice()).await.unwrap();
+    assert!(!look().await.is_allowed() && !look().await.is_in_flight_limit());
+}
+
+#[tokio::test]
 async fn a_process_that_holds_all_places_does_not_ask() {
     let store = Shared::new();
     let (here, elsewhere) = (store.limiter(), store.limiter());

@@ -136,25 +136,16 @@ impl<'a> Attempt<'a> {
         }
         let permit = place.map(|(_, place)| OpenPermit::new(engine, place, Some(PermitId::next())));
         let entry = match step.ask(permit.as_ref(), &checks, until).await {
-            Ok(entry) if entry.verdicts.len() == limits.len() || entry.is_full => entry,
-            Ok(_) => {
-                let by = limits.first().map_or(0, |(by, _)| *by);
-                let error = RateLimitError::misconfigured("the store has not decided on every limit of a call");
-                return Err(Refused { by, error });
-            }
+            Ok(entry) => entry,
             Err(error) => {
                 drop(permit);
                 return self.step_without_store(step, &checks, error);
             }
         };
-        if let (Some(permit), Some((member, place))) = (permit, place) {
-            if entry.is_entered() {
-                let _ = engine.permits.add_below(&place.key, u64::MAX);
-                self.permits.push(permit.counted());
-                self.note(*member, Ok(place.entered(entry.in_flight, Source::Store)));
-            } else {
-                permit.has_no_place();
-            }
+        if let (Some(permit), Some((member, place)), true) = (permit, place, entry.is_entered()) {
+            let _ = engine.permits.add_below(&place.key, u64::MAX);
+            self.permits.push(permit.counted());
+            self.note(*member, Ok(place.entered(entry.in_flight, Source::Store)));
         }
         let decided: Vec<Decision> =
             checks.iter().zip(&entry.verdicts).map(|(check, verdict)| check.decision(verdict)).collect();

@@ -99,11 +99,6 @@ impl OpenPermit {
     pub(super) fn request(&self, timeout_at: Option<Instant>) -> Option<PlaceRequest> {
         Some(self.place.request(self.id?, timeout_at))
     }
-
-    /// The store has no place of it.
-    pub(super) fn has_no_place(mut self) {
-        self.id = None;
-    }
 }
 
 impl Drop for OpenPermit {

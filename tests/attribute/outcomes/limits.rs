@@ -32,6 +32,21 @@ async fn several_limits_are_charged_all_or_none() {
     .await;
 }
 
+#[rate_limit(name = "above", key = "<who>", window = "1h", max = 1)]
+#[rate_limit(name = "below", key = "<who>", window = "1h", max = 1)]
+async fn alike(who: &str) -> Outcome {
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_rules_that_refuse_for_as_long_the_one_above_is_named() {
+    alone(async {
+        alike("alice").await.unwrap();
+        assert_eq!(refusal(&alike("alice").await).unwrap().rule(), "above");
+    })
+    .await;
+}
+
 #[rate_limit(window = "60s", max = 10, cost = weight)]
 async fn weighs(weight: i64) -> Outcome {
     Ok(())
