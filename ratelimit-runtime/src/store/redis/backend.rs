@@ -97,11 +97,9 @@ impl Backend {
         let (client, key, until) = (self.client()?, route.key(&request), request.timeout_at());
         let servers = &client.servers;
         let Route::Plain(kept) = route else {
-            let acquires = matches!(operation, Operation::Acquire);
-            let command = if acquires { redis_cell::acquire(&key, &request) } else { redis_cell::peek(&key) };
-            let reply = servers.send(&key, &command, until).await?;
-            let read = if acquires { redis_cell::acquired } else { redis_cell::peeked };
-            return read(&reply, &request).ok_or_else(unexpected_reply);
+            let charges = matches!(operation, Operation::Acquire);
+            let reply = servers.send(&key, &redis_cell::command(&key, &request, charges), until).await?;
+            return redis_cell::verdict(&reply, &request, charges).ok_or_else(unexpected_reply);
         };
         let at = (&*key, request);
         let run = |batcher: Arc<Batcher>, asking| async move {
