@@ -25,29 +25,17 @@ const MAX_ASKED: usize = 16;
 /// After this long without an answer, the next node is asked as well: a fifth of the timeout that
 /// callers usually have.
 const STAGGER: Duration = Duration::from_millis(20);
-/// How often the task has a turn, at least.
-const BEAT: Duration = Duration::from_millis(50);
-/// After so many turns without an answer, callers do not wait for the first map any more.
-const SLOW: u32 = 20;
-/// After so many, all nodes are asked anew.
-const LAST: u32 = 120;
-/// How long after its last turn its runtime counts as not driven.
-const LATE: Duration = Duration::from_millis(150);
+/// After this long without an answer, callers do not wait for the first map any more.
+const SLOW: Duration = Duration::from_secs(1);
+/// After this long, its runtime may not drive the task: a caller does so for a moment.
+const LONG: Duration = Duration::from_millis(150);
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// The last time that the slots were asked for.
 pub(super) struct Refresh {
     task: JoinHandle<()>,
     /// When it began to ask, or will.
     at: Instant,
-    /// When the task had its last turn, or will have the first one.
-    turn: Instant,
-}
-
-impl Refresh {
-    /// Whether its runtime does not drive it.
-    fn is_late(&self) -> bool {
-        !self.task.is_finished() && Instant::now() > self.turn + LATE
-    }
 }
 
 impl Cluster {
@@ -61,20 +49,23 @@ impl Cluster {
         if last.as_ref().is_none_or(|last| last.task.is_finished()) {
             let at = last.as_ref().map_or(now, |last| now.max(last.at + ASK_EVERY));
             let task = self.runtime.spawn(Arc::clone(self).ask_again(at));
-            *last = Some(Refresh { task, at, turn: at });
+            *last = Some(Refresh { task, at });
         }
     }
 
-    /// The same. Waits while there has been no outcome at all, and where the runtime does not drive
-    /// the task: a runtime that runs only while a caller blocks on it would never end the task, if
-    /// its calls were answered at once. The error is that of the last outcome.
+    /// The same. Waits while there has been no outcome at all, and for a moment where one takes long:
+    /// a runtime that runs only while a caller blocks on it would never end the task, if its calls
+    /// were answered at once. The error is that of the last outcome.
     pub(super) async fn refreshed(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut outcome = self.outcome.subscribe();
         self.refresh();
-        let is_late = self.last_refresh().as_ref().is_some_and(Refresh::is_late);
-        if is_late || outcome.borrow_and_update().is_none() {
+        let takes_long = |last: &Refresh| !last.task.is_finished() && last.at.elapsed() > LONG;
+        let takes_long = self.last_refresh().as_ref().is_some_and(takes_long);
+        if outcome.borrow_and_update().is_none() {
             // It fails where the runtime ends.
             let _ = outcome.changed().await;
+        } else if takes_long {
+            let _ = real_time::timeout_at(Instant::now() + MOMENT, outcome.changed()).await;
         }
         outcome.borrow().clone().unwrap_or(Ok(()))
     }
@@ -82,19 +73,15 @@ impl Cluster {
     async fn ask_again(self: Arc<Self>, at: Instant) {
         real_time::sleep(at.saturating_duration_since(Instant::now())).await;
         let mut answer = pin!(self.ask_for_slots());
-        // Time is counted in turns of the task: where its runtime stands still, none passes.
-        for beat in 1..=LAST {
-            let now = Instant::now();
-            self.last_refresh().iter_mut().for_each(|refresh| refresh.turn = now);
-            if let Ok(outcome) = real_time::timeout_at(now + BEAT, answer.as_mut()).await {
-                self.outcome.send_replace(Some(outcome));
-                return;
-            }
-            if beat == SLOW {
-                let silent = StoreError::unavailable("no node of the Redis cluster answers; still trying");
-                self.outcome.send_replace(Some(Err(silent)));
-            }
-        }
+        let in_time = real_time::timeout_at(Instant::now() + SLOW, answer.as_mut()).await;
+        let outcome = if let Ok(outcome) = in_time {
+            outcome
+        } else {
+            let silent = StoreError::unavailable("no node of the Redis cluster answers; still trying");
+            self.outcome.send_replace(Some(Err(silent)));
+            answer.await
+        };
+        self.outcome.send_replace(Some(outcome));
     }
 
     /// Asks for the slots, and learns them from the first answer that names any.
