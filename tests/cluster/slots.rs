@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, Rule, key, rate_limit};
+use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, RedisStore, Rule, key, rate_limit};
 
 use crate::support::cluster::{RedisCluster, shared};
-use crate::support::{strict, unique};
+use crate::support::{strict, unique, until};
+use crate::{PATIENCE, acquire};
 
 /// Bit by bit, as the specification of Redis Cluster writes it; hash tags included.
 pub(crate) fn of(key: &[u8]) -> u16 {
@@ -30,6 +31,44 @@ fn the_cluster_counts_slots_as_this_test_does() {
     for key in ["", "foo", "{user1000}.following", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "}foo{", "{", "}"] {
         assert_eq!(of(key.as_bytes()), shared().slot(key.as_bytes()), "{key}");
     }
+}
+
+/// Also after the slots were asked for again: masters that stay keep their connections.
+#[tokio::test]
+async fn a_call_goes_to_the_node_that_has_its_slot_on_the_connection_to_it() {
+    let cluster = RedisCluster::start(3, 0);
+    let store = RedisStore::new(&cluster.url()).unwrap().client_name("slots");
+    let all = async || {
+        for key in ["123456789", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "}foo{", "{", "}", "{foo", "foo}"] {
+            for tag in ["", "{a}", "{b}", "{c}"] {
+                assert!(acquire(&store, &format!("{key}{tag}"), Limit::per_hour(9)).await.unwrap().allowed);
+            }
+        }
+    };
+    let info = |section| [0, 1, 2].map(|node| cluster.node(node).cli(&["INFO", section])).concat();
+    all().await;
+    assert!(!info("errorstats").contains("MOVED"));
+    let connections = || {
+        let clients = [0, 1, 2].map(|node| cluster.node(node).cli(&["CLIENT", "LIST"])).concat();
+        let ours = clients
+            .lines()
+            .filter(|client| client.contains("name=slots"))
+            .map(|client| client.split(' ').find(|field| field.starts_with("id=")).unwrap().to_owned());
+        ours.collect::<Vec<_>>()
+    };
+    until("each node has one connection", PATIENCE, async || connections().len() == 3).await;
+    let (before, stats) = (connections(), info("commandstats"));
+    cluster.move_slot(of(b"123456789"), 0);
+    cluster.move_slot(of(b"123456789"), 1);
+    all().await;
+    assert!(info("errorstats").contains("MOVED"));
+    let asked = |stats: &str| {
+        stats.lines().filter(|line| line.starts_with("cmdstat_cluster|slots")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    until("the slots are asked for", PATIENCE, async || asked(&info("commandstats")) != asked(&stats)).await;
+    all().await;
+    // Those to seeds are closed once a node has answered.
+    until("the connections are those of before", PATIENCE, async || connections() == before).await;
 }
 
 /// All keys with this prefix, as they are stored.

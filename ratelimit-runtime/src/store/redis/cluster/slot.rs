@@ -22,26 +22,3 @@ fn crc16(bytes: &[u8]) -> u16 {
         (0..8).fold(crc, |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 })
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What `CLUSTER KEYSLOT` of redis-server 7.0 says.
-    #[test]
-    fn slots_are_those_of_redis() {
-        for (key, slot) in [
-            ("", 0),
-            ("foo", 12_182),
-            ("123456789", 12_739),
-            ("{user1000}.following", 3_443),
-            ("{user1000}.followers", 3_443),
-            ("foo{}{bar}", 8_363),
-            ("foo{{bar}}zap", 4_015),
-            ("foo{bar}{zap}", 5_061),
-            ("}foo{", 8_453),
-        ] {
-            assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
-        }
-    }
-}

@@ -124,28 +124,3 @@ impl SlotMap {
         self.owners.iter().all(Option::is_some)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test")]
-
-    use super::*;
-
-    fn ranges(all: &[(usize, usize, &str)]) -> Vec<SlotRange> {
-        let at = |host: &str| TcpAddress { host: host.to_owned(), port: 1 };
-        all.iter().map(|(first, last, host)| SlotRange { first: *first, last: *last, master: at(host) }).collect()
-    }
-
-    #[test]
-    fn masters_that_stay_are_kept_with_their_links_and_the_others_dropped() {
-        let mut map = SlotMap::empty();
-        map.replace(ranges(&[(0, 8_191, "a"), (8_192, 16_383, "b")]));
-        assert!(map.is_whole());
-        let (a, b) = (Arc::downgrade(map.owner(0).unwrap()), Arc::clone(map.owner(9_000).unwrap()));
-        assert!(Arc::ptr_eq(&b, &map.moved(0, b.address.clone())));
-        map.replace(ranges(&[(0, 8_191, "c"), (8_192, 16_382, "b"), (16_383, 16_384, "b"), (9, 5, "b")]));
-        assert!(!map.is_whole() && map.owner(16_383).is_none());
-        assert!(Arc::ptr_eq(&b, map.owner(9_000).unwrap()));
-        assert!(a.upgrade().is_none() && map.masters().count() == 2);
-    }
-}
