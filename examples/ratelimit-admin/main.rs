@@ -1,5 +1,5 @@
-//! A program for operators: lists the rules on the Redis that a service uses, looks at their keys,
-//! resets, blocks and unblocks them, and finds the limit to set by a log of requests.
+//! A program for operators: lists the rules that a service has on its Redis, shows, resets, blocks and
+//! unblocks their keys, and tries limits on a log of requests.
 //!
 //! ```text
 //! export REDIS_URL=redis://127.0.0.1/
