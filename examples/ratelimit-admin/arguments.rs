@@ -1,4 +1,4 @@
-//! What the program is asked for: the service, the rule, the key.
+//! The arguments of the program: the service, the rule, the key.
 
 #![allow(clippy::doc_markdown, reason = "these comments are what `--help` prints")]
 
@@ -163,7 +163,7 @@ pub(crate) struct RuleArgs {
     policy: Option<String>,
 }
 
-/// What the program calls the one policy of its limiter.
+/// The name of the one policy of the program's limiter.
 pub(crate) const POLICY: &str = "the rule's";
 
 #[derive(Args, Clone)]

@@ -1,4 +1,4 @@
-//! What the command line says.
+//! The arguments of `replay`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
