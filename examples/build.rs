@@ -1,5 +1,5 @@
-//! Writes the service of `frameworks/tonic.rs`. It is declared here and not in a `.proto`, so that
-//! no `protoc` is needed.
+//! Generates the gRPC service of `frameworks/tonic.rs`. The service is declared here, not in a
+//! `.proto` file, so that no `protoc` is needed.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

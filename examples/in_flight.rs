@@ -1,5 +1,5 @@
-//! Calls in flight: an export that each user runs once at a time, and jobs that outlive the request
-//! that began them.
+//! Calls in flight: an export that each user runs once at a time, and jobs that go on after their
+//! request has ended.
 //!
 //! ```text
 //! cargo run --example in_flight     # then, in two terminals: curl -i http://127.0.0.1:3000/export/alice
@@ -20,17 +20,17 @@ use tokio::time::sleep;
 /// How long an export, or a job, takes.
 const WORK: Duration = Duration::from_secs(2);
 
-/// The place is taken until the body has ended, in whichever way.
+/// The call holds its permit until the body has returned, panicked or been dropped.
 #[rate_limit(name = "export", key = "<user>", concurrent = 1)]
 async fn export(Path(user): Path<String>) -> Result<String, RateLimitError> {
     sleep(WORK).await;
     Ok(format!("all that {user} has"))
 }
 
-/// Two jobs of each user. A process that dies keeps their places for ten seconds.
+/// Two jobs at a time for each user. When a process dies, its permits are free after ten seconds.
 static JOBS: Rule = Rule::in_flight("jobs", 2).with_lease(Duration::from_secs(10));
 
-/// The request ends at once, and the permit moves to where the work is.
+/// The request ends at once; the permit moves into the task.
 async fn begin_job(Path(user): Path<String>) -> Result<StatusCode, RateLimitError> {
     let permit = RateLimiter::current().enter(&JOBS, &key!("<user>")).await?;
     tokio::spawn(async move {

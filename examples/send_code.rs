@@ -21,8 +21,7 @@ use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
-/// The one line this example is about. The fourth call for one address within 60 seconds does not
-/// get to the body.
+/// The attribute refuses the fourth call for one address within 60 seconds; its body does not run.
 #[rate_limit(key = "<email>", window = "60s", max = 3)]
 async fn send_code(email: &str) -> Result<(), RateLimitError> {
     println!("a login code goes out to {email}"); // where a real service calls its mailer
@@ -49,12 +48,12 @@ struct Sent {
 async fn handle(body: Result<Json<SendCode>, JsonRejection>) -> Result<Response, Response> {
     let Json(request) = body.map_err(|rejection| refusal(rejection.status(), &rejection.body_text()))?;
     let email = normalized(&request.email).map_err(|problem| refusal(StatusCode::UNPROCESSABLE_ENTITY, problem))?;
-    send_code(&email).await?; // or 429 with `Retry-After`, 503, 500: in the same shape of body as ours
+    send_code(&email).await?; // or 429 with `Retry-After`, 503, 500, with a body like that of the other responses
     Ok(Json(Reply { code: 0, message: "ok", data: Some(Sent { email }) }).into_response())
 }
 
-/// One mailbox, one key: without this, `Alice@example.com` would have a limit of its own. What is
-/// not an address is refused here, before it can use up a limit or become a key.
+/// The address in lower case, so that `Alice@example.com` and `alice@example.com` share a limit.
+/// Text that is not an address is refused here, before it is charged or becomes a key.
 fn normalized(email: &str) -> Result<String, &'static str> {
     let email = email.trim().to_lowercase();
     match email.split_once('@') {
@@ -125,7 +124,7 @@ fn redis_variable() -> Option<&'static str> {
     value(&name).filter(|url| !url.starts_with("memory:")).map(|_| name)
 }
 
-/// The service does not wait for Redis: without it, each process goes on limiting by itself
+/// The service does not wait for Redis: while Redis is down, each process limits by itself
 /// (`on_unavailable = "local"`, the default).
 async fn tell_when_ready(limiter: RateLimiter) {
     if tokio::time::timeout(Duration::from_secs(1), limiter.ready()).await.is_err() {

@@ -46,7 +46,7 @@ impl Notifier for Tenant {
     }
 }
 
-/// Any error that a `RateLimitError` turns into will do.
+/// The attribute needs an error type that implements `From<RateLimitError>`.
 #[derive(Debug)]
 enum NotifyError {
     TooMany { retry_after: Duration },
@@ -95,7 +95,7 @@ async fn main() -> Result<(), NotifyError> {
     assert!(matches!(refused, NotifyError::TooMany { .. }));
     println!("{}", notifier.notify(&User { id: 2 }).await?);
 
-    // By hand, as a support desk does it: the attribute's name, limit and template reach the
+    // By hand, as an operator does it: a rule with the attribute's name, limit and template has the
     // attribute's bucket.
     acme.limiter.reset(&EXPORT, &key!("<acme.name>")).await?;
     println!("{}, after a reset", acme.export().await?);

@@ -1,5 +1,5 @@
-//! Limits in a store of one's own: `store.rs` beside this file. The crate's tests hold it to the
-//! contract of a store with `ratelimit_conformance::conformance!`, as yours should be.
+//! Limits in a custom store, `store.rs` in this folder. The tests of this repository check it with
+//! `ratelimit_conformance::conformance!`; check your own store in the same way.
 //!
 //! ```text
 //! cargo run --example custom_store

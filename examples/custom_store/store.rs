@@ -1,4 +1,4 @@
-//! A store of one's own: what it takes to keep limits somewhere else.
+//! A custom store: a small implementation of [`Store`].
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -9,8 +9,8 @@ use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, Verdict};
 use ratelimit_runtime::{Algorithm, Store};
 
-/// Keeps every admission in a map under one lock: the contract of [`Store`] in its plainest form. A
-/// store that has to wait for its answer, as one over a network does, gives
+/// Keeps every admission in a map under one lock, which is the simplest implementation of [`Store`].
+/// A store that has to wait for an answer, such as one over a network, returns
 /// `Answer::later(async { … })` instead of `Answer::ready`.
 pub(crate) struct LogStore<C> {
     clock: C,
@@ -23,8 +23,8 @@ struct Keys {
     sweep_at: usize,
 }
 
-/// What one key has used. Each unit has a ticket, a microsecond of its own, and counts until one
-/// window after it. Each admission is a range of tickets, oldest first.
+/// The admissions of one key, oldest first. Each unit of cost has a ticket, a microsecond of its own,
+/// and counts until one window after it. An admission is a range of tickets.
 #[derive(Default)]
 struct Log {
     admissions: VecDeque<Range<u64>>,
@@ -55,7 +55,7 @@ impl<C: Clock> Store for LogStore<C> {
             return Answer::ready(Ok(verdict));
         }
         let first = log.charge(request.cost(), now);
-        // The same question once more, for a cost of nothing, says what is left after the charge.
+        // The same request again, with a cost of 0, gives `remaining` after the charge.
         Answer::ready(Ok(log.decide(&request.with_cost(0), now).with_ticket(first)))
     }
 
@@ -68,7 +68,8 @@ impl<C: Clock> Store for LogStore<C> {
         Answer::ready(Ok(verdict))
     }
 
-    /// What is not declared here, the limiter refuses: other algorithms, blocks, `count`.
+    /// The limiter answers `Misconfigured` to rules that need features not declared here: other
+    /// algorithms, blocks, `count`.
     fn capabilities(&self) -> Capabilities {
         Capabilities::none().with(Algorithm::SlidingWindow, &[Feature::Limits])
     }
@@ -81,8 +82,7 @@ impl<C: Clock> Store for LogStore<C> {
 }
 
 impl Keys {
-    /// Everything expires: whenever the map has doubled, the keys are dropped whose last admission
-    /// has left its window.
+    /// Removes expired keys, whose last admission has left its window, whenever the map has doubled.
     fn sweep(&mut self, now: u64) {
         if self.logs.len() >= self.sweep_at {
             self.logs.retain(|_, log| !log.is_void(now));
@@ -92,7 +92,7 @@ impl Keys {
 }
 
 impl Log {
-    /// Whether nothing counts any more. What has left the longest window is dropped.
+    /// Removes the admissions that have left the longest window; returns whether none is left.
     fn is_void(&mut self, now: u64) -> bool {
         while self.admissions.front().is_some_and(|tickets| tickets.end + self.horizon <= now + 1) {
             self.admissions.pop_front();
@@ -100,28 +100,28 @@ impl Log {
         self.admissions.is_empty()
     }
 
-    /// Charges so many units; gives the first one's ticket. A unit comes behind the newest, also
-    /// where that was charged in this microsecond, or before the clock was set back.
+    /// Charges so many units; returns the ticket of the first. A ticket is later than the newest one,
+    /// even if that was charged in this microsecond, or before the clock was set back.
     fn charge(&mut self, cost: u64, now: u64) -> u64 {
         let first = self.admissions.back().map_or(now, |newest| now.max(newest.end));
         self.admissions.push_back(first..first + cost);
         first
     }
 
-    /// All limits are looked at, and nothing is charged.
+    /// Decides by all limits, and charges nothing.
     fn decide(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         self.horizon = u64::try_from(request.horizon().as_micros()).unwrap_or(u64::MAX / 2);
         self.is_void(now);
         let mut decisive = Verdict::admitted().with_remaining(u64::MAX);
         for (index, limit) in request.limits().iter().enumerate() {
-            // Tickets from here on count.
+            // Tickets from this one on count.
             let live_from = (now + 1).saturating_sub(limit.window_us());
             let live = || self.admissions.iter().map(|tickets| tickets.start.max(live_from)..tickets.end);
             let live = || live().filter(|tickets| !tickets.is_empty());
             let used: u64 = live().map(|tickets| tickets.end - tickets.start).sum();
             let mut excess = (used + request.cost()).saturating_sub(limit.max());
             let mut wait = 0;
-            // The call fits when the oldest units, as many as are too much, have left the window.
+            // The call is admitted once enough of the oldest units have left the window.
             for tickets in live() {
                 if excess == 0 {
                     break;
@@ -132,7 +132,7 @@ impl Log {
             }
             let reset = live().next_back().map_or(0, |tickets| tickets.end - 1 + limit.window_us() - now);
             let left = limit.max().saturating_sub(used);
-            // The longest wait decides, and where no limit refuses, the least that is left.
+            // The limit with the longest wait decides; if none refuses, that with the lowest `remaining`.
             if wait > decisive.retry_after_us || (wait == decisive.retry_after_us && left < decisive.remaining) {
                 let verdict = if wait == 0 { Verdict::admitted() } else { Verdict::refused() };
                 decisive = verdict

@@ -1,4 +1,4 @@
-//! poem: a handler with a limit, header fields on every answer, and a limit for the whole service.
+//! poem: a handler with a limit, header fields on every response, and a limit for the whole service.
 //!
 //! ```text
 //! cargo run --example poem --features poem     # then: curl -i -H 'x-api-key: mine' http://127.0.0.1:3000/search/tea
@@ -19,22 +19,22 @@ impl NamedHeader for ApiKey {
     const NAME: &'static str = "x-api-key";
 }
 
-/// Ten a minute for each client and term.
+/// Ten calls a minute for each client and search term.
 #[handler]
 #[rate_limit(key = "<ip>/<term>", window = "60s", max = 10)]
 async fn search(ip: ClientIp, Path(term): Path<String>) -> Result<String, RateLimitError> {
     Ok(format!("{ip} looks for {term}"))
 }
 
-/// What an API key may ask of the whole service. A request without one is refused: it must not
-/// share a key with others.
+/// The limit of an API key for the whole service. A request without an API key is answered with an
+/// error, and does not share a bucket with others.
 static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // For a reverse proxy on this machine, which appends the client's address to `X-Forwarded-For`.
-    // It trusts every process of this machine: where others run here, or the proxy is elsewhere,
-    // name the proxy's own address.
+    // This trusts every process of this machine. If other programs run here, or the proxy runs on
+    // another machine, use the proxy's address.
     let proxies = TrustedProxies::new(["127.0.0.0/8"])?;
     RateLimiter::builder().store_from_env()?.trusted_proxies(proxies).build()?.install(); // REDIS_URL, or in memory
     let layer = RateLimitLayer::new().rule(&PER_KEY, |request: &Request| {

@@ -1,4 +1,4 @@
-//! tonic: methods with limits, metadata on every answer, and a limit for the whole service.
+//! tonic: methods with limits, metadata on every response, and a limit for the whole service.
 //!
 //! ```text
 //! cargo run --example tonic --features tonic     # listens on port 3000; PORT=… chooses another
@@ -27,22 +27,22 @@ struct Service;
 
 #[tonic::async_trait]
 impl Words for Service {
-    /// Ten a minute for each client and term.
+    /// Ten calls a minute for each client and search term.
     #[rate_limit(key = (ClientIp::try_from(&request)?, request.get_ref()), window = "60s", max = 10)]
     async fn search(&self, request: Request<String>) -> Result<Response<String>, Status> {
         Ok(Response::new(format!("nothing about {}", request.into_inner())))
     }
 }
 
-/// What an API key may ask of the whole service. A request without one is refused: it must not
-/// share a key with others.
+/// The limit of an API key for the whole service. A request without an API key is answered with an
+/// error, and does not share a bucket with others.
 static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // For a reverse proxy on this machine, which appends the client's address to `X-Forwarded-For`.
-    // It trusts every process of this machine: where others run here, or the proxy is elsewhere,
-    // name the proxy's own address.
+    // This trusts every process of this machine. If other programs run here, or the proxy runs on
+    // another machine, use the proxy's address.
     let proxies = TrustedProxies::new(["127.0.0.0/8"])?;
     RateLimiter::builder().store_from_env()?.trusted_proxies(proxies).build()?.install(); // REDIS_URL, or in memory
     let layer = RateLimitLayer::new().rule(&PER_KEY, |request: &tonic::codegen::http::Request<_>| {

@@ -1,5 +1,4 @@
-//! The remote API: it counts the calls of the last two seconds by a list of its own, and
-//! answers 429 above 20.
+//! The remote API: it keeps a list of the calls of the last two seconds, and answers 429 above 20.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,7 +21,7 @@ struct Seen {
     recent: VecDeque<Instant>,
     admitted: usize,
     refused: usize,
-    /// The most of any two seconds, refused ones included.
+    /// The highest number of calls in any two seconds, refused calls included.
     most: usize,
 }
 

@@ -1,12 +1,12 @@
-//! A client that stays below the limit of a remote API, in many processes that know of each other
-//! only by Redis.
+//! A client that stays below the limit of a remote API, in several processes that share the limit on
+//! Redis.
 //!
 //! ```text
 //! REDIS_URL=redis://127.0.0.1/ cargo run --example outbound --features outbound
 //! ```
 //!
-//! It starts an API that answers 429 above 20 calls in any two seconds, and four processes of
-//! itself that make 15 calls each. They wait for each other, and the API never has to refuse.
+//! It starts an API that answers 429 above 20 calls in any two seconds, and four more processes of
+//! this program that make 15 calls each. Their calls wait for free slots, and the API refuses none.
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -22,17 +22,17 @@ use api::Api;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Theirs are 20 in two seconds. The other half is room for calls that take longer to arrive than
-/// those after them.
+/// The API admits 20 calls in two seconds. The window here is half a second longer, because a call
+/// may take longer to arrive at the API than the calls after it.
 #[rate_limit(name = "their_api", window = "2500ms", max = 20, wait = "1m", timeout = "5s")]
 async fn call_their_api(client: &reqwest::Client, url: &str) -> Result<(), Error> {
     client.get(url).send().await?.error_for_status()?;
     Ok(())
 }
 
-/// What each of the processes does.
+/// Makes the calls of one process.
 async fn work(url: &str) -> Result<(), Error> {
-    // Without Redis no call is made: better none than one too many.
+    // Without Redis no call is made: the limit of the API must not be exceeded.
     let limiter = RateLimiter::builder().store_from_env()?.on_unavailable(OnUnavailable::Deny).build()?;
     limiter.ready().await?;
     limiter.install();

@@ -1,4 +1,4 @@
-//! [`Lane`]: one limit of the page, and the requests that are fired at it.
+//! [`Lane`]: one limit of the page, and the requests that are sent to it.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::{Key, Limit, MemoryStore, Permit, Policy, RateLimitError, RateLimiter, Rule};
 use serde::{Deserialize, Serialize};
 
-/// What the limit is comes from the policy.
+/// The limits come from the policy `lane`; the limit given here is not used.
 static RULE: Rule = Rule::new("playground", Limit::per_second(1)).with_policy("lane");
 
 pub(crate) struct Lane {
     limiter: RateLimiter,
     rule: Rule,
-    /// Those that have begun and not ended.
+    /// The permits of the calls in flight.
     calls: Vec<Permit>,
     moment: Moment,
     start: Instant,
 }
 
-/// What the page says of a lane.
+/// The settings of a lane on the page.
 #[derive(Deserialize)]
 pub(crate) struct Settings {
     policy: Policy,
-    /// How many calls may be in flight at a time, if that is limited.
+    /// The highest number of calls in flight, if that is limited.
     concurrent: Option<NonZeroU64>,
 }
 
-/// How one request fared. Times are in milliseconds.
+/// The decision on one request. Times are in milliseconds.
 #[derive(Serialize)]
 pub(crate) struct Arrival {
     /// Since the lane was set up.
@@ -39,7 +39,7 @@ pub(crate) struct Arrival {
     reset_after: f64,
 }
 
-/// Where the limit stands, and how the next request would fare. Times are in milliseconds.
+/// The state of the limit, and the decision on the next request. Times are in milliseconds.
 #[derive(Serialize)]
 pub(crate) struct Standing {
     /// Since the lane was set up.
@@ -47,14 +47,14 @@ pub(crate) struct Standing {
     limit: u64,
     remaining: u64,
     /// Zero if the next request is admitted; `None` if it costs more than the limit ever admits, or
-    /// if the end of a call is what it waits for.
+    /// if it is refused because of the calls in flight.
     retry_after: Option<f64>,
-    /// How long a block still refuses all requests, zero without one.
+    /// The remaining time of a block, zero without one.
     blocked_for: f64,
     in_flight: usize,
 }
 
-/// What came of a burst.
+/// The decisions on a burst.
 #[derive(Serialize)]
 pub(crate) struct Fired {
     arrivals: Vec<Arrival>,
@@ -73,7 +73,7 @@ impl Lane {
         Ok(Self { limiter, rule, calls: Vec::new(), moment, start: Instant::now() })
     }
 
-    /// So many requests at once, each of which ends before the next one begins.
+    /// Makes `count` requests at the same time of the clock; each ends before the next one begins.
     pub(crate) async fn fire(&mut self, count: u32, cost: u64) -> Result<Fired, RateLimitError> {
         self.moment.set(self.start.elapsed());
         let mut arrivals = Vec::new();
@@ -84,7 +84,7 @@ impl Lane {
         Ok(Fired { arrivals, next: self.standing(cost).await? })
     }
 
-    /// A call that is in flight until [`end`](Self::end).
+    /// Starts a call that is in flight until [`end`](Self::end).
     pub(crate) async fn begin(&mut self, cost: u64) -> Result<Fired, RateLimitError> {
         self.moment.set(self.start.elapsed());
         let (arrival, permit) = self.arrive(cost).await?;
@@ -92,14 +92,14 @@ impl Lane {
         Ok(Fired { arrivals: vec![arrival], next: self.standing(cost).await? })
     }
 
-    /// Ends the call that began first.
+    /// Ends the oldest call in flight.
     pub(crate) fn end(&mut self) {
         if !self.calls.is_empty() {
             drop(self.calls.remove(0));
         }
     }
 
-    /// One request, and its place where calls in flight are limited.
+    /// Makes one request; returns its permit if calls in flight are limited.
     async fn arrive(&self, cost: u64) -> Result<(Arrival, Option<Permit>), RateLimitError> {
         let rule = self.rule.with_cost(cost);
         let answer = match rule.concurrent() {
@@ -117,7 +117,7 @@ impl Lane {
         Ok((Arrival { at: millis(self.moment.now()), allowed, cost, reset_after }, permit))
     }
 
-    /// Where the limit stands now, for a request of this cost.
+    /// The state of the limit now, for a request of this cost.
     pub(crate) async fn peek(&self, cost: u64) -> Result<Standing, RateLimitError> {
         self.moment.set(self.start.elapsed());
         self.standing(cost).await
@@ -148,7 +148,7 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// A clock that shows when the limit was last asked: all requests of a burst come at once.
+/// A clock that stands still during a burst, so that all its requests have the same time.
 #[derive(Clone, Default)]
 struct Moment(Arc<AtomicU64>);
 

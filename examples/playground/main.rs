@@ -1,13 +1,12 @@
-//! A page that makes the algorithms visible: fire single requests and bursts at two limits side by
-//! side, and watch each arrival land as admitted or refused on a moving window. Blocks grow with
-//! each offence, and calls are in flight until a click ends them.
+//! A page that shows the algorithms: send single requests and bursts to two limits side by side, and
+//! see on a moving window which are admitted and which are refused. Blocks grow with each offence,
+//! and calls are in flight until a click ends them.
 //!
 //! ```text
 //! cargo run --example playground   # then open the address that it prints
 //! ```
 //!
-//! The limits are policies as a configuration file would write them, kept in the memory of this
-//! process.
+//! The limits are policies, written as in a configuration file, and kept in memory.
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -29,13 +28,13 @@ use tokio::sync::Mutex;
 
 use lane::{Fired, Lane, Settings, Standing};
 
-/// One person plays at a time.
+/// The lanes of the page, which one user at a time can use.
 type Lanes = Arc<Mutex<Vec<Lane>>>;
 
-/// More would not be told apart on the page.
+/// The page could not show more requests apart from each other.
 const LARGEST_BURST: u32 = 100;
 
-/// New limits, with nothing used: one for each lane of the page.
+/// Replaces the lanes by new ones, with empty limits.
 async fn set_up(State(lanes): State<Lanes>, Json(settings): Json<Vec<Settings>>) -> Result<(), Problem> {
     let new = settings.into_iter().map(Lane::new).collect::<Result<_, _>>()?;
     *lanes.lock().await = new;
@@ -48,7 +47,7 @@ struct Burst {
     cost: u64,
 }
 
-/// So many requests at once, in each lane.
+/// Sends a burst of requests to each lane.
 async fn fire(State(lanes): State<Lanes>, Json(burst): Json<Burst>) -> Result<Json<Vec<Fired>>, Problem> {
     let mut all = Vec::new();
     for lane in lanes.lock().await.iter_mut() {
@@ -62,7 +61,7 @@ struct Next {
     cost: u64,
 }
 
-/// A call that goes on, in each lane.
+/// Starts a call in each lane, which stays in flight.
 async fn begin(State(lanes): State<Lanes>, Json(next): Json<Next>) -> Result<Json<Vec<Fired>>, Problem> {
     let mut all = Vec::new();
     for lane in lanes.lock().await.iter_mut() {
@@ -76,14 +75,14 @@ struct Ended {
     lane: usize,
 }
 
-/// The end of the oldest call of a lane.
+/// Ends the oldest call of a lane.
 async fn end(State(lanes): State<Lanes>, Json(ended): Json<Ended>) {
     if let Some(lane) = lanes.lock().await.get_mut(ended.lane) {
         lane.end();
     }
 }
 
-/// How the next request would fare, in each lane.
+/// Says for each lane whether its next request would be admitted.
 async fn peek(State(lanes): State<Lanes>, Json(next): Json<Next>) -> Result<Json<Vec<Standing>>, Problem> {
     let mut all = Vec::new();
     for lane in lanes.lock().await.iter() {
@@ -92,7 +91,7 @@ async fn peek(State(lanes): State<Lanes>, Json(next): Json<Next>) -> Result<Json
     Ok(Json(all))
 }
 
-/// What no request of the page leads to, but one by hand may.
+/// An error that the page never causes, but a request by hand may.
 struct Problem(RateLimitError);
 
 impl From<RateLimitError> for Problem {

@@ -1,6 +1,7 @@
 //! Policies from a database: a task that calls `set_policies`.
 //!
-//! Here they are the fields of a hash on Redis. Another database is another `read`.
+//! In this example the policies are the fields of a hash on Redis. For another database, change
+//! `read`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +14,10 @@ use tokio::time::sleep;
 /// table as JSON.
 const POLICIES: &str = "policies";
 
-/// What the database holds, as it is written there.
+/// The policies as text, by name.
 type Rows = BTreeMap<String, String>;
 
-/// Puts the policies in force, and those that take their place: once a second the database is
-/// asked.
+/// Puts the policies of the database in force, and reads them again every second.
 pub(crate) async fn follow(url: String, limiter: RateLimiter) -> Result<(), String> {
     let client = redis::Client::open(url).map_err(|error| error.to_string())?;
     let mut in_force = read(&client).await?;
@@ -32,7 +32,7 @@ pub(crate) async fn follow(url: String, limiter: RateLimiter) -> Result<(), Stri
                         Ok(()) => tracing::info!("the policies are replaced"),
                         Err(error) => tracing::error!("{error}; the policies stay as they were"),
                     }
-                    // One that is wrong is told of once.
+                    // A wrong policy is reported once, not every second.
                     in_force = rows;
                 }
                 Err(error) => tracing::warn!("the policies cannot be read, and stay as they are: {error}"),
@@ -52,7 +52,7 @@ async fn read(client: &redis::Client) -> Result<Rows, String> {
     rows.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
-/// All of them, or none: `set_policies` refuses a set that lacks one in use.
+/// Replaces all policies, or none: `set_policies` refuses a set that lacks a policy in use.
 fn replace(limiter: &RateLimiter, rows: &Rows) -> Result<(), String> {
     let policy = |(name, text): (&String, &String)| {
         let policy = parsed(text).map_err(|error| format!("the policy `{name}`: {error}"))?;

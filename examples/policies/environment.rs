@@ -1,4 +1,4 @@
-//! Policies from the environment, which stay as they are.
+//! Policies from the environment, which do not change while the process runs.
 
 use ratelimit_runtime::{ParseError, Policy};
 

@@ -1,4 +1,4 @@
-//! What the program is asked for: the service, the rule, the key.
+//! The arguments of the program: the service, the rule, the key.
 
 #![allow(clippy::doc_markdown, reason = "these comments are what `--help` prints")]
 
@@ -30,8 +30,8 @@ refused a key a moment ago may go on for a second before it asks Redis again.
 
 Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be changed first.";
 
-/// Look at the rate limits of a service on its Redis; reset, block and unblock its keys; find the
-/// limit to set by a log of requests
+/// Show the rate limits of a service on its Redis; reset, block and unblock keys; try limits on a log
+/// of requests
 #[derive(Parser)]
 #[command(name = "ratelimit-admin", after_help = EXAMPLES)]
 pub(crate) enum Program {
@@ -42,9 +42,8 @@ pub(crate) enum Program {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List the rules that Redis knows, by the keys that it holds: names, algorithms, windows, and
-    /// how many keys were seen. Goes through all keys that there are; without --prefix, of all
-    /// prefixes
+    /// List the rules that have keys on Redis: names, algorithms, windows, and numbers of keys. Scans
+    /// all keys of the server; without --prefix, it lists the rules of all prefixes
     Rules {
         #[command(flatten)]
         service: Service,
@@ -56,7 +55,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         service: Service,
     },
-    /// List the keys that were charged or blocked of late, and what is left for each
+    /// List the keys that Redis holds for a rule, and what is left for each
     List {
         #[command(flatten)]
         rule: RuleArgs,
@@ -68,7 +67,7 @@ pub(crate) enum Command {
     },
     /// List the keys of a rule with calls in flight (`concurrent`), and how many each has
     InFlight {
-        /// Name of the rule, as for the others
+        /// Name of the rule, as for the other commands
         #[arg(value_name = "RULE", value_parser = NonEmptyStringValueParser::new())]
         name: String,
         /// Stop after so many keys
@@ -83,7 +82,7 @@ pub(crate) enum Command {
 
 #[derive(Subcommand)]
 pub(crate) enum Change {
-    /// Forget what was charged to a key, and whether it is blocked
+    /// Delete the counts and the block of a key
     Reset {
         #[command(flatten)]
         bucket: Bucket,
@@ -94,16 +93,16 @@ pub(crate) enum Change {
     Block {
         #[command(flatten)]
         bucket: Bucket,
-        /// For how long, such as 10m or 1h 30m; in place of an earlier block
+        /// For how long, such as 10m or 1h 30m; replaces an earlier block
         #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
         duration: Duration,
-        /// Also if Redis holds no key of a rule of this name, which may be misspelt
+        /// Block even if Redis holds no key of a rule of this name (which may be misspelt)
         #[arg(long)]
         new: bool,
         #[command(flatten)]
         service: Service,
     },
-    /// End the block of a key; what was charged stays
+    /// End the block of a key; its counts stay
     Unblock {
         #[command(flatten)]
         bucket: Bucket,
@@ -115,17 +114,17 @@ pub(crate) enum Change {
 #[derive(Args)]
 #[command(next_help_heading = "The service")]
 pub(crate) struct Service {
-    /// Its Redis: redis://…, redis+sentinel://…/master or redis+cluster://…; REDIS_URL if neither
-    /// is given
+    /// Redis of the service: redis://…, redis+sentinel://…/master or redis+cluster://…; without this
+    /// and RATELIMIT_URL, REDIS_URL
     #[arg(long, env = "RATELIMIT_URL", hide_env_values = true)]
     url: Option<String>,
-    /// The prefix of its limiter
+    /// The `prefix` of the service's limiter
     #[arg(long)]
     pub(crate) prefix: Option<String>,
-    /// The secret that its limiter hashes keys with; not needed for keys as `list` shows them
+    /// The secret of `hash_keys`, if the service sets one; not needed for keys as `list` prints them
     #[arg(long, env = "RATELIMIT_SECRET", hide_env_values = true)]
     pub(crate) secret: Option<String>,
-    /// It runs no scripts on Redis
+    /// The service runs no scripts on Redis (`RedisMode::Transactions`)
     #[arg(long)]
     pub(crate) no_scripts: bool,
     /// How long to wait for Redis
@@ -144,38 +143,38 @@ pub(crate) struct RuleArgs {
     /// where Redis holds keys of one such rule
     #[arg(value_name = "RULE", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
-    /// Its limits: 5/1m, or several: 5/1m,50/1d
+    /// Limits of the rule: 5/1m, or several: 5/1m,50/1d
     #[arg(long)]
     limits: Option<String>,
-    /// How they are kept, if not as a sliding window: token_bucket, for example
+    /// Algorithm of the rule, if it is not sliding_window: token_bucket, for example
     #[arg(long, requires = "limits")]
     algorithm: Option<Algorithm>,
-    /// What a bucket admits at once, if that is not its limit
+    /// How much a bucket admits at once, if that is not its `max`
     #[arg(long, requires = "limits")]
     burst: Option<u64>,
-    /// The time zone of limits by the calendar, such as 500/day, if it is not UTC
+    /// Time zone of calendar quotas, such as 500/day, if it is not UTC
     #[arg(long, requires = "limits")]
     zone: Option<String>,
     /// Take limits and algorithm from this TOML file of policies: login = "5/1m"
     #[arg(long, value_name = "FILE")]
     policies: Option<PathBuf>,
-    /// Which of the policies, if it is not named like the rule
+    /// Name of the policy, if it differs from the name of the rule
     #[arg(long, value_name = "NAME", requires = "policies")]
     policy: Option<String>,
 }
 
-/// What the program calls the one policy of its limiter.
+/// The name of the one policy of the program's limiter.
 pub(crate) const POLICY: &str = "the rule's";
 
 #[derive(Args, Clone)]
 pub(crate) struct Bucket {
     #[command(flatten)]
     pub(crate) rule: RuleArgs,
-    /// The key as `list` shows it, each value in its brackets and with what is escaped:
-    /// '<acme>/<7>'. A lone value needs none: alice@example.com; a lone IPv6 address stands for its
-    /// /64, unless the key is stored as it is
+    /// The key as `list` prints it, each value in brackets and escaped: '<acme>/<7>'. A single value
+    /// needs no brackets: alice@example.com; a single IPv6 address stands for its /64, unless Redis
+    /// holds a key with the address itself
     key: Option<String>,
-    /// The rule has no key: one bucket for all callers
+    /// The rule has no key: all callers share one bucket
     #[arg(long, conflicts_with = "key")]
     global: bool,
 }

@@ -1,4 +1,4 @@
-//! [`Period`]: the day, week, month or year of a quota by the calendar.
+//! [`Period`]: the hour, day, week, month or year of a calendar quota.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use jiff::{ToSpan as _, Unit, Zoned};
 use ratelimit_runtime::{CalendarUnit, Limit};
 use serde::{Serialize, Serializer};
 
-/// The period in which a quota by the calendar is now.
+/// The current period of a calendar quota.
 pub(crate) struct Period {
     end: Zoned,
     zone: String,
 }
 
 impl Period {
-    /// That of a limit in a zone, which is UTC unless said; `None` where it is not by the calendar.
+    /// The period of a limit in a zone, UTC by default; `None` if the limit is not a calendar quota.
     pub(crate) fn of(limit: &Limit, zone: Option<&str>) -> Option<Self> {
         let unit = limit.calendar_unit()?;
         let zone = TimeZone::get(zone.unwrap_or("UTC")).ok()?;

@@ -1,8 +1,8 @@
-//! Escapes of keys as the program prints them: read back, and inside of JSON.
+//! Decodes the escapes in printed keys, and escapes JSON for a terminal.
 
 use crate::printable::is_unprintable;
 
-/// What [`escaped`](crate::printable::escaped) gave, as it was.
+/// The text that [`escaped`](crate::printable::escaped) has escaped.
 pub(crate) fn unescaped(text: &str) -> String {
     let mut parts = text.split(r"\u{");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -22,7 +22,7 @@ pub(crate) fn unescaped(text: &str) -> String {
     out
 }
 
-/// JSON in other characters with the same meaning: none that would steer a terminal.
+/// The same JSON with escapes for the characters that would control a terminal.
 pub(crate) fn in_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,5 +1,5 @@
-//! A program for operators: lists the rules on the Redis that a service uses, looks at their keys,
-//! resets, blocks and unblocks them, and finds the limit to set by a log of requests.
+//! A program for operators: lists the rules that a service has on its Redis, shows, resets, blocks and
+//! unblocks their keys, and tries limits on a log of requests.
 //!
 //! ```text
 //! export REDIS_URL=redis://127.0.0.1/
@@ -87,7 +87,7 @@ fn store(service: &Service) -> Result<RedisStore, Failure> {
 }
 
 async fn stored_rules(service: &Service, prefix: Option<&str>) -> Result<Rules, Failure> {
-    // Counters that no script keeps have keys of their own.
+    // Without scripts, keys have forms of their own.
     let algorithms: &[_] = if service.no_scripts {
         &[Algorithm::SlidingWindow, Algorithm::FixedWindow]
     } else {
@@ -96,7 +96,7 @@ async fn stored_rules(service: &Service, prefix: Option<&str>) -> Result<Rules, 
     Ok(rules::list(&store(service)?, algorithms, prefix, service.timeout).await?)
 }
 
-/// The bucket of a change, whose rule is named by all of its name.
+/// The bucket of a change, with the full name of its rule.
 async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, Failure> {
     let mut bucket = change.bucket().clone();
     if change.takes_the_name_as_it_is() {
@@ -138,8 +138,8 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
     Ok(bucket)
 }
 
-/// The limiter of the service, once Redis answers. If it does not, whatever is asked next says why.
-/// Of the policy, what it says of calls that are limited does not apply to those that look.
+/// A limiter with the settings of the service, connected to Redis. If Redis does not answer, the next
+/// command fails and says why. Settings of the policy for limited calls, such as `wait`, do not apply.
 async fn connected(service: &Service, policy: Policy) -> Result<RateLimiter, Failure> {
     let policy = policy.with_shadow(false).with_wait(Duration::ZERO).with_timeout(service.timeout);
     limiter(service, RateLimiter::builder().policy(POLICY, policy.with_on_unavailable(OnUnavailable::Deny))).await
@@ -170,7 +170,7 @@ struct Target {
 }
 
 impl Target {
-    /// What is wrong with the arguments is said before Redis is asked for anything.
+    /// Checks the arguments before it sends anything to Redis.
     async fn new(bucket: &Bucket, service: &Service, change: Option<&Change>) -> Result<Self, Failure> {
         let ((mut rule, policy), (key, other)) = (bucket.rule.rule()?, bucket.key()?);
         let limiter = connected(service, policy.clone()).await?;
@@ -194,7 +194,7 @@ impl Target {
     }
 }
 
-/// At most so many keys, each once, in order.
+/// At most `max_keys` keys, each once, in order.
 async fn list(limiter: RateLimiter, rule: Rule, policy: &Policy, max_keys: usize) -> Result<Listing, RateLimitError> {
     let (mut pages, mut found) = (limiter.keys(&rule), BTreeSet::new());
     while found.len() <= max_keys
@@ -216,7 +216,7 @@ async fn list(limiter: RateLimiter, rule: Rule, policy: &Policy, max_keys: usize
 enum Failure {
     Arguments(String),
     Limiter(RateLimitError),
-    /// Of a change that may have been made although no server answered.
+    /// A change that may have been made although no server answered.
     Change(RateLimitError),
 }
 
@@ -233,7 +233,7 @@ impl From<RateLimitError> for Failure {
 }
 
 impl Failure {
-    /// 1 for what may pass by itself, 2 for what the operator has to change.
+    /// Exit code 1 if a later attempt may succeed, 2 if the operator has to change something.
     fn print(self) -> ExitCode {
         let (message, code) = match self {
             Self::Limiter(RateLimitError::Unavailable(cause)) => (format!("Redis cannot be asked: {cause}"), 1),

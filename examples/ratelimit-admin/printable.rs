@@ -1,8 +1,8 @@
-//! Text from outside, for a terminal: what would steer it, or reorder what is read, is written as
-//! `\u{…}`.
+//! Escapes untrusted text for a terminal: control characters, and characters that change the order of
+//! text, are written as `\u{…}`.
 
-/// The text with controls, bidirectional marks and other characters without a shape as `\u{…}`.
-/// Rendered keys hold no braces, so with them it can be taken back.
+/// The text with control characters, bidirectional marks and other invisible characters as `\u{…}`.
+/// Rendered keys hold no braces, so the escapes of a key can be decoded.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -15,8 +15,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// Whether a character has no shape of its own. A combining mark has one together with the letter
-/// in front of it.
+/// Whether a character is invisible. A combining mark is visible together with the letter before it.
 pub(crate) fn is_unprintable(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();

@@ -1,4 +1,4 @@
-//! What the program says: words for people, or JSON.
+//! The output of the program, as text or JSON.
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -25,7 +25,7 @@ pub(crate) enum Report {
     Outcome(Outcome),
 }
 
-/// How a key stands.
+/// The state of a key.
 #[derive(Serialize)]
 pub(crate) struct Standing {
     rule: &'static str,
@@ -34,7 +34,7 @@ pub(crate) struct Standing {
     limit: u64,
     #[serde(rename = "window_seconds", serialize_with = "seconds")]
     window: Duration,
-    /// When the window of a limit by the calendar ends.
+    /// The end of the window of a calendar quota.
     #[serde(rename = "window_ends", skip_serializing_if = "Option::is_none")]
     period: Option<Period>,
     remaining: u64,
@@ -56,9 +56,9 @@ enum State {
 pub(crate) struct Listing {
     pub(crate) rule: &'static str,
     pub(crate) keys: Vec<Standing>,
-    /// Whether these are all.
+    /// Whether the list is complete.
     pub(crate) complete: bool,
-    /// Of limits by the calendar.
+    /// The time zone of calendar quotas.
     #[serde(skip)]
     pub(crate) zone: Option<String>,
 }
@@ -67,12 +67,12 @@ pub(crate) struct Listing {
 pub(crate) struct InFlightList {
     pub(crate) rule: String,
     pub(crate) keys: Vec<CallsInFlight>,
-    /// Whether these are all.
+    /// Whether the list is complete.
     pub(crate) complete: bool,
 }
 
-/// How many calls of a key are in flight. Places of processes that died count until their lease
-/// ends.
+/// The number of calls in flight of a key. Permits of processes that died count until their leases
+/// end.
 #[derive(Serialize)]
 pub(crate) struct CallsInFlight {
     pub(crate) key: String,
@@ -82,7 +82,7 @@ pub(crate) struct CallsInFlight {
 #[derive(Serialize)]
 pub(crate) struct RuleList {
     rules: Vec<RuleRow>,
-    /// Whether these are all.
+    /// Whether the list is complete.
     complete: bool,
 }
 
@@ -91,9 +91,9 @@ struct RuleRow {
     prefix: String,
     rule: String,
     algorithm: &'static str,
-    /// `day@Europe/Berlin` of each limit by the calendar, and `null` of others.
+    /// `day@Europe/Berlin` for each calendar quota, and `null` for other limits.
     calendar: Vec<Option<String>>,
-    /// A day is 24 hours here, and a month 31 days.
+    /// A calendar day counts as 24 hours, a month as 31 days.
     #[serde(rename = "windows_seconds", serialize_with = "all_seconds")]
     windows: Vec<Window>,
     keys: u64,
@@ -137,7 +137,7 @@ impl fmt::Display for RuleList {
 }
 
 impl RuleRow {
-    /// Names are what programs write, which need not be ours.
+    /// The name, escaped: any program may have written it.
     fn name(&self) -> String {
         escaped(&self.rule)
     }
@@ -159,7 +159,7 @@ pub(crate) struct Outcome {
 }
 
 impl Standing {
-    /// By a decision on the limits of a policy.
+    /// The state that a decision on the limits of a policy shows.
     pub(crate) fn new(key: &Key, decision: &Decision, policy: &Policy) -> Self {
         let state = match decision {
             decision if decision.is_blocked() => State::Blocked,
@@ -249,7 +249,7 @@ impl Standing {
     }
 }
 
-/// What may be wrong where nothing is stored.
+/// Possible reasons why nothing is stored.
 fn hint(rule: &str, zone: Option<&str>) -> String {
     match zone {
         _ if rule.contains("::") => {
@@ -260,7 +260,7 @@ fn hint(rule: &str, zone: Option<&str>) -> String {
     }
 }
 
-/// The key of a rule without one has no text. Others are written by strangers.
+/// The key, escaped, because clients choose its values; or a note for a rule without a key.
 fn name(key: &str) -> String {
     if key.is_empty() { "(all callers)".to_owned() } else { escaped(key) }
 }
@@ -280,7 +280,7 @@ impl fmt::Display for Standing {
             State::Blocked => f.write_str(", blocked"),
         }?;
         match (&self.state, &self.period) {
-            // Until the end of the period, which is said already.
+            // The end of the period has been printed already.
             (State::Refused, Some(_)) => Ok(()),
             _ => self.retry_after.map_or(Ok(()), |wait| write!(f, " for {}", rounded(wait))),
         }

@@ -1,4 +1,4 @@
-//! The rules that a Redis knows, read from the names of the keys that it holds.
+//! The rules that have keys on a Redis, read from the names of these keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,39 +9,40 @@ use jiff::tz::TimeZone;
 use ratelimit_runtime::store::{Request, Store as _, StoreError};
 use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, Policy, RateLimitError, RedisStore};
 
-/// How many rules are counted. Other programs may write what looks like keys of many more.
+/// The most rules that are counted, because another program may write keys that look like those of
+/// many more.
 const MAX_RULES: usize = 10_000;
 
-/// How many rules are named for one that is not there.
+/// The most similar names that are printed for an unknown rule.
 const MAX_NEAR: usize = 5;
 
-/// What the keys of a rule have in common.
+/// The part that all keys of a rule have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RuleKeys {
-    /// That of the limiter.
+    /// The prefix of the limiter.
     pub(crate) prefix: String,
     pub(crate) name: String,
     pub(crate) algorithm: &'static str,
-    /// Those of its limits, in their order; none of calls in flight.
+    /// The windows of the limits, in order; empty for calls in flight.
     pub(crate) windows: Vec<Window>,
 }
 
-/// How long a limit lasts, from a call on or by the calendar.
+/// The window of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Window {
     Span(Duration),
-    /// The zone is what a program wrote, whether it is known here or not.
+    /// The zone as it is stored, which may be unknown on this machine.
     Calendar(CalendarUnit, String),
 }
 
-/// How many keys were seen of each rule, and whether these are all rules.
+/// The number of keys of each rule, and whether these are all rules.
 pub(crate) struct Rules {
     pub(crate) seen: BTreeMap<RuleKeys, u64>,
     pub(crate) complete: bool,
 }
 
-/// Goes through all keys of a Redis once for each algorithm whose keys have a form of their own. Of
-/// a limiter with a prefix, only through those that begin with it.
+/// Scans all keys of a Redis once for each algorithm whose keys have a form of their own; with a
+/// prefix, only the keys that begin with it.
 pub(crate) async fn list(
     store: &RedisStore,
     algorithms: &[Algorithm],
@@ -52,7 +53,7 @@ pub(crate) async fn list(
     let beginning = prefix.filter(|prefix| !prefix.is_empty()).map(|prefix| format!("{prefix}:")).unwrap_or_default();
     for algorithm in algorithms {
         let mut add = |known: RuleKeys, _: &str| {
-            // With an empty prefix, those of limiters without one.
+            // An empty prefix stands for limiters without a prefix.
             if prefix.is_none_or(|prefix| known.prefix == prefix) {
                 rules.add(known);
             }
@@ -62,8 +63,8 @@ pub(crate) async fn list(
     Ok(rules)
 }
 
-/// The keys of a rule of this name with calls in flight, as they are rendered; at most so many, and
-/// whether these are all.
+/// The rendered keys of a rule of this name that have calls in flight, at most `max_keys`, and whether
+/// these are all.
 pub(crate) async fn in_flight(
     store: &RedisStore,
     (prefix, name): (&str, &str),
@@ -82,8 +83,8 @@ pub(crate) async fn in_flight(
     Ok((found.into_iter().take(max_keys).collect(), complete))
 }
 
-/// Hands on each key that begins so and is of a rule, perhaps more than once: whose it is, and how
-/// it is rendered.
+/// Calls the function with the rule and the rendered key of each key with this beginning; for some
+/// keys perhaps more than once.
 async fn for_each_key(
     store: &RedisStore,
     beginning: &str,
@@ -108,15 +109,15 @@ async fn for_each_key(
     }
 }
 
-/// What a name stands for.
+/// The rules that a name may refer to.
 pub(crate) enum Named {
     /// A rule of this name.
     Stored,
-    /// The only rule whose derived name ends so.
+    /// The only rule whose derived name ends in this name.
     LastPartOf(String),
-    /// Several rules whose derived names end so.
+    /// Several rules whose derived names end in this name.
     LastPartOfSeveral(Vec<String>),
-    /// No rule. These are most like it.
+    /// No rule; the most similar names.
     Unknown(Vec<String>),
 }
 
@@ -140,7 +141,7 @@ impl Rules {
         Named::Unknown(near.into_iter().take(MAX_NEAR).map(str::to_owned).collect())
     }
 
-    /// Under which algorithms and windows keys of a rule are stored.
+    /// The algorithms and windows under which keys of a rule are stored.
     pub(crate) fn ways_of(&self, name: &str) -> BTreeSet<String> {
         let limited = self.seen.keys().filter(|rule| rule.name == name && !rule.windows.is_empty());
         limited.map(|rule| kept_as(rule.algorithm, &rule.windows)).collect()
@@ -157,8 +158,8 @@ impl Rules {
     }
 }
 
-/// `shop:prod:rl1:sw-60s+86400s:log_in:<alice>` is of the rule `log_in`, for `<alice>`; `None` for
-/// what else is stored.
+/// The rule and the rendered key of a key: `shop:prod:rl1:sw-60s+86400s:log_in:<alice>` is `log_in` and
+/// `<alice>`. `None` for keys of another form.
 fn read(key: &str) -> Option<(RuleKeys, &str)> {
     let (prefix, rest) = match key.strip_prefix("rl1:") {
         Some(rest) => ("", rest),
@@ -183,7 +184,7 @@ fn read(key: &str) -> Option<(RuleKeys, &str)> {
     Some((RuleKeys { prefix: prefix.to_owned(), name: unescaped(name)?, algorithm, windows }, rendered))
 }
 
-/// How a service keeps a rule with this policy: `sliding_window 1m + 1day`.
+/// The algorithm and the windows of a policy: `sliding_window 1m + 1day`.
 pub(crate) fn kept(policy: &Policy) -> String {
     let zone = policy.zone().and_then(|zone| TimeZone::get(zone).ok());
     let zone = zone.as_ref().and_then(TimeZone::iana_name).unwrap_or("UTC");
@@ -213,7 +214,7 @@ impl Window {
         matches!(self, Self::Calendar(..))
     }
 
-    /// Of the calendar, how long most or the longest are.
+    /// The length; for a calendar window, the usual or the longest one.
     pub(crate) fn lasts(&self) -> Duration {
         match self {
             Self::Span(span) => *span,
@@ -231,7 +232,7 @@ impl fmt::Display for Window {
     }
 }
 
-/// A name with `%` and two digits as the byte that they are.
+/// The name with `%` and two digits decoded to a byte.
 fn unescaped(name: &str) -> Option<String> {
     let mut parts = name.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();

@@ -1,4 +1,4 @@
-// What each algorithm is like, and how much it admits at most in any window: the bounds of its documentation.
+// A description of each algorithm, and the most that it admits in any window, as its documentation says.
 
 const bucket = (max, burst) => burst + max - 1;
 

@@ -1,4 +1,4 @@
-// The controls: what the limits are, and who fires at them when.
+// The controls: the settings of the limits, and the requests to send.
 
 import { ALGORITHMS } from "./algorithms.js";
 import { Timeline } from "./timeline.js";
@@ -35,7 +35,7 @@ function settings() {
 const span = (window) => (window % 1000 ? `${window}ms` : `${window / 1000}s`);
 const range = ({ block, longest }) => (longest > block ? `${span(block)}..${span(longest)}` : span(block));
 
-// As a configuration file would say it.
+// The settings as a policy of a configuration file.
 function policy(algorithm) {
   const { max, window, burst, block, longest } = settings();
   return {
@@ -45,7 +45,7 @@ function policy(algorithm) {
   };
 }
 
-// As a function would say it, whose argument is `email`.
+// The settings as an attribute of a function with the argument `email`.
 function attribute(algorithm) {
   const { max, window, burst, cost, block, longest, concurrent } = settings();
   const values = [`key = "<email>"`, `window = "${span(window)}"`, `max = ${max}`, `algorithm = "${algorithm}"`];
@@ -62,7 +62,7 @@ async function copy(lane) {
     await navigator.clipboard.writeText(lane.part(".attribute").textContent);
     button.textContent = "copied";
   } catch {
-    // Not allowed: it can be copied by hand.
+    // The browser forbids copying: select the text, so that the user can copy it.
     getSelection().selectAllChildren(lane.part(".attribute"));
     button.textContent = "selected";
   }
@@ -79,7 +79,7 @@ async function send(path, body) {
   try {
     const response = await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
     const text = await response.text();
-    // What stands there of a mistake is not for the watch to take away.
+    // A successful `peek` must not remove the message of an earlier mistake.
     if (!response.ok || path !== "peek") complain(response.ok ? "" : text);
     return response.ok ? (text ? JSON.parse(text) : []) : undefined;
   } catch {
@@ -87,14 +87,14 @@ async function send(path, body) {
   }
 }
 
-// One after another, so that no answer overtakes a later one.
+// Requests are sent one after another, so that answers arrive in order.
 let last = Promise.resolve();
 function post(path, body) {
   last = last.then(() => send(path, body));
   return last;
 }
 
-// Counts the starts: whatever was going on before one ends.
+// Counts the starts: activities of an earlier start end.
 let game = 0;
 
 async function start() {
@@ -123,7 +123,7 @@ async function start() {
   return current;
 }
 
-// What a lane's limit says of the next request.
+// Shows whether the lane's next request would be admitted.
 function expect(lane, next) {
   lane.next = next;
   lane.timeline.sync(next.at);
@@ -148,7 +148,7 @@ async function watch() {
   }
 }
 
-// One request, which begins a fixed window; as many as pass at its end; and as many as pass when the next has begun.
+// One request, which begins a fixed window; as many as are admitted at its end; and as many when the next window has begun.
 async function edge() {
   const current = await start();
   const { max, window } = settings();
@@ -181,7 +181,7 @@ steady.addEventListener("click", () => {
   if (stream) return stopStream();
   steady.setAttribute("aria-pressed", "true");
   const { max, window } = settings();
-  stream = setInterval(() => fire(1), Math.max(window / max / 1.5, 50)); // half as many again as the limit admits
+  stream = setInterval(() => fire(1), Math.max(window / max / 1.5, 50)); // 1.5 times as many as the limit admits
 });
 
 document.querySelector("#begin").addEventListener("click", () => arrive("begin", { cost: settings().cost }));
@@ -200,7 +200,7 @@ function wait({ timeline, next, concurrent }) {
   return left > 0 ? seconds(left) : "now";
 }
 
-// Which block it is, and how long it still lasts.
+// The number of the block, and its remaining time.
 function blocked({ timeline, blocks }) {
   const left = timeline.blockedUntil - timeline.now();
   return left > 0 ? `no. ${blocks}: ${seconds(left)}` : "none";

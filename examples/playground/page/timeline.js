@@ -2,9 +2,9 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 150, RADIUS = 6, MARGIN = 12;
-// Above a column of dots: its count, and the times.
+// The space above a column of dots, for its count and the times.
 const ABOVE = 40;
-// How many windows are to be seen.
+// The number of windows shown.
 const SHOWN = 2.5;
 
 function element(name, attributes, parent) {
@@ -38,7 +38,7 @@ export class Timeline {
     this.resize();
   }
 
-  // The drawing is as wide as the page lets it be, in pixels.
+  // Fits the drawing to the width of the page.
   resize() {
     const right = this.svg.clientWidth - MARGIN;
     this.scale = right / (SHOWN * this.window);
@@ -70,12 +70,12 @@ export class Timeline {
     return performance.now() - this.start + (this.ahead ?? 0);
   }
 
-  // What the server's clock shows in an answer. How far it is ahead of ours is seen once.
+  // Takes the server's time from an answer. The difference between the clocks is measured once.
   sync(at) {
     this.ahead ??= at - (performance.now() - this.start);
   }
 
-  // A burst.
+  // Adds the requests of a burst.
   add(arrivals, showEdges) {
     if (!arrivals.length) return;
     this.empty.remove();
@@ -95,7 +95,7 @@ export class Timeline {
     this.most = Math.max(this.most, this.current(at));
   }
 
-  // All requests are refused from `at` to `until`. Whether that is news.
+  // Marks the time from `at` to `until` as blocked; returns whether this block is new.
   block(at, until) {
     if (at < this.blockedUntil) return false;
     this.blockedUntil = until;
@@ -106,14 +106,14 @@ export class Timeline {
     return true;
   }
 
-  // The window that a request at `at` fell into began then.
+  // Marks the start `begin` of the window of a request at `at`.
   #edge(at, begin) {
     if (this.begin !== undefined && at < this.begin + this.window - 1) return;
     this.begin = begin;
     element("line", { class: "begins", y1: 20, y2: HEIGHT }, this.#mark(begin, this.edges));
   }
 
-  // What was admitted in the window that ends then.
+  // The number of requests admitted in the window that ends at `end`.
   current(end = this.now()) {
     const after = end - this.window;
     return this.arrivals.reduce((sum, { at, allowed, cost }) => sum + (allowed && at > after ? cost : 0), 0);

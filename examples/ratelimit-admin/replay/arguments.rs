@@ -1,4 +1,4 @@
-//! What the command line says.
+//! The arguments of `replay`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,15 +8,15 @@ use clap::ValueEnum;
 use crate::replay::candidate::Candidate;
 use crate::replay::time::Unit;
 
-/// Find the limit to set: replay a log of requests against candidate rules
+/// Choose a limit: replay a log of requests against candidate rules
 ///
-/// The log is the access log of nginx, Apache or Caddy, or one of your own. It holds one request a line, with its time,
-/// its key (what requests are counted by: a client's address, a user) and, where requests differ in
-/// weight, its cost, as it was estimated and as it was. An admitted request that did cost more
-/// leaves a debt, which later requests wait for. Every rule sees the whole log, on a clock that
-/// moves as the log says. Requests that are refused are not tried again. A log does not say when
-/// calls end, so limits on calls in flight (`concurrent`) are not replayed. A log may be compressed
-/// by gzip.
+/// The log is an access log of nginx, Apache or Caddy, or CSV or JSON of your own, also compressed by
+/// gzip. It has one request per line, with its time, its key (such as the client's address or a user)
+/// and, if requests have different costs, its estimated and its actual cost. The part of an actual
+/// cost above its estimate is charged too, and later requests are refused until it has left. Each
+/// rule replays the whole log, on a clock that follows the times of the log. Refused requests are not
+/// tried again. A log does not say when calls end, so limits on calls in flight (`concurrent`) are
+/// not replayed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -24,23 +24,23 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
-    /// A candidate: [ALGORITHM] LIMIT[, LIMIT] [burst N] [block TIME[..TIME]]; give any number
+    /// A candidate: [ALGORITHM] LIMIT[, LIMIT] [burst N] [block TIME[..TIME]]; may be repeated
     #[arg(short, long = "rule", value_name = "RULE", required_unless_present = "sample")]
     pub(crate) rules: Vec<Candidate>,
 
-    /// Draw the share that each rule refuses over time
+    /// Write a chart of the share that each rule refuses over time
     #[arg(long, value_name = "FILE", requires = "rules")]
     pub(crate) svg: Option<PathBuf>,
 
-    /// How many of the keys that a rule refuses most to list
+    /// List so many of the keys that a rule refuses most often
     #[arg(long, value_name = "N", default_value_t = 5, requires = "rules")]
     pub(crate) worst: usize,
 
-    /// List keys as they are; otherwise as hashes, which differ from run to run
+    /// List keys in clear; otherwise as hashes, which differ from run to run
     #[arg(long, requires = "rules")]
     pub(crate) show_keys: bool,
 
-    /// Make up a log of N requests instead of reading one; without a rule, print it
+    /// Generate a log of N requests instead of reading one; without a rule, print it
     #[arg(long, value_name = "N", conflicts_with = "file")]
     pub(crate) sample: Option<u32>,
 
@@ -52,22 +52,23 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "The log")]
 pub(crate) struct Input {
-    /// Its format; unless given, the first line tells
+    /// Format of the log; unless given, it is guessed from the first line
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
 
-    /// The field with the time: RFC 3339, as access logs have it (10/Oct/2026:13:55:36 +0200), or a
-    /// number of seconds, milliseconds or microseconds [default: time, or what servers call it]
+    /// The field with the time: RFC 3339, the form of access logs (10/Oct/2026:13:55:36 +0200), or a
+    /// number of seconds, milliseconds or microseconds [default: time, or the server's name for it]
     #[arg(long, value_name = "NAME")]
     pub(crate) time_field: Option<String>,
 
-    /// The field with the key. Of access logs: address, user, path, or a header that the log has,
-    /// such as user-agent [default: key, else the client's address, where IPv6 counts by its /64]
+    /// The field with the key. In access logs: address, user, path, or a header that the log has, such
+    /// as user-agent [default: key, else the client's address, of IPv6 its /64]
     #[arg(long, value_name = "NAME")]
     pub(crate) key_field: Option<String>,
 
-    /// Count only requests that were answered with one of these: 401,403 or 5xx. All others are
-    /// refused too while the limit is used up, and use none of it, as with `count = "err"`
+    /// Count only requests that were answered with one of these: 401,403 or 5xx. Requests with
+    /// another status are not charged, but are refused while the limit is used up, as with
+    /// `count = "err"`
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub(crate) status: Vec<Statuses>,
 
@@ -75,12 +76,12 @@ pub(crate) struct Input {
     #[arg(long, value_name = "NAME", default_value = "cost")]
     pub(crate) cost_field: String,
 
-    /// The field with what a request did cost; where there is one, its cost is the estimate
+    /// The field with the actual cost of a request; if it is present, the cost is the estimate
     #[arg(long, value_name = "NAME", default_value = "actual_cost", conflicts_with = "status")]
     pub(crate) actual_cost_field: String,
 
-    /// What a time that is a number counts; unless given, its size tells, as it does for all
-    /// moments from 1973 to 5138
+    /// Unit of a time that is a number; unless given, it is guessed from the size of the number, which
+    /// works from 1973 to 5138
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) time_unit: Option<Unit>,
 }
@@ -89,12 +90,12 @@ pub(crate) struct Input {
 pub(crate) enum Format {
     /// With a header, or with the columns time, key and cost
     Csv,
-    /// An object a line, such as nginx and Caddy write; fields with other names are ignored
+    /// One object per line, such as nginx and Caddy write; fields with other names are ignored
     Json,
     /// The Common Log Format of Apache
     Common,
-    /// The same with referer and user agent, as nginx has it by default; one more field in quotes
-    /// is `x-forwarded-for`
+    /// The Common Log Format with referer and user agent, the default of nginx; one more field in
+    /// quotes is `x-forwarded-for`
     Combined,
 }
 

@@ -1,4 +1,4 @@
-//! [`Candidate`]: a rule that might be set, and what would come of it.
+//! [`Candidate`]: a rule to try on a log, and what it would refuse.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -24,26 +24,26 @@ impl FromStr for Candidate {
     }
 }
 
-/// What a rule refuses.
+/// The refusals of a rule.
 pub(crate) struct Outcome {
     /// The times of the refusals, in microseconds.
     pub(crate) refused_at: Vec<u64>,
-    /// How many of each key, by its place in the log.
+    /// The number of refusals of each key, by the index of the key in the log.
     pub(crate) refused_of_key: Vec<u64>,
-    /// The longest wait that a refusal told a client.
+    /// The longest `retry_after` of a refusal.
     pub(crate) longest_wait: Duration,
-    /// How many of the refusals were of requests that weigh more than the rule ever admits.
+    /// The number of refusals of requests whose cost is above what the rule ever admits.
     pub(crate) too_heavy: u64,
 }
 
-/// What the limits are comes from the policy.
+/// The limits come from the policy `candidate`; the limit given here is not used.
 static RULE: Rule = Rule::new("replay", Limit::per_second(1)).with_policy("candidate");
 
 impl Candidate {
     /// Replays the log under this rule.
     pub(crate) async fn replay(&self, log: &Log, progress: &ProgressBar) -> Result<Outcome, RateLimitError> {
         let clock = clock_at(log.span().0);
-        // Room for all keys, so that none is counted together with strangers.
+        // Room for all keys, so that no key shares a bucket with others.
         let store = MemoryStore::with_capacity(usize::MAX).with_clock(clock.clone());
         let limiter = RateLimiter::builder().store(store).policy("candidate", self.policy.clone()).build()?;
 
@@ -77,8 +77,8 @@ impl Candidate {
     }
 }
 
-/// A clock that stands at the beginning of a log, so that calendar quotas end when they did. Times
-/// of the first day of 1970 count from the beginning of something else.
+/// A clock that shows the time of the first request, so that calendar periods end where they did in
+/// the log. Times in the first day of 1970 are taken as relative times.
 fn clock_at(micros: u64) -> FakeClock {
     const DAY: u64 = 86_400_000_000;
     let clock = FakeClock::new();
@@ -107,8 +107,8 @@ impl Outcome {
         self.refused_of_key.iter().filter(|refused| **refused > 0).count()
     }
 
-    /// The keys that it refuses most, by their place in the log, with how many of each; the most
-    /// refused first.
+    /// The indices of the keys that it refuses most often, with the number of refusals of each; the
+    /// highest number first.
     pub(crate) fn worst_hit(&self, most: usize) -> Vec<(usize, u64)> {
         let mut keys: Vec<(usize, u64)> =
             self.refused_of_key.iter().copied().enumerate().filter(|(_, refused)| *refused > 0).collect();

@@ -1,4 +1,4 @@
-//! The chart: what share each rule refuses over time, a line for each.
+//! The chart: a line for each rule, with the share of requests that it refuses over time.
 
 use std::error::Error;
 
@@ -11,7 +11,7 @@ use crate::replay::report::{percent, share, wait};
 use crate::replay::slices::{PERCENT, Slices};
 use crate::replay::time::moment;
 
-/// Told apart also by the colour-blind (Okabe and Ito).
+/// Colours that colour-blind readers can tell apart (Okabe and Ito).
 const COLORS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -32,7 +32,7 @@ const HEIGHT: u32 = 420;
 const TITLE: i32 = 48;
 const ROW: i32 = 24;
 
-/// Draws it, as SVG.
+/// Draws the chart as SVG.
 pub(crate) fn svg(log: &Log, rules: &[Candidate], outcomes: &[Outcome]) -> Result<String, Box<dyn Error>> {
     let slices = Slices::of(log);
     let lines: Vec<Vec<(u64, u64)>> = outcomes.iter().map(|outcome| slices.shares(outcome)).collect();
@@ -81,7 +81,7 @@ pub(crate) fn svg(log: &Log, rules: &[Candidate], outcomes: &[Outcome]) -> Resul
             .y_label_formatter(&|share| format!("{} %", in_percent(*share)))
             .draw()?;
         for (name, line) in names.iter().zip(lines) {
-            // A line of one point shows nothing.
+            // A line of one point would be invisible.
             if let [point] = line[..] {
                 chart.draw_series([Circle::new(point, 4, name.color.filled())])?;
             }
@@ -95,9 +95,9 @@ pub(crate) fn svg(log: &Log, rules: &[Candidate], outcomes: &[Outcome]) -> Resul
 /// A rule, and how much it refuses.
 struct Name<'a> {
     rule: &'a str,
-    /// Of all requests, in percent.
+    /// The share of all requests, in percent.
     all: f64,
-    /// Of those in a slice, at most, in [`PERCENT`]s.
+    /// The highest share in a slice, in [`PERCENT`]s.
     most: u64,
     color: RGBColor,
 }

@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 pub(crate) struct Log {
     requests: Vec<Request>,
     keys: IndexSet<Box<str>>,
-    /// How many came before the one that stood above them.
+    /// The number of requests with an earlier time than the line above them.
     pub(crate) out_of_order: usize,
 }
 
@@ -16,10 +16,10 @@ pub(crate) struct Log {
 pub(crate) struct Request {
     /// In microseconds since 1970.
     pub(crate) at: u64,
-    /// Its place among the keys.
+    /// Index of the key.
     pub(crate) key: usize,
     pub(crate) cost: u64,
-    /// What it did cost, where that is another number: `cost` is the estimate then.
+    /// The actual cost if it differs from `cost`, which is the estimate then.
     pub(crate) actual_cost: Option<u64>,
 }
 
@@ -29,8 +29,8 @@ impl Log {
         self.requests.push(Request { at, key, cost, actual_cost });
     }
 
-    /// Puts them in order. Servers write a request down when it is done, or write to several files:
-    /// that a log is not quite in order is no mistake, and requests of one time stay as they stand.
+    /// Sorts the requests by time. A log may be slightly out of order, because servers log a request
+    /// when it ends, or write several files. Requests with equal times keep their order.
     pub(crate) fn sort(&mut self) {
         self.out_of_order = self.requests.windows(2).filter(|pair| pair[0].at > pair[1].at).count();
         self.requests.sort_by_key(|request| request.at);

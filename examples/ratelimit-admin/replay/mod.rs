@@ -1,5 +1,5 @@
-//! `replay`: which limit should I set? Replays a log of requests against several rules, and says what each
-//! would have refused, of whom, and for how long, as a table and as a chart.
+//! `replay`: replays a log of requests against several rules, and reports as a table and as a chart how
+//! many requests of which keys each would have refused, and for how long.
 //!
 //! The log is held in memory, at 40 bytes a request.
 
@@ -28,7 +28,7 @@ use self::read::Read;
 pub(crate) async fn run(args: &Args) -> ExitCode {
     match replay(args).await {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of the output has closed it, as `head` does.
+        // The reader of the output has closed the pipe, as `head` does.
         Err(problem) if matches!(problem.downcast_ref::<io::Error>(), Some(error) if error.kind() == ErrorKind::BrokenPipe) => {
             ExitCode::SUCCESS
         }
@@ -62,7 +62,7 @@ async fn replay(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(out.flush()?)
 }
 
-/// The log that the arguments name. Errors say which it is.
+/// Reads the log that the arguments name. Errors name the file.
 fn read_log(args: &Args) -> Result<Read, String> {
     if let Some(requests) = args.sample {
         let mut log = Vec::new();
@@ -80,7 +80,7 @@ fn read_log(args: &Args) -> Result<Read, String> {
     file.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A bar on standard error, if that is a terminal, for as long as it takes.
+/// A progress bar on standard error, if that is a terminal.
 fn progress(length: u64, what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} %, {eta} left");
     ProgressBar::new(length)

@@ -1,4 +1,4 @@
-//! The report: tables in Markdown, which also fit into a pull request.
+//! The report, as tables in Markdown.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
@@ -55,7 +55,7 @@ fn worst_hit(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut impl Writ
     for request in read.log.requests() {
         requests_of_key[request.key] += 1;
     }
-    // Keyed anew in each run: hashing all addresses finds none of them.
+    // With a new key in each run, so that the hashes of all addresses cannot be computed beforehand.
     let hasher = RandomState::new();
     let mut table = table(&["rule", "key"], &["requests", "refused", "share"]);
     for (candidate, outcome) in args.rules.iter().zip(outcomes) {
@@ -78,7 +78,7 @@ fn worst_hit(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut impl Writ
     writeln!(out, "\nThe keys that are refused most{hidden}:\n\n{table}")
 }
 
-/// Text first, then numbers.
+/// A table with columns of text, then columns of numbers.
 fn table(texts: &[&str], numbers: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(texts.iter().chain(numbers));
@@ -92,25 +92,25 @@ fn count(count: usize) -> String {
     HumanCount(count as u64).to_string()
 }
 
-/// In percent.
+/// The share in percent.
 #[allow(clippy::cast_precision_loss, reason = "to two digits")]
 pub(crate) fn share(part: usize, whole: usize) -> f64 {
     100.0 * part as f64 / whole as f64
 }
 
-/// To two digits; what is not nothing does not look like it.
+/// With two digits; a share above zero is never printed as zero.
 pub(crate) fn percent(share: f64) -> String {
     if 0.0 < share && share < 0.005 { "< 0.01 %".to_owned() } else { format!("{share:.2} %") }
 }
 
-/// Rounded up, to seconds where there are some.
+/// The wait, rounded up; to whole seconds if it is longer than one.
 pub(crate) fn wait(wait: Duration) -> String {
     let unit = if wait >= Duration::from_secs(1) { 1_000_000 } else { 1_000 };
     let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX / unit).div_ceil(unit) * unit;
     humantime::format_duration(Duration::from_micros(micros)).to_string()
 }
 
-/// What a log holds must not steer the terminal, nor end a cell.
+/// The key, escaped so that it neither controls the terminal nor ends the cell of a table.
 fn shown(key: &str) -> String {
     escaped(key).replace('|', "\\|")
 }

@@ -1,4 +1,4 @@
-//! [`Slices`]: the time of a log, as the chart shows it.
+//! [`Slices`]: the time of a log, divided for the chart.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::replay::candidate::Outcome;
 use crate::replay::log::Log;
 use crate::replay::time::moment;
 
-/// Into how many slices of time the log is cut.
+/// The number of slices of a log.
 const SLICES: usize = 100;
 
-/// Shares are counted in millionths of this, so that none is a little off.
+/// One percent. Shares are whole numbers of millionths of a percent, so that sums are exact.
 pub(crate) const PERCENT: u64 = 1_000_000;
 
-/// The log, cut into slices of equal length.
+/// The log, divided into slices of equal length.
 pub(crate) struct Slices {
     pub(crate) first: u64,
     pub(crate) last: u64,
@@ -29,7 +29,7 @@ impl Slices {
         slices
     }
 
-    /// How many of these times are in each slice.
+    /// The number of these times in each slice.
     fn counts(&self, times: impl Iterator<Item = u64>) -> [u32; SLICES] {
         let mut counts = [0; SLICES];
         for at in times {
@@ -39,7 +39,7 @@ impl Slices {
         counts
     }
 
-    /// In [`PERCENT`]s, at the middle of each slice that has requests.
+    /// The shares, in [`PERCENT`]s, at the middle of each slice that has requests.
     pub(crate) fn shares(&self, outcome: &Outcome) -> Vec<(u64, u64)> {
         let middles = (0..).map(|index| self.first + self.length * index + self.length / 2);
         let refused = self.counts(outcome.refused_at.iter().copied());
@@ -51,7 +51,7 @@ impl Slices {
         self.last - self.first
     }
 
-    /// How long each is.
+    /// The length of a slice.
     pub(crate) fn length(&self) -> Duration {
         Duration::from_micros(self.length)
     }
@@ -78,7 +78,7 @@ impl Slices {
         }
     }
 
-    /// What the times leave out: the day, or the first and the last one, and the zone.
+    /// The part of the times that the labels omit: the day, or the first and the last day, and the zone.
     pub(crate) fn days(&self) -> String {
         let [first, last] = [self.first, self.last].map(|at| moment(at).strftime("%F").to_string());
         if first == last { format!("{first}, UTC") } else { format!("{first} to {last}, UTC") }

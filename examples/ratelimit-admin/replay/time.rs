@@ -1,10 +1,10 @@
-//! Times, as logs write them.
+//! Times in the formats of logs.
 
 use clap::ValueEnum;
 use jiff::Timestamp;
 use jiff::fmt::strtime;
 
-/// What a number counts since 1970, or since whenever the log begins.
+/// The unit of a time that is a number, counted from 1970 or from any other start.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Unit {
     /// Seconds, with or without a fraction
@@ -16,8 +16,8 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// A moment of our times is some 10⁹ seconds, 10¹² milliseconds or 10¹⁵ microseconds
-    /// after 1970.
+    /// Guesses the unit: the present is some 10⁹ seconds, 10¹² milliseconds or 10¹⁵ microseconds after
+    /// 1970.
     fn by_size(number: f64) -> Self {
         match number {
             ..1e11 => Self::S,
@@ -35,10 +35,10 @@ impl Unit {
     }
 }
 
-/// The year 5138, where microseconds are still whole numbers.
+/// The year 5138; up to here an `f64` holds microseconds as whole numbers.
 const LATEST: f64 = 1e17;
 
-/// The time in microseconds since 1970, or what is wrong with it.
+/// The time in microseconds since 1970.
 pub(crate) fn micros(text: &str, unit: Option<Unit>) -> Result<u64, String> {
     let since_1970 = match text.parse::<f64>() {
         Ok(number) => (number * unit.unwrap_or_else(|| Unit::by_size(number)).micros()).round(),

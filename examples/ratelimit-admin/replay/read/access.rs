@@ -1,7 +1,7 @@
 //! The access logs of nginx and Apache, in the formats `common` and `combined`.
 //!
-//! What a client sends stands between quotes, where the servers escape quotes (`\"`, `\x22`). The
-//! name of a user may hold spaces and brackets, so the time is what stands before the first quote.
+//! Data from the client stands between quotes, in which the servers escape quotes (`\"`, `\x22`). A
+//! user name may hold spaces and brackets, so the time is the text in front of the first quote.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -16,7 +16,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// That of a line, if it is one of an access log.
+    /// The format of a line, if it is a line of an access log.
     pub(super) fn of(line: &str) -> Option<Self> {
         let line = Line::of(line)?;
         Some(if line.agent.is_some() { Self::Combined } else { Self::Common })
@@ -50,7 +50,7 @@ pub(super) fn read(from: impl BufRead, input: &Input, kind: Kind, read: &mut Rea
     })
 }
 
-/// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, and `"REFERER" "USER AGENT"`, and one more.
+/// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, then `"REFERER" "USER AGENT"` and one more field.
 struct Line<'a> {
     address: &'a str,
     user: &'a str,
@@ -84,7 +84,7 @@ impl<'a> Line<'a> {
         Some(Self { address, user: user.trim_end(), time, request, status, referer, agent, forwarded_for })
     }
 
-    /// What stands in a field, if the client has said anything.
+    /// The value of a field, if it is not empty.
     fn key(&self, name: &str) -> Option<Cow<'a, str>> {
         let text = match name {
             "address" => return Some(client(self.address.into())),
@@ -98,14 +98,14 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The text between the quotes that stand next, and what stands behind them.
+/// The text between the next two quotes, and the text after them.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start().strip_prefix('"')?;
     let end = quote(text)?;
     Some((text.get(..end)?, text.get(end + 1..)?))
 }
 
-/// The place of the next quote that is not escaped.
+/// The index of the next quote that is not escaped.
 fn quote(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.bytes().position(|byte| {

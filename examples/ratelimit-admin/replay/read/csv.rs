@@ -12,7 +12,7 @@ use crate::replay::time;
 pub(super) fn read(from: impl BufRead, input: &Input, read: &mut Read) -> io::Result<()> {
     let mut builder = ReaderBuilder::new();
     builder.has_headers(false).flexible(true).trim(Trim::All).terminator(Terminator::Any(b'\n'));
-    // With a last line that ends as the others do, a record ends where the next line begins.
+    // With a line feed after the last line too, a record always ends where the next line begins.
     let mut reader = builder.from_reader(from.chain(&b"\n"[..]));
     let first = reader.headers()?;
     if first.is_empty() {
@@ -36,14 +36,14 @@ pub(super) fn read(from: impl BufRead, input: &Input, read: &mut Read) -> io::Re
     }
 }
 
-/// Where the fields stand.
+/// The columns of the fields.
 struct Columns {
     time: usize,
     key: usize,
     status: Option<usize>,
     cost: Option<usize>,
     actual_cost: Option<usize>,
-    /// Whether the first line says so, and is no request.
+    /// Whether the first line is a header, not a request.
     in_header: bool,
 }
 

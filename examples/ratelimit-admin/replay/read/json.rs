@@ -1,4 +1,4 @@
-//! JSON, an object a line: one's own, or what nginx and Caddy write.
+//! JSON, one object per line: logs of nginx and Caddy, or your own.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use super::{Fields, Read, client, each_line, path};
 use crate::replay::arguments::Input;
 
-/// What servers call the time, the client's address and the user. Those of Caddy first have a dot.
+/// The servers' names for the time, the client's address and the user. Names of nested fields, as Caddy
+/// has them, contain a dot.
 const TIMES: &[&str] = &["time", "ts", "time_iso8601", "time_local", "msec", "timestamp", "@timestamp"];
 const ADDRESSES: &[&str] =
     &["address", "request.client_ip", "request.remote_ip", "client_ip", "remote_addr", "remote_ip"];
@@ -51,7 +52,7 @@ fn fields<'a>(object: &'a Map<String, Value>, input: &Input) -> Result<Fields<'a
     })
 }
 
-/// A key that is named by what it is, whatever the server calls it.
+/// The key for `address`, `user`, `path` or the name of a header, by the server's names for them.
 fn by_role<'a>(object: &'a Map<String, Value>, name: &str) -> Result<Option<Cow<'a, str>>, String> {
     match name {
         "address" => Ok(first(object, ADDRESSES)?.map(client)),
@@ -79,7 +80,7 @@ fn by_role<'a>(object: &'a Map<String, Value>, name: &str) -> Result<Option<Cow<
     }
 }
 
-/// The first of these fields that is there and not empty.
+/// The first of these fields that is present and not empty.
 fn first<'a>(object: &'a Map<String, Value>, names: &[&str]) -> Result<Option<Cow<'a, str>>, String> {
     for name in names {
         match text(object, name)? {
@@ -90,7 +91,7 @@ fn first<'a>(object: &'a Map<String, Value>, names: &[&str]) -> Result<Option<Co
     Ok(None)
 }
 
-/// The field of this name, or of the object before the dot.
+/// The field of this name; a name with a dot is a field of a nested object.
 fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Result<Option<Cow<'a, str>>, String> {
     let field = object.get(name).or_else(|| {
         let (outer, inner) = name.split_once('.')?;

@@ -1,4 +1,4 @@
-//! Reading a log, in each of its formats.
+//! Reads a log in any of the formats.
 
 mod access;
 mod csv;
@@ -16,18 +16,18 @@ use crate::replay::arguments::{Format, Input};
 use crate::replay::log::Log;
 use crate::replay::time;
 
-/// What was read, and what was left out.
+/// The requests of a log, and the lines that could not be read.
 #[derive(Default)]
 pub(crate) struct Read {
     pub(crate) log: Log,
     pub(crate) bad_lines: u64,
-    /// The first of them, and what is wrong with it.
+    /// The error of the first line that could not be read.
     pub(crate) first_bad: Option<String>,
-    /// The last time as it was written: many lines of a busy server have the same.
+    /// The text of the last time and its value: many lines of a busy server have the same time.
     last_time: Option<(String, u64)>,
 }
 
-/// What a line says of a request, as text.
+/// The fields of a line, as text.
 #[derive(Default)]
 struct Fields<'a> {
     time: Cow<'a, str>,
@@ -37,11 +37,11 @@ struct Fields<'a> {
     actual_cost: Option<Cow<'a, str>>,
 }
 
-/// Reads all of it, which may be compressed by gzip.
+/// Reads the whole log, which may be compressed by gzip.
 ///
 /// # Errors
 ///
-/// Of the file, or of a log in which no line can be read. A line is quoted only where it is no key.
+/// If the file cannot be read, or no line of it. A message quotes a line only if that holds no key.
 pub(crate) fn read(mut from: impl BufRead, input: &Input) -> io::Result<Read> {
     const GZIP: &[u8] = &[0x1f, 0x8b];
     if from.fill_buf()?.starts_with(GZIP) {
@@ -65,7 +65,7 @@ fn lines(mut from: impl BufRead, input: &Input) -> io::Result<Read> {
     Ok(read)
 }
 
-/// The format of a log that begins like this.
+/// The format of a log with this beginning.
 fn format(start: &[u8]) -> Format {
     let line = start.trim_ascii_start().split(|byte| *byte == b'\n').next().unwrap_or_default();
     if line.starts_with(b"{") {
@@ -94,7 +94,7 @@ fn each_line(mut from: impl BufRead, mut each: impl FnMut(u64, &[u8])) -> io::Re
 }
 
 impl Read {
-    /// Takes a line, or notes that it cannot be read.
+    /// Adds the request of a line, or counts the line as unreadable.
     fn line(&mut self, number: u64, input: &Input, fields: Result<Fields<'_>, String>) {
         if let Err(why) = fields.and_then(|fields| self.push(fields, input)) {
             self.bad_lines += 1;
