@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, ErrorKind, ServerError, Value, cmd};
+use redis::{Cmd, ErrorKind, Value, cmd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::connection::{Connection, Lost};
@@ -28,17 +28,13 @@ pub(super) type Connected = (Connection, Probed);
 /// Connects, logs in, asks the server how it is, and sends the greeting.
 pub(super) async fn connect(server: &Arc<Server>, greeting: &[Cmd]) -> Result<Connected, StoreError> {
     let connection = log_in(server).await?;
-    let lost = |Lost| StoreError::unavailable(format!("the connection to Redis at {server} has ended"));
-    let probed = within(server, SILENCE, probe(&connection)).await?.map_err(lost)?;
-    if let Probed::Refused(error) = probed {
-        return Err(error);
-    }
-    let mut pipeline = redis::pipe();
-    for command in greeting {
-        pipeline.add_command(command.clone());
-    }
+    let probed = within(server, SILENCE, probe(&connection)).await??;
     if !greeting.is_empty() {
-        within(server, SILENCE, connection.ask(&pipeline)).await?.map_err(lost)?;
+        let mut pipeline = redis::pipe();
+        for command in greeting {
+            pipeline.add_command(command.clone());
+        }
+        within(server, SILENCE, connection.ask(&pipeline)).await?.map_err(|Lost| connection.cause())?;
     }
     Ok((connection, probed))
 }
@@ -52,7 +48,7 @@ pub(crate) async fn log_in(server: &Arc<Server>) -> Result<Connection, StoreErro
         let commands = server.login.commands(credentials.as_ref());
         for command in &commands {
             if let Value::ServerError(error) = exchange(server, &mut stream, command).await? {
-                return Err(refused(&error));
+                return Err(errors::from_server(&error));
             }
         }
         // A server that is full, or lets no client in, says so in reply to whatever comes first.
@@ -111,13 +107,4 @@ fn unreachable(server: &Server, error: io::Error) -> StoreError {
         return StoreError::misconfigured(message).with_source(error);
     }
     StoreError::unavailable(format!("no connection to Redis at {server}: {error}")).with_source(error)
-}
-
-/// The server's answer to a command of the login.
-fn refused(error: &ServerError) -> StoreError {
-    let text = error.details().unwrap_or_default();
-    if text.contains("AUTH") && errors::code(error) == "ERR" {
-        return StoreError::misconfigured(errors::WRONG_LOGIN);
-    }
-    errors::from_server(error)
 }

@@ -1,6 +1,7 @@
 //! [`Connection`]: one connection of the crate `redis`, and what is noted of it.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::pin::pin;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use tokio::task::AbortHandle;
 
 use super::stream::ByteStream;
 use crate::error::StoreError;
+use crate::real_time;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
 
@@ -47,15 +49,14 @@ pub(crate) struct Connection {
     last_reply: AtomicU64,
     /// When the newest of the commands that were answered was sent.
     answered: AtomicU64,
-    /// The shortest time between sending and reply, from the largest number on.
+    /// The shortest time between sending and reply.
     round_trip: AtomicU32,
     /// How many calls have had a number.
     numbers: AtomicU32,
     /// A call was sent since the last PING.
     pub(super) used: AtomicBool,
-    pub(super) doubted: AtomicBool,
-    /// Wakes the task of the link when that is set.
-    wake: Notify,
+    /// Wakes the task of the link to ask the server how it is.
+    doubted: Notify,
     /// Further ones to the same server, each for one caller at a time.
     others: OnceLock<Vec<Arc<Mutex<Option<Self>>>>>,
 }
@@ -92,8 +93,7 @@ impl Connection {
             round_trip: AtomicU32::new(u32::MAX),
             numbers: AtomicU32::new(0),
             used: AtomicBool::new(false),
-            doubted: AtomicBool::new(false),
-            wake: Notify::new(),
+            doubted: Notify::new(),
             others: OnceLock::new(),
         })
     }
@@ -116,8 +116,7 @@ impl Connection {
 
     /// How many calls may be in flight: two, or what the round trip needs, at most 64.
     pub(crate) fn depth(&self) -> usize {
-        let micros = Some(self.round_trip.load(Relaxed)).filter(|micros| *micros != u32::MAX);
-        usize::try_from(micros.unwrap_or(0) / PER_CALL).unwrap_or_default().clamp(2, 64)
+        usize::try_from(self.round_trip.load(Relaxed) / PER_CALL).unwrap_or_default().clamp(2, 64)
     }
 
     fn micros(&self, at: Instant) -> u64 {
@@ -171,29 +170,19 @@ impl Connection {
     /// something sent later was answered.
     pub(crate) fn late(&self, sent: Instant) {
         if self.answered.load(Relaxed) <= self.micros(sent) {
-            self.doubt();
+            self.doubted.notify_one();
         }
     }
 
-    /// Waits for a reply to a command that is sent now, beside the batcher. Where the caller gives up
-    /// after half of a limiter's timeout or later, the server is [`late`](Self::late).
+    /// Waits for a reply to a command that is sent now, beside the batcher. It is [`late`](Self::late)
+    /// after half of a limiter's timeout: its caller gives up at the timeout, and drops this.
     pub(crate) async fn awaited<T>(&self, timeout: Duration, reply: impl Future<Output = T>) -> T {
-        struct Waits<'a>(Option<&'a Connection>, Instant, Duration);
-
-        impl Drop for Waits<'_> {
-            fn drop(&mut self) {
-                if let Self(Some(connection), sent, timeout) = self
-                    && sent.elapsed() >= *timeout / 2
-                {
-                    connection.late(*sent);
-                }
-            }
+        let (sent, mut reply) = (Instant::now(), pin!(reply));
+        if let Ok(reply) = real_time::timeout_at(sent + timeout / 2, reply.as_mut()).await {
+            return reply;
         }
-
-        let mut waits = Waits(Some(self), Instant::now(), timeout);
-        let reply = reply.await;
-        waits.0 = None;
-        reply
+        self.late(sent);
+        reply.await
     }
 
     /// Notes what an error in reply to a call says of the server. A replica is left. One that is busy
@@ -203,13 +192,7 @@ impl Connection {
         if errors::is_replica(error) {
             self.end(errors::replica());
         } else if errors::is_no_service(error) || errors::is_logged_out(error) {
-            self.doubt();
-        }
-    }
-
-    fn doubt(&self) {
-        if !self.doubted.swap(true, Release) {
-            self.wake.notify_one();
+            self.doubted.notify_one();
         }
     }
 
@@ -217,7 +200,7 @@ impl Connection {
     pub(super) async fn told(&self) {
         let mut open = self.open.clone();
         tokio::select! {
-            () = self.wake.notified() => {}
+            () = self.doubted.notified() => {}
             _ = open.changed() => {}
         }
     }
