@@ -24,7 +24,7 @@ const CHANNEL: usize = 128;
 /// A round trip of this many microseconds needs one more call in flight.
 const PER_CALL: u32 = 250;
 /// Connections beside one.
-const OTHERS: u16 = 8;
+const OTHERS: usize = 8;
 /// A runtime that has read nothing for this long may not know yet what has become of a connection.
 const UNREAD_US: u64 = 5_000;
 
@@ -58,7 +58,7 @@ pub(crate) struct Connection {
     /// Wakes the task of the link to ask the server how it is.
     doubted: Notify,
     /// Further ones to the same server, each for one caller at a time.
-    others: OnceLock<Vec<Arc<Mutex<Option<Self>>>>>,
+    others: [Arc<Mutex<Option<Self>>>; OTHERS],
 }
 
 impl Connection {
@@ -94,14 +94,13 @@ impl Connection {
             numbers: AtomicU32::new(0),
             used: AtomicBool::new(false),
             doubted: Notify::new(),
-            others: OnceLock::new(),
+            others: Default::default(),
         })
     }
 
     /// Another connection beside it, for one of some, which is opened by who needs it.
     pub(crate) fn beside(&self, which: u16) -> Arc<Mutex<Option<Self>>> {
-        let others = self.others.get_or_init(|| (0..OTHERS).map(|_| Arc::default()).collect());
-        others.get(usize::from(which % OTHERS)).map(Arc::clone).unwrap_or_default()
+        self.others.get(usize::from(which) % OTHERS).map(Arc::clone).unwrap_or_default()
     }
 
     /// The number of the next call.
@@ -148,13 +147,15 @@ impl Connection {
     /// Sends several commands, and gives a reply to each.
     pub(crate) async fn send_all(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Lost> {
         self.note_use();
-        self.ask(pipeline).await
+        self.ask(pipeline).await.map_err(|_| Lost)
     }
 
-    /// The same for what the link asks for itself, which is no use of the connection.
-    pub(super) async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Lost> {
+    /// The same for what the link asks for itself, which is no use of the connection. An error says
+    /// why that has ended.
+    pub(super) async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
         let sent = Instant::now();
-        let replies = self.redis.clone().send_packed_commands(pipeline, 0, pipeline.len()).await.map_err(|_| Lost)?;
+        let replies = self.redis.clone().send_packed_commands(pipeline, 0, pipeline.len()).await;
+        let replies = replies.map_err(|_| self.cause())?;
         self.note_answer(sent);
         Ok(replies)
     }

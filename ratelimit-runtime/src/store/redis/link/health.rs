@@ -62,9 +62,9 @@ struct Ping {
 }
 
 impl LinkHealth {
-    pub(super) fn new(timeout: Duration, now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self {
-            timeout: timeout.max(SHORTEST_TIMEOUT),
+            timeout: SHORTEST_TIMEOUT,
             state: LinkState::Connecting,
             backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
             connect_at: Some(now),

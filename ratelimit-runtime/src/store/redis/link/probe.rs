@@ -6,7 +6,7 @@
 
 use redis::{Pipeline, Value};
 
-use super::connection::{Connection, Lost};
+use super::connection::Connection;
 use crate::error::StoreError;
 use crate::store::redis::errors;
 
@@ -32,11 +32,10 @@ pub(super) enum Probed {
 ///
 /// The connection has ended, or the server answers so that it is of no use.
 pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError> {
-    let ended = |Lost| connection.cause();
     let number = connection.number().to_string();
     let mut questions = redis::pipe();
     questions.cmd("PING").arg(&number).cmd("ROLE");
-    let replies = connection.ask(&questions).await.map_err(ended)?;
+    let replies = connection.ask(&questions).await?;
     let [pong, role] = replies.as_slice() else { return Err(errors::unexpected_reply()) };
     match pong {
         Value::BulkString(echo) if echo == number.as_bytes() => {}
@@ -53,7 +52,7 @@ pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError>
     }
     let mut script = Pipeline::new();
     script.cmd("EVAL").arg(MAY_WRITE).arg(0);
-    let replies = connection.ask(&script).await.map_err(ended)?;
+    let replies = connection.ask(&script).await?;
     Ok(replies.first().and_then(role_of).unwrap_or(Probed::RoleUnknown))
 }
 

@@ -14,11 +14,11 @@ use redis::{Cmd, Value, from_redis_value_ref};
 use tokio::task::JoinSet;
 
 use super::connect::{Connected, connect, log_in};
-use super::connection::{Connection, Lost};
+use super::connection::Connection;
 use super::pause_until;
 use super::probe::Probed;
+use super::stream::within;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::real_time;
 use crate::store::redis::errors;
 use crate::store::redis::settings::deployment::SentinelNames;
 use crate::store::redis::settings::server::{Address, Server, TcpAddress};
@@ -76,7 +76,10 @@ impl Sentinels {
     }
 
     pub(super) async fn connect_to_master(&self, greeting: &[Cmd]) -> Result<Connected, StoreError> {
-        let connect = async |master: &TcpAddress| to_master(&Arc::new(self.master.at(master)), greeting).await;
+        let connect = async |master: &TcpAddress| match connect(&Arc::new(self.master.at(master)), greeting).await? {
+            (_, Probed::Replica) => Err(StoreError::unavailable("Redis is not the master that Sentinel takes it for")),
+            connected => Ok(connected),
+        };
         let (mut outdated, mut error) = (None, None);
         let name = &self.names.name;
         let mut asked: JoinSet<Asked> = self.servers().map(|sentinel| ask(None, sentinel, name.clone())).collect();
@@ -90,17 +93,16 @@ impl Sentinels {
                 _ => {}
             }
         }
-        let last = self.known().as_ref().map(|known| known.master.clone());
-        if let Some(last) = last {
-            match connect(&last).await {
+        let last = self.known().clone();
+        // Sentinels that were set up anew count from 0.
+        for answer in last.into_iter().chain(outdated) {
+            match connect(&answer.master).await {
                 Err(failed) => error = Some(failed),
-                connected => return connected,
+                connected => {
+                    *self.known() = Some(answer);
+                    return connected;
+                }
             }
-        }
-        if let Some(outdated) = outdated {
-            // Sentinels that were set up anew count from 0.
-            *self.known() = Some(outdated.clone());
-            return connect(&outdated.master).await;
         }
         Err(error.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked")))
     }
@@ -129,17 +131,6 @@ impl Sentinels {
     }
 }
 
-/// Connects to a server that says itself that it is a master.
-async fn to_master(server: &Arc<Server>, greeting: &[Cmd]) -> Result<Connected, StoreError> {
-    match connect(server, greeting).await? {
-        (_, Probed::Replica) => Err(StoreError::unavailable("Redis is not the master that Sentinel takes it for")),
-        (_, Probed::RoleUnknown) => Err(StoreError::misconfigured(
-            "under Sentinel, the ACL of the Redis user has to allow `ROLE`, by which a server says that it is the master",
-        )),
-        connected => Ok(connected),
-    }
-}
-
 /// Asks one sentinel, on this connection or a new one.
 async fn ask(kept: Option<Connection>, sentinel: Arc<Server>, name: String) -> Asked {
     let ask = async {
@@ -149,8 +140,7 @@ async fn ask(kept: Option<Connection>, sentinel: Arc<Server>, name: String) -> A
         };
         let mut question = redis::pipe();
         question.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&name).cmd("SENTINEL").arg("MASTER").arg(&name);
-        let replies = connection.send_all(&question).await.map_err(|Lost| connection.cause())?;
-        match replies.as_slice() {
+        match connection.ask(&question).await?.as_slice() {
             [Value::ServerError(error), ..] => Err(errors::from_server(error)),
             [Value::Nil, ..] => Err(StoreError::misconfigured(format!("it knows no master by the name of {name:?}"))),
             [address, fields] => {
@@ -162,7 +152,7 @@ async fn ask(kept: Option<Connection>, sentinel: Arc<Server>, name: String) -> A
             _ => Err(errors::unexpected_reply()),
         }
     };
-    let late = || StoreError::unavailable("it does not answer");
-    let answer = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, ask).await.unwrap_or_else(|_| Err(late()));
+    let answer =
+        within(ANSWER_TIMEOUT, ask).await.unwrap_or_else(|late| Err(StoreError::unavailable(late.to_string())));
     answer.map_err(|error| StoreError::new(error.kind(), format!("the sentinel at {sentinel}: {}", error.message())))
 }

@@ -13,7 +13,7 @@ use super::connect::Connected;
 use super::connection::Connection;
 use super::health::{Action, LinkHealth, LinkState};
 use super::probe::{Probed, probe};
-use super::{BEAT, LinkSettings, LinkStatus, Published, pause_until};
+use super::{BEAT, LinkSettings, LinkStatus, Published, Upstream, pause_until};
 use crate::error::StoreError;
 use crate::store::redis::errors;
 use crate::{observe, real_time};
@@ -26,6 +26,9 @@ const TURNS: usize = 4;
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The pause after a login that could not be renewed.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
+const SILENT: &str = "Redis is connected, and does not answer in time";
+const PANICKED: &str = "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS needs a rustls crypto \
+                        provider to be installed first, and a provider of credentials must not panic";
 
 pub(super) struct Upkeep {
     settings: LinkSettings,
@@ -44,7 +47,7 @@ pub(super) struct Upkeep {
 enum News {
     Attempted(Box<Result<Connected, StoreError>>),
     Probed(Result<Probed, StoreError>),
-    /// The upstream leads to another server.
+    /// Another server is the master.
     Moved,
 }
 
@@ -52,7 +55,7 @@ impl Upkeep {
     pub(super) fn new(settings: LinkSettings, publish: watch::Sender<Published>) -> Self {
         Self {
             observer: observe::ObservedConnection::new(settings.upstream.name()),
-            health: LinkHealth::new(Duration::ZERO, Instant::now()),
+            health: LinkHealth::new(Instant::now()),
             error: None,
             connection: None,
             tasks: JoinSet::new(),
@@ -84,7 +87,7 @@ impl Upkeep {
                 let connection = Arc::clone(connection);
                 self.tasks.spawn(async move { News::Probed(probe(&connection).await) });
             }
-            (Some(Action::HangUp), _) => self.end(silent()),
+            (Some(Action::HangUp), _) => self.end(StoreError::unavailable(SILENT)),
             _ => {}
         }
         self.publish(now);
@@ -109,9 +112,8 @@ impl Upkeep {
                 tokio::task::yield_now().await;
             }
         };
-        let connection = self.connection.clone();
-        let told = async move {
-            match connection {
+        let told = async {
+            match &self.connection {
                 Some(connection) => connection.told().await,
                 None => pending().await,
             }
@@ -126,10 +128,9 @@ impl Upkeep {
 
     /// The connection has ended, or is doubtful.
     fn told(&mut self) {
-        if self.connection.as_ref().is_some_and(|connection| connection.has_ended()) {
-            self.lose();
-        } else {
-            self.health.doubted(Instant::now());
+        match &self.connection {
+            Some(connection) if connection.has_ended() => self.end(connection.cause()),
+            _ => self.health.doubted(Instant::now()),
         }
     }
 
@@ -140,7 +141,7 @@ impl Upkeep {
             Ok(News::Probed(Ok(probed))) => self.judge(probed),
             Ok(News::Probed(Err(error))) => self.end(error),
             Ok(News::Moved) => self.end(StoreError::unavailable("another Redis server is the master now")),
-            Err(_) => self.attempted(Err(panicked())),
+            Err(_) => self.attempted(Err(StoreError::misconfigured(PANICKED))),
         }
     }
 
@@ -151,9 +152,8 @@ impl Upkeep {
     /// that to the command before.
     fn connect(&mut self, pause: Duration) {
         let (upstream, greeting) = (self.settings.upstream.clone(), Arc::clone(&self.settings.greeting));
-        let at = Instant::now() + pause;
         self.tasks.spawn(async move {
-            pause_until(at).await;
+            pause_until(Instant::now() + pause).await;
             News::Attempted(Box::new(upstream.connect(&greeting).await))
         });
     }
@@ -163,7 +163,6 @@ impl Upkeep {
         let error = match attempt {
             Ok((connection, _)) if connection.has_ended() => connection.cause(),
             Ok((_, Probed::Replica)) => errors::replica(),
-            Ok((_, Probed::Busy(error))) if renews => error,
             Ok((connection, probed)) => return self.take(connection, probed),
             Err(error) => error,
         };
@@ -186,18 +185,20 @@ impl Upkeep {
             });
         }
         self.settings.epoch.fetch_add(1, Release);
-        self.observer.connected(&self.settings.upstream.describe(&connection.server));
+        self.observer.connected(&self.server());
+        if matches!(probed, Probed::RoleUnknown) {
+            observe::log::role_unknown(&self.server());
+        }
         self.tasks = JoinSet::new();
         if let Some(after) = connection.renew_after {
             self.connect(after);
         }
-        let upstream = self.settings.upstream.clone();
-        self.tasks.spawn(async move {
-            upstream.moved_from(&connection.server).await;
-            News::Moved
-        });
-        if matches!(probed, Probed::RoleUnknown) {
-            observe::log::role_unknown(&self.server());
+        if let Upstream::Sentinels(sentinels) = &self.settings.upstream {
+            let sentinels = Arc::clone(sentinels);
+            self.tasks.spawn(async move {
+                sentinels.another_than(&connection.server.address).await;
+                News::Moved
+            });
         }
         self.health.connected(Instant::now());
         self.judge(probed);
@@ -213,19 +214,13 @@ impl Upkeep {
         }
     }
 
-    /// Ends the connection, for this reason.
+    /// The connection is over, for this reason unless there was one before.
     fn end(&mut self, cause: StoreError) {
-        if let Some(connection) = &self.connection {
-            connection.end(cause);
-        }
-        self.lose();
-    }
-
-    /// The connection is over.
-    fn lose(&mut self) {
         self.tasks = JoinSet::new();
+        let server = self.server();
         let Some(connection) = self.connection.take() else { return };
-        let (server, error) = (self.settings.upstream.describe(&connection.server), connection.cause());
+        connection.end(cause);
+        let error = connection.cause();
         self.observer.lost(&server, connection.began.elapsed(), &error);
         self.health.ended(Instant::now());
         // While calls wait for the first attempt, nothing has failed yet.
@@ -248,7 +243,8 @@ impl Upkeep {
                 LinkStatus::Up(Arc::clone(connection))
             }
             (LinkState::Slow, Some(connection)) => {
-                LinkStatus::Slow(Arc::clone(connection), self.error.get_or_insert_with(silent).clone())
+                let error = self.error.get_or_insert_with(|| StoreError::unavailable(SILENT));
+                LinkStatus::Slow(Arc::clone(connection), error.clone())
             }
             (LinkState::Down, _) => LinkStatus::Down(self.error.clone().unwrap_or_else(|| {
                 let upstream = &self.settings.upstream;
@@ -265,15 +261,4 @@ impl Upkeep {
         self.observer.set_state(self.health.state());
         self.publish.send_replace(Published { status, at });
     }
-}
-
-fn silent() -> StoreError {
-    StoreError::unavailable("Redis is connected, and does not answer in time")
-}
-
-fn panicked() -> StoreError {
-    StoreError::misconfigured(
-        "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS needs a rustls crypto provider to be \
-         installed first, and a provider of credentials must not panic",
-    )
 }
