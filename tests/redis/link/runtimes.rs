@@ -53,6 +53,21 @@ async fn a_runtime_that_stands_still_makes_no_outage() {
     assert_eq!(connections_since(&server, taken), 0);
 }
 
+/// A PING that such a runtime has not yet sent, or whose answer it has not read, is not late.
+#[test]
+fn a_runtime_that_runs_only_during_calls_makes_no_outage() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = runtime.block_on(connected(&server.url()));
+    let taken = connections_taken(&server);
+    for millis in [1_100, 1_100, 2_200, 300] {
+        std::thread::sleep(Duration::from_millis(millis));
+        let outcome = runtime.block_on(ask(&store, "key", LIMITS[0]));
+        assert!(outcome.is_answered(), "{outcome:?} after {millis} ms");
+    }
+    assert_eq!(connections_since(&server, taken), 0);
+}
+
 #[test]
 fn a_runtime_without_io_is_a_misconfiguration() {
     let server = RedisServer::start();
