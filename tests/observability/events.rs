@@ -185,9 +185,9 @@ async fn every_documented_event_is_logged_when_it_happens() {
     let mut server = RedisServer::start();
     let unknown = RedisStore::new(&server.url().replace("//", "//nobody:wrong@")).unwrap();
     assert_eq!(unknown.ready().await.unwrap_err().kind(), StoreErrorKind::Misconfigured);
+    server.cli(&["ACL", "SETUSER", "default", "-role", "-eval"]);
     let on_redis = limiter(&server);
     on_redis.ready().await.unwrap();
-    server.cli(&["ACL", "SETUSER", "default", "-role", "-eval"]);
     let _ = on_redis.acquire(&plain, &key).await;
     until("it is not told the role", || log.has("role_unknown")).await;
     server.stop();

@@ -5,6 +5,7 @@
 use std::thread;
 use std::time::Duration;
 
+use super::PATIENCE;
 use crate::support::redis::RedisServer;
 use crate::support::worker::Worker;
 use crate::support::{eventually, unique};
@@ -24,7 +25,8 @@ fn processes(urls: [&str; 2], algorithm: Algorithm, server: &RedisServer, killed
     let runtime = current_thread();
     let mode = if urls[0].starts_with("plain+") { RedisMode::Transactions } else { RedisMode::Scripts };
     let store = RedisStore::new(&server.url()).unwrap().mode(mode).deny_cache(false);
-    let limiter = RateLimiter::builder().store(store).prefix(prefix.as_str()).build().unwrap();
+    // However busy the machine is, the store answers, and not the fallback.
+    let limiter = RateLimiter::builder().store(store).prefix(prefix.as_str()).timeout(PATIENCE).build().unwrap();
     let rule = Rule::new("hammer", Limit::per_hour(MAX as u64)).with_algorithm(algorithm);
     let left = || {
         let left = runtime.block_on(limiter.peek(&rule, &Key::of("shared"))).unwrap().remaining();

@@ -9,7 +9,7 @@ use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
 
 use super::super::{MINUTE, acquire, number_of};
-use crate::support::asking::health;
+use crate::support::asking::{ask, connected, connections_since, connections_taken, health};
 use crate::support::redis::RedisServer;
 use crate::support::{eventually, unique};
 
@@ -32,6 +32,40 @@ async fn a_paused_clock_makes_no_outage() {
     }
     assert!(store.acquire(request()).await.unwrap().allowed);
     assert_eq!(health(&store), Health::Up);
+}
+
+/// A task that blocks its thread keeps the runtime from reading replies, to calls and to PINGs: for
+/// longer than a server may take, and than a connection may be silent.
+#[tokio::test]
+async fn a_runtime_that_stands_still_makes_no_outage() {
+    let server = RedisServer::start();
+    let store = connected(&server.url()).await;
+    let taken = connections_taken(&server);
+    for millis in [250, 1_100, 250, 250, 250, 2_500, 250, 250] {
+        let blocks = async {
+            tokio::task::yield_now().await;
+            std::thread::sleep(Duration::from_millis(millis));
+        };
+        let (outcome, ()) = tokio::join!(ask(&store, "key", LIMITS[0]), blocks);
+        assert!(!outcome.is_unchecked(), "{outcome:?} beside {millis} ms");
+    }
+    assert_eq!(health(&store), Health::Up);
+    assert_eq!(connections_since(&server, taken), 0);
+}
+
+/// A PING that such a runtime has not yet sent, or whose answer it has not read, is not late.
+#[test]
+fn a_runtime_that_runs_only_during_calls_makes_no_outage() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = runtime.block_on(connected(&server.url()));
+    let taken = connections_taken(&server);
+    for millis in [1_100, 1_100, 2_200, 300] {
+        std::thread::sleep(Duration::from_millis(millis));
+        let outcome = runtime.block_on(ask(&store, "key", LIMITS[0]));
+        assert!(outcome.is_answered(), "{outcome:?} after {millis} ms");
+    }
+    assert_eq!(connections_since(&server, taken), 0);
 }
 
 #[test]

@@ -17,7 +17,7 @@ const FOREIGN: &str =
     "a key of the rate limiter holds something that another program has written: set a prefix of its own";
 
 /// The message for a login that the server refuses.
-pub(super) const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
+const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
 
 /// Error codes and what they mean here.
 const CODES: &[(&str, StoreErrorKind, &str)] = &[
@@ -66,6 +66,8 @@ const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
         Misconfigured,
         "this Redis is no sentinel: name sentinels, which listen on port 26379 unless told otherwise, or write redis://",
     ),
+    // A password where none is set.
+    ("AUTH", Misconfigured, WRONG_LOGIN),
     ("CL.THROTTLE", Misconfigured, "the Redis server has not loaded redis-cell: load it, or choose RedisMode::Scripts"),
     ("unknown command", Misconfigured, "Redis lacks a command that the rate limiter needs: EVAL, EVALSHA, UNLINK"),
     ("DB index", Misconfigured, "Redis does not have the database that the URL names"),

@@ -2,22 +2,22 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, ServerError, Value, cmd};
+use redis::{Cmd, ErrorKind, Value, cmd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::connection::{Connection, Lost};
+use super::connection::Connection;
 use super::probe::{Probed, probe};
-use super::stream::{ByteStream, open};
+use super::stream::{ByteStream, open, within};
 use crate::error::StoreError;
-use crate::real_time;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
 
-/// The time for credentials and login.
-const LOGIN: Duration = Duration::from_secs(5);
-/// The time of a server for each reply of the login: a network may swallow all that is sent.
+/// The time of a provider of credentials.
+const CREDENTIALS: Duration = Duration::from_secs(5);
+/// The time of a server for each reply of the login, and for what it is asked then: a network may
+/// swallow all that is sent.
 const SILENCE: Duration = Duration::from_secs(2);
 /// More bytes than a reply of the login has.
 const LONGEST: usize = 4_096;
@@ -28,81 +28,66 @@ pub(super) type Connected = (Connection, Probed);
 /// Connects, logs in, asks the server how it is, and sends the greeting.
 pub(super) async fn connect(server: &Arc<Server>, greeting: &[Cmd]) -> Result<Connected, StoreError> {
     let connection = log_in(server).await?;
-    let lost = |Lost| StoreError::unavailable(format!("the connection to Redis at {server} has ended"));
-    let probed = within(server, SILENCE, probe(&connection)).await?.map_err(lost)?;
-    if let Probed::Refused(error) = probed {
-        return Err(error);
-    }
-    let mut pipeline = redis::pipe();
-    for command in greeting {
-        pipeline.add_command(command.clone());
-    }
-    if !greeting.is_empty() {
-        within(server, SILENCE, connection.ask(&pipeline)).await?.map_err(lost)?;
-    }
-    Ok((connection, probed))
+    let greet = async {
+        let probed = probe(&connection).await?;
+        if !greeting.is_empty() {
+            let mut pipeline = redis::pipe();
+            for command in greeting {
+                pipeline.add_command(command.clone());
+            }
+            connection.ask(&pipeline).await?;
+        }
+        Ok(probed)
+    };
+    let probed: Result<_, StoreError> = within(SILENCE, greet).await.map_err(|error| unreachable(server, error))?;
+    Ok((connection, probed?))
 }
 
 /// Connects and logs in.
 pub(crate) async fn log_in(server: &Arc<Server>) -> Result<Connection, StoreError> {
-    let mut stream = open(server).await.map_err(|error| unreachable(server, error))?;
-    let login = async {
-        // Asked late, so that they are fresh.
-        let credentials = server.login.credentials().await?;
-        let commands = server.login.commands(credentials.as_ref());
-        for command in &commands {
-            if let Value::ServerError(error) = exchange(server, &mut stream, command).await? {
-                return Err(refused(&error));
-            }
-        }
-        // A server that is full, or lets no client in, says so in reply to whatever comes first.
-        if commands.is_empty()
-            && let Value::ServerError(error) = exchange(server, &mut stream, &cmd("PING")).await?
-            && !errors::is_no_service(&error)
-            && !errors::is_forbidden(&error)
+    let unreachable = |error| unreachable(server, error);
+    let mut stream = open(server).await.map_err(unreachable)?;
+    // Asked late, so that they are fresh.
+    let credentials = within(CREDENTIALS, server.login.credentials()).await;
+    let credentials = credentials.map_err(|_| StoreError::unavailable("no credentials for Redis in time"))??;
+    let commands = server.login.commands(credentials.as_ref());
+    // A server that is full, or lets no client in, says so in reply to whatever comes first. How it
+    // is otherwise, `connect` asks.
+    let ping = commands.is_empty().then(|| cmd("PING"));
+    for command in commands.iter().chain(&ping) {
+        let reply = exchange(&mut stream, command).await.map_err(unreachable)?;
+        if let Value::ServerError(error) = reply
+            && !(ping.is_some() && (errors::is_no_service(&error) || errors::is_forbidden(&error)))
         {
             return Err(errors::from_server(&error));
         }
-        let renew_after = credentials.and_then(|credentials| credentials.renew_after);
-        let connection = Connection::new(stream, server, renew_after).await;
-        connection.map_err(|error| StoreError::unavailable(format!("no connection to Redis at {server}: {error}")))
-    };
+    }
+    let renew_after = credentials.and_then(|credentials| credentials.renew_after);
     // The futures of the crate are large.
-    within(server, LOGIN, Box::pin(login)).await?
+    let connection = Box::pin(Connection::new(stream, server, renew_after)).await;
+    connection.map_err(|error| unreachable(io::Error::other(error)))
 }
 
 /// Sends a command of the login by hand, and reads the reply: the crate would not say why a login
 /// is refused, nor what a server says unasked before it hangs up. So the reply is read also where
 /// nothing can be written.
-async fn exchange(server: &Server, stream: &mut Box<dyn ByteStream>, command: &Cmd) -> Result<Value, StoreError> {
+async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result<Value> {
     let exchange = async {
         if stream.write_all(&command.get_packed_command()).await.is_ok() {
             let _ = stream.flush().await;
         }
         let mut reply = Vec::new();
-        loop {
-            let read = stream.read_buf(&mut reply).await.map_err(|error| unreachable(server, error))?;
-            if read == 0 {
-                return Err(StoreError::unavailable(format!("Redis at {server} has closed the connection")));
-            }
+        while stream.read_buf(&mut reply).await? > 0 {
             match redis::parse_redis_value(&reply) {
                 Ok(value) => return Ok(value),
                 // There is more to come.
                 Err(error) if error.kind() == ErrorKind::Io && reply.len() < LONGEST => {}
-                Err(_) => {
-                    let message = format!("what answers at {server} does not speak the protocol of Redis");
-                    return Err(StoreError::unavailable(message));
-                }
+                Err(_) => return Err(io::Error::other("what answers does not speak the protocol of Redis")),
             }
         }
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has closed the connection"))
     };
-    within(server, SILENCE, exchange).await?
-}
-
-/// What a server has so much time for.
-async fn within<T>(server: &Server, time: Duration, reply: impl Future<Output = T>) -> Result<T, StoreError> {
-    let silent = || StoreError::unavailable(format!("no answer from Redis at {server} within {time:?}"));
-    real_time::timeout_at(Instant::now() + time, reply).await.map_err(|_| silent())
+    within(SILENCE, exchange).await?
 }
 
 fn unreachable(server: &Server, error: io::Error) -> StoreError {
@@ -111,13 +96,4 @@ fn unreachable(server: &Server, error: io::Error) -> StoreError {
         return StoreError::misconfigured(message).with_source(error);
     }
     StoreError::unavailable(format!("no connection to Redis at {server}: {error}")).with_source(error)
-}
-
-/// The server's answer to a command of the login.
-fn refused(error: &ServerError) -> StoreError {
-    let text = error.details().unwrap_or_default();
-    if text.contains("AUTH") && errors::code(error) == "ERR" {
-        return StoreError::misconfigured(errors::WRONG_LOGIN);
-    }
-    errors::from_server(error)
 }

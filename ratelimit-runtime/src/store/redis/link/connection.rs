@@ -1,6 +1,7 @@
 //! [`Connection`]: one connection of the crate `redis`, and what is noted of it.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::pin::pin;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use tokio::task::AbortHandle;
 
 use super::stream::ByteStream;
 use crate::error::StoreError;
+use crate::real_time;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
 
@@ -22,7 +24,7 @@ const CHANNEL: usize = 128;
 /// A round trip of this many microseconds needs one more call in flight.
 const PER_CALL: u32 = 250;
 /// Connections beside one.
-const OTHERS: u16 = 8;
+const OTHERS: usize = 8;
 /// A runtime that has read nothing for this long may not know yet what has become of a connection.
 const UNREAD_US: u64 = 5_000;
 
@@ -47,17 +49,16 @@ pub(crate) struct Connection {
     last_reply: AtomicU64,
     /// When the newest of the commands that were answered was sent.
     answered: AtomicU64,
-    /// The shortest time between sending and reply, from the largest number on.
+    /// The shortest time between sending and reply.
     round_trip: AtomicU32,
     /// How many calls have had a number.
     numbers: AtomicU32,
     /// A call was sent since the last PING.
     pub(super) used: AtomicBool,
-    pub(super) doubted: AtomicBool,
-    /// Wakes the task of the link when that is set.
-    wake: Notify,
+    /// Wakes the task of the link to ask the server how it is.
+    doubted: Notify,
     /// Further ones to the same server, each for one caller at a time.
-    others: OnceLock<Vec<Arc<Mutex<Option<Self>>>>>,
+    others: [Arc<Mutex<Option<Self>>>; OTHERS],
 }
 
 impl Connection {
@@ -92,16 +93,14 @@ impl Connection {
             round_trip: AtomicU32::new(u32::MAX),
             numbers: AtomicU32::new(0),
             used: AtomicBool::new(false),
-            doubted: AtomicBool::new(false),
-            wake: Notify::new(),
-            others: OnceLock::new(),
+            doubted: Notify::new(),
+            others: Default::default(),
         })
     }
 
     /// Another connection beside it, for one of some, which is opened by who needs it.
     pub(crate) fn beside(&self, which: u16) -> Arc<Mutex<Option<Self>>> {
-        let others = self.others.get_or_init(|| (0..OTHERS).map(|_| Arc::default()).collect());
-        others.get(usize::from(which % OTHERS)).map(Arc::clone).unwrap_or_default()
+        self.others.get(usize::from(which) % OTHERS).map(Arc::clone).unwrap_or_default()
     }
 
     /// The number of the next call.
@@ -116,8 +115,7 @@ impl Connection {
 
     /// How many calls may be in flight: two, or what the round trip needs, at most 64.
     pub(crate) fn depth(&self) -> usize {
-        let micros = Some(self.round_trip.load(Relaxed)).filter(|micros| *micros != u32::MAX);
-        usize::try_from(micros.unwrap_or(0) / PER_CALL).unwrap_or_default().clamp(2, 64)
+        usize::try_from(self.round_trip.load(Relaxed) / PER_CALL).unwrap_or_default().clamp(2, 64)
     }
 
     fn micros(&self, at: Instant) -> u64 {
@@ -149,13 +147,15 @@ impl Connection {
     /// Sends several commands, and gives a reply to each.
     pub(crate) async fn send_all(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Lost> {
         self.note_use();
-        self.ask(pipeline).await
+        self.ask(pipeline).await.map_err(|_| Lost)
     }
 
-    /// The same for what the link asks for itself, which is no use of the connection.
-    pub(super) async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Lost> {
+    /// The same for what the link asks for itself, which is no use of the connection. An error says
+    /// why that has ended.
+    pub(super) async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
         let sent = Instant::now();
-        let replies = self.redis.clone().send_packed_commands(pipeline, 0, pipeline.len()).await.map_err(|_| Lost)?;
+        let replies = self.redis.clone().send_packed_commands(pipeline, 0, pipeline.len()).await;
+        let replies = replies.map_err(|_| self.cause())?;
         self.note_answer(sent);
         Ok(replies)
     }
@@ -171,29 +171,19 @@ impl Connection {
     /// something sent later was answered.
     pub(crate) fn late(&self, sent: Instant) {
         if self.answered.load(Relaxed) <= self.micros(sent) {
-            self.doubt();
+            self.doubted.notify_one();
         }
     }
 
-    /// Waits for a reply to a command that is sent now, beside the batcher. Where the caller gives up
-    /// after half of a limiter's timeout or later, the server is [`late`](Self::late).
+    /// Waits for a reply to a command that is sent now, beside the batcher. It is [`late`](Self::late)
+    /// after half of a limiter's timeout: its caller gives up at the timeout, and drops this.
     pub(crate) async fn awaited<T>(&self, timeout: Duration, reply: impl Future<Output = T>) -> T {
-        struct Waits<'a>(Option<&'a Connection>, Instant, Duration);
-
-        impl Drop for Waits<'_> {
-            fn drop(&mut self) {
-                if let Self(Some(connection), sent, timeout) = self
-                    && sent.elapsed() >= *timeout / 2
-                {
-                    connection.late(*sent);
-                }
-            }
+        let (sent, mut reply) = (Instant::now(), pin!(reply));
+        if let Ok(reply) = real_time::timeout_at(sent + timeout / 2, reply.as_mut()).await {
+            return reply;
         }
-
-        let mut waits = Waits(Some(self), Instant::now(), timeout);
-        let reply = reply.await;
-        waits.0 = None;
-        reply
+        self.late(sent);
+        reply.await
     }
 
     /// Notes what an error in reply to a call says of the server. A replica is left. One that is busy
@@ -203,13 +193,7 @@ impl Connection {
         if errors::is_replica(error) {
             self.end(errors::replica());
         } else if errors::is_no_service(error) || errors::is_logged_out(error) {
-            self.doubt();
-        }
-    }
-
-    fn doubt(&self) {
-        if !self.doubted.swap(true, Release) {
-            self.wake.notify_one();
+            self.doubted.notify_one();
         }
     }
 
@@ -217,7 +201,7 @@ impl Connection {
     pub(super) async fn told(&self) {
         let mut open = self.open.clone();
         tokio::select! {
-            () = self.wake.notified() => {}
+            () = self.doubted.notified() => {}
             _ = open.changed() => {}
         }
     }

@@ -1,5 +1,5 @@
-//! [`LinkHealth`]: how a server is, and what its link does next. No I/O: events and the time go in,
-//! actions come out.
+//! [`LinkHealth`]: how a server is, and what its link does next. No I/O: what happens and the time go
+//! in, actions come out.
 //!
 //! | state | a call | left when |
 //! | --- | --- | --- |
@@ -23,23 +23,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasts this long was good: the next attempt begins at once.
 const STABLE: Duration = Duration::from_millis(100);
-/// A task that wakes later than this is on a runtime that stood still.
-const OVERSLEPT: Duration = Duration::from_millis(5);
 /// A timeout below this is none that a server is measured by.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
-    Connected,
-    /// The connection has ended, or the attempt has failed.
-    Ended,
-    /// A call has waited in vain for the limiter's timeout, or was told that the server is busy.
-    Doubt,
-    /// The PING was answered: the server serves.
-    Answered,
-    /// The server says BUSY, LOADING, MISCONF or MASTERDOWN.
-    Busy,
-}
 
 /// What the link is to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,26 +52,19 @@ pub(super) struct LinkHealth {
     doubt: bool,
     /// The earliest time of the next PING.
     next_ping: Instant,
-    /// When `due` asked to be called again.
-    wake: Option<Instant>,
 }
 
-/// Times during which the runtime stood still are added to all of these.
 #[derive(Debug)]
 struct Ping {
     sent: Instant,
     /// Without an answer by then, the server is slow.
     late: Instant,
-    /// Silence before this does not count.
-    silent: Instant,
-    /// The runtime stood still, and has been given the time to read once.
-    spared: bool,
 }
 
 impl LinkHealth {
-    pub(super) fn new(timeout: Duration, now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self {
-            timeout: timeout.max(SHORTEST_TIMEOUT),
+            timeout: SHORTEST_TIMEOUT,
             state: LinkState::Connecting,
             backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
             connect_at: Some(now),
@@ -94,7 +72,6 @@ impl LinkHealth {
             ping: None,
             doubt: false,
             next_ping: now,
-            wake: None,
         }
     }
 
@@ -115,53 +92,53 @@ impl LinkHealth {
         !self.is_connected() || self.ping.is_some()
     }
 
-    pub(super) fn on(&mut self, event: Event, now: Instant) {
-        match event {
-            Event::Connected => {
-                (self.state, self.next_ping) = (LinkState::Up, now + HEARTBEAT);
-                (self.since, self.connect_at, self.ping, self.doubt) = (now, None, None, false);
-            }
-            Event::Ended => {
-                let was_good = self.is_connected() && now.saturating_duration_since(self.since) >= STABLE;
-                if was_good {
-                    self.backoff.reset();
-                }
-                // Calls of a slow server do not wait, and must not begin to; nor those of a server
-                // that takes connections and ends them at once.
-                let is_waited_for = self.state == LinkState::Up && self.backoff.is_fresh();
-                self.state = if is_waited_for { LinkState::Connecting } else { LinkState::Down };
-                self.connect_at = Some(if was_good { now } else { now + self.backoff.pause() });
-            }
-            Event::Doubt if self.state == LinkState::Up => match &mut self.ping {
-                Some(ping) => ping.late = ping.late.min(now + self.timeout),
-                None => self.doubt = true,
-            },
-            Event::Doubt => {}
-            Event::Answered => match self.ping.take() {
-                Some(ping) if now <= ping.sent + self.timeout || self.state == LinkState::Up => {
-                    self.state = LinkState::Up;
-                    self.next_ping = ping.sent + HEARTBEAT;
-                }
-                // It came late: the next one may come in time.
-                Some(_) => self.next_ping = now,
-                None => {}
-            },
-            Event::Busy => {
-                (self.state, self.next_ping) = (LinkState::Slow, now + self.timeout);
-                self.ping = None;
-            }
+    pub(super) fn connected(&mut self, now: Instant) {
+        (self.state, self.next_ping) = (LinkState::Up, now + HEARTBEAT);
+        (self.since, self.connect_at, self.ping, self.doubt) = (now, None, None, false);
+    }
+
+    /// The connection has ended, or the attempt has failed.
+    pub(super) fn ended(&mut self, now: Instant) {
+        let was_good = self.is_connected() && now.saturating_duration_since(self.since) >= STABLE;
+        if was_good {
+            self.backoff.reset();
         }
+        // Calls of a slow server do not wait, and must not begin to; nor those of a server that
+        // takes connections and ends them at once.
+        let is_waited_for = self.state == LinkState::Up && self.backoff.is_fresh();
+        self.state = if is_waited_for { LinkState::Connecting } else { LinkState::Down };
+        self.connect_at = Some(if was_good { now } else { now + self.backoff.pause() });
+    }
+
+    /// A call has waited in vain for the limiter's timeout, or was told that the server is busy.
+    pub(super) fn doubted(&mut self, now: Instant) {
+        match &mut self.ping {
+            _ if self.state != LinkState::Up => {}
+            Some(ping) => ping.late = ping.late.min(now + self.timeout),
+            None => self.doubt = true,
+        }
+    }
+
+    /// The PING was answered: the server serves.
+    pub(super) fn answered(&mut self, now: Instant) {
+        let Some(ping) = self.ping.take() else { return };
+        if self.state == LinkState::Up || now <= ping.sent + self.timeout {
+            (self.state, self.next_ping) = (LinkState::Up, ping.sent + HEARTBEAT);
+        } else {
+            // It came late: the next one may come in time.
+            self.next_ping = now;
+        }
+    }
+
+    /// The server says BUSY, LOADING, MISCONF or MASTERDOWN.
+    pub(super) fn busy(&mut self, now: Instant) {
+        (self.state, self.next_ping, self.ping) = (LinkState::Slow, now + self.timeout, None);
     }
 
     /// The next action, and the time at which to ask again at the latest. `last_reply` is when a
     /// reply last came, `used` whether a call was sent since the last PING.
     pub(super) fn due(&mut self, now: Instant, last_reply: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
-        if let Some(overslept) =
-            self.wake.map(|wake| now.saturating_duration_since(wake)).filter(|late| *late > OVERSLEPT)
-        {
-            self.forgive(now, overslept);
-        }
-        let (action, wake) = match self.connect_at {
+        match self.connect_at {
             _ if self.is_connected() => self.due_connected(now, last_reply, used),
             Some(at) if at > now => (None, Some(at)),
             Some(_) => {
@@ -175,16 +152,14 @@ impl LinkHealth {
                 }
                 (None, (self.state == LinkState::Connecting).then_some(late))
             }
-        };
-        self.wake = wake;
-        (action, wake)
+        }
     }
 
     fn due_connected(&mut self, now: Instant, last_reply: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
         if let Some(ping) = &self.ping {
-            let silence = ping.silent.max(last_reply) + SILENCE;
+            let silence = ping.sent.max(last_reply) + SILENCE;
             if silence <= now {
-                return (Some(Action::HangUp), None);
+                return (Some(Action::HangUp), Some(now));
             }
             if ping.late <= now {
                 self.state = LinkState::Slow;
@@ -203,23 +178,8 @@ impl LinkHealth {
         // A heartbeat has the time of a call that waits in vain and of the PING behind it.
         let wait = if self.doubt || is_slow { self.timeout } else { 2 * self.timeout };
         self.doubt = false;
-        self.ping = Some(Ping { sent: now, late: now + wait, silent: now, spared: false });
+        self.ping = Some(Ping { sent: now, late: now + wait });
         (Some(Action::Ping), Some(now + wait.min(SILENCE)))
-    }
-
-    /// Does not count the time during which the runtime stood still: it could not read.
-    fn forgive(&mut self, now: Instant, overslept: Duration) {
-        if !self.is_connected() {
-            self.since += overslept;
-        } else if let Some(ping) = &mut self.ping {
-            for time in [&mut ping.sent, &mut ping.late, &mut ping.silent] {
-                *time += overslept;
-            }
-            // What has come meanwhile is read before the server is judged.
-            if !std::mem::replace(&mut ping.spared, true) {
-                ping.late = ping.late.max(now + self.timeout / 10);
-            }
-        }
     }
 }
 

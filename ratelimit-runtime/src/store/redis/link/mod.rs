@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use redis::Cmd;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 use self::upkeep::Upkeep;
 use crate::error::{StoreError, StoreErrorKind};
@@ -33,10 +33,10 @@ pub(crate) use self::sentinel::Sentinels;
 pub(crate) use self::upstream::Upstream;
 
 /// How often the task of a link has its turn while the server is away, whatever it waits for; and
-/// how late it may be before its runtime counts as one that is not driven: what it last knew then
+/// after how long without one its runtime counts as one that is not driven: what it last knew then
 /// reads as connecting, so that a caller drives the task while it waits.
 const BEAT: Duration = Duration::from_millis(50);
-const UNDRIVEN: Duration = Duration::from_millis(100);
+const UNDRIVEN: Duration = Duration::from_millis(150);
 
 /// What a link is for.
 #[derive(Clone)]
@@ -70,11 +70,11 @@ pub(crate) struct Published {
     at: Instant,
 }
 
-/// One server for one runtime. When it is dropped, its tasks end.
+/// One server for one runtime. When it is dropped, its task ends.
 pub(crate) struct Link {
     published: watch::Receiver<Published>,
     timeout_us: Arc<AtomicU64>,
-    task: AbortHandle,
+    _upkeep: JoinSet<()>,
 }
 
 impl Link {
@@ -82,8 +82,9 @@ impl Link {
     pub(crate) fn start(settings: LinkSettings, runtime: &Handle) -> Self {
         let (publish, published) = watch::channel(Published { status: LinkStatus::Connecting, at: Instant::now() });
         let timeout_us = Arc::clone(&settings.timeout_us);
-        let task = runtime.spawn(Upkeep::new(settings, publish).run()).abort_handle();
-        Self { published, timeout_us, task }
+        let mut upkeep = JoinSet::new();
+        upkeep.spawn_on(Upkeep::new(settings, publish).run(), runtime);
+        Self { published, timeout_us, _upkeep: upkeep }
     }
 
     pub(crate) fn status(&self) -> LinkStatus {
@@ -92,18 +93,14 @@ impl Link {
             LinkStatus::Up(connection) if connection.has_ended() => LinkStatus::Connecting,
             // A runtime that runs only while a caller blocks on it has to be waited for, or it would
             // never get to know that a server is back.
-            LinkStatus::Slow(..) | LinkStatus::Down(_) if published.at.elapsed() > BEAT + UNDRIVEN => {
-                LinkStatus::Connecting
-            }
+            LinkStatus::Slow(..) | LinkStatus::Down(_) if published.at.elapsed() > UNDRIVEN => LinkStatus::Connecting,
             status => status.clone(),
         }
     }
 
     /// Changes of the status. Look at [`status`](Self::status) after each.
     pub(crate) fn changes(&self) -> watch::Receiver<Published> {
-        let mut changes = self.published.clone();
-        changes.mark_unchanged();
-        changes
+        self.published.clone()
     }
 
     pub(crate) fn health(&self) -> Health {
@@ -154,11 +151,7 @@ impl Link {
     /// Lets the runtime read first, if it may have missed the end of the connection: a call is not
     /// sent on one that the server has closed while the runtime stood still.
     pub(crate) async fn look(&self) {
-        let is_unread = match &self.published.borrow().status {
-            LinkStatus::Up(connection) => connection.is_unread(Instant::now()),
-            _ => false,
-        };
-        if is_unread {
+        if matches!(self.status(), LinkStatus::Up(connection) if connection.is_unread(Instant::now())) {
             look().await;
         }
     }
@@ -168,11 +161,5 @@ impl Link {
 async fn pause_until(at: Instant) {
     while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
         tokio::time::sleep(left).await;
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }

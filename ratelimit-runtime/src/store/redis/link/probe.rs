@@ -6,7 +6,7 @@
 
 use redis::{Pipeline, Value};
 
-use super::connection::{Connection, Lost};
+use super::connection::Connection;
 use crate::error::StoreError;
 use crate::store::redis::errors;
 
@@ -17,8 +17,6 @@ const MAY_WRITE: &str = "#!lua\nreturn 1";
 /// How a server is.
 #[derive(Debug, Clone)]
 pub(super) enum Probed {
-    /// It serves, and says that it is a master.
-    Master,
     /// It serves, and takes writes.
     Serves,
     /// It serves. Whether it takes writes, it does not tell.
@@ -26,18 +24,30 @@ pub(super) enum Probed {
     /// It is there and cannot work now.
     Busy(StoreError),
     Replica,
-    /// It answers so that the connection is of no use.
-    Refused(StoreError),
 }
 
 /// Asks the server how it is. Waits for the answer, however long that takes.
-pub(super) async fn probe(connection: &Connection) -> Result<Probed, Lost> {
+///
+/// # Errors
+///
+/// The connection has ended, or the server answers so that it is of no use.
+pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError> {
     let number = connection.number().to_string();
     let mut questions = redis::pipe();
     questions.cmd("PING").arg(&number).cmd("ROLE");
     let replies = connection.ask(&questions).await?;
-    let [pong, role] = replies.as_slice() else { return Ok(Probed::Refused(errors::unexpected_reply())) };
-    if let Some(probed) = unwell(pong, number.as_bytes()).or_else(|| role_of(role)) {
+    let [pong, role] = replies.as_slice() else { return Err(errors::unexpected_reply()) };
+    match pong {
+        Value::BulkString(echo) if echo == number.as_bytes() => {}
+        Value::ServerError(error) if errors::is_no_service(error) => {
+            return Ok(Probed::Busy(errors::from_server(error)));
+        }
+        // A user who may not PING is served.
+        Value::ServerError(error) if errors::is_forbidden(error) => {}
+        Value::ServerError(error) => return Err(errors::from_server(error)),
+        _ => return Err(errors::unexpected_reply()),
+    }
+    if let Some(probed) = role_of(role) {
         return Ok(probed);
     }
     let mut script = Pipeline::new();
@@ -46,29 +56,15 @@ pub(super) async fn probe(connection: &Connection) -> Result<Probed, Lost> {
     Ok(replies.first().and_then(role_of).unwrap_or(Probed::RoleUnknown))
 }
 
-/// What the reply to a PING says, unless that is that the server serves.
-fn unwell(pong: &Value, number: &[u8]) -> Option<Probed> {
-    match pong {
-        Value::BulkString(echo) if echo == number => None,
-        Value::ServerError(error) if errors::is_no_service(error) => Some(Probed::Busy(errors::from_server(error))),
-        // A user who may not PING is served.
-        Value::ServerError(error) if errors::is_forbidden(error) => None,
-        Value::ServerError(error) => Some(Probed::Refused(errors::from_server(error))),
-        _ => Some(Probed::Refused(errors::unexpected_reply())),
-    }
-}
-
-/// The role that the reply to a ROLE, or to the script, tells; `None` where that is not answered.
+/// What the reply to a ROLE, or to the script, tells; `None` where that is not answered.
 fn role_of(reply: &Value) -> Option<Probed> {
     match reply {
         Value::ServerError(error) if errors::is_replica(error) => Some(Probed::Replica),
         Value::ServerError(error) if errors::is_no_service(error) => Some(Probed::Busy(errors::from_server(error))),
         Value::ServerError(error) if errors::is_forbidden(error) || errors::code(error) == "ERR" => None,
-        Value::Array(parts) => match parts.first()? {
-            Value::BulkString(name) if name == b"slave" => Some(Probed::Replica),
-            Value::BulkString(name) if name == b"master" => Some(Probed::Master),
-            _ => Some(Probed::Serves),
-        },
+        Value::Array(role) if matches!(role.first(), Some(Value::BulkString(name)) if name == b"slave") => {
+            Some(Probed::Replica)
+        }
         _ => Some(Probed::Serves),
     }
 }

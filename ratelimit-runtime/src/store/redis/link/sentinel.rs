@@ -2,8 +2,8 @@
 //!
 //! They are all asked at once, and the first answer counts, so that a dead or a frozen one costs
 //! nothing while another one answers. Each counts the fail-overs it has seen, its epoch: an answer
-//! of an earlier epoch than one that was heard is outdated, and is used only where the last master
-//! known does not say that it is one. Where no sentinel answers, the last master known is taken. In
+//! of an earlier epoch than one that was heard is outdated. Where all are, or none answers, the last
+//! master known is taken; what an outdated answer says, only where that one says that it is none. In
 //! any case the server is asked for its role before it is used.
 
 use std::collections::HashMap;
@@ -14,11 +14,11 @@ use redis::{Cmd, Value, from_redis_value_ref};
 use tokio::task::JoinSet;
 
 use super::connect::{Connected, connect, log_in};
-use super::connection::{Connection, Lost};
+use super::connection::Connection;
 use super::pause_until;
 use super::probe::Probed;
+use super::stream::within;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::real_time;
 use crate::store::redis::errors;
 use crate::store::redis::settings::deployment::SentinelNames;
 use crate::store::redis::settings::server::{Address, Server, TcpAddress};
@@ -46,8 +46,8 @@ struct SentinelAnswer {
     epoch: u64,
 }
 
-/// What one sentinel answers, and the connection that it was asked on.
-type Asked = (TcpAddress, Result<(SentinelAnswer, Connection), StoreError>);
+/// What a sentinel answers, and the connection that it was asked on.
+type Asked = Result<(SentinelAnswer, Connection), StoreError>;
 
 impl Sentinels {
     /// All sentinels have the TLS of the master.
@@ -59,112 +59,88 @@ impl Sentinels {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks all sentinels at once, on these connections or on new ones.
-    fn ask_all(&self, mut kept: HashMap<TcpAddress, Connection>) -> JoinSet<Asked> {
-        let mut asked = JoinSet::new();
-        for address in &self.names.addresses {
-            let kept = kept.remove(address).filter(|connection| !connection.has_ended());
-            let sentinel = Arc::new(Server { login: self.names.login.clone(), ..self.master.at(address) });
-            let (address, name) = (address.clone(), self.names.name.clone());
-            asked.spawn(async move { (address, ask(kept, &sentinel, &name).await) });
-        }
-        asked
+    /// The sentinels as servers to connect to.
+    fn servers(&self) -> impl Iterator<Item = Arc<Server>> {
+        let at = |address| Server { login: self.names.login.clone(), ..self.master.at(address) };
+        self.names.addresses.iter().map(move |address| Arc::new(at(address)))
     }
 
-    /// Notes what a sentinel answers. Whether that is outdated.
+    /// Notes what a sentinel answers. Whether that is up to date.
     fn note(&self, answer: &SentinelAnswer) -> bool {
         let mut known = self.known();
-        let is_outdated = known.as_ref().is_some_and(|known| answer.epoch < known.epoch);
-        if !is_outdated {
+        let is_up_to_date = known.as_ref().is_none_or(|known| answer.epoch >= known.epoch);
+        if is_up_to_date {
             *known = Some(answer.clone());
         }
-        is_outdated
+        is_up_to_date
     }
 
     pub(super) async fn connect_to_master(&self, greeting: &[Cmd]) -> Result<Connected, StoreError> {
-        let connect = async |master: &TcpAddress| to_master(&Arc::new(self.master.at(master)), greeting).await;
-        let (mut outdated, mut failed) = (None::<SentinelAnswer>, None);
-        let mut asked = self.ask_all(HashMap::new());
+        let connect = async |master: &TcpAddress| match connect(&Arc::new(self.master.at(master)), greeting).await? {
+            (_, Probed::Replica) => Err(StoreError::unavailable("Redis is not the master that Sentinel takes it for")),
+            connected => Ok(connected),
+        };
+        let (mut outdated, mut error) = (None, None);
+        let name = &self.names.name;
+        let mut asked: JoinSet<Asked> = self.servers().map(|sentinel| ask(None, sentinel, name.clone())).collect();
         while let Some(answer) = asked.join_next().await {
             match answer {
-                Ok((_, Ok((answer, _)))) => {
-                    if !self.note(&answer) {
-                        return connect(&answer.master).await;
-                    }
-                    if outdated.as_ref().is_none_or(|best| best.epoch < answer.epoch) {
-                        outdated = Some(answer);
-                    }
-                }
-                Ok((_, Err(error))) if failed.is_none() || error.kind() == StoreErrorKind::Misconfigured => {
-                    failed = Some(error);
+                Ok(Ok((answer, _))) if self.note(&answer) => return connect(&answer.master).await,
+                Ok(Ok((answer, _))) => outdated = Some(answer),
+                Ok(Err(failed)) if error.is_none() || failed.kind() == StoreErrorKind::Misconfigured => {
+                    error = Some(failed);
                 }
                 _ => {}
             }
         }
-        let last = self.known().as_ref().map(|known| known.master.clone());
-        let Some(outdated) = outdated else {
-            let failed = || failed.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked"));
-            return connect(&last.ok_or_else(failed)?).await;
-        };
-        if let Some(last) = last.filter(|last| *last != outdated.master) {
-            let connected = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, connect(&last)).await;
-            if let Ok(Ok(connected)) = connected {
-                return Ok(connected);
+        let last = self.known().clone();
+        // Sentinels that were set up anew count from 0.
+        for answer in last.into_iter().chain(outdated) {
+            match connect(&answer.master).await {
+                Err(failed) => error = Some(failed),
+                connected => {
+                    *self.known() = Some(answer);
+                    return connected;
+                }
             }
         }
-        // Sentinels that were set up anew count from 0.
-        *self.known() = Some(outdated.clone());
-        connect(&outdated.master).await
+        Err(error.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked")))
     }
 
     /// Waits until a sentinel says that the master is not this one, but another.
-    pub(super) async fn another_than(&self, master: &Address) {
-        let mut kept = HashMap::new();
+    pub(super) async fn another_than(self: &Arc<Self>, master: &Address) {
+        let names_another = |sentinel| Arc::clone(self).names_another(sentinel, master.clone());
+        let mut asking: JoinSet<()> = self.servers().map(names_another).collect();
+        asking.join_next().await;
+    }
+
+    /// Asks a sentinel every second, until it names another master than this one.
+    async fn names_another(self: Arc<Self>, sentinel: Arc<Server>, master: Address) {
+        let mut kept = None::<Connection>;
         loop {
             let next = Instant::now() + ASK_EVERY;
-            let mut asked = self.ask_all(std::mem::take(&mut kept));
-            while let Some(answer) = asked.join_next().await {
-                if let Ok((sentinel, Ok((answer, connection)))) = answer {
-                    if !self.note(&answer) && Address::Tcp(answer.master) != *master {
-                        return;
-                    }
-                    kept.insert(sentinel, connection);
+            let open = kept.take().filter(|connection| !connection.has_ended());
+            if let Ok((answer, connection)) = ask(open, Arc::clone(&sentinel), self.names.name.clone()).await {
+                if self.note(&answer) && Address::Tcp(answer.master) != master {
+                    return;
                 }
+                kept = Some(connection);
             }
             pause_until(next).await;
         }
     }
 }
 
-/// Connects to a server that says itself that it is a master.
-async fn to_master(server: &Arc<Server>, greeting: &[Cmd]) -> Result<Connected, StoreError> {
-    match connect(server, greeting).await? {
-        (_, Probed::Replica) => Err(StoreError::unavailable("Redis is not the master that Sentinel takes it for")),
-        (_, Probed::Serves | Probed::RoleUnknown) => {
-            let message = "under Sentinel, the ACL of the Redis user has to allow `ROLE`, by which a server says that it \
-                           is the master";
-            Err(StoreError::misconfigured(message))
-        }
-        connected => Ok(connected),
-    }
-}
-
 /// Asks one sentinel, on this connection or a new one.
-async fn ask(
-    kept: Option<Connection>,
-    sentinel: &Arc<Server>,
-    name: &str,
-) -> Result<(SentinelAnswer, Connection), StoreError> {
+async fn ask(kept: Option<Connection>, sentinel: Arc<Server>, name: String) -> Asked {
     let ask = async {
         let connection = match kept {
             Some(connection) => connection,
-            None => log_in(sentinel).await?,
+            None => log_in(&sentinel).await?,
         };
         let mut question = redis::pipe();
-        question.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name).cmd("SENTINEL").arg("MASTER").arg(name);
-        let replies = connection.send_all(&question).await;
-        let replies = replies.map_err(|Lost| StoreError::unavailable("the connection is closed"))?;
-        match replies.as_slice() {
+        question.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&name).cmd("SENTINEL").arg("MASTER").arg(&name);
+        match connection.ask(&question).await?.as_slice() {
             [Value::ServerError(error), ..] => Err(errors::from_server(error)),
             [Value::Nil, ..] => Err(StoreError::misconfigured(format!("it knows no master by the name of {name:?}"))),
             [address, fields] => {
@@ -176,7 +152,7 @@ async fn ask(
             _ => Err(errors::unexpected_reply()),
         }
     };
-    let late = || StoreError::unavailable("it does not answer");
-    let answer = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, ask).await.unwrap_or_else(|_| Err(late()));
+    let answer =
+        within(ANSWER_TIMEOUT, ask).await.unwrap_or_else(|late| Err(StoreError::unavailable(late.to_string())));
     answer.map_err(|error| StoreError::new(error.kind(), format!("the sentinel at {sentinel}: {}", error.message())))
 }

@@ -13,10 +13,8 @@ use crate::store::redis::settings::server::{Address, Server, TcpAddress};
 /// The time to connect to one address: a network that swallows packets sends a SYN again after one
 /// second.
 const CONNECT: Duration = Duration::from_secs(2);
-/// The time to look up a name.
-const LOOK_UP: Duration = Duration::from_secs(5);
-#[cfg(feature = "redis-tls")]
-const TLS: Duration = Duration::from_secs(5);
+/// The time to look up a name, and that for TLS.
+const SET_UP: Duration = Duration::from_secs(5);
 
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -30,12 +28,12 @@ pub(super) async fn open(server: &Server) -> io::Result<Box<dyn ByteStream>> {
             let tcp = open_tcp(address).await?;
             #[cfg(feature = "redis-tls")]
             if let Some(tls) = &server.tls {
-                return Ok(Box::new(within(TLS, tls.connect(&address.host, tcp)).await?));
+                return Ok(Box::new(within(SET_UP, tls.connect(&address.host, tcp)).await??));
             }
             Ok(Box::new(tcp))
         }
         #[cfg(unix)]
-        Address::Unix(path) => Ok(Box::new(within(CONNECT, tokio::net::UnixStream::connect(path)).await?)),
+        Address::Unix(path) => Ok(Box::new(within(CONNECT, tokio::net::UnixStream::connect(path)).await??)),
         #[cfg(not(unix))]
         Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
     }
@@ -43,18 +41,19 @@ pub(super) async fn open(server: &Server) -> io::Result<Box<dyn ByteStream>> {
 
 async fn open_tcp(TcpAddress { host, port }: &TcpAddress) -> io::Result<TcpStream> {
     let mut error = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
-    for address in within(LOOK_UP, lookup_host((host.as_str(), *port))).await? {
+    for address in within(SET_UP, lookup_host((host.as_str(), *port))).await?? {
         match within(CONNECT, TcpStream::connect(address)).await {
-            Ok(tcp) => return set_up(&tcp).map(|()| tcp),
-            Err(refused) => error = refused,
+            Ok(Ok(tcp)) => return set_up(&tcp).map(|()| tcp),
+            Ok(Err(refused)) | Err(refused) => error = refused,
         }
     }
     Err(error)
 }
 
-async fn within<T>(time: Duration, future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let late = |_| Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {time:?}")));
-    real_time::timeout_at(Instant::now() + time, future).await.unwrap_or_else(late)
+/// What a server has so much time for.
+pub(super) async fn within<T>(time: Duration, future: impl Future<Output = T>) -> io::Result<T> {
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {time:?}"));
+    real_time::timeout_at(Instant::now() + time, future).await.map_err(late)
 }
 
 /// Sends without delay, and lets the kernel notice within 30 seconds that the other end is gone.

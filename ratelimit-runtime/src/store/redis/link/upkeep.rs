@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
 use super::connect::Connected;
-use super::connection::{Connection, Lost};
-use super::health::{Action, Event, LinkHealth, LinkState};
+use super::connection::Connection;
+use super::health::{Action, LinkHealth, LinkState};
 use super::probe::{Probed, probe};
-use super::{BEAT, LinkSettings, LinkStatus, Published, pause_until};
+use super::{BEAT, LinkSettings, LinkStatus, Published, Upstream, pause_until};
 use crate::error::StoreError;
 use crate::store::redis::errors;
 use crate::{observe, real_time};
@@ -26,26 +26,28 @@ const TURNS: usize = 4;
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The pause after a login that could not be renewed.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
+const SILENT: &str = "Redis is connected, and does not answer in time";
+const PANICKED: &str = "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS needs a rustls crypto \
+                        provider to be installed first, and a provider of credentials must not panic";
 
 pub(super) struct Upkeep {
     settings: LinkSettings,
     publish: watch::Sender<Published>,
     observer: observe::ObservedConnection,
     health: LinkHealth,
-    /// What callers are told while the server is away.
-    error: StoreError,
+    /// Why the server does not serve, once it or an attempt to connect has said so.
+    error: Option<StoreError>,
     connection: Option<Arc<Connection>>,
     /// The attempt to connect; or, beside a connection, the PING on its way, the wait for another
     /// master, and the attempt that takes its place before the login expires.
     tasks: JoinSet<News>,
-    has_told_unknown_role: bool,
 }
 
 /// What a task of the link has come to.
 enum News {
     Attempted(Box<Result<Connected, StoreError>>),
-    Probed(Result<Probed, Lost>),
-    /// The upstream leads to another server.
+    Probed(Result<Probed, StoreError>),
+    /// Another server is the master.
     Moved,
 }
 
@@ -53,11 +55,10 @@ impl Upkeep {
     pub(super) fn new(settings: LinkSettings, publish: watch::Sender<Published>) -> Self {
         Self {
             observer: observe::ObservedConnection::new(settings.upstream.name()),
-            health: LinkHealth::new(Duration::ZERO, Instant::now()),
-            error: StoreError::unavailable("there is no connection to Redis yet"),
+            health: LinkHealth::new(Instant::now()),
+            error: None,
             connection: None,
             tasks: JoinSet::new(),
-            has_told_unknown_role: false,
             settings,
             publish,
         }
@@ -72,41 +73,27 @@ impl Upkeep {
 
     /// Does what is due, and publishes the status. Returns when it is to be called again.
     fn act(&mut self) -> Option<Instant> {
-        loop {
-            let now = Instant::now();
-            self.health.set_timeout(Duration::from_micros(self.settings.timeout_us.load(Relaxed)));
-            let (last_reply, used) = self
-                .connection
-                .as_ref()
-                .map_or((now, false), |connection| (connection.last_reply(), connection.used.load(Relaxed)));
-            let state = self.health.state();
-            let (action, wake) = self.health.due(now, last_reply, used);
-            match (state, self.health.state()) {
-                (LinkState::Connecting, LinkState::Down) => {
-                    let error = format!("no connection to Redis at {} yet; still trying", self.settings.upstream);
-                    self.error = StoreError::unavailable(error);
-                }
-                (LinkState::Up, LinkState::Slow) => self.fails(silent()),
-                _ => {}
+        let now = Instant::now();
+        self.health.set_timeout(Duration::from_micros(self.settings.timeout_us.load(Relaxed)));
+        let (last_reply, used) = match &self.connection {
+            Some(connection) => (connection.last_reply(), connection.used.load(Relaxed)),
+            None => (now, false),
+        };
+        let (action, wake) = self.health.due(now, last_reply, used);
+        match (action, &self.connection) {
+            (Some(Action::Connect), _) => self.connect(Duration::ZERO),
+            (Some(Action::Ping), Some(connection)) => {
+                connection.used.store(false, Relaxed);
+                let connection = Arc::clone(connection);
+                self.tasks.spawn(async move { News::Probed(probe(&connection).await) });
             }
-            match (action, &self.connection) {
-                (Some(Action::Connect), _) => self.connect(Duration::ZERO),
-                (Some(Action::Ping), Some(connection)) => {
-                    connection.used.store(false, Relaxed);
-                    let connection = Arc::clone(connection);
-                    self.tasks.spawn(async move { News::Probed(probe(&connection).await) });
-                }
-                (Some(Action::HangUp), Some(_)) => {
-                    self.end(silent());
-                    continue;
-                }
-                _ => {}
-            }
-            self.publish(now);
-            let is_away = matches!(self.health.state(), LinkState::Slow | LinkState::Down);
-            let beat = is_away.then(|| now + BEAT);
-            return wake.into_iter().chain(beat).min();
+            (Some(Action::HangUp), _) => self.end(StoreError::unavailable(SILENT)),
+            _ => {}
         }
+        self.publish(now);
+        let is_away = matches!(self.health.state(), LinkState::Slow | LinkState::Down);
+        let beat = is_away.then(|| now + BEAT);
+        wake.into_iter().chain(beat).min()
     }
 
     /// Waits for whatever happens next, until `wake`.
@@ -125,9 +112,8 @@ impl Upkeep {
                 tokio::task::yield_now().await;
             }
         };
-        let connection = self.connection.clone();
-        let told = async move {
-            match connection {
+        let told = async {
+            match &self.connection {
                 Some(connection) => connection.told().await,
                 None => pending().await,
             }
@@ -140,24 +126,22 @@ impl Upkeep {
         }
     }
 
-    /// Looks at what callers and the driver of the connection have told.
+    /// The connection has ended, or is doubtful.
     fn told(&mut self) {
-        let Some(connection) = &self.connection else { return };
-        if connection.has_ended() {
-            self.lose();
-        } else if connection.doubted.swap(false, Relaxed) {
-            self.health.on(Event::Doubt, Instant::now());
+        match &self.connection {
+            Some(connection) if connection.has_ended() => self.end(connection.cause()),
+            _ => self.health.doubted(Instant::now()),
         }
     }
 
     fn hear(&mut self, news: Result<News, JoinError>) {
         match news {
             Ok(News::Attempted(attempt)) => self.attempted(*attempt),
-            Ok(News::Probed(probed)) => self.probed(probed),
+            Ok(News::Probed(Ok(Probed::Replica))) => self.end(errors::replica()),
+            Ok(News::Probed(Ok(probed))) => self.judge(probed),
+            Ok(News::Probed(Err(error))) => self.end(error),
             Ok(News::Moved) => self.end(StoreError::unavailable("another Redis server is the master now")),
-            Err(error) if self.connection.is_none() => self.attempted(Err(panicked(&error))),
-            // A provider of credentials that panics is not asked again until the connection is over.
-            Err(_) => {}
+            Err(_) => self.attempted(Err(StoreError::misconfigured(PANICKED))),
         }
     }
 
@@ -168,9 +152,8 @@ impl Upkeep {
     /// that to the command before.
     fn connect(&mut self, pause: Duration) {
         let (upstream, greeting) = (self.settings.upstream.clone(), Arc::clone(&self.settings.greeting));
-        let at = Instant::now() + pause;
         self.tasks.spawn(async move {
-            pause_until(at).await;
+            pause_until(Instant::now() + pause).await;
             News::Attempted(Box::new(upstream.connect(&greeting).await))
         });
     }
@@ -180,7 +163,6 @@ impl Upkeep {
         let error = match attempt {
             Ok((connection, _)) if connection.has_ended() => connection.cause(),
             Ok((_, Probed::Replica)) => errors::replica(),
-            Ok((_, Probed::Busy(error))) if renews => error,
             Ok((connection, probed)) => return self.take(connection, probed),
             Err(error) => error,
         };
@@ -188,8 +170,8 @@ impl Upkeep {
             observe::log::login_expires(&self.settings.upstream, &error);
             self.connect(RENEW_AGAIN);
         } else {
-            self.health.on(Event::Ended, Instant::now());
-            self.fails(error);
+            self.health.ended(Instant::now());
+            self.error = Some(error);
         }
     }
 
@@ -203,70 +185,46 @@ impl Upkeep {
             });
         }
         self.settings.epoch.fetch_add(1, Release);
-        self.observer.connected(&self.settings.upstream.describe(&connection.server));
+        self.observer.connected(&self.server());
+        if matches!(probed, Probed::RoleUnknown) {
+            observe::log::role_unknown(&self.server());
+        }
         self.tasks = JoinSet::new();
         if let Some(after) = connection.renew_after {
             self.connect(after);
         }
-        let upstream = self.settings.upstream.clone();
-        self.tasks.spawn(async move {
-            upstream.moved_from(&connection.server).await;
-            News::Moved
-        });
-        self.health.on(Event::Connected, Instant::now());
-        self.judge(probed);
-    }
-
-    fn probed(&mut self, probed: Result<Probed, Lost>) {
-        match probed {
-            // Its driver tells so.
-            Err(Lost) => {}
-            Ok(Probed::Replica) => self.end(errors::replica()),
-            Ok(Probed::Refused(error)) => self.end(error),
-            Ok(probed) => self.judge(probed),
+        if let Upstream::Sentinels(sentinels) = &self.settings.upstream {
+            let sentinels = Arc::clone(sentinels);
+            self.tasks.spawn(async move {
+                sentinels.another_than(&connection.server.address).await;
+                News::Moved
+            });
         }
+        self.health.connected(Instant::now());
+        self.judge(probed);
     }
 
     /// Notes how a server is that is connected.
     fn judge(&mut self, probed: Probed) {
-        if matches!(probed, Probed::RoleUnknown) && !std::mem::replace(&mut self.has_told_unknown_role, true) {
-            observe::log::role_unknown(&self.server());
-        }
         if let Probed::Busy(error) = probed {
-            self.health.on(Event::Busy, Instant::now());
-            return self.fails(error);
-        }
-        self.health.on(Event::Answered, Instant::now());
-        if self.health.state() == LinkState::Up {
-            self.observer.recovered(&self.server());
-        }
-    }
-
-    /// Ends the connection, for this reason.
-    fn end(&mut self, cause: StoreError) {
-        if let Some(connection) = &self.connection {
-            connection.end(cause);
-        }
-        self.lose();
-    }
-
-    /// The connection is over.
-    fn lose(&mut self) {
-        self.tasks = JoinSet::new();
-        let Some(connection) = self.connection.take() else { return };
-        let (server, error) = (self.settings.upstream.describe(&connection.server), connection.cause());
-        self.observer.lost(&server, connection.began.elapsed(), &error);
-        self.health.on(Event::Ended, Instant::now());
-        if self.health.state() == LinkState::Down {
-            self.fails(error);
+            self.health.busy(Instant::now());
+            self.error = Some(error);
         } else {
-            self.error = error;
+            self.health.answered(Instant::now());
         }
     }
 
-    fn fails(&mut self, error: StoreError) {
-        self.observer.failing(&self.server(), &error);
-        self.error = error;
+    /// The connection is over, for this reason unless there was one before.
+    fn end(&mut self, cause: StoreError) {
+        self.tasks = JoinSet::new();
+        let server = self.server();
+        let Some(connection) = self.connection.take() else { return };
+        connection.end(cause);
+        let error = connection.cause();
+        self.observer.lost(&server, connection.began.elapsed(), &error);
+        self.health.ended(Instant::now());
+        // While calls wait for the first attempt, nothing has failed yet.
+        self.error = (self.health.state() == LinkState::Down).then_some(error);
     }
 
     /// The server in the log: that of the connection, or what leads to it.
@@ -280,26 +238,27 @@ impl Upkeep {
     /// driven are told, too.
     fn publish(&mut self, at: Instant) {
         let status = match (self.health.state(), &self.connection) {
-            (LinkState::Up, Some(connection)) => LinkStatus::Up(Arc::clone(connection)),
-            (LinkState::Slow, Some(connection)) => LinkStatus::Slow(Arc::clone(connection), self.error.clone()),
-            (LinkState::Down, _) => LinkStatus::Down(self.error.clone()),
+            (LinkState::Up, Some(connection)) => {
+                self.error = None;
+                LinkStatus::Up(Arc::clone(connection))
+            }
+            (LinkState::Slow, Some(connection)) => {
+                let error = self.error.get_or_insert_with(|| StoreError::unavailable(SILENT));
+                LinkStatus::Slow(Arc::clone(connection), error.clone())
+            }
+            (LinkState::Down, _) => LinkStatus::Down(self.error.clone().unwrap_or_else(|| {
+                let upstream = &self.settings.upstream;
+                StoreError::unavailable(format!("no connection to Redis at {upstream} yet; still trying"))
+            })),
             _ => LinkStatus::Connecting,
         };
+        let server = self.server();
+        match (&status, &self.error) {
+            (LinkStatus::Up(_), _) => self.observer.recovered(&server),
+            (_, Some(error)) => self.observer.failing(&server, error),
+            (_, None) => {}
+        }
         self.observer.set_state(self.health.state());
         self.publish.send_replace(Published { status, at });
     }
-}
-
-fn silent() -> StoreError {
-    StoreError::unavailable("Redis is connected, and does not answer in time")
-}
-
-fn panicked(error: &JoinError) -> StoreError {
-    if error.is_cancelled() {
-        return StoreError::unavailable("connecting to Redis was cut short");
-    }
-    StoreError::misconfigured(
-        "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS needs a rustls crypto provider to be \
-         installed first, and a provider of credentials must not panic",
-    )
 }

@@ -1,7 +1,6 @@
 //! [`Upstream`]: what leads a link to its server.
 
 use std::fmt;
-use std::future::pending;
 use std::sync::Arc;
 
 use redis::Cmd;
@@ -39,14 +38,6 @@ impl Upstream {
         match self {
             Self::Server(server) => connect(server, greeting).await,
             Self::Sentinels(sentinels) => sentinels.connect_to_master(greeting).await,
-        }
-    }
-
-    /// Completes when this leads to another server than the given one.
-    pub(super) async fn moved_from(&self, server: &Server) {
-        match self {
-            Self::Server(_) => pending().await,
-            Self::Sentinels(sentinels) => sentinels.another_than(&server.address).await,
         }
     }
 }
