@@ -151,6 +151,8 @@ async fn foreign_members_of_a_log_are_an_error_in_every_operation() {
             ("alice", "1e17"),
             ("9999998", "1"),
             ("ban", "inf"),
+            // As long as a ticket.
+            ("of another one's", "1"),
             ("1700000000000000", "inf"),
             ("1700000000000000", "1800000000000000"),
             // What a double counts by twos: one more than it is itself.
