@@ -12,12 +12,11 @@
 -- Of a limit, a question says max, window and burst. Expiry: the first write lives until all has
 -- drained, a later one that needs more twice as long as from empty to full. A common answer: the
 -- level.
-local call, fmt, units = redis.call, string.format, 0
-local is_read = state == nil
-if is_read then
-  state = call('GET', key)
+local units, is_read = 0, false
+if state == nil then
+  state, is_read = call('GET', key), true
 end
-local burst = struct.unpack('<d', question, rest)
+local burst = shared and shared.double or struct.unpack('<d', question, rest)
 local capacity = burst * window
 
 -- The common question: one limit, nothing open, no block, a clock that goes forward, ticks of a
@@ -41,13 +40,14 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
         if drained <= lives then
           value = struct.pack('<ddd', now, lives, level)
           call('SETRANGE', key, '0', value)
-        elseif state then
-          lives = now + 2 * capacity / max
-          value = struct.pack('<ddd', now, base == 0 and lives or 0, level)
-          call('SET', key, value, PXAT, fmt('%d', (lives - base) / 1000 + 1))
         else
-          value = struct.pack('<ddd', now, base == 0 and drained or 0, level)
-          if not call('SET', key, value, 'NX', PXAT, fmt('%d', (drained - base) / 1000 + 1)) then
+          lives = state and now + 2 * capacity / max or drained
+          value = struct.pack('<ddd', now, base == 0 and lives or 0, level)
+          local expiry = string.format('%d', (lives - base) / 1000 + 1)
+          if state then
+            call('SETRANGE', key, '0', value)
+            call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, expiry)
+          elseif not call('SET', key, value, 'NX', base == 0 and 'PXAT' or 'PX', expiry) then
             error('WRONGTYPE the key does not hold a bucket', 0)
           end
         end

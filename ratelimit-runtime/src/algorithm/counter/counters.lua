@@ -147,7 +147,7 @@ if charged or blocks then
       last = numbers[i] > 0 and size or last
     end
     value = struct.pack('<' .. string.rep('d', last), unpack(numbers, 1, last))
-    call('SET', key, value, PXAT, fmt('%d', (lives - base) / 1000 + 1))
+    call('SET', key, value, base == 0 and 'PXAT' or 'PX', string.format('%d', (lives - base) / 1000 + 1))
   else
     value = false
     call('UNLINK', key)

@@ -10,10 +10,9 @@
 --
 -- Expiry: the last of the ends. A common answer: what remains, where a window begins now by the
 -- clock; else what remains, and the time until the window ends.
-local call, fmt, units = redis.call, string.format, callers * cost
-local is_read = state == nil
-if is_read then
-  state = call('GET', key)
+local pack, units, is_read = struct.pack, callers * cost, false
+if state == nil then
+  state, is_read = call('GET', key), true
 end
 
 -- The common question: a charge under one limit, nothing open, no block, a clock that goes forward.
@@ -26,21 +25,22 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
     -- The asking process is off, which is said below.
   elseif not state and units <= max then
     local ends = this and (now < this and this or following) or now + window
-    expiry = this and fmt('%d', (ends - base) / 1000 + 1) or expiry
-    local value = struct.pack('<dddd', now, now, ends, units)
-    if not call('SET', key, value, 'NX', PXAT, expiry) then
+    local expiry = not this and shared and shared.expiry or string.format('%d', (ends - base) / 1000 + 1)
+    local value = pack('<dddd', now, now, ends, units)
+    if not call('SET', key, value, 'NX', base == 0 and 'PXAT' or 'PX', expiry) then
       error('WRONGTYPE the key does not hold a fixed window', 0)
     end
-    return this and struct.pack('<dd', max - units, ends - now) or max - units, value
+    return this and pack('<dd', max - units, ends - now) or max - units, value
   elseif state and #state == 32 then
     local newest, begun, ends, used = struct.unpack('<dddd', state)
-    local left, sound = max - used, begun <= newest and newest <= now and now < ends and ends < 2 ^ 53 and used > 0
-    if sound and units <= left then
-      local value = struct.pack('<dddd', now, begun, ends, used + units)
-      call('SETRANGE', key, '0', value)
-      return struct.pack('<dd', left - units, ends - now), value
-    elseif sound and left < cost and shortest == 0 then
-      return struct.pack('<HBddddd', 0, 0, left > 0 and left or 0, ends - now, ends - now, 0, 0)
+    if begun <= newest and newest <= now and now < ends and ends < 2 ^ 53 and used > 0 then
+      if used + units <= max then
+        local value = pack('<dddd', now, begun, ends, used + units)
+        call('SETRANGE', key, '0', value)
+        return pack('<dd', max - used - units, ends - now), value
+      elseif max - used < cost and shortest == 0 then
+        return pack('<HBddddd', 0, 0, math.max(0, max - used), ends - now, ends - now, 0, 0)
+      end
     end
   end
 end

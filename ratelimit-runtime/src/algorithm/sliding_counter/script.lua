@@ -10,50 +10,49 @@
 --
 -- Expiry: when the last of it no longer counts. A common answer: what remains, where a window
 -- begins now; else what remains, and the time until nothing counts any more.
-local call, fmt, units = redis.call, string.format, callers * cost
-local is_read = state == nil
-if is_read then
-  state = call('GET', key)
+local pack, units, is_read = struct.pack, callers * cost, false
+if state == nil then
+  state, is_read = call('GET', key), true
 end
 
 -- The common question: a charge under one limit, nothing open, no block, a clock that goes forward
 -- and stands in this window or in the next, numbers that can be multiplied.
 if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost > 0 then
   if not state and units <= max then
-    local value = struct.pack('<dddd', now, now, units, 0)
-    if not call('SET', key, value, 'NX', PXAT, expiry) then
+    local value = pack('<dddd', now, now, units, 0)
+    local expiry = shared and shared.expiry or string.format('%d', (now - base + 2 * window) / 1000 + 1)
+    if not call('SET', key, value, 'NX', base == 0 and 'PXAT' or 'PX', expiry) then
       error('WRONGTYPE the key does not hold a sliding counter', 0)
     end
     return max - units, value
   elseif state and #state == 32 then
     local newest, start, current, previous = struct.unpack('<dddd', state)
-    local over = start + 2 * window
-    if now >= start + window and now < over and current > 0 then
-      start, current, previous, over = start + window, 0, current, over + window
+    local ends = start + window
+    if now >= ends and now < ends + window and current > 0 then
+      start, ends, current, previous = ends, ends + window, 0, current
     end
-    local overlap = start + window - now
-    local weighed = previous * overlap
-    local left = max - current - (weighed + -weighed % window) / window
-    local sound = newest <= now and overlap > 0 and overlap <= window and current >= 0 and previous >= 0
-      and current + previous > 0 and (current + previous + units) * window < 2 ^ 53
-    if sound and units <= left then
-      current = current + units
-      local value = struct.pack('<dddd', now, start, current, previous)
-      if current == units then
-        -- The first charge of this window, which lives longer than the one before.
-        call('SET', key, value, PXAT, fmt('%d', (over - base) / 1000 + 1))
-      else
+    local overlap, weighed = ends - now, previous * (ends - now)
+    if newest <= now and overlap > 0 and overlap <= window and current >= 0 and previous >= 0
+      and current + previous > 0 and weighed < 2 ^ 53 then
+      local left = max - current - (weighed + -weighed % window) / window
+      if units <= left then
+        current = current + units
+        local value = pack('<dddd', now, start, current, previous)
         call('SETRANGE', key, '0', value)
+        if current == units then
+          -- The first charge of this window, which lives longer than the one before.
+          call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, string.format('%d', (ends + window - base) / 1000 + 1))
+        end
+        return pack('<dd', left - units, ends + window - now), value
+      elseif left < cost and shortest == 0 and (current + previous) * window < 2 ^ 53 then
+        -- What still counts of a window has to sink to what leaves room.
+        local room, last, free = max - cost - current, previous, ends
+        if room < 0 then
+          room, last, free = math.max(0, max - cost), current, ends + window
+        end
+        return pack('<HBddddd', 0, 0, left > 0 and left or 0, free - math.floor(room * window / last) - now,
+          (current > 0 and ends + window or ends) - now, 0, 0)
       end
-      return struct.pack('<dd', left - units, over - now), value
-    elseif sound and left < cost and shortest == 0 then
-      -- What still counts of a window has to sink to what leaves room.
-      local room, last, free = max - cost - current, previous, start + window
-      if room < 0 then
-        room, last, free = math.max(0, max - cost), current, over
-      end
-      return struct.pack('<HBddddd', 0, 0, left > 0 and left or 0, free - math.floor(room * window / last) - now,
-        (current > 0 and over or over - window) - now, 0, 0)
     end
   end
 end

@@ -15,7 +15,7 @@
 -- clock after it begins, so what comes in the same window of the clock need not prolong it.
 -- A lone number: what remains, where the only unit has the time of the call as its ticket.
 
-local call, fmt, units, write = redis.call, string.format, callers * cost, nil
+local fmt, units, write = string.format, callers * cost, nil
 if units > 1 or operation ~= 'acquire' then
   -- Adds units with this sign as their scores', or removes them where that is nil.
   write = function(first, units, sign)
@@ -25,7 +25,7 @@ if units > 1 or operation ~= 'acquire' then
         local text = fmt('%d', ticket)
         if sign then
           n = n + 1
-          members[n] = sign .. text
+          members[n] = sign == '' and text or sign .. text
         end
         n = n + 1
         members[n] = text
@@ -39,17 +39,18 @@ end
 -- member of 16 digits since the year 2001; all else, of another's set too, is looked at below.
 if operation == 'acquire' and count == 1 and units > 0 then
   local entries = call('ZRANGE', key, max < 8 and '-8' or '-1', '-1')
-  local used = #entries
+  local used, now_text = #entries, shared and shared.now or fmt('%d', now)
   if used == 0 and units == 1 then
     call('ZADD', key, now_text, now_text)
-    call(PEXPIREAT, key, expiry)
+    local expiry = shared and shared.expiry or fmt('%d', (now - base + window) / 1000 + 1)
+    call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, expiry)
     return max - 1
   end
-  local newest = used == 0 and 0 or #entries[used] == 16 and tonumber(entries[used])
-  -- One that is not past should be its own score.
+  -- One that is no number is an error here. One that is not past should be its own score.
+  local newest = used == 0 and 0 or #entries[used] == 16 and entries[used] + 0
   if newest and newest < 2^53 and (newest < now or tonumber(call('ZSCORE', key, entries[used])) == newest) then
     if used > 0 then
-      local live = fmt('%d', now - window + 1)
+      local live = shared and shared.live or fmt('%d', now - window + 1)
       if max < 8 and now - window >= 1e15 then
         -- These are all that can count. Since the year 2001 their texts are ordered as they are.
         local last = used + 1
@@ -70,7 +71,7 @@ if operation == 'acquire' and count == 1 and units > 0 then
         local last = first + units - 1
         local begins = last - last % window
         if used <= 1 or newest < begins then
-          call(PEXPIREAT, key, fmt('%d', (begins + 2 * window - base) / 1000 + 1))
+          call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, fmt('%d', (begins + 2 * window - base) / 1000 + 1))
         end
         -- One admission in seventeen removes what has lapsed: by the ticket before it, as a call
         -- may be about many keys; a prime, as a caller's clock may know only milliseconds.
@@ -257,7 +258,7 @@ if changed then
   if not decides or meta or member or card <= 1 or before < begins then
     local needed = card + added > 0 and begins + 2 * horizon or newest
     if strikes > 0 then needed = math.max(needed, ends + remembered) end
-    call(PEXPIREAT, key, fmt('%d', (math.max(needed, ends) - base) / 1000 + 1))
+    call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, fmt('%d', (math.max(needed, ends) - base) / 1000 + 1))
   end
 end
 

@@ -13,7 +13,7 @@
 --
 -- Of the answer, `remaining` is how many calls are in flight (0 of one that leaves); the ticket is
 -- 1 of a place that is taken, 2 if it was taken anew by renewing.
-local call, fmt = redis.call, string.format
+local fmt = string.format
 local permits, at = struct.unpack('<H', question, rest)
 local permit, leaving
 permit, at = struct.unpack('Bc0', question, at)
@@ -60,7 +60,7 @@ if foreign == 64 then latest = now + 3600000000 end
 local live = 0
 if latest > 0 then
   local lapsed = call('ZCARD', key)
-  live = call('ZCOUNT', key, '(' .. now_text, '+inf')
+  live = call('ZCOUNT', key, '(' .. fmt('%d', now), '+inf')
   lapsed = lapsed - live
   if lapsed > 0 then
     call('ZREMRANGEBYRANK', key, '0', fmt('%d', math.min(lapsed, 64) - 1))
@@ -79,7 +79,7 @@ end
 if operation ~= 'look' then
   local ends = now + window
   call('ZADD', key, fmt('%d', ends), permit)
-  call(PEXPIREAT, key, latest > ends and fmt('%d', (latest - base) / 1000 + 1) or expiry)
+  call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, fmt('%d', (math.max(latest, ends) - base) / 1000 + 1))
   if not is_held then live = live + 1 end
 end
 return struct.pack('<HBddddd', 1, 0, live, 0, 0, ticket, 0)

@@ -19,19 +19,20 @@
 --
 -- Expiries are absolute by the server's clock, relative by the caller's, and a second later, as
 -- that may be coarse or late: `base` is 0, or a second before `now`.
--- `now_text` and `expiry` (the end of a first charge, in milliseconds) are texts made once a
--- question. `state`: the key's value where it was read; false: none, or of another type.
+-- `shared`: what is made once for all keys of a question; nil for a lone caller, and in a stack. The
+-- text of `expiry`, the end of a first charge, in milliseconds. Where keys are no strings, those of
+-- `now`, and of `live`, the first microsecond that counts in the first limit's window; else the
+-- double at `rest`, if there is one.
+-- `state`: the key's value where it was read; false: none, or of another type.
 --
 -- `decide` has no upvalues: Redis builds every closure at each call, and each upvalue of it costs
 -- 500 instructions.
 local number, now, operation, cost, count, shortest, longest, max, window, rest =
   struct.unpack('<I4dBc0dBdddd', ARGV[1])
-local base, PEXPIREAT, PXAT = now - 1000000, 'PEXPIRE', 'PX'
+local base, call = now - 1000000, redis.call
 if now == 0 then
-  local time = redis.call('TIME')
-  now, base, PEXPIREAT, PXAT = time[1] * 1000000 + time[2], 0, 'PEXPIREAT', 'PXAT'
+  local time = call('TIME')
+  now, base = time[1] * 1000000 + time[2], 0
 end
-local now_text = string.format('%d', now)
-local expiry = string.format('%d', (now - base + WINDOWS * window) / 1000 + 1)
-local function decide(key, callers, now, now_text, expiry, base, PEXPIREAT, PXAT,
-  question, operation, cost, count, shortest, longest, max, window, rest, state)
+local function decide(key, callers, state, call, now, base, shared,
+  question, operation, cost, count, shortest, longest, max, window, rest)

@@ -6,10 +6,9 @@
 -- ARGV[1]  the call's number, and the caller's clock, as in head.lua
 -- ARGV[2]  and further: a byte, the number of the algorithm, and the question
 local number, now = struct.unpack('<I4d', ARGV[1])
-local base, PEXPIREAT, PXAT = now - 1000000, 'PEXPIRE', 'PX'
+local base, call = now - 1000000, redis.call
 if now == 0 then
-  local time = redis.call('TIME')
-  now, base, PEXPIREAT, PXAT = time[1] * 1000000 + time[2], 0, 'PEXPIREAT', 'PXAT'
+  local time = call('TIME')
+  now, base = time[1] * 1000000 + time[2], 0
 end
-local now_text = string.format('%d', now)
 local algorithms, reads, windows = {}, {}, {}

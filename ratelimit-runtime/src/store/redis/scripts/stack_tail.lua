@@ -14,10 +14,8 @@ local function ask(i, name, extra)
   if name == 'look' and operation ~= 'enter' then
     name = 'peek'
   end
-  local expiry = string.format('%d', (now - base + windows[algorithm] * window) / 1000 + 1)
-  local ok, answer, state = pcall(algorithms[algorithm], key, 1, now, now_text, expiry, base, PEXPIREAT, PXAT,
-    extra and question .. extra or question, name or operation,
-    cost, count, shortest, longest, max, window, rest, states[key])
+  local ok, answer, state = pcall(algorithms[algorithm], key, 1, states[key], redis.call, now, base, nil,
+    extra and question .. extra or question, name or operation, cost, count, shortest, longest, max, window, rest)
   if not ok then
     -- An error of Redis is a table, up to 6.2 a text that begins with its place in the script.
     answer = type(answer) == 'table' and answer.err or answer

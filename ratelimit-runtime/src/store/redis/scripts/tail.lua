@@ -10,37 +10,45 @@ end
 -- A lone reply: the call's number, its time, and the answer. Of a call: a table of number, time,
 -- and an answer for each pair of a question and a key. A key that fails, fails alone.
 if not ARGV[2] then
-  local answer = decide(KEYS[1], 1, now, now_text, expiry, base, PEXPIREAT, PXAT,
+  local answer = decide(KEYS[1], 1, nil, call, now, base, nil,
     ARGV[1], operation, cost, count, shortest, longest, max, window, rest)
-  if type(answer) == 'number' then
-    return struct.pack('<I4dd', number, now, answer)
-  end
-  return struct.pack('<I4d', number, now) .. answer
+  return struct.pack(type(answer) == 'number' and '<I4dd' or '<I4dc0', number, now, answer)
 end
-local states = READS and redis.call('MGET', unpack(KEYS)) or {}
-local reply, last, question = { number, now }, 2, ARGV[1]
-for i = 2, #ARGV, 2 do
-  local asks = ARGV[i]
-  for from = 1, #asks, 3 do
-    local index, callers = struct.unpack('<BH', asks, from)
-    local ok, answer, state = pcall(decide, KEYS[index], callers, now, now_text, expiry, base, PEXPIREAT, PXAT,
-      question, operation, cost, count, shortest, longest, max, window, rest, states[index])
+
+-- Decides from the asks at `from` on until a key fails, and adds the answers to `reply`: to ask each
+-- by a `pcall` of its own would cost more.
+local function decide_from(from, asks, reply, states, keys, decide, ...)
+  local byte, last = string.byte, #reply
+  for from = from, #asks, 3 do
+    local index, low, high = byte(asks, from, from + 2)
+    local answer, state = decide(keys[index], low + 256 * high, states[index], ...)
     if state ~= nil then
       states[index] = state
-    end
-    if not ok then
-      -- An error of Redis is a table, up to 6.2 a text that begins with its place in the script.
-      answer = type(answer) == 'table' and answer.err or answer
-      answer = redis.error_reply(string.find(answer, '^%u+ ') and answer or 'ERR ' .. answer)
-      states[index] = nil
     end
     last = last + 1
     reply[last] = answer
   end
-  question = ARGV[i + 1]
-  if question then
+end
+local fmt, reply, question = string.format, { number, now }, ARGV[1]
+local states = READS and call('MGET', unpack(KEYS)) or {}
+for i = 2, #ARGV, 2 do
+  if i > 2 then
+    question = ARGV[i - 1]
     operation, cost, count, shortest, longest, max, window, rest = struct.unpack('<Bc0dBdddd', question)
-    expiry = string.format('%d', (now - base + WINDOWS * window) / 1000 + 1)
+  end
+  local shared = { expiry = fmt('%d', (now - base + WINDOWS * window) / 1000 + 1),
+    now = not READS and fmt('%d', now), live = not READS and fmt('%d', now - window + 1),
+    double = READS and #question >= rest + 7 and struct.unpack('<d', question, rest) }
+  local asks, before = ARGV[i], #reply
+  while 3 * (#reply - before) < #asks do
+    local ok, failure = pcall(decide_from, 3 * (#reply - before) + 1, asks, reply, states, KEYS, decide,
+      call, now, base, shared, question, operation, cost, count, shortest, longest, max, window, rest)
+    if not ok then
+      -- An error of Redis is a table, up to 6.2 a text that begins with its place in the script.
+      failure = type(failure) == 'table' and failure.err or failure
+      reply[#reply + 1] = redis.error_reply(string.find(failure, '^%u+ ') and failure or 'ERR ' .. failure)
+      states[string.byte(asks, 3 * (#reply - before) - 2)] = nil
+    end
   end
 end
 return reply
