@@ -95,7 +95,7 @@ fn shown(name: &str) -> String {
     name.chars().take(LONGEST).flat_map(char::escape_debug).collect()
 }
 
-// There is one of each name.
+// Each name has one `Known`.
 impl PartialEq for Zone {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.0, other.0)

@@ -90,7 +90,7 @@ pub(in crate::rule) fn check_burst(burst: Option<u64>, algorithm: Algorithm, lim
     }
 }
 
-/// The overrides of a policy, by rendered key: what it is before it is hashed.
+/// The overrides of a policy, by the rendered key before it is hashed.
 pub(crate) type Overrides = HashMap<Key, Override>;
 
 /// Whether all of them fit a policy of so many limits; else what is wrong with one of them, always
@@ -104,8 +104,8 @@ pub(super) fn check(overrides: &Overrides, algorithm: Algorithm, limits: usize) 
     faults.min().map_or(Ok(()), Err)
 }
 
-/// The key that `admin list` shows as `text`: rendered, with what would steer a terminal as
-/// `\u{…}`. No rendering holds a brace, so that can be taken back.
+/// The key that `admin list` shows as `text`: its rendering, with characters that steer a terminal
+/// as `\u{…}`. No rendering holds a brace, so these escapes can be undone.
 #[cfg(feature = "serde")]
 pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
     let mut parts = text.split(r"\u{");
