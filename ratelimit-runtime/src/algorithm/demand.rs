@@ -1,4 +1,4 @@
-//! [`Demand`]: what an algorithm has to know of a call.
+//! [`Demand`]: the part of a call that an algorithm has to know.
 
 use crate::rule::{Algorithm, Limit};
 
