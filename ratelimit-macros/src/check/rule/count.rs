@@ -13,9 +13,9 @@ pub(crate) enum Count {
     All,
     Ok,
     Err,
-    /// Those of which this function says so.
+    /// The outcomes for which this function returns true.
     By(Expr),
-    /// All, each by the cost that this function gives.
+    /// All outcomes, each by the cost that this function gives.
     ByCost(Expr),
 }
 
