@@ -157,7 +157,7 @@ pub struct StoreError {
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// What sort of failure a [`StoreError`] is; it selects the answer.
+/// The kind of failure of a [`StoreError`]; it selects the answer to the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -219,13 +219,13 @@ impl StoreError {
         self
     }
 
-    /// What sort of failure this is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// What happened.
+    /// The message, which says what happened.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

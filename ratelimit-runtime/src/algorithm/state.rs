@@ -10,7 +10,7 @@ use super::status::{LimitStatus, Standing};
 pub(crate) struct Settlement {
     pub(crate) ticket: u64,
     /// Whether it was an estimate, which is a charge from the beginning. Else it was reserved by
-    /// `count`, apart from what is charged.
+    /// `count`, apart from charges.
     pub(crate) is_estimate: bool,
     pub(crate) actual: u64,
     /// Whether it was sent before: then nothing is charged anew.

@@ -77,9 +77,9 @@ impl TrustedProxies {
         Ok(Self { networks, ..Self::default() })
     }
 
-    /// Reads this header field in place of `X-Forwarded-For`: one that the proxies write, and that
-    /// they do not pass on as a client sent it. `Forwarded` is read as RFC 7239 has it, any other
-    /// as a list of addresses, or the one address that a CDN writes.
+    /// Reads this header field in place of `X-Forwarded-For`: a field that the proxies write, and
+    /// do not pass on as a client sent it. `Forwarded` is read as RFC 7239 has it, any other as a
+    /// list of addresses, or the one address that a CDN writes.
     ///
     /// # Errors
     ///

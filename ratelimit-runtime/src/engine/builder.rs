@@ -200,8 +200,8 @@ fn stored_key(engine: &Engine, head: &str, rendered: &[u8]) -> KeyBuf {
     key
 }
 
-/// What differs from the rule: by its policy, by the call, or because it was changed after it had
-/// been used.
+/// The differences from the rule: by its policy, by the call, or because it was changed after it
+/// had been used.
 struct Changes {
     terms: Terms,
     shadow: bool,

@@ -8,7 +8,7 @@ use crate::observe;
 use crate::rule::{Limit, Name, Terms};
 use crate::store::{Request, Reserves, Verdict};
 
-/// One check. It borrows what is large: most checks are over before anything would have to be
+/// One check. It borrows its large parts: most checks are over before any of them would have to be
 /// owned.
 #[derive(Clone, Copy)]
 pub(crate) struct Check<'a> {

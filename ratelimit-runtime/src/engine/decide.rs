@@ -94,7 +94,7 @@ pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, C
     cooperate(outcome).await
 }
 
-/// Decides several checks together, and keeps what they have reserved, each in its place.
+/// Decides several checks together, and keeps their reservations, each in its place.
 pub(crate) async fn reserve<const N: usize>(
     calls: [Option<OwnedCall>; N],
 ) -> Result<(Reservations<N>, CallPermits), RateLimitError> {

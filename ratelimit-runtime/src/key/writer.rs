@@ -1,5 +1,5 @@
 //! [`KeyPart`], a value that can be part of a key, and [`KeyWriter`], which is the only way to
-//! write one. The writer separates and escapes what it is given, so no part can run into another.
+//! write one. The writer separates and escapes its input, so no part can run into another.
 
 use std::fmt;
 

@@ -96,7 +96,7 @@ impl RateLimiterBuilder {
 
     /// Proxies whose forwarding headers [`ClientIp`](crate::ClientIp) trusts, where this is the
     /// limiter [in force](crate::RateLimiter::current). None by default. A
-    /// [`RateLimitLayer`](crate::RateLimitLayer) may set others for what is inside of it.
+    /// [`RateLimitLayer`](crate::RateLimitLayer) may set others for the handlers inside of it.
     #[cfg(feature = "http")]
     pub fn trusted_proxies(mut self, proxies: crate::TrustedProxies) -> Self {
         self.engine.trusted_proxies = proxies;

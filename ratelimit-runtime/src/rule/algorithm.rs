@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::limit::Limit;
 
-/// What the table says of an algorithm.
+/// The properties of an algorithm, as the table states them.
 #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "some of it concerns Redis"))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
@@ -66,15 +66,15 @@ macro_rules! algorithms {
 crate::__algorithms!(algorithms);
 
 impl Algorithm {
-    /// Whether the burst of a limit applies: see [`Limit::with_burst`]. Without one, what is
-    /// admitted at once is `max`.
+    /// Whether the burst of a limit applies: see [`Limit::with_burst`]. Without a burst, `max` is
+    /// admitted at once.
     #[must_use]
     #[inline]
     pub const fn has_burst(self) -> bool {
         self.row().has_burst
     }
 
-    /// What `limit` admits at once while it is unused: its `max`, or the burst of a bucket.
+    /// How much `limit` admits at once while unused: its `max`, or the burst of a bucket.
     #[inline]
     pub(crate) const fn capacity(self, limit: &Limit) -> u64 {
         if self.has_burst() { limit.capacity() } else { limit.max() }

@@ -138,7 +138,7 @@ impl Limit {
         self
     }
 
-    /// What a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0. The
+    /// How much a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0. The
     /// others admit `max`.
     #[must_use]
     #[inline]
@@ -223,7 +223,7 @@ impl Limit {
     }
 }
 
-/// What is wrong with the window of a limit.
+/// The error for the window of a limit, if it is out of bounds.
 const fn window_fault(window: Duration) -> Option<&'static str> {
     match window.as_micros() {
         ..1_000 => Some("the window of a limit is at least one millisecond"),

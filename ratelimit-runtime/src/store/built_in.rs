@@ -19,7 +19,7 @@ pub trait BuiltInStore: Send + Sync {
 
     /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or with
     /// a place by [`enter`](Self::enter). Where they are not, a limiter asks one after the other, the
-    /// place first, and gives back what it has charged.
+    /// place first, and gives back its charges.
     fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
         self.below().is_some_and(|below| below.decides_together(place, requests))
     }
@@ -79,7 +79,7 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// Grows whenever the store is connected anew, perhaps to another server or to one that has
-    /// forgotten: answers to requests like this one may be void then.
+    /// lost its data: answers to requests like this one may be void then.
     fn epoch(&self, request: &Request<'_>) -> u64 {
         self.below().map_or(0, |below| below.epoch(request))
     }

@@ -66,7 +66,7 @@ impl Body {
 const NOT_ASYNC: &str =
     "`#[rate_limit]` goes on an async function: write `async fn`, or end the body with `async move { … }`";
 
-/// An async function under `#[tokio::main]`, `#[tokio::test]` and the like is none any more.
+/// The error for a function that `#[tokio::main]`, `#[tokio::test]` and the like made blocking.
 const BLOCKING: &str = "this is no longer an async function where `#[rate_limit]` sees it, because an attribute above it has \
                         made it one that blocks: swap them, so that `#[rate_limit]` stands above, as in \
                         `#[rate_limit(…)] #[tokio::main]`";

@@ -1,5 +1,5 @@
-//! [`RateLimitLayer`]: all checks of a request use one limiter, and its response tells what they
-//! decided.
+//! [`RateLimitLayer`]: all checks of a request use one limiter, and its response tells their
+//! decisions.
 //! The frameworks' own modules make it a layer or a middleware of theirs.
 
 pub(super) mod header_update;

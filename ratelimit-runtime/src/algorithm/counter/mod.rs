@@ -1,4 +1,4 @@
-//! Algorithms that keep a few numbers per limit: what they have in common.
+//! Code that algorithms with a few numbers per limit have in common.
 
 mod open;
 

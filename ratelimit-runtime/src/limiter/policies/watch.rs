@@ -2,7 +2,7 @@
 //!
 //! It is polled by its path: that notices each way in which files are replaced (by editors, by the
 //! links of mounted configuration, on network drives). A reading counts once the next one, half a
-//! second later, is the same: one that was half written has changed by then.
+//! second later, is the same: a half-written file has changed by then.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};

@@ -34,7 +34,7 @@ impl Zone {
     ///
     /// # Errors
     ///
-    /// What is wrong with the name, and what to do.
+    /// The mistake in the name, and what to write instead.
     #[cfg(not(feature = "calendar"))]
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         Err(format!(

@@ -154,9 +154,9 @@ impl Policy {
         self
     }
 
-    /// Gives one key other numbers, in place of an earlier override. The key is the one that calls
-    /// have, also where the limiter [hashes keys](crate::RateLimiterBuilder::hash_keys) before they
-    /// are stored.
+    /// Gives one key other numbers, in place of an earlier override. The key is as calls render it,
+    /// also where the limiter [hashes keys](crate::RateLimiterBuilder::hash_keys) before they are
+    /// stored.
     #[must_use]
     pub fn with_override(mut self, key: &Key, values: Override) -> Self {
         self.overrides.insert(key.clone(), values);
@@ -199,7 +199,7 @@ impl Policy {
         self.block != BlockDuration::NONE && self.wait != Some(Duration::ZERO)
     }
 
-    /// Whether a limiter can use it, whatever store there is; else what is wrong with it.
+    /// Whether a limiter can use it, on any store; else the mistake.
     pub(super) fn check(&self) -> Result<(), String> {
         let limits = self.limits.len();
         let wait = self.wait.filter(|wait| !wait.is_zero());

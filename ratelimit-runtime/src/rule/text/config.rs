@@ -123,7 +123,7 @@ pub(in crate::rule) struct NumbersTable {
     burst: Option<u64>,
 }
 
-/// Of one limit, or of each.
+/// The `max` of one limit, or of each.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 pub(in crate::rule) enum Max {

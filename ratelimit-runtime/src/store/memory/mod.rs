@@ -39,7 +39,7 @@ mod table;
 /// What eviction adds to a limit: a key that is dropped has the used half of its limit at most once
 /// more, and to have a given key dropped takes, on average, a quarter as many newcomers as its rule
 /// has keys in the store, or more. A key that moves from an overflow bucket to a bucket of its own
-/// has once more what it was charged there. A block is never lifted.
+/// can use its charges there once more. A block is never lifted.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     /// Calls in flight, by shards of their own.
