@@ -142,8 +142,8 @@ pub fn key(input: TokenStream) -> TokenStream {
 ///
 /// A struct is its fields in order, a newtype is the same key as its field, an enum is its
 /// variant's name and fields. Names of structs and fields are not part of the key. Every field
-/// implements `KeyPart`, but for a `PhantomData`, which is no part of the key. `#[key(crate =
-/// ::path)]` says where the runtime crate is, if it has another name.
+/// implements `KeyPart`, but for a `PhantomData`, which is no part of the key.
+/// `#[key(crate = ::path)]` says where the runtime crate is, if it has another name.
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {
     stages::key_part(input.into()).into()

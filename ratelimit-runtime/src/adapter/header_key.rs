@@ -13,7 +13,7 @@ use crate::response::KeyRejection;
 /// [`Responses::unauthorized`](crate::Responses::unauthorized): requests without the header must
 /// not share one bucket.
 ///
-/// A header says what the client claims. Before it is verified, limit by
+/// A header says what the client claims. Until that is verified, limit by
 /// [`ClientIp`](crate::ClientIp) too.
 ///
 /// ```

@@ -92,7 +92,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// A caller's outcome of a check. A decision is made only for a caller that looks at it.
+/// The form in which a caller gets an outcome. A decision is made only if it looks at that.
 pub(crate) trait Outcome: Sized {
     fn admitted(decision: impl FnOnce() -> Decision) -> Self;
     fn refused(error: RateLimitError) -> Self;

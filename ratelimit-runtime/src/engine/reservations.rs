@@ -83,7 +83,7 @@ pub struct Reservations<const N: usize> {
 }
 
 impl<const N: usize> Reservations<N> {
-    /// The reservations of those of these calls that have made one, each in its place.
+    /// The reservations of these calls, each in its place; none for a call that made none.
     pub(crate) fn new(decided: [Option<(OwnedCall, Decision)>; N], since: Instant) -> Self {
         let reserved = decided.map(|decided| {
             let (call, decision) = decided.filter(|(call, _)| call.reserves())?;

@@ -92,8 +92,8 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Attempted {
                     .filter(|retry| !wait_of(key.call).is_zero() && *retry <= until);
             }
             // In a memory of this process a place may have been left before this caller had the
-            // turn, which woke no caller: so the first time it asks at once. The last attempt is
-            // made when the time is up.
+            // turn, when no caller was woken: so the first time it asks at once. The last attempt
+            // is made when the time is up.
             let is_first = !std::mem::replace(&mut has_asked_for_place, true) && key.call.engine.in_memory;
             (now < until).then(|| until.min(now + if is_first { Duration::ZERO } else { pause() }))
         });

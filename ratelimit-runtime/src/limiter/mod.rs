@@ -261,9 +261,9 @@ impl RateLimiter {
         Ok(call.change(Store::unblock).await? || here)
     }
 
-    /// The keys of the rule that were charged or blocked of late, in pages: `while let Some(page) =
-    /// keys.next_page().await?`. It is for operators, not for requests: on Redis it goes through
-    /// all keys of the server.
+    /// The keys of the rule that were charged or blocked of late, in pages:
+    /// `while let Some(page) = keys.next_page().await?`. The list is for operators, not for
+    /// requests: on Redis it goes through all keys of the server.
     #[must_use]
     pub fn keys(&self, rule: &Rule) -> Keys {
         Keys::new(self.call(rule, &Key::global()))
@@ -330,8 +330,8 @@ impl RateLimiter {
     }
 
     /// Waits until the store has answered all settlements, refunds and permits that calls left
-    /// behind, as long as that takes. A `main` calls it last: otherwise a success under `count =
-    /// "err"` stays counted as a failure, and a place stays taken until its lease ends.
+    /// behind, as long as that takes. A `main` calls it last: otherwise a success under
+    /// `count = "err"` stays counted as a failure, and a place stays taken until its lease ends.
     pub async fn settled(&self) {
         self.engine.settled().await;
     }

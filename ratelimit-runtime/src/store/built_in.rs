@@ -104,7 +104,7 @@ pub trait BuiltInStore: Send + Sync {
         }
     }
 
-    /// Resolves once the store has done all its work without a caller: places that were
+    /// Resolves once all work that the store does without a caller is done: places that were
     /// [left](Self::leave) are free, or their leases have ended.
     fn settled(&self) -> Answer<'_, ()> {
         self.below().map_or_else(|| Answer::ready(Ok(())), |below| below.settled())
@@ -151,7 +151,7 @@ impl dyn Store {
         self.built_in(Sealed).unwrap_or(&NotBuiltIn)
     }
 
-    /// The operations beyond the trait of the store, or of the one that its layers are around.
+    /// The operations beyond the trait: of this store, or of the one that its layers are around.
     #[doc(hidden)]
     pub fn innermost(&self) -> &dyn BuiltInStore {
         match (self.built_in(Sealed), self.inner()) {

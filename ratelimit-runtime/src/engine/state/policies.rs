@@ -20,7 +20,7 @@ struct Entry {
     uses: Arc<Uses>,
 }
 
-/// The uses of a policy by checks.
+/// How checks have used a policy.
 #[derive(Debug, Default)]
 struct Uses {
     any: AtomicBool,
