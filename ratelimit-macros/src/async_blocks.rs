@@ -16,8 +16,8 @@ pub(crate) fn numbered(tokens: TokenStream) -> (TokenStream, Vec<Group>) {
     (tokens, blocks)
 }
 
-/// `tokens` with the async block of this number replaced by what `change` makes of it. All others
-/// stay what they are, with the places of their brackets.
+/// `tokens` with `change` applied to the async block of this number. All other blocks stay as they
+/// are, with the places of their brackets.
 pub(crate) fn replaced(tokens: TokenStream, number: usize, change: &dyn Fn(&Group) -> Group) -> TokenStream {
     let mut at = 0;
     let (tokens, _) = walk(tokens, &mut |block| {
@@ -34,7 +34,7 @@ pub(crate) fn with_stream(group: &Group, stream: TokenStream) -> Group {
     other
 }
 
-/// `tokens` with what `change` makes of each async block, and whether it made anything.
+/// `tokens` with `change` applied to each async block, and whether any was changed.
 fn walk(tokens: TokenStream, change: &mut dyn FnMut(&Group) -> Option<Group>) -> (TokenStream, bool) {
     let mut walked = TokenStream::new();
     let mut any = false;

@@ -1,4 +1,4 @@
-//! Errors are collected, so that one attribute reports all that is wrong with it at once.
+//! Errors are collected, so that one attribute reports all its mistakes at once.
 
 use proc_macro2::Span;
 use quote::ToTokens;

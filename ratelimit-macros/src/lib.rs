@@ -1,5 +1,5 @@
 //! The macros of [`ratelimit-runtime`](https://docs.rs/ratelimit-runtime): `#[rate_limit]`, `key!` and
-//! `#[derive(KeyPart)]`. Depend on that crate, which exports them; what they expand to calls it.
+//! `#[derive(KeyPart)]`. Depend on that crate, which exports them; their expansions call it.
 //!
 //! The attribute goes through four stages, a folder each: `parse` reads the arguments and the
 //! function, `check` finds every mistake, `plan` chooses the guard, `expand` makes tokens. `key!`
@@ -140,9 +140,9 @@ pub fn key(input: TokenStream) -> TokenStream {
 /// struct Account { tenant: u32, user: String }
 /// ```
 ///
-/// A struct is its fields in order, a newtype is the same key as what it wraps, an enum is its
+/// A struct is its fields in order, a newtype is the same key as its field, an enum is its
 /// variant's name and fields. Names of structs and fields are not part of the key. Every field
-/// implements `KeyPart`, but for a `PhantomData`: that is no part of the key.
+/// implements `KeyPart`, but for a `PhantomData`, which is no part of the key.
 /// `#[key(crate = ::path)]` says where the runtime crate is, if it has another name.
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {

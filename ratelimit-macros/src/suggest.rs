@@ -8,7 +8,7 @@ const ALIKE: f64 = 0.6;
 const BEGINNING: usize = 3;
 
 /// The candidate that `wrong` most likely stands for: one that is near enough, or else the only one
-/// that begins so.
+/// with this beginning.
 pub(crate) fn nearest<'a, I>(wrong: &str, candidates: I) -> Option<&'a str>
 where
     I: IntoIterator<Item = &'a str>,

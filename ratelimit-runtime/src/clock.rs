@@ -15,8 +15,8 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
     }
 }
 
-/// A clock that every process reads alike, as [`SystemClock`] is: the only kind that a store which
-/// processes share can take its time from.
+/// A clock that every process reads alike, as [`SystemClock`] is: a store that processes share
+/// takes its time from no other kind.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a clock that all processes read alike",
     label = "not a `WallClock`",
@@ -42,12 +42,12 @@ impl WallClock for SystemClock {}
 /// true)]` it stands still until the test moves it with `tokio::time::advance`. Each process has
 /// its own.
 ///
-/// It counts from 1970, by the clock of the machine as it was when this one was made. What sets
-/// that clock later does not move this one.
+/// It counts from 1970, by the clock of the machine at the time when this one was made. Setting the
+/// machine's clock later does not move this one.
 #[derive(Clone)]
 pub struct TokioClock {
     anchor: tokio::time::Instant,
-    /// What it said then, since 1970, and at least a day, in whole seconds: adding to them is fast.
+    /// The time of the anchor since 1970, at least a day, in whole seconds: adding to them is fast.
     seconds: u64,
 }
 
@@ -83,7 +83,7 @@ impl Clock for TokioClock {
     fn now(&self) -> Duration {
         let now = tokio::time::Instant::now();
         match now.checked_duration_since(self.anchor) {
-            // Not `+`, which would look twice at what is in bounds.
+            // Not `+`, which would check twice that the sum is in bounds.
             Some(since) => Duration::new(self.seconds + since.as_secs(), since.subsec_nanos()),
             None => self.before_anchor(&now),
         }

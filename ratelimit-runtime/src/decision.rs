@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::rule::Name;
 
-/// The wait after a refusal that no waiting ends.
+/// The wait after a refusal that does not end by waiting.
 pub(crate) const NEVER_US: u64 = u64::MAX;
 
 /// The answer to one check: whether the call may go on, and where its limit stands.
 ///
-/// With several limits, the numbers are those of the limit that decided: the one that makes the
-/// caller wait longest, or, when the call was admitted, the one with the least left.
+/// With several limits, the numbers are those of the limit that decided: the one with the longest
+/// wait, or, when the call was admitted, the one with the least left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a decision that is not read limits nothing"]
 pub struct Decision {
@@ -18,10 +18,10 @@ pub struct Decision {
     pub(crate) limit: u64,
     pub(crate) window_us: u64,
     pub(crate) remaining: u64,
-    /// [`NEVER_US`] of a refusal that no waiting ends.
+    /// [`NEVER_US`] if the refusal does not end by waiting.
     pub(crate) retry_after_us: u64,
     pub(crate) reset_after_us: u64,
-    /// What names the charge to its `source`; 0 if nothing was charged.
+    /// The ticket by which the `source` knows the charge; 0 if nothing was charged.
     pub(crate) ticket: u64,
     pub(crate) limit_index: u8,
     pub(crate) source: Source,
@@ -29,7 +29,7 @@ pub struct Decision {
     pub(crate) measure: Measure,
 }
 
-/// What the number is that a decision calls its limit.
+/// The meaning of the number that a decision reports as its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// The `max` of a limit.
@@ -42,7 +42,7 @@ pub(crate) enum Measure {
     InFlight,
 }
 
-/// What a decision says to the call.
+/// Whether a decision admits the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Allowed,
@@ -52,7 +52,7 @@ pub(crate) enum Status {
     Blocked,
 }
 
-/// What a decision has charged, and where.
+/// The charge of a decision, and where it is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receipt {
     /// Nothing.
@@ -63,7 +63,7 @@ pub(crate) enum Receipt {
     Fallback(u64),
 }
 
-/// Who gave a [`Decision`].
+/// The source of a [`Decision`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
@@ -100,8 +100,8 @@ impl Decision {
         self.measure == Measure::InFlight
     }
 
-    /// What the deciding limit admits at most while nothing of it is used: its `max`, or the burst
-    /// of a bucket.
+    /// The cost that the deciding limit admits at most while unused: its `max`, or the burst of a
+    /// bucket.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
@@ -134,7 +134,7 @@ impl Decision {
         ends.then(|| Duration::from_micros(self.retry_after_us))
     }
 
-    /// A refusal as it reads when so much time has passed.
+    /// The same refusal when `elapsed` has passed.
     pub(crate) fn aged(self, elapsed: Duration) -> Self {
         let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         let retry_after_us = match self.retry_after_us {
@@ -157,15 +157,15 @@ impl Decision {
         self.status == Status::Blocked
     }
 
-    /// Who answered.
+    /// The source of the decision.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// Whether the store could not answer, and the fallback or nothing did. Under `allow` the
-    /// decision knows the limit, and nothing of what is left of it; under `local` it speaks for
-    /// this process.
+    /// Whether the store could not answer, so that the fallback decided, or no store did. Under
+    /// `allow` the decision knows the limit, but not how much of it is left; under `local` its
+    /// numbers are those of this process.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         match self.source {
@@ -182,7 +182,7 @@ impl Decision {
         }
     }
 
-    /// Let through without having been decided.
+    /// A call that is let through without a check.
     pub(crate) fn unchecked(rule: Name, limit: u64, window_us: u64, measure: Measure) -> Self {
         Self {
             rule,

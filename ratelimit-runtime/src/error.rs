@@ -1,5 +1,5 @@
-//! What a check can say besides "go on": [`RateLimitError`] to callers, [`StoreError`] between a
-//! store and the limiter.
+//! The errors of a check: [`RateLimitError`] for callers, [`StoreError`] between a store and the
+//! limiter.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -31,12 +31,12 @@ pub enum RateLimitError {
     CostExceedsLimit {
         /// The rule that refused.
         rule: &'static str,
-        /// What the call asked for.
+        /// The cost of the call.
         cost: u64,
-        /// What the limit admits at most.
+        /// The highest cost that the limit admits.
         limit: u64,
-        /// Whether that is what a sliding window counts of one call: 1,000. The other algorithms
-        /// count any number.
+        /// Whether that is the highest cost of one call in a sliding window: 1,000. The other
+        /// algorithms count any number.
         is_of_log: bool,
     },
     /// The store gave no answer in time, or said that it cannot serve now.
@@ -63,7 +63,7 @@ impl RateLimitError {
         self.retry_after().map(whole_seconds)
     }
 
-    /// What a client may read: nothing of what is misconfigured.
+    /// The message that a client may read: it names no mistake in the setup.
     #[cfg(feature = "http")]
     pub(crate) fn public_message(&self) -> String {
         match self {
@@ -131,7 +131,7 @@ impl Error for RateLimitError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Unavailable(error) => Some(error),
-            // Its message is in ours.
+            // Its message is part of this error's.
             Self::Misconfigured(error) => error.source(),
             _ => None,
         }
@@ -147,31 +147,31 @@ impl From<StoreError> for RateLimitError {
     }
 }
 
-/// What kept a [`Store`](crate::store::Store) from deciding.
+/// The reason why a [`Store`](crate::store::Store) did not decide.
 #[derive(Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
-    /// Whether what was asked may have been carried out.
+    /// Whether the request may have been carried out.
     is_lost: bool,
     message: Cow<'static, str>,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// What sort of failure a [`StoreError`] is; it selects the answer.
+/// The kind of failure of a [`StoreError`]; it selects the answer to the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// The store does not serve: `on_unavailable` decides.
     Unavailable,
-    /// No answer in time; whether the store is up, its health says. While it is, never answered by
-    /// "allow": a client that can flood it must not be able to switch limits off.
+    /// No answer in time; whether the store is up, its health says. While it is up, never answered
+    /// by "allow": a client that can flood it must not be able to switch limits off.
     TimedOut,
     /// The store has no memory left. Never answered by "allow": a client that can fill it could
     /// switch limits off.
     Full,
     /// A setting is wrong; waiting does not help.
     Misconfigured,
-    /// The store does not offer what was asked.
+    /// The store does not offer the operation.
     Unsupported,
 }
 
@@ -196,18 +196,18 @@ impl StoreError {
         Self::new(StoreErrorKind::Misconfigured, message)
     }
 
-    /// The store does not do this.
+    /// The store does not offer the operation.
     pub fn unsupported(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::Unsupported, message)
     }
 
-    /// The same, of what may have been carried out: its reply was lost.
+    /// The same, of a request that may have been carried out: its reply was lost.
     #[must_use]
     pub fn lost(self) -> Self {
         Self { is_lost: true, ..self }
     }
 
-    /// Whether what was asked may have been carried out.
+    /// Whether the request may have been carried out.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost
     }
@@ -219,13 +219,13 @@ impl StoreError {
         self
     }
 
-    /// What sort of failure this is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// What happened.
+    /// The message, which says what happened.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

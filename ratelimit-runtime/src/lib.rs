@@ -50,7 +50,7 @@ pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
-/// What [`RateLimitLayer`] makes.
+/// Types that [`RateLimitLayer`] makes.
 #[cfg(feature = "_layer")]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
 pub mod layer {

@@ -1,8 +1,8 @@
-//! [`ParseError`]: what is wrong with a text.
+//! [`ParseError`]: the mistake in a text.
 
 use std::fmt;
 
-/// What is wrong with a limit, a policy, a rendered key or another setting that was given as text.
+/// The mistake in a limit, policy, rendered key or other setting that was given as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(String);
 

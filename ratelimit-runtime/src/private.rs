@@ -1,5 +1,5 @@
-//! What the expansion of `#[rate_limit]` and `key!` calls. It has no stability: the two crates are
-//! released together.
+//! Functions and types that expansions of `#[rate_limit]` and `key!` use. They have no stability:
+//! the two crates are released together.
 
 use std::fmt;
 use std::future::Future;
@@ -68,8 +68,8 @@ impl<'r> CheckBuilder<'r> {
         Guard::of(engine, &call.check())
     }
 
-    /// The check as a call that is decided with others, and takes a place if its rule limits calls in
-    /// flight; to as many as `max`, where the call says so.
+    /// The check as a call that is decided with others, and takes a place if its rule limits calls
+    /// in flight; one of `max` places, where the call says so.
     fn into_call(mut self, max: Option<u64>) -> OwnedCall {
         self.begin();
         let engine = self.take_engine().unwrap_or_else(find::current);
@@ -78,8 +78,8 @@ impl<'r> CheckBuilder<'r> {
     }
 }
 
-/// The answer to a guard. It is small: what was decided at once is just kept, all else is on the
-/// heap.
+/// The answer to a guard. It is small: an outcome that is decided at once is kept in it, a future
+/// is on the heap.
 #[must_use = "a guard that is not awaited limits nothing"]
 pub struct Guard<T>(Repr<T>);
 
@@ -93,8 +93,8 @@ enum Repr<T> {
 
 type Pending<T> = Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>;
 
-/// A guard that has panicked is not polled again, and what it shares with others is behind locks:
-/// the function's future is as unwind safe as it is without a guard.
+/// A guard that has panicked is not polled again, and state that it shares is behind locks: the
+/// function's future is as unwind safe as it is without a guard.
 impl<T> UnwindSafe for Guard<T> {}
 impl<T> RefUnwindSafe for Guard<T> {}
 
@@ -170,7 +170,7 @@ pub fn run_all<const N: usize>(checks: [Option<CheckBuilder<'_>>; N]) -> Guard<(
     Guard::waiting(async move { engine::acquire_all(&group).await.map(drop) })
 }
 
-/// The guard of a function whose outcome counts, or says what the call costs.
+/// The guard of a function whose outcome decides whether the call counts, or its cost.
 pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder<'_>>; N]) -> Guard<Reservations<N>> {
     let calls = checks.map(|check| check.map(|check| check.into_call(None)));
     Guard::waiting(async move { engine::reserve(calls).await.map(|(reservations, _no_permits)| reservations) })
@@ -185,7 +185,7 @@ pub fn enter<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<CallPer
     Guard::waiting(async move { engine::acquire_all(&group).await.map(|(_, permits)| permits) })
 }
 
-/// The same, where the outcome counts, or says what the call costs.
+/// The same, where the outcome decides whether the call counts, or its cost.
 pub fn enter_reserved<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<(Reservations<N>, CallPermits)> {
     let calls = checks.map(|check| check.map(|(check, max)| check.into_call(max)));
     Guard::waiting(engine::reserve(calls))
@@ -195,17 +195,17 @@ fn counting(counts: bool) -> Completion {
     if counts { Completion::Commit } else { Completion::Release }
 }
 
-/// What becomes of the reservation, as `count` says by a closure whether the outcome counts.
+/// Commits or releases the reservation, as the closure of `count` says of the outcome.
 pub fn counts<R, F: FnOnce(&R) -> bool>(outcome: &R, counts: F) -> Completion {
     counting(counts(outcome))
 }
 
-/// What becomes of the reservation, as `actual_cost` says by a closure what the call did cost.
+/// Commits the reservation at the actual cost that the closure of `actual_cost` gives.
 pub fn actual_cost<R, C: Count, F: FnOnce(&R) -> C>(outcome: &R, cost: F) -> Completion {
     Completion::CommitActual(cost(outcome).count())
 }
 
-/// A return type of which `count = "ok"` and `count = "err"` know what is which.
+/// A return type for `count = "ok"` and `count = "err"`, which tells success from failure.
 #[diagnostic::on_unimplemented(
     message = "`count = \"ok\"` and `count = \"err\"` need a `Result`, not `{Self}`",
     label = "not a `Result`",
@@ -242,7 +242,7 @@ pub fn refuse_with<R, F: FnOnce(RateLimitError) -> R>(refused: F, error: RateLim
     refused(error)
 }
 
-/// What may stand behind `limiter = …`.
+/// A value of `limiter = …`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a rate limiter",
     label = "expected a `RateLimiter`, a reference to one, or an `Arc` of one"
@@ -274,7 +274,7 @@ pub fn policy_name<T: AsRef<str> + ?Sized>(policy: &T) -> Box<str> {
     policy.as_ref().into()
 }
 
-/// What `max = …`, `cost = …`, `actual_cost = …` and `concurrent = …` give: every integer. A negative
+/// A value of `max = …`, `cost = …`, `actual_cost = …` or `concurrent = …`: any integer. A negative
 /// one means 0, one above [`Limit::MAX_COUNT`] means that.
 #[diagnostic::on_unimplemented(
     message = "`max`, `cost`, `actual_cost` and `concurrent` are whole numbers, not `{Self}`",

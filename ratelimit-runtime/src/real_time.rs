@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-/// How long one thread sleeps for a waiter. A runtime that ends waits for it.
+/// How long one thread sleeps for a waiter. A runtime that shuts down waits that long.
 const NAP: Duration = Duration::from_millis(10);
 
 /// Time was up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elapsed;
 
-/// Waits for `future` until `at`, and no longer. What is ready at once needs no timer.
+/// Waits for `future` until `at`, and no longer. A future that is ready needs no timer.
 pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut time = pin!(None);
@@ -65,10 +65,10 @@ fn are_apart(real: Instant, of_tokio: tokio::time::Instant) -> bool {
     tokio + BIT < real || real + BIT < tokio
 }
 
-/// Why nothing can be waited for outside of a tokio runtime.
+/// The reason why a caller outside of a tokio runtime cannot wait.
 pub(crate) const NO_RUNTIME: &str = "it has to wait, which needs a tokio runtime, and none is running here";
 
-/// Whether anything can be waited for here, or why not.
+/// Whether a caller can wait here, or the reason why not.
 pub(crate) fn can_wait() -> Result<(), &'static str> {
     Handle::try_current().map(drop).map_err(|_| NO_RUNTIME)
 }

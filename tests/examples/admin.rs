@@ -476,7 +476,8 @@ fn the_rules_that_redis_knows_are_listed() {
     let printed = bench.says(&["rules"]);
     let rows: Vec<_> = printed.lines().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     let odd = "log:in {1} sliding_window 1s 500ms + 1day 3 keys, --prefix shop:prod";
-    for row in ["leaky_bucket leaky_bucket 1m 2 keys", odd, "6 rules"] {
+    let count = format!("{} rules", all.len());
+    for row in ["leaky_bucket leaky_bucket 1m 2 keys", odd, &count] {
         assert!(rows.iter().any(|other| other == row), "{row} in {printed}");
     }
 }

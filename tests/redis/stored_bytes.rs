@@ -197,6 +197,13 @@ const GOLDEN: &[(&str, &[u64])] = &[
     ("periods, blocked", &[1_700_001_000_000_007, 1_700_000_000_000_000, 1_700_006_400_000_000, 6, 1_700_000_000_000_000, 1_701_385_200_000_000, 6, 1_700_001_000_000_007, 1_700_004_600_000_000, 1, 1_700_001_000_000_007, 1_700_001_060_000_007, 1, 0, 0, 0, 0, 1_700_001_000_000_607, 0, 0]),
 ];
 
+/// A number as the table writes it: `60_000_000`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
+    groups.join("_")
+}
+
 /// Compares what is stored with the table.
 struct Forms(Vec<String>);
 
@@ -204,7 +211,8 @@ impl Forms {
     fn expect(&mut self, what: &str, key: &Key) {
         let stored = key.numbers();
         if !GOLDEN.iter().any(|(of, golden)| *of == what && *golden == stored) {
-            self.0.push(format!("    (\"{what}\", &{stored:?}),"));
+            let row: Vec<_> = stored.iter().map(|number| grouped(*number)).collect();
+            self.0.push(format!("    (\"{what}\", &[{}]),", row.join(", ")));
         }
     }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,6 +96,33 @@ fn every_table_has_all_algorithms() {
     assert!(PAGE.contains("| algorithm | burst |"), "a table says which have a burst");
 }
 
+/// How a list writes an algorithm.
+type Row = fn(Algorithm) -> String;
+
+/// The other lists of algorithms.
+const LISTS: [(&str, Row); 8] = [
+    ("docs/redis_format.md", |algorithm| format!("| `{algorithm}` |")),
+    ("examples/playground/page/algorithms.js", |algorithm| format!("{algorithm}: {{")),
+    ("examples/ratelimit-admin/rules.rs", |algorithm| format!("=> \"{algorithm}\"")),
+    ("ratelimit-macros/src/arguments.md", |algorithm| format!("`\"{algorithm}\"`")),
+    ("ratelimit-macros/src/check/rule/limits/algorithm.rs", |algorithm| format!("(\"{algorithm}\", Algorithm")),
+    ("tests/compiler/ui/fail/arguments/keywords.stderr", |algorithm| format!("\"{algorithm}\"")),
+    ("tests/cost/tests/server.rs", |algorithm| format!("Algorithm::{algorithm:?}")),
+    ("tests/stores/player.rs", |algorithm| format!("compare(Algorithm::{algorithm:?})")),
+];
+
+#[test]
+fn every_list_has_all_algorithms() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut missing = Vec::new();
+    for (path, row) in LISTS {
+        let list = std::fs::read_to_string(root.join(path)).unwrap();
+        let rows = ratelimit_conformance::ALGORITHMS.iter().map(|algorithm| row(*algorithm));
+        missing.extend(rows.filter(|row| !list.contains(row)).map(|row| format!("{path}: {row}")));
+    }
+    assert!(missing.is_empty(), "these lists lack an algorithm: {missing:#?}");
+}
+
 #[test]
 fn the_table_says_what_the_stores_declare() {
     let mut rows = table();
@@ -151,7 +179,9 @@ async fn a_key_takes_what_the_page_says() {
             for _ in 0..100 {
                 let _ = store.acquire(request).await.unwrap();
             }
-            assert_eq!(server.cli(&["STRLEN", &key]), (all + each * count).to_string(), "{algorithm}, {count} limits");
+            let said = "a string's bytes on the page, and in this test";
+            let stored = server.cli(&["STRLEN", &key]);
+            assert_eq!(stored, (all + each * count).to_string(), "{algorithm}, {count} limits: {said}");
         }
     }
     // A sorted set is a list up to 128 entries, beyond that a table beside a skip list.

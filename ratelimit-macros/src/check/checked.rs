@@ -1,4 +1,4 @@
-//! The second stage's result: a function, and what its attributes ask for, known to be right.
+//! The second stage's result: a function, and the checked arguments of its attributes.
 
 use syn::Path;
 
@@ -22,7 +22,7 @@ pub(crate) struct Checked {
     pub(crate) refusal: Refusal,
 }
 
-/// All that is wrong, and the function as it was but for its attributes.
+/// All errors, and the function as it was but for its attributes.
 pub(crate) type Rejected = (syn::Error, Box<Function>);
 
 /// Judges the attributes against the function; `diagnostics` are those of the first stage.

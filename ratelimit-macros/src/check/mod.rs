@@ -1,5 +1,5 @@
-//! Stage two: what was written, judged against the function. Whatever can be wrong is found here,
-//! all of it.
+//! Stage two: the arguments, checked against the function. Every mistake is found here, all of them
+//! at once.
 
 pub(crate) mod checked;
 pub(crate) mod function;

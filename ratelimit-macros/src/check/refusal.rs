@@ -71,8 +71,8 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
     }
 }
 
-/// Whether `expr` is what a function returns, as `Err(Limited)`, where one that makes it is asked
-/// for. The names alone are functions.
+/// Whether `expr` is a return value, as `Err(Limited)`, where a function that makes one is
+/// expected. The names alone are functions.
 fn is_a_result(expr: &Expr) -> bool {
     let is = |expr: &Expr, names: &[&str]| match bare(expr) {
         Expr::Path(path) => names.iter().any(|name| path.path.is_ident(name)),

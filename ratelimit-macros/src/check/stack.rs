@@ -1,4 +1,4 @@
-//! What the attributes of one function must agree on.
+//! The arguments on which the attributes of one function must agree.
 
 use proc_macro2::Span;
 use quote::ToTokens as _;

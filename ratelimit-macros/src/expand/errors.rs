@@ -8,15 +8,15 @@ use crate::check::function::scope::Scope;
 use crate::expand::body;
 use crate::parse::function::Function;
 
-/// The errors, and `item` as it was, so that what uses it still compiles.
+/// The errors, and `item` as it was, so that code that uses it still compiles.
 pub(crate) fn beside(errors: &Error, item: TokenStream) -> TokenStream {
     let mut tokens = errors.to_compile_error();
     tokens.extend(item);
     tokens
 }
 
-/// The errors, and `function` as it was, but that its arguments count as used: what uses them may be
-/// where the errors are, and that one is unused would be a second report of the same mistake.
+/// The errors, and `function` as it was, but with all arguments used: the code that uses one may be
+/// where the errors are, and a warning about it would report the same mistake twice.
 pub(crate) fn beside_function(errors: &Error, function: &Function) -> TokenStream {
     let mut tokens = errors.to_compile_error();
     let bindings = Scope::of(&function.signature).bindings;

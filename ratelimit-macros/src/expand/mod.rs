@@ -1,8 +1,8 @@
 //! Stage four: a plan into tokens. It cannot fail.
 //!
 //! Every token made here resolves at `mixed_site`, so that no name in it can clash with a name of
-//! the user's, and no lint takes it for the user's code. A token that stands for something the user
-//! wrote is located there, so that errors underline that.
+//! the user's, and no lint takes it for the user's code. A token that stands for user code is
+//! located there, so that errors underline that.
 
 pub(crate) mod body;
 pub(crate) mod errors;
@@ -18,7 +18,7 @@ use syn::Path;
 
 /// Shared by all parts of one expansion.
 pub(crate) struct Context<'a> {
-    /// A statement that imports what expansions use.
+    /// A statement that imports the names that expansions use.
     pub(crate) import: TokenStream,
     pub(crate) receiver: receiver::Receiver<'a>,
     pub(crate) output: output_type::OutputType,
@@ -32,6 +32,6 @@ pub(crate) fn import(krate: Option<&Path>) -> TokenStream {
         return quote_spanned!(mixed=> use ::ratelimit_runtime::__private as __ratelimit;);
     };
     let span = krate.segments.last().map_or(mixed, |last| last.ident.span().resolved_at(mixed));
-    // Where the path leads to another crate, the name in the error says what is missing there.
+    // Where the path leads to another crate, the error names the runtime.
     quote_spanned!(span=> use #krate::__ratelimit_runtime as __ratelimit;)
 }

@@ -1,4 +1,4 @@
-//! What `return` returns where the guard stands, as it can be written in an expression.
+//! The type that `return` returns where the guard stands, as an expression can write it.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
@@ -10,7 +10,7 @@ use crate::check::function::output::Output;
 
 pub(crate) struct OutputType {
     pub(crate) ty: TokenStream,
-    /// Where the function says so, for errors about it.
+    /// Where the function declares it, for errors about it.
     pub(crate) span: Span,
     /// Whether it may be a future itself, as actix-web's `HttpResponse` is.
     pub(crate) may_be_future: bool,
@@ -36,8 +36,8 @@ fn may_be_future(output: &Output) -> bool {
     path.path.segments.last().is_none_or(|last| last.ident != "Option" && !last.ident.to_string().ends_with("Result"))
 }
 
-/// `ty` with all that is left to inference in it: each `impl Trait`, which cannot be written in an
-/// expression, and the lifetimes of the signature, which lints would take for used.
+/// `ty` with `_` for the parts that are left to inference: each `impl Trait`, which an expression
+/// cannot write, and the lifetimes of the signature, which lints would take for used.
 fn named(ty: &Type) -> Type {
     struct Eraser {
         /// The lifetimes that a `for<'a>` binds.

@@ -7,7 +7,7 @@ use syn::spanned::Spanned as _;
 
 use crate::check::values::control_flow;
 
-/// What `self` is called where the guard stands, if there is one.
+/// The name of `self` where the guard stands, if there is one.
 pub(crate) struct Receiver<'a>(pub(crate) Option<&'a Ident>);
 
 impl Receiver<'_> {

@@ -1,24 +1,24 @@
-//! The arguments of one attribute, and the table of all there are.
+//! The arguments of one attribute, and the table of all arguments.
 
 use syn::{Expr, Ident};
 
-/// An argument with the name it was given under. One that stands alone, as `shadow` may, has the
+/// An argument with the name it was given under. If it stands alone, as `shadow` may, it has the
 /// value `true`.
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) value: Expr,
 }
 
-/// What is known of an argument before any is given.
+/// The properties of an argument, given or not.
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
-    /// What other limiters call it.
+    /// Its names in other limiters.
     pub(crate) synonyms: &'static [&'static str],
     /// The argument as a message shows it.
     pub(crate) example: &'static str,
     /// Whether its name alone means `true`.
     pub(crate) stands_alone: bool,
-    /// Gives it its value.
+    /// Sets its value.
     pub(crate) set: fn(&mut Arguments, Argument),
 }
 
@@ -43,8 +43,8 @@ macro_rules! arguments {
     };
 }
 
-// A new argument is one line here, and one in `arguments.md`. What it means is up to the later
-// stages; that it means something, `tests::arguments` tries.
+// A new argument is one line here, and one in `arguments.md`. Later stages give it a meaning;
+// `tests::arguments` tries that it has one.
 arguments! {
     key: "key", "key = \"<email>\"", synonyms ["by", "id"];
     window: "window", "window = \"60s\"", synonyms ["per", "period", "interval", "duration", "time", "seconds"];

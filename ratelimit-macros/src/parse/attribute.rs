@@ -10,8 +10,7 @@ use crate::duration;
 use crate::parse::arguments::{self, Argument, Arguments, Parameter};
 use crate::suggest::nearest;
 
-/// Reads `tokens`, the inside of the attribute. `whole` is what an error about all of it
-/// underlines.
+/// Reads `tokens`, the inside of the attribute. An error about all of it underlines `whole`.
 pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnostics) -> Arguments {
     let mut reader = Reader { arguments: Arguments::default(), attempted: Vec::new(), meant: Vec::new(), diagnostics };
     let parsed = Parser::parse2(|input: ParseStream<'_>| reader.all(input), tokens);
@@ -37,7 +36,7 @@ struct Reader<'a> {
     arguments: Arguments,
     /// The names of the arguments that were attempted.
     attempted: Vec<&'static str>,
-    /// Those that a misspelt name or a value without one stands for: they are not missing as well.
+    /// Arguments meant by a misspelt name or a lone value: they are not missing as well.
     meant: Vec<&'static str>,
     diagnostics: &'a mut Diagnostics,
 }
@@ -115,7 +114,7 @@ impl Reader<'_> {
         Error::new_spanned(literal, format!("arguments have names: write {advice}"))
     }
 
-    /// The error for `name`, which is `text` and no argument; what follows it is still to be read.
+    /// The error for `name`, which is `text` and no argument; its value is still to be read.
     fn unknown(&mut self, name: &Ident, text: &str, input: ParseStream<'_>) -> Error {
         let synonym = arguments::find_synonym(text).map(|parameter| parameter.name);
         let message = if let Some(window) = arguments::window_of_rate(text) {

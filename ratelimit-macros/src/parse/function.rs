@@ -13,7 +13,7 @@ pub(crate) struct Function {
     visibility: Visibility,
     defaultness: Option<Token![default]>,
     pub(crate) signature: Signature,
-    /// The braces and what is between them.
+    /// The braces and the tokens between them.
     pub(crate) body: Group,
 }
 
@@ -86,7 +86,7 @@ fn braces(tree: TokenTree) -> syn::Result<Group> {
     }
 }
 
-/// What may follow `const`, `unsafe`, `extern` or `async` in an item.
+/// Words that may follow `const`, `unsafe`, `extern` or `async` in an item.
 const QUALIFIED: [&str; 7] = ["const", "unsafe", "extern", "async", "fn", "impl", "trait"];
 
 /// The error for an item that is no function.

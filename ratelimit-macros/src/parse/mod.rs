@@ -1,5 +1,5 @@
-//! Stage one: what was written. Only its spelling is judged here: the names of arguments, the
-//! grammar of templates.
+//! Stage one: the written arguments. Only their spelling is judged here: the names of arguments,
+//! the grammar of templates.
 
 pub(crate) mod annotated;
 pub(crate) mod arguments;

@@ -10,7 +10,7 @@ use syn::{Expr, ExprPath, Ident, Member};
 pub(crate) struct Placeholder {
     /// The name as an identifier; once it is found among the arguments, the argument's.
     pub(crate) ident: Ident,
-    /// The name as compared: without `r#`.
+    /// The name for comparisons: without `r#`.
     pub(crate) root: String,
     pub(crate) steps: Vec<Step>,
     /// Where the name stands, in characters of the template.
@@ -25,7 +25,7 @@ pub(crate) enum Step {
 }
 
 impl Placeholder {
-    /// The same of the value `ident`, its steps located at `span`.
+    /// The same placeholder with the name `ident`, and its steps located at `span`.
     pub(crate) fn of(mut self, ident: Ident, span: Span) -> Self {
         self.ident = ident;
         for step in &mut self.steps {
@@ -38,7 +38,7 @@ impl Placeholder {
     }
 }
 
-/// What is wrong with a template, and where, in characters.
+/// An error in a template, and where, in characters.
 pub(crate) struct Fault {
     pub(crate) at: Range<usize>,
     pub(crate) message: String,
@@ -71,8 +71,8 @@ pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, F
     }
 }
 
-/// The name that `expr` begins with; the steps from it are added to `steps`. If it is no path, what
-/// is wrong with it, unless its text tells that better.
+/// The name that `expr` begins with; the steps from it are added to `steps`. If it is no path, an
+/// error, unless its text gives a better one.
 fn path(expr: &Expr, steps: &mut Vec<Step>) -> Result<Ident, Option<String>> {
     match expr {
         Expr::Path(ExprPath { attrs, qself: None, path }) if attrs.is_empty() => path.get_ident().cloned().ok_or(None),
@@ -99,11 +99,10 @@ fn path(expr: &Expr, steps: &mut Vec<Step>) -> Result<Ident, Option<String>> {
     }
 }
 
-/// What makes an expression of what would be a name. The brackets of placeholders cannot be among
-/// them.
+/// Characters that make an expression of a name. The brackets of placeholders cannot be among them.
 const OPERATORS: [char; 10] = ['+', '-', '*', '/', '%', '^', '&', '|', '!', '='];
 
-/// What is wrong with `text`, which is no path, and where, in characters.
+/// The error in `text`, which is no path, and where, in characters.
 fn misspelt(text: &str) -> (Range<usize>, String) {
     let before = |at: usize| text.get(..at).unwrap_or_default();
     let one = |at: usize| length(before(at))..length(before(at)) + 1;

@@ -89,8 +89,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What other languages write before the `{` of a placeholder, if it stands before the one at
-    /// `start`.
+    /// The mark of other languages before the `{` of a placeholder, if it stands before the bracket
+    /// at `start`.
     fn mark_before(&self, start: usize) -> Option<char> {
         let mark = *self.chars.get(start.checked_sub(1)?)?;
         (self.chars.get(start) == Some(&'{') && matches!(mark, '$' | '#')).then_some(mark)

@@ -15,7 +15,7 @@ pub(crate) struct Plan {
     pub(crate) taken: Vec<Ident>,
 }
 
-/// What stands before the body, and in the last case around it.
+/// The code before the body, and in the last case around it.
 pub(crate) enum Guard {
     /// One check, made at every call.
     One,

@@ -10,9 +10,9 @@ use crate::check::function::async_trait;
 use crate::check::function::body::Shape;
 use crate::check::rule::count::Count;
 
-/// They are dropped in this order, the last one first, as they are without the block. One that the
-/// body does not name stays where it is, because lints would take it for used, and so does one that
-/// `count` or `actual_cost` looks at.
+/// They are dropped in this order, the last one first, as they are without the block. An argument
+/// that the body does not name stays where it is, because lints would take it for used, and so does
+/// an argument that `count` or `actual_cost` names.
 pub(crate) fn plan(Checked { function, body, rules, .. }: &Checked) -> Vec<Ident> {
     if let Shape::Future(_) = body.shape {
         // There, arguments are dropped in the order in which the body names them, with this block or without.
@@ -35,8 +35,8 @@ pub(crate) fn plan(Checked { function, body, rules, .. }: &Checked) -> Vec<Ident
     taken.map(|binding| binding.ident.clone()).collect()
 }
 
-/// Whether `tokens` use the variable `name`, if only in a text that is formatted. A field is none,
-/// as in `user.name` and `User { name: … }`, nor is a path or a label.
+/// Whether `tokens` use the variable `name`, if only in a format string. Fields are other names, as
+/// in `user.name` and `User { name: … }`, and so are paths and labels.
 fn names(tokens: TokenStream, name: &str) -> bool {
     let (mut dots, mut label) = (0, false);
     let mut trees = tokens.into_iter().peekable();

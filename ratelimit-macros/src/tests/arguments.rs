@@ -17,10 +17,10 @@ fn accepted(arguments: &str) -> Option<String> {
     Some(expanded(arguments)).filter(|expanded| !expanded.contains("compile_error"))
 }
 
-/// An argument that is accepted changes what the attribute expands to.
+/// An argument that is accepted changes the expansion of the attribute.
 #[test]
 fn none_is_accepted_and_ignored() {
-    // Each of an argument that the example gives another value, and of what some arguments need.
+    // For each argument another value than the example's, and the arguments that it needs.
     let others = [
         vec![("window", r#"window = "59s""#), ("max", "max = 99")],
         vec![("window", r#"window = "59s""#), ("max", "max = 99"), ("algorithm", r#"algorithm = "leaky_bucket""#)],

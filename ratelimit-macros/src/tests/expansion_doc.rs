@@ -1,5 +1,5 @@
-//! `docs/expansion.md` shows what the crate expands to today. `EXPANSION_DOC=overwrite`
-//! writes it.
+//! `docs/expansion.md` shows the expansions of the crate today. `EXPANSION_DOC=overwrite` writes
+//! it.
 
 use std::{env, fs};
 

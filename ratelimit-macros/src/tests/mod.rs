@@ -1,4 +1,4 @@
-//! What goes through all the stages.
+//! Tests that go through all the stages.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod arguments;

@@ -1,4 +1,4 @@
-//! Refusals as axum responses, and as what handlers return in their place; extractors for keys.
+//! Refusals as axum responses and as return values of handlers; extractors for keys.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -21,7 +21,7 @@ macro_rules! responses {
             }
         }
 
-        /// The response that it is: for handlers that return `Result<_, Response>`.
+        /// The response of this error: for handlers that return `Result<_, Response>`.
         impl From<$error> for Response {
             fn from(error: $error) -> Self {
                 error.into_response()
@@ -65,7 +65,7 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
     }
 }
 
-/// The other end of the connection, or what a test says in place of it.
+/// The other end of the connection, or the address that a test sets in place of it.
 pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
     let connected = extensions.get().map(|ConnectInfo(peer)| *peer);
     let peer: Option<SocketAddr> = connected.or_else(|| extensions.get().map(|MockConnectInfo(peer)| *peer));

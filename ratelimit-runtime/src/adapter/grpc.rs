@@ -10,8 +10,8 @@ const INTERNAL: u8 = 13;
 const UNAVAILABLE: u8 = 14;
 const UNAUTHENTICATED: u8 = 16;
 
-/// The code of a status that says so. A call that is too heavy is refused however often it comes,
-/// and clients retry after `RESOURCE_EXHAUSTED`.
+/// The gRPC code of an error. A call that is too heavy is refused however often it is made, and
+/// clients retry after `RESOURCE_EXHAUSTED`.
 pub(super) fn code(error: &RateLimitError) -> u8 {
     match error {
         RateLimitError::Exceeded(_) => RESOURCE_EXHAUSTED,
@@ -21,7 +21,7 @@ pub(super) fn code(error: &RateLimitError) -> u8 {
     }
 }
 
-/// That of a request without its key.
+/// The gRPC code for a request without its key.
 pub(super) fn code_without_key(rejection: KeyRejection) -> u8 {
     match rejection.http_status() {
         StatusCode::UNAUTHORIZED => UNAUTHENTICATED,

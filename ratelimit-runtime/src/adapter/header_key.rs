@@ -9,11 +9,11 @@ use crate::key::{KeyPart, KeyWriter};
 use crate::response::KeyRejection;
 
 /// The value of a header, as an extractor of axum, actix-web and poem, and as part of a key. A
-/// request with two of it is answered 400, and so is one without it, or 401 with
-/// [`Responses::unauthorized`](crate::Responses::unauthorized): what is missing must not become one
-/// bucket for all.
+/// request with two such headers is answered 400, and so is one without it, or 401 with
+/// [`Responses::unauthorized`](crate::Responses::unauthorized): requests without the header must
+/// not share one bucket.
 ///
-/// A header says what the client claims. As long as nothing has checked it, limit by
+/// A header says what the client claims. Until that is verified, limit by
 /// [`ClientIp`](crate::ClientIp) too.
 ///
 /// ```

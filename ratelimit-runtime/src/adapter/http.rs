@@ -9,9 +9,9 @@ use crate::limiter::find;
 use crate::{ClientIp, KeyRejection, RateLimitError};
 
 impl RateLimitError {
-    /// The response that this error is, as the [`Responses`](crate::Responses) of the limiter in
-    /// force have it: 429 with `Retry-After`, 413, 503 or 500. What is misconfigured is logged, not
-    /// told to the client.
+    /// The response of this error, as the [`Responses`](crate::Responses) of the limiter in force
+    /// have it: 429 with `Retry-After`, 413, 503 or 500. A mistake in the setup is logged, not told
+    /// to the client.
     ///
     /// The features for frameworks do this where a handler is refused.
     #[must_use]

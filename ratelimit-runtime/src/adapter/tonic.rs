@@ -13,8 +13,8 @@ use super::header_key::{HeaderKey, NamedHeader};
 use crate::{ClientIp, KeyRejection, RateLimitError};
 
 /// `RESOURCE_EXHAUSTED`, `INVALID_ARGUMENT` for a cost above the limit, `UNAVAILABLE` or
-/// `INTERNAL`, and the metadata `retry-after` in whole seconds, rounded up, where waiting helps.
-/// What is misconfigured is logged, not told to the client.
+/// `INTERNAL`, and the metadata `retry-after` in whole seconds, rounded up, where waiting helps. A
+/// mistake in the setup is logged, not told to the client.
 ///
 /// The details are those of `google.rpc`: `RetryInfo` with the exact delay where waiting helps, and
 /// where a limit refuses `QuotaFailure`, whose subject is the rule. No detail holds a key.
@@ -29,7 +29,7 @@ impl From<RateLimitError> for Status {
     }
 }
 
-/// The status of a refusal with its details, before anything else is said of it.
+/// The status of a refusal with its details, without metadata.
 fn detailed(error: &RateLimitError) -> Status {
     let (code, message) = (grpc::code(error), error.public_message());
     let mut details = ErrorDetails::new();
@@ -47,7 +47,7 @@ fn detailed(error: &RateLimitError) -> Status {
         }
         RateLimitError::Unavailable(_) | RateLimitError::Misconfigured(_) => return refused(code, message),
     }
-    // Without a delay it would tell clients to come again at once.
+    // Without a delay, `RetryInfo` would tell clients to retry at once.
     if let Some(delay) = error.retry_after() {
         details.set_retry_info(Some(delay));
     }
@@ -87,7 +87,7 @@ impl<T, N: NamedHeader> TryFrom<&Request<T>> for HeaderKey<N> {
     }
 }
 
-/// A status in place of a handler's: the `200` that it comes in is for no cache.
+/// A status in place of a handler's; its `200` is for no cache.
 fn refused(code: u8, message: String) -> Status {
     out_of_caches(Status::new(Code::from_i32(code.into()), message))
 }

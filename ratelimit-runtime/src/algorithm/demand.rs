@@ -1,4 +1,4 @@
-//! [`Demand`]: what an algorithm has to know of a call.
+//! [`Demand`]: the part of a call that an algorithm has to know.
 
 use crate::rule::{Algorithm, Limit};
 
@@ -7,13 +7,13 @@ use crate::rule::{Algorithm, Limit};
 pub(crate) enum Reserves {
     /// Nothing: it is charged at once.
     Nothing,
-    /// The cost, by `count`: it counts apart from what is charged.
+    /// The cost, by `count`: it counts apart from charges.
     Cost,
     /// An estimate of the cost: it is a charge that can be settled.
     Estimate,
 }
 
-/// The limits that apply to a call, and what it costs.
+/// The limits that apply to a call, and its cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand<'a> {
     pub(crate) algorithm: Algorithm,
@@ -30,7 +30,7 @@ impl Demand<'_> {
     }
 
     /// How much of a limit may be used where a call did cost more than it was admitted for: twice
-    /// what is admitted at once, which is below 2⁵³.
+    /// the capacity, which is below 2⁵³.
     pub(crate) fn most_used(&self, limit: &Limit) -> u64 {
         2 * self.algorithm.capacity(limit)
     }

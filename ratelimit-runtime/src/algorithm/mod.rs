@@ -1,9 +1,9 @@
 //! The algorithms: a folder each, and a row each of one table.
 //!
 //! A folder has pure functions of state, time and cost, without I/O, which the memory store applies
-//! under a lock, and beside them `script.lua`, which says the same on the server. Both use the same
-//! integer arithmetic: microseconds and whole costs, divided and rounded as stated. What several
-//! algorithms share has a folder of its own (`counter/`).
+//! under a lock, and beside them `script.lua`, which does the same on the server. Both use the same
+//! integer arithmetic: microseconds and whole costs, divided and rounded as stated. Code that
+//! several algorithms share has a folder of its own (`counter/`).
 
 pub(crate) mod bucket;
 pub(crate) mod counter;
@@ -26,12 +26,12 @@ pub(crate) use self::status::{RESERVED_WAIT, Standing};
 pub(crate) use self::{bucket as leaky_bucket, bucket as token_bucket};
 
 /// The table of algorithms: hands its rows to the macro `$then`, behind `$with`. Nothing else in
-/// the crate lists them; what is needed for each of them is made of these rows, where it is needed.
+/// the crate lists them: code that each of them needs is made of these rows, where it is needed.
 ///
 /// A row has the documentation of the variant of [`Algorithm`](crate::Algorithm) and its name; the
-/// name of its folder, which is how attributes and configurations write it; what the memory store
-/// keeps of a key; and the fields of `rule::algorithm::Row`, `is_log` first. The folder has the
-/// constant `SCRIPT`.
+/// name of its folder, which is how attributes and configurations write it; the type of a key's
+/// state in the memory store; and the fields of `rule::algorithm::Row`, `is_log` first. The folder
+/// has the constant `SCRIPT`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __algorithms {

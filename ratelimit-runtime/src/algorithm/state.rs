@@ -1,4 +1,4 @@
-//! [`AlgorithmState`]: what every algorithm does with what it keeps.
+//! [`AlgorithmState`]: the operations of every algorithm on its state.
 
 use smallvec::SmallVec;
 
@@ -10,14 +10,14 @@ use super::status::{LimitStatus, Standing};
 pub(crate) struct Settlement {
     pub(crate) ticket: u64,
     /// Whether it was an estimate, which is a charge from the beginning. Else it was reserved by
-    /// `count`, apart from what is charged.
+    /// `count`, apart from charges.
     pub(crate) is_estimate: bool,
     pub(crate) actual: u64,
     /// Whether it was sent before: then nothing is charged anew.
     pub(crate) is_sent_again: bool,
 }
 
-/// What became of a settlement.
+/// The outcome of a settlement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SettlementOutcome {
     /// Whether the reservation was open, as far as that is known.
@@ -28,7 +28,7 @@ pub(crate) struct SettlementOutcome {
     pub(crate) changed: bool,
 }
 
-/// What a call was told that asked to be charged.
+/// The answer to a call that asked to be charged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     pub(crate) standing: Standing,
@@ -41,7 +41,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Asks one thing after the other.
+    /// Takes by the single operations of the state, one after the other.
     #[inline(never)]
     pub(super) fn step_by_step(state: &mut impl AlgorithmState, demand: &Demand<'_>, now: u64) -> Self {
         let standing = state.standing(demand, now);
@@ -63,10 +63,10 @@ pub(crate) trait AlgorithmState: Default {
     /// The time of the newest write, where time stands still at that.
     fn newest(&self) -> u64;
 
-    /// What each limit says to the call, in the order of the limits. What is reserved counts.
+    /// The status of each limit for the call, in the order of the limits. Reservations count.
     fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 4]>;
 
-    /// What the limits say together.
+    /// The standing of all limits together.
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
         let mut standing = Standing::of_none();
         for (index, status) in self.statuses(demand, now).into_iter().enumerate() {
@@ -81,8 +81,8 @@ pub(crate) trait AlgorithmState: Default {
     /// Whether anything is reserved by `count`.
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool;
 
-    /// What the limits say to a call that they refuse, where something is reserved by `count`: they
-    /// wait as if that were released, and a limit that would admit then for
+    /// The standing of a call that the limits refuse, where some of the cost is reserved by
+    /// `count`: limits wait as if it were released, and a limit that would admit then for
     /// [`RESERVED_WAIT`](super::RESERVED_WAIT). Says also whether all that refuse would admit then.
     /// The limits have been asked for their [`standing`](Self::standing) at `now`.
     fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool);
@@ -96,7 +96,7 @@ pub(crate) trait AlgorithmState: Default {
     /// by its cost.
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64;
 
-    /// How long the state matters from now on.
+    /// How long the state matters from now on, in microseconds.
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64;
 
     /// Gives back a charge; says whether anything of it was left.

@@ -7,9 +7,9 @@ use std::net::IpAddr;
 
 use super::address::address;
 
-/// The addresses that the elements of a line name by `for`, the last one first; `None` where one
-/// names no address: `unknown`, an obfuscated identifier (`_x`), no `for`, two of them, or what is
-/// no element.
+/// The addresses that the elements of a line name by `for`, the last one first; `None` for an
+/// element that names no address: `unknown`, an obfuscated identifier (`_x`), no `for`, two of
+/// them, or text that is no element.
 pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     Elements { rest: Some(line) }.map(|element| node(&for_of(element)?))
 }
@@ -72,7 +72,7 @@ fn for_of(element: &[u8]) -> Option<Cow<'_, [u8]>> {
     found
 }
 
-/// A value, and what comes after it.
+/// A value, and the text behind it.
 fn value_of(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let Some(mut rest) = text.strip_prefix(b"\"") else {
         // Wider than a token: many proxies write addresses with colons and brackets without

@@ -1,4 +1,4 @@
-//! [`ClientIp`]: whose address a request comes from, behind [`TrustedProxies`].
+//! [`ClientIp`]: the address of a request's client, behind [`TrustedProxies`].
 
 mod address;
 mod forwarded;

@@ -24,8 +24,8 @@ use crate::response::KeyRejection;
 ///
 /// One header field is read: `X-Forwarded-For`, or the one that [`header`](Self::header) names.
 /// From its right end, where the nearest proxy writes, addresses of trusted proxies are skipped;
-/// the first other one is the client. What stands further left, and every other header field, may
-/// have been sent by the client.
+/// the first other one is the client. Text further left, and every other header field, may have
+/// been sent by the client.
 ///
 /// A trusted proxy may name no client: no such field, `unknown`, an obfuscated identifier, or
 /// something else than an address. Then its own address stands for all its clients, which share
@@ -48,7 +48,7 @@ pub struct TrustedProxies {
     networks: Arc<[IpNet]>,
     header: HeaderName,
     strict: bool,
-    /// Which reasons why no client is known have been logged of late.
+    /// The recently logged reasons why no client is known.
     told: Arc<Episodes>,
 }
 
@@ -77,9 +77,9 @@ impl TrustedProxies {
         Ok(Self { networks, ..Self::default() })
     }
 
-    /// Reads this header field in place of `X-Forwarded-For`: one that the proxies write, and that
-    /// they do not pass on as a client sent it. `Forwarded` is read as RFC 7239 has it, any other
-    /// as a list of addresses, or the one address that a CDN writes.
+    /// Reads this header field in place of `X-Forwarded-For`: a field that the proxies write, and
+    /// do not pass on as a client sent it. `Forwarded` is read as RFC 7239 has it, any other as a
+    /// list of addresses, or the one address that a CDN writes.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl TrustedProxies {
         self.networks.iter().any(|network| network.contains(&address))
     }
 
-    /// Where a request on a connection from `peer` comes from.
+    /// The address of the client of a request on a connection from `peer`.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl TrustedProxies {
     }
 
     /// The client that proxies name, the nearest hop first; or the last proxy that is known, and
-    /// why nothing is known beyond it.
+    /// the reason why no hop beyond it is.
     fn named(
         &self,
         peer: IpAddr,

@@ -1,12 +1,12 @@
 //! One attempt of a group of checks: it asks once, and charges all of them and takes their places, or
 //! none.
 //!
-//! It is made in steps, each of which one store decides at once. What earlier steps have charged or
-//! taken is given back when a later one refuses or fails, and when the caller drops the attempt. All
-//! steps share the time of the check.
+//! It is made in steps, each of which one store decides at once. Charges and places of earlier
+//! steps are given back when a later one refuses or fails, and when the caller drops the attempt.
+//! All steps share the time of the check.
 //!
-//! This process counts its own open permits by key: what holds all places of a key refuses without
-//! asking, and the count goes on where the store gives no answer.
+//! This process counts its own open permits by key: once they hold all places of a key, a call is
+//! refused without asking, and the count goes on where the store gives no answer.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::decision::{Decision, Receipt, Source};
 use crate::error::{RateLimitError, StoreError};
 use crate::store::{Entry, PermitId, Request};
 
-/// What came of a group that is let through: of each check, in their order, with the permits of those
-/// that take places. Those with an error are in shadow mode.
+/// The outcome of a group that is let through: of each check, in their order, with the permits of
+/// those that take places. Checks with an error are in shadow mode.
 pub(super) type Attempted = Result<(Vec<Result<Decision, RateLimitError>>, CallPermits), Refused>;
 
 /// A check, with its index in the group.
@@ -40,7 +40,7 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Attempted {
         group.iter().enumerate().partition(|(_, call)| call.asked.shadow);
     attempt.all(&others).await?;
     for shadow in shadows {
-        // What refuses it is told.
+        // The refusal is noted, and refuses nothing.
         if let Err(refused) = attempt.all(&[shadow]).await {
             attempt.note(shadow, Err(refused.error));
         }
@@ -51,7 +51,7 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Attempted {
     Ok((decisions.collect(), CallPermits::new(take(&mut attempt.permits))))
 }
 
-/// What has been decided so far. Dropping it leaves all places, and gives back what was charged.
+/// The decisions so far. Dropping it leaves all places, and gives back all charges.
 struct Attempt<'a> {
     start: Instant,
     decisions: Vec<Option<Result<Decision, RateLimitError>>>,
@@ -194,7 +194,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// What one store decides at once: a place, limits, or both.
+/// A step, which one store decides at once: a place, limits, or both.
 struct Step<'a> {
     engine: &'a Arc<Engine>,
     place: Option<Placed<'a>>,
@@ -203,8 +203,8 @@ struct Step<'a> {
 
 /// The steps in which these are asked. Places come first, unless the last of them and all limits are
 /// taken in one step.
-///
-/// Steps are everywhere in the same order: of two groups that charge the same keys in opposite
+/// Steps are everywhere in the same order: two groups that charge the same keys in opposite order
+/// may each be refused because of charges that the other gives back.
 /// order, each may be refused for what the other gives back.
 fn steps<'a>(members: &[Member<'a>]) -> Vec<Step<'a>> {
     let placed = members.iter().filter_map(|&(at, call)| Some(((at, call), call.place.as_ref()?)));

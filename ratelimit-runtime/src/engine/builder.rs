@@ -14,8 +14,8 @@ use crate::observe;
 use crate::rule::{self, Rule, Terms};
 use crate::store::{Request, Reserves};
 
-/// A check in the making: what one call says to a rule. It is small, because it moves from hand to
-/// hand.
+/// A check in the making: the values that one call gives to a rule. It is small, because it is
+/// moved often.
 pub struct CheckBuilder<'r> {
     rule: &'r Rule,
     /// Another `max` for the first limit.
@@ -25,7 +25,7 @@ pub struct CheckBuilder<'r> {
     engine: Option<Arc<Engine>>,
     /// The policy of this call, where its rule leaves that to it.
     policy: Option<Box<str>>,
-    /// The rendered key, after what all keys of the rule begin with.
+    /// The rendered key, behind the beginning of all keys of the rule.
     key: KeyBuf,
 }
 
@@ -55,23 +55,23 @@ impl<'r> CheckBuilder<'r> {
         self.policy = Some(name);
     }
 
-    /// What this call weighs.
+    /// The cost of this call.
     pub fn cost(&mut self, cost: u64) {
         self.asked.cost = cost;
     }
 
-    /// Decide and record, never refuse.
+    /// Decides and records, but never refuses, if `on`.
     pub fn shadow(&mut self, on: bool) {
         self.asked.shadow = on;
     }
 
-    /// Only reserve: what the function returns decides whether the call counts.
+    /// Reserves the cost: the return value of the function decides whether the call counts.
     pub fn reserve(&mut self) {
         self.asked.reserves = Reserves::Cost;
     }
 
-    /// Only reserve, at an estimate, which is at least 1: there is something to commit then. What
-    /// the function returns says what the call costs.
+    /// Reserves an estimate, which is at least 1, so that there is something to commit. The return
+    /// value of the function gives the actual cost.
     pub fn reserve_estimate(&mut self) {
         self.asked.reserves = Reserves::Estimate;
         self.asked.cost = self.asked.cost.max(1);
@@ -102,16 +102,16 @@ impl<'r> CheckBuilder<'r> {
     #[inline]
     pub(crate) fn take_engine(&mut self) -> Option<Arc<Engine>> {
         let engine = self.engine.take()?;
-        // One in memory that only this check refers to was made by this call: it has counted nothing,
-        // and is not asked again. On another store, which its limiters may share, nothing is lost.
+        // A limiter in memory that only this check refers to was made by this call: it has counted
+        // nothing. On another store, which its limiters may share, nothing is lost.
         if engine.in_memory && Arc::strong_count(&engine) == 1 && self.rule.known_by().report_made_per_call() {
             observe::log::limiter_per_call(self.rule.name());
         }
         Some(engine)
     }
 
-    /// The check for this engine, unless something differs from what the rule says, or the stored
-    /// key from what was rendered by more than the limiter's prefix.
+    /// The check for this engine, if the call changes nothing about the rule, and the stored key is
+    /// the rendered one behind the limiter's prefix.
     #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
     #[inline(always)]
     pub(crate) fn plain_check(&mut self, engine: &Engine) -> Option<Check<'_>> {
@@ -122,7 +122,7 @@ impl<'r> CheckBuilder<'r> {
         let (asked, resolved, terms) = (self.asked, self.rule.resolved(), self.rule.terms());
         let rule_len = prefix.len() + resolved.head.len();
         let check = Check::new(resolved.name, terms, asked, self.key.behind(prefix)?, rule_len);
-        // It takes no more than the rule does, unless it is a reservation.
+        // It needs no more features than the rule does, unless it is a reservation.
         Some(Check { is_supported: asked.reserves == Reserves::Nothing, ..check })
     }
 
@@ -170,19 +170,19 @@ impl<'r> CheckBuilder<'r> {
         }
     }
 
-    /// The key without what all keys of the rule begin with.
+    /// The key without the beginning of all keys of the rule.
     fn rendered(&self) -> &[u8] {
         self.key.get(head(self.rule).len()..).unwrap_or_default()
     }
 
-    /// Whether the limiter has met the rule, and the check is as that says, but for its cost.
+    /// Whether the limiter has met the rule, and the check differs from it by its cost at most.
     #[inline]
     fn is_as_ruled(&self, engine: &Engine) -> bool {
         self.rule.is_plain() && self.max.is_none() && self.rule.known_by().contains(engine.id)
     }
 }
 
-/// What all keys of the rule begin with, after the prefix.
+/// The beginning of all keys of the rule, after the prefix.
 #[inline]
 fn head(rule: &Rule) -> &[u8] {
     rule.resolved().head.as_bytes()
@@ -200,8 +200,8 @@ fn stored_key(engine: &Engine, head: &str, rendered: &[u8]) -> KeyBuf {
     key
 }
 
-/// What differs from the rule: by its policy, by the call, or because it was changed after it had
-/// been used.
+/// The differences from the rule: by its policy, by the call, or because it was changed after it
+/// had been used.
 struct Changes {
     terms: Terms,
     shadow: bool,
@@ -211,8 +211,8 @@ struct Changes {
 impl Changes {
     /// # Errors
     ///
-    /// What is wrong with the rule, or what the limiter has against it when it first meets it. What
-    /// was changed until then stays.
+    /// A mistake in the rule, or a conflict with other rules when the limiter first meets it.
+    /// Changes until then stay.
     fn make(&mut self, check: &CheckBuilder<'_>, engine: &Engine, rendered: &[u8]) -> Result<(), RateLimitError> {
         let CheckBuilder { rule, max, .. } = check;
         let head = rule.head();
@@ -236,8 +236,8 @@ impl Changes {
         // An explicit name with a policy may be another's with limits: their keys differ.
         if (!rule.has_policy() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
             engine.registry.meet(rule)?;
-            // Else its keys are rendered behind what they began with before the rule was changed, at
-            // every call.
+            // A rule that was changed after use is not known: at every call its keys are rendered
+            // with the head from before the change.
             let terms = rule.terms();
             let needed = Request { block: terms.block, ..Request::new(&[], terms.algorithm(), terms.limits()) };
             if is_current && engine.supports(&needed) {
@@ -250,7 +250,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Takes from the policy what the rule leaves to it, which wins over the call.
+    /// Takes the settings of the policy, which win over the rule's and the call's.
     fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine, rendered: &[u8]) -> Result<(), RateLimitError> {
         let policies = engine.policies.load();
         let Some(policy) = policies.used(name, !rule.terms().wait.is_zero()) else {
@@ -268,8 +268,8 @@ impl Changes {
         Ok(())
     }
 
-    /// Gives calendar quotas their time zone. A policy may have calendar quotas or not, while limits
-    /// of the rule's own without one say their zone in vain.
+    /// Gives calendar quotas their time zone. A policy may have calendar quotas or not; in limits
+    /// of the rule's own without one, a zone is a mistake.
     fn enter_zone(&mut self, rule: &Rule) -> Result<(), RateLimitError> {
         if !self.terms.has_zone() {
             return Ok(());

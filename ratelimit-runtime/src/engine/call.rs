@@ -60,7 +60,7 @@ impl OwnedCall {
         Check { broken: self.broken.as_deref(), ..check }
     }
 
-    /// When the check is over, whatever its parts, if it began at `start`.
+    /// When the timeout of all parts of the check ends, if it began at `start`.
     pub(super) fn timeout_at(&self, start: Instant) -> Instant {
         start + self.engine.timeout_of(&self.check())
     }
@@ -76,8 +76,8 @@ impl OwnedCall {
         if self.engine.can_be_asked(&check) { Ok(check.request) } else { Err(self.engine.problem(&check)) }
     }
 
-    /// The request that a store gets to change something about the key, whatever the call would
-    /// cost.
+    /// The request by which a store changes something about the key; the cost of the call does not
+    /// matter.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl OwnedCall {
         self.engine.await_until(until, &mut answer).await
     }
 
-    /// What a call is told whose rule has no places.
+    /// The error of a call whose rule has no places.
     pub(crate) fn no_in_flight_limit(&self) -> RateLimitError {
         RateLimitError::misconfigured(format!(
             "the rule `{}` does not limit calls in flight: give it `with_concurrent(…)`, or call `acquire`",

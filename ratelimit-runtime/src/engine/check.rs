@@ -8,22 +8,22 @@ use crate::observe;
 use crate::rule::{Limit, Name, Terms};
 use crate::store::{Request, Reserves, Verdict};
 
-/// One check. It borrows what is large: most checks are over before anything would have to be
+/// One check. It borrows its large parts: most checks are over before any of them would have to be
 /// owned.
 #[derive(Clone, Copy)]
 pub(crate) struct Check<'a> {
     pub(super) name: Name,
     pub(super) terms: &'a Terms,
     pub(super) shadow: bool,
-    /// What the store is asked.
+    /// The request to the store.
     pub(super) request: Request<'a>,
     /// Whether the store is known to declare all that the request needs.
     pub(super) is_supported: bool,
-    /// What is wrong with the check itself.
+    /// The mistake in the check itself, if there is one.
     pub(super) broken: Option<&'a RateLimitError>,
 }
 
-/// What one call asks apart from its key, where its rule leaves that to it.
+/// The settings of one call, apart from its key, that its rule leaves to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) cost: u64,
@@ -50,8 +50,8 @@ impl<'a> Check<'a> {
         self.broken.is_none() && self.terms.most() > 0 && self.request.cost() <= self.terms.most()
     }
 
-    /// What is known without asking a store: an unknown policy or time zone, two meanings of a
-    /// name, a cost that no window admits.
+    /// The error that is known without asking a store: an unknown policy or time zone, two meanings
+    /// of a name, a cost that no window admits.
     #[cold]
     pub(super) fn problem(&self) -> RateLimitError {
         if let Some(error) = self.broken {
@@ -92,7 +92,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What a caller gets of a check. A decision is made only for those who look at it.
+/// The form in which a caller gets an outcome. A decision is made only if it looks at that.
 pub(crate) trait Outcome: Sized {
     fn admitted(decision: impl FnOnce() -> Decision) -> Self;
     fn refused(error: RateLimitError) -> Self;
@@ -147,8 +147,8 @@ impl Check<'_> {
         }
     }
 
-    /// The outcome of a check, whatever has decided it; a refusal may also be given as an error. In
-    /// shadow mode a call runs whatever was decided, and where nothing was.
+    /// The outcome of a check, by the store or without it; a refusal may also be given as an error.
+    /// In shadow mode a call runs even if it was refused, or if no store decided.
     #[cold]
     pub(super) fn conclude(&self, decided: Result<Decision, RateLimitError>) -> Result<Decision, RateLimitError> {
         let decision = match decided {
@@ -203,7 +203,7 @@ impl Check<'_> {
     }
 }
 
-/// What a decision by this limit calls its limit.
+/// How a decision by this limit measures it.
 #[inline]
 fn measure(limit: Option<&Limit>, capacity: u64) -> Measure {
     match limit {

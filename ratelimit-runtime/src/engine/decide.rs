@@ -19,9 +19,9 @@ use crate::decision::Decision;
 use crate::error::RateLimitError;
 use crate::store::Store as _;
 
-/// Decides a check, as far as that takes no waiting: a store in memory is asked, and of any other
-/// it is only looked whether it is known to refuse. Where it takes waiting, by [`finish`], the
-/// outcome is `later`; nothing has been charged then.
+/// Decides a check without waiting: asks a store in memory, and of any other store looks up whether
+/// it is known to refuse. Where the check has to wait, by [`finish`], the outcome is `later`;
+/// nothing has been charged then.
 #[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
 #[inline(always)]
 pub(crate) fn decide_now<T: Outcome>(engine: &Engine, check: &Check<'_>, later: impl FnOnce() -> T) -> T {
@@ -94,7 +94,7 @@ pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, C
     cooperate(outcome).await
 }
 
-/// Decides several checks together, and keeps what they have reserved, each in its place.
+/// Decides several checks together, and keeps their reservations, each in its place.
 pub(crate) async fn reserve<const N: usize>(
     calls: [Option<OwnedCall>; N],
 ) -> Result<(Reservations<N>, CallPermits), RateLimitError> {
@@ -117,8 +117,8 @@ pub(crate) async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T
     outcome
 }
 
-/// Ready, unless the task has used up its budget. Refusals are so quick that some of them are as
-/// much work as what else takes a unit of it.
+/// Ready, unless the task has used up its budget. Refusals are so quick that several of them are
+/// the work of one unit of it.
 #[inline]
 pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
     const REFUSALS_PER_UNIT: u8 = 16;

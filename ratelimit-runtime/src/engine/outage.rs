@@ -1,4 +1,4 @@
-//! What answers checks whose store gave no answer.
+//! Answers checks whose store gave no answer.
 
 use super::check::Check;
 use super::state::Engine;
@@ -41,8 +41,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// The longest refusal that is known to hold for one of them, or the error of one that nothing
-    /// answers.
+    /// The longest refusal that is known to hold for one of them, or the error of a check that gets
+    /// no other answer.
     #[cold]
     pub(super) fn decide_without_store(
         &self,
@@ -69,7 +69,7 @@ impl Engine {
     }
 
     /// The refusal that still holds for a check whose store gave this error. A mistake in a setting
-    /// is told as what it is, whatever is known.
+    /// is an error even if a refusal is known.
     pub(super) fn known_refusal(&self, check: &Check<'_>, error: &StoreError) -> Option<Decision> {
         match error.kind() {
             StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => None,
@@ -79,8 +79,8 @@ impl Engine {
         }
     }
 
-    /// Who answers a check in place of the store that gave this error: the fallback, or nobody, and
-    /// then the call goes on unchecked; `None` where the error is the answer. It is told to the log.
+    /// The source that answers a check in place of the store that gave this error: the fallback, or
+    /// none, and the call goes on unchecked; `None` where the call gets the error. It is logged.
     pub(super) fn answer_outage(&self, check: &Check<'_>, error: &StoreError) -> Option<Source> {
         let source = self.outage_answer(check, error);
         observe::no_answer(check.name, source, error);

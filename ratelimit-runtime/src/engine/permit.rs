@@ -1,4 +1,4 @@
-//! [`PlaceCheck`]: what a call asks for where calls in flight are limited; [`OpenPermit`]: what it gets.
+//! [`PlaceCheck`]: the place that a call asks for; [`OpenPermit`]: the permit that it gets.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -15,10 +15,10 @@ use crate::store::{PermitId, PlaceRequest};
 pub(crate) struct PlaceCheck {
     pub(super) name: Name,
     pub(super) key: Arc<[u8]>,
-    /// How many there are.
+    /// How many places the key has.
     pub(super) max: u64,
     pub(super) lease: Duration,
-    /// Which of the limits of its rule it is.
+    /// Its index among the limits of its rule.
     pub(super) index: u8,
 }
 
@@ -59,7 +59,7 @@ impl CallPermits {
     }
 }
 
-/// A panic leaves them to be dropped, and what they share with others is behind locks.
+/// A panic leaves them to be dropped, and state that they share is behind locks.
 impl UnwindSafe for CallPermits {}
 impl RefUnwindSafe for CallPermits {}
 
@@ -82,7 +82,7 @@ pub(super) struct OpenPermit {
 }
 
 impl OpenPermit {
-    /// One that is about to be asked for, or of this process alone.
+    /// A permit that is about to be asked for, or of this process alone.
     pub(super) fn new(engine: &Arc<Engine>, place: &Arc<PlaceCheck>, id: Option<PermitId>) -> Self {
         Self { engine: Arc::clone(engine), place: Arc::clone(place), id, is_counted: false }
     }
@@ -95,7 +95,7 @@ impl OpenPermit {
         self
     }
 
-    /// The place that is asked for by a caller who waits until then, and left.
+    /// The request to enter the place, of a caller that waits until then, or to leave it.
     pub(super) fn request(&self, timeout_at: Option<Instant>) -> Option<PlaceRequest> {
         Some(self.place.request(self.id?, timeout_at))
     }

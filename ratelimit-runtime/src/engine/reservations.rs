@@ -1,4 +1,4 @@
-//! What becomes of a charge once its call is over: a reservation is committed or released, a charge
+//! Ends the charge of a call once that is over: a reservation is committed or released, a charge
 //! given back.
 //!
 //! The call does not wait for this. A store in memory does it at once; for others a task of the
@@ -21,7 +21,7 @@ use crate::real_time;
 use crate::rule::Limit;
 use crate::store::{Answer, Feature, Health, Store};
 
-/// Between two attempts.
+/// The first pause between two attempts; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub enum Completion {
     /// A reservation becomes a charge of its cost.
     Commit,
-    /// A reservation becomes a charge of this, which the call did cost.
+    /// A reservation becomes a charge of this actual cost.
     CommitActual(u64),
     /// A reservation is given back.
     Release,
@@ -38,7 +38,7 @@ pub enum Completion {
     Refund,
 }
 
-/// Gives back what was charged.
+/// Gives back a charge.
 pub(super) fn give_back(call: &OwnedCall, receipt: Receipt) {
     let completion = if call.reserves() { Completion::Release } else { Completion::Refund };
     if receipt != Receipt::None {
@@ -47,10 +47,10 @@ pub(super) fn give_back(call: &OwnedCall, receipt: Receipt) {
 }
 
 impl Engine {
-    /// Returns once nothing that calls have left is open.
+    /// Returns once all settlements that calls have left behind are done.
     pub(crate) async fn settled(&self) {
         self.settlements.ended().await;
-        // What is left undone is reported where it is given up.
+        // A settlement that is given up is reported where that happens.
         let _ = self.store.innermost().settled().await;
     }
 
@@ -74,7 +74,7 @@ pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<boo
     call.engine.await_until(until, &mut answer).await.map_err(Into::into)
 }
 
-/// Reservations of one call, to be committed or released by what it returns.
+/// Reservations of one call, to be committed or released according to its return value.
 ///
 /// If they are dropped before, because the call was cancelled or panicked, they count.
 #[must_use = "dropping it counts the call"]
@@ -83,7 +83,7 @@ pub struct Reservations<const N: usize> {
 }
 
 impl<const N: usize> Reservations<N> {
-    /// Those of these calls that have reserved something, each in its place.
+    /// The reservations of these calls, each in its place; none for a call that made none.
     pub(crate) fn new(decided: [Option<(OwnedCall, Decision)>; N], since: Instant) -> Self {
         let reserved = decided.map(|decided| {
             let (call, decision) = decided.filter(|(call, _)| call.reserves())?;
@@ -92,7 +92,7 @@ impl<const N: usize> Reservations<N> {
         Self { reserved }
     }
 
-    /// Ends them, each as it is said in its place.
+    /// Ends each reservation by the completion in its place.
     pub fn complete(mut self, completions: [Completion; N]) {
         for (reserved, completion) in self.reserved.iter_mut().zip(completions) {
             if let Some(reserved) = reserved.take() {
@@ -102,7 +102,7 @@ impl<const N: usize> Reservations<N> {
     }
 }
 
-/// A panic leaves them to be dropped, and what they share with others is behind locks.
+/// A panic leaves them to be dropped, and state that they share is behind locks.
 impl<const N: usize> UnwindSafe for Reservations<N> {}
 impl<const N: usize> RefUnwindSafe for Reservations<N> {}
 
@@ -120,7 +120,7 @@ impl<const N: usize> Drop for Reservations<N> {
     }
 }
 
-/// What a call was charged.
+/// The charge of a call.
 struct Charge {
     call: OwnedCall,
     receipt: Receipt,
@@ -167,12 +167,12 @@ impl Charge {
         });
     }
 
-    /// Waits until the store serves, and completes the charge. No timeout gives it up: it is
-    /// answered, or its connection ends.
+    /// Waits until the store serves, and completes the charge. No timeout gives it up: the store
+    /// answers, or its connection ends.
     ///
-    /// Of what may have been carried out, it is not known whether it was. Then it is done again only
-    /// where the ticket names entries, which cannot be completed twice: in the log of a sliding
-    /// window, within the window.
+    /// A completion without an answer may have been carried out. It is sent again only where the
+    /// ticket names entries, which cannot be completed twice: in the log of a sliding window,
+    /// within the window.
     async fn complete_once_served(&self, completion: Completion) -> Result<(), StoreError> {
         let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
         let (call, terms) = (&self.call, &self.call.terms);
@@ -231,7 +231,7 @@ fn ask(
 }
 
 impl Completion {
-    /// What is charged in the place of the reservation; `None` where there is none.
+    /// The cost that is charged in place of the reservation; `None` for a refund.
     fn actual(self, reserved: u64) -> Option<u64> {
         match self {
             Self::Commit => Some(reserved),

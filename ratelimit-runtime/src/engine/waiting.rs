@@ -1,9 +1,9 @@
 //! Waiting: several checks are tried again until they are admitted, for as long as the rules that
 //! refuse allow.
 //!
-//! Callers that a key has refused take turns: a thousand that wait ask the store once, not a
-//! thousand times, and a caller that comes while others wait goes behind them. A group holds one
-//! turn at a time, that of the key that refused it.
+//! Callers that a key has refused take turns: of a thousand that wait, one asks the store, and a
+//! caller that comes while others wait goes behind them. A group holds one turn at a time, that of
+//! the key that refused it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -24,7 +24,7 @@ use crate::store::Health;
 const SHORTEST_PAUSE: u64 = 50;
 const LONGEST_PAUSE: u64 = 250;
 
-/// A key that may refuse an attempt: of the limits of a check, or of its place.
+/// A key that may refuse an attempt: that of a check's limits, or of its place.
 #[derive(Clone, Copy)]
 struct WaitedFor<'a> {
     check: usize,
@@ -92,8 +92,8 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Attempted {
                     .filter(|retry| !wait_of(key.call).is_zero() && *retry <= until);
             }
             // In a memory of this process a place may have been left before this caller had the
-            // turn, and woke none: so the first time it asks at once. The last attempt is made when
-            // the time is up.
+            // turn, when no caller was woken: so the first time it asks at once. The last attempt
+            // is made when the time is up.
             let is_first = !std::mem::replace(&mut has_asked_for_place, true) && key.call.engine.in_memory;
             (now < until).then(|| until.min(now + if is_first { Duration::ZERO } else { pause() }))
         });
@@ -110,8 +110,8 @@ fn pause() -> Duration {
     Duration::from_millis(SHORTEST_PAUSE + spread)
 }
 
-/// The answer to a caller whose time was up before its turn came, or for whom there was no room in
-/// the queue.
+/// The answer to a caller whose time was up before its turn came, or that found no room in the
+/// queue.
 async fn out_of_time(group: &[OwnedCall], key: &WaitedFor<'_>, refused: Option<(Decision, Instant)>) -> Attempted {
     let (by, call) = (key.check, key.call);
     let serves = call.key_request().is_ok_and(|request| call.engine.store.innermost().health(&request) == Health::Up);
@@ -122,8 +122,8 @@ async fn out_of_time(group: &[OwnedCall], key: &WaitedFor<'_>, refused: Option<(
     if let Some(place) = call.place.as_ref().filter(|_| key.is_place) {
         return Err(Refused::new(by, place.refused(Source::Store)));
     }
-    // Not asked again: a slot that comes free now belongs to the first in the queue, and all who
-    // give up at this moment would ask at once.
+    // Not asked again: a slot that is free now belongs to the first in the queue, and all callers
+    // that give up at this moment would ask at once.
     let now = Instant::now();
     let decision = if let Some((refusal, then)) = refused {
         refusal.aged(now.saturating_duration_since(then))

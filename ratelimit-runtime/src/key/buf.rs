@@ -9,17 +9,17 @@ pub(super) const MAX_PART: usize = 160;
 
 /// Room for a front: for the prefix of most limiters.
 const FRONT: usize = 24;
-/// How much is kept without an allocation. Keys move from hand to hand, so it is not more.
+/// How many bytes are kept without an allocation. Keys are moved often, so it is not more.
 const INLINE: usize = FRONT + 136;
 
-/// The bytes of a key; on the stack for ordinary ones. It is made to be appended to. What all keys
-/// of a limiter begin with is written [in front](Self::behind) of it once the limiter is known.
+/// The bytes of a key; on the stack for ordinary ones. It is made to be appended to. The limiter's
+/// prefix is written [in front](Self::behind) of it once the limiter is known.
 #[derive(Clone)]
 pub(crate) struct KeyBuf {
     len: usize,
-    /// It begins after the room for a front.
+    /// The key begins after the room for a front.
     inline: [u8; INLINE],
-    /// All of it, once it is longer.
+    /// The whole key, once it is longer.
     spilled: Vec<u8>,
 }
 

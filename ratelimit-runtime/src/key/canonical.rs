@@ -19,7 +19,7 @@ pub(crate) fn is_canonical(rendered: &str) -> bool {
         && has_value
 }
 
-/// What stands between the brackets of a value: items, between commas.
+/// Whether the text between the brackets of a value is items, separated by commas.
 fn is_value(value: &str) -> bool {
     if value.strip_prefix("##").is_some_and(is_digest) {
         return true;
@@ -67,7 +67,7 @@ fn is_digest(text: &str) -> bool {
     text.len() == DIGEST && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether the text is what it reads as, escaped: nothing more than has to be, and nothing less.
+/// Whether the text is escaped as rendering does: each character that has to be, and no other.
 fn is_escaped(text: &str, place: Place) -> bool {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

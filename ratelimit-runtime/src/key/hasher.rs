@@ -19,9 +19,9 @@ impl KeyHasher {
         Hmac::new_from_slice(secret).ok().map(Self)
     }
 
-    /// Hides what follows the first `rule_len` bytes. The digest covers those too, so that one
-    /// person's keys cannot be linked across rules. What is hidden already stays as it is: lists of
-    /// keys give it so.
+    /// Replaces the bytes behind the first `rule_len` by a digest. It covers those too, so that one
+    /// person's keys cannot be linked across rules. A key that is hidden already, as lists of keys
+    /// give it, stays as it is.
     pub(crate) fn hide(&self, key: &mut KeyBuf, rule_len: usize) {
         if key.len() == rule_len || is_hidden(key.get(rule_len..).unwrap_or_default()) {
             return;

@@ -16,8 +16,8 @@ impl KeyPart for ExactIp {
     }
 }
 
-/// The subscriber: IPv4 as it is, also when embedded in an IPv6 address; IPv6 by its /64, which is
-/// what one customer gets.
+/// The subscriber: IPv4 as it is, also when embedded in an IPv6 address; IPv6 by its /64, the
+/// network of one customer.
 #[diagnostic::do_not_recommend]
 impl KeyPart for IpAddr {
     fn write_key(&self, key: &mut KeyWriter<'_>) {

@@ -50,8 +50,8 @@ impl Key {
         builder.finish()
     }
 
-    /// The key with this rendering: what [`as_bytes`](Self::as_bytes) gives, and what tools find at
-    /// the end of a stored key.
+    /// The key with this rendering, which [`as_bytes`](Self::as_bytes) gives and tools find at the
+    /// end of a stored key.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
 //! [`KeyPart`], a value that can be part of a key, and [`KeyWriter`], which is the only way to
-//! write one. The writer separates and escapes what it is given, so no part can run into another.
+//! write one. The writer separates and escapes its input, so no part can run into another.
 
 use std::fmt;
 
@@ -103,12 +103,12 @@ impl KeyWriter<'_> {
         }
     }
 
-    /// Writes what the value displays as one item.
+    /// Writes the `Display` text of the value as one item.
     pub fn display(&mut self, value: impl fmt::Display) {
         self.bytes(value.to_string().as_bytes());
     }
 
-    /// Writes another value as one item; one that writes several gets parentheses.
+    /// Writes another value as one item; a value of several items gets parentheses.
     pub fn part<T: KeyPart + ?Sized>(&mut self, value: &T) {
         self.separate();
         let start = self.out.len();
@@ -160,7 +160,7 @@ pub(super) fn write_part<T: KeyPart + ?Sized>(out: &mut KeyBuf, value: &T) {
     }
 }
 
-/// Puts a digest in the place of what was rendered from `start` on.
+/// Replaces the bytes from `start` on by their digest.
 #[cold]
 fn digest_from(out: &mut KeyBuf, start: usize) {
     let rendered = KeyBuf::from_slice(out.get(start..).unwrap_or_default());
@@ -219,7 +219,7 @@ impl Place {
     }
 }
 
-/// For each byte, the places where it is not copied as it is without a closer look.
+/// For each byte, the places where it may have to be escaped.
 static SPECIAL: [u8; 256] = {
     let mut special = [Place::Template.bit() | Place::Value.bit(); 256];
     let mut byte = 0;
@@ -235,7 +235,7 @@ static SPECIAL: [u8; 256] = {
     special
 };
 
-/// The places where some of these bytes need a closer look.
+/// The places where some of these bytes may have to be escaped.
 fn special(bytes: &[u8]) -> u8 {
     let of =
         |bytes: &[u8]| bytes.iter().fold(0, |all, &byte| all | SPECIAL.get(usize::from(byte)).copied().unwrap_or(0));

@@ -18,7 +18,7 @@ use crate::store::memory::MemoryStore;
 pub struct RateLimiterBuilder {
     engine: Engine,
     policies: Vec<(String, Policy)>,
-    /// What is wrong with a setting that could not be kept until it is checked.
+    /// A mistake in a setting that could not be kept until `build` checks it.
     problem: Option<RateLimitError>,
 }
 
@@ -40,8 +40,8 @@ impl RateLimiterBuilder {
         Self { engine: Engine::on(MemoryStore::new()), policies: Vec::new(), problem: None }
     }
 
-    /// What every stored key begins with, so that services and stages that share a Redis stay
-    /// apart: `shop:prod`. At most 64 bytes, without braces, white space or control characters.
+    /// The beginning of every stored key, which keeps services and stages that share a Redis apart:
+    /// `shop:prod`. At most 64 bytes, without braces, white space or control characters.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.engine.prefix = prefix.into().into_boxed_str();
         self
@@ -96,7 +96,7 @@ impl RateLimiterBuilder {
 
     /// Proxies whose forwarding headers [`ClientIp`](crate::ClientIp) trusts, where this is the
     /// limiter [in force](crate::RateLimiter::current). None by default. A
-    /// [`RateLimitLayer`](crate::RateLimitLayer) may set others for what is inside of it.
+    /// [`RateLimitLayer`](crate::RateLimitLayer) may set others for the handlers inside of it.
     #[cfg(feature = "http")]
     pub fn trusted_proxies(mut self, proxies: crate::TrustedProxies) -> Self {
         self.engine.trusted_proxies = proxies;

@@ -17,8 +17,8 @@ use crate::engine::Engine;
 use crate::observe;
 use crate::store::memory::MemoryStore;
 
-/// The limiter of one scope. Its counter of references is its own: one for the whole process, which
-/// every check would change, would keep cores waiting for each other.
+/// The limiter of one scope, with a reference counter of its own: one counter for the whole
+/// process, which every check would change, would keep cores waiting for each other.
 pub(crate) struct Scope(Arc<Engine>);
 
 tokio::task_local! {
@@ -32,8 +32,8 @@ thread_local! {
 static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
 static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
 
-/// The limiter that was found, by where. It stays alive while this does, whatever is installed or
-/// set as the default meanwhile.
+/// The limiter that was found, by where. It stays alive as long as this value, even if another one
+/// is installed or set as the default meanwhile.
 pub(crate) enum Found {
     Scoped(Arc<Scope>),
     Default(Arc<Engine>),
@@ -74,7 +74,7 @@ pub(crate) fn current() -> Arc<Engine> {
     Arc::clone(find().engine())
 }
 
-/// What refusals of the limiter in force here look like; the default if there is no limiter.
+/// How the limiter in force here answers refusals; the default if there is no limiter.
 #[cfg(feature = "http")]
 pub(crate) fn responses() -> crate::Responses {
     setting(|engine| engine.responses.clone())
@@ -92,8 +92,7 @@ pub(crate) fn trusted_proxies() -> crate::TrustedProxies {
     setting(|engine| engine.trusted_proxies.clone())
 }
 
-/// A setting of the limiter in force here; of the one in memory that no program asked for, the
-/// default.
+/// A setting of the limiter in force here; the default if that is the implicit one in memory.
 #[cfg(feature = "http")]
 fn setting<T: Default>(of: impl FnOnce(&Engine) -> T) -> T {
     match find() {
@@ -155,7 +154,7 @@ impl<F> std::fmt::Debug for Scoped<F> {
 #[must_use = "the default is taken back when the guard is dropped"]
 pub struct DefaultGuard {
     id: u64,
-    /// The thread that set a default has to take it back.
+    /// The thread that set the default has to drop the guard.
     not_send: PhantomData<*const ()>,
 }
 

@@ -10,10 +10,10 @@ use crate::store::{Feature, Page};
 /// The keys of a rule that the store holds; made by
 /// [`RateLimiter::keys`](crate::RateLimiter::keys).
 ///
-/// Those that are there from the first page to the last are all given. One that comes or goes
-/// meanwhile may be missing, any may be given more than once, and one of which nothing counts any
-/// more may still be there. Where a Redis server is started anew or replaced meanwhile, or slots of a
-/// cluster are moved, keys may be missing: list again.
+/// A key that is stored from the first page to the last is given. A key that is added or removed
+/// meanwhile may be missing, any key may be given more than once, and a key of which nothing counts
+/// any more may still be given. Where a Redis server is started anew or replaced meanwhile, or
+/// slots of a cluster are moved, keys may be missing: list again.
 #[derive(Clone)]
 pub struct Keys {
     call: OwnedCall,
@@ -33,7 +33,7 @@ impl Keys {
         Self { call, from: From::Start }
     }
 
-    /// Goes on where another list of the same keys has come to, perhaps of another process: see
+    /// Goes on at the cursor of another list of the same keys, perhaps of another process: see
     /// [`cursor`](Self::cursor).
     #[must_use]
     pub fn resume(mut self, cursor: impl Into<Vec<u8>>) -> Self {
@@ -56,14 +56,14 @@ impl Keys {
     /// keys that a server holds, whatever they belong to, so many a page is empty. It takes at most
     /// the timeout of a check.
     ///
-    /// Whichever limiter of the same prefix and store is given one of these keys, with a
-    /// [secret](crate::RateLimiterBuilder::hash_keys) or without, reaches its bucket.
+    /// Any limiter of this prefix and store, with a [secret](crate::RateLimiterBuilder::hash_keys)
+    /// or without, reaches the bucket of such a key.
     ///
     /// # Errors
     ///
     /// `Unavailable`: ask again, and the list goes on, perhaps with keys that were given already.
-    /// `Misconfigured`, also where the store does not list its keys, or cannot read the cursor that
-    /// the list was resumed at.
+    /// `Misconfigured`, also where the store does not list its keys, or cannot read the cursor at
+    /// which the list was resumed.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Key>>, RateLimitError> {
         let from = match &self.from {
             From::Start => None,

@@ -125,10 +125,10 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        // Made in its place, and not moved there.
+        // Made in place, and not moved there.
         let mut check = CheckBuilder::of(rule, None);
         check.key(key);
-        // Most are borrowed while they wait; what more than the rule decides on is kept.
+        // Most checks are borrowed while they wait; a check that differs from the rule is kept.
         let decided = if let Some(check) = check.plain_check(&self.engine) {
             match engine::decide_now(&self.engine, &check, || None) {
                 Some(decided) => decided,
@@ -146,15 +146,15 @@ impl RateLimiter {
     }
 
     /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
-    /// it: for work whose cost is known when it is done. The [`Reservation`] is told then.
+    /// it: for work whose cost is known when it is done. [`Reservation::commit`] takes that cost.
     ///
-    /// What is admitted by estimates stays within the limits; what calls did cost beyond their
-    /// estimates adds to it, and later calls wait for it.
+    /// The estimates of admitted calls stay within the limits; actual costs beyond the estimates
+    /// add to that, and later calls wait for it.
     ///
     /// # Errors
     ///
-    /// Every [`RateLimitError`]; `Misconfigured` also where the store cannot charge what is known
-    /// afterwards. A refused call is charged nothing.
+    /// Every [`RateLimitError`]; `Misconfigured` also where the store cannot charge a cost that is
+    /// known afterwards. A refused call is charged nothing.
     pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
         must_not_limit_calls_in_flight(rule)?;
         let mut check = by_hand(rule, key);
@@ -174,11 +174,11 @@ impl RateLimiter {
 
     /// Takes a place for a call in flight, if fewer than [`concurrent`](Rule::concurrent) calls of
     /// the key are in flight, over all processes that share the store, and charges the rule's cost
-    /// to its other limits: all of it, or nothing. The call ends when the [`Permit`] is dropped: it
-    /// can be moved to a task, or into a response that is streamed.
+    /// to its other limits: all of it, or nothing. The call ends when the [`Permit`] is dropped,
+    /// which can be moved to a task, or into a response that is streamed.
     ///
-    /// A rule with [`wait`](Rule::with_wait) waits for a place. It is not re-entrant: a call that
-    /// enters the same key once more may wait for itself, until its wait is over.
+    /// A rule with [`wait`](Rule::with_wait) waits for a place. `enter` is not re-entrant: a call
+    /// that enters the same key once more may wait for itself, until its wait is over.
     ///
     /// # Errors
     ///
@@ -211,10 +211,10 @@ impl RateLimiter {
         Ok(call.change(Store::reset).await? || here)
     }
 
-    /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says
-    /// whether anything of it was left: it may have expired, been reset, or been given back. With a
-    /// sliding window a charge is given back once; the other algorithms keep sums, and give back at
-    /// most what is in them.
+    /// Gives back the charge of an admission; `rule` and `key` are those of the call. Says whether
+    /// anything of it was left: it may have expired, been reset, or been given back. A sliding
+    /// window gives a charge back once; the other algorithms keep sums, and give back at most the
+    /// sum.
     ///
     /// # Errors
     ///
@@ -224,7 +224,7 @@ impl RateLimiter {
     }
 
     /// Refuses the key for all processes on the same store until `duration` has passed, in place of
-    /// an earlier block. Processes that cache the store's answers see it once they ask again.
+    /// an earlier block. A process that caches the store's answers sees it when it asks again.
     ///
     /// # Errors
     ///
@@ -238,7 +238,7 @@ impl RateLimiter {
         call.require(Feature::Block)?;
         let outcome = call.change(|store, request| store.block(request, duration)).await;
         match &outcome {
-            // What was blocked here during an outage is blocked by the store now.
+            // A key that was blocked here during an outage is blocked by the store now.
             Ok(()) => _ = self.engine.fallback.unblock(call.key_request()?),
             Err(RateLimitError::Unavailable(_)) => self.engine.fallback.block(call.key_request()?, duration),
             Err(_) => {}
@@ -261,9 +261,9 @@ impl RateLimiter {
         Ok(call.change(Store::unblock).await? || here)
     }
 
-    /// The keys of the rule that the store holds, page by page: those that were charged or blocked
-    /// of late, by `while let Some(page) = keys.next_page().await?`. It is for operators, not for
-    /// requests: on Redis it goes through all keys that there are.
+    /// The keys of the rule that were charged or blocked of late, in pages:
+    /// `while let Some(page) = keys.next_page().await?`. The list is for operators, not for
+    /// requests: on Redis it goes through all keys of the server.
     #[must_use]
     pub fn keys(&self, rule: &Rule) -> Keys {
         Keys::new(self.call(rule, &Key::global()))
@@ -275,9 +275,9 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Misconfigured` when one of them cannot be used, needs what the store cannot do, or when one
-    /// that a check of this limiter has used is missing; then the old ones stay in force, all of
-    /// them.
+    /// `Misconfigured` when one of the policies cannot be used, or needs a feature that the store
+    /// lacks, or when a policy that a check of this limiter has used is missing; then all old
+    /// policies stay in force.
     pub fn set_policies(
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
@@ -285,13 +285,13 @@ impl RateLimiter {
         policies::replace(&self.engine, policies)
     }
 
-    /// Puts the policies of a file in force, as [`set_policies`](Self::set_policies) does, and
-    /// whatever it becomes later. Its name ends in `.toml` or `.json`; it holds policies by name.
+    /// Puts the policies of a file in force, as [`set_policies`](Self::set_policies) does, and each
+    /// later version of it. Its name ends in `.toml` or `.json`; it holds policies by name.
     ///
     /// This waits for the first reading. From then on a task on the current tokio runtime reads the
-    /// file twice a second, by its path, until the limiter or that runtime ends. A change is in force
-    /// once two readings in a row are the same; of two files, the one that changed last. One that is
-    /// wrong or gone changes nothing: see the event `policies_refused` and the metric
+    /// file twice a second, by its path, until the limiter or that runtime ends. A change is in
+    /// force once two readings in a row are the same; of two files, the one that changed last. A
+    /// file that is wrong or gone changes nothing: see the event `policies_refused` and the metric
     /// `ratelimit_policy_changes_total`.
     ///
     /// # Errors
@@ -324,15 +324,14 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`RateLimitError::Misconfigured`] as soon as the store says that waiting is in vain: a wrong
-    /// password, or a replica in place of a master. It tries again all the same: so may the caller.
+    /// password, or a replica in place of a master. The store goes on trying: so may the caller.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
         self.engine.store.innermost().ready().await.map_err(Into::into)
     }
 
-    /// Waits until the store has answered everything that calls left behind, as long as that takes:
-    /// settlements, charges that are given back, places that are left. A `main` calls it last:
-    /// otherwise a success under `count = "err"` stays counted as a failure, and a place stays taken
-    /// until its lease ends.
+    /// Waits until the store has answered all settlements, refunds and permits that calls left
+    /// behind, as long as that takes. A `main` calls it last: otherwise a success under
+    /// `count = "err"` stays counted as a failure, and a place stays taken until its lease ends.
     pub async fn settled(&self) {
         self.engine.settled().await;
     }
@@ -382,7 +381,7 @@ fn by_hand<'r>(rule: &'r Rule, key: &Key) -> CheckBuilder<'r> {
 
 /// # Errors
 ///
-/// `Misconfigured` for a rule whose calls have an end, which only a permit tells.
+/// `Misconfigured` for a rule that limits calls in flight, whose end only a permit tells.
 fn must_not_limit_calls_in_flight(rule: &Rule) -> Result<(), RateLimitError> {
     match rule.concurrent() {
         None => Ok(()),
@@ -393,7 +392,7 @@ fn must_not_limit_calls_in_flight(rule: &Rule) -> Result<(), RateLimitError> {
     }
 }
 
-/// What a panic interrupts is behind locks, or dropped with the call.
+/// State that a panic interrupts is behind locks, or dropped with the call.
 impl UnwindSafe for RateLimiter {}
 impl RefUnwindSafe for RateLimiter {}
 

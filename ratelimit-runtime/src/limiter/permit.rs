@@ -8,9 +8,9 @@ use crate::error::RateLimitError;
 
 /// The place of a call in flight; made by [`RateLimiter::enter`](crate::RateLimiter::enter).
 ///
-/// The call ends when its permit is dropped, on any thread, with a runtime or without. The place is
-/// free at once then in this process, and for others as soon as the store is told: on Redis, that
-/// is the next command of the connection. The place of a process that dies is free after the
+/// The call ends when its permit is dropped, on any thread, with a runtime or without. In this
+/// process the place is free at once then, and for others as soon as the store is told: on Redis,
+/// by the next command of the connection. The place of a process that dies is free after the
 /// [`lease`](crate::Rule::with_lease).
 #[must_use = "dropping it ends the call"]
 pub struct Permit {

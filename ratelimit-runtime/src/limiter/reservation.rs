@@ -1,4 +1,4 @@
-//! [`Reservation`]: a cost that is charged as an estimate, until what it was is known.
+//! [`Reservation`]: an estimate of a cost, charged until the actual cost is known.
 
 use std::fmt;
 use std::time::Instant;
@@ -11,11 +11,11 @@ use crate::rule::Limit;
 /// An estimate that is charged to a key; made by
 /// [`RateLimiter::reserve`](crate::RateLimiter::reserve).
 ///
-/// It ends by [`commit`](Self::commit) or [`release`](Self::release). One that is dropped is
-/// committed as estimated: a call that is cancelled is not free. Both return at once: a store in
+/// It ends by [`commit`](Self::commit) or [`release`](Self::release). A reservation that is dropped
+/// is committed as estimated: a call that is cancelled is not free. Both return at once: a store in
 /// memory is told at once as well, any other by a task of the current tokio runtime, again where it
-/// does not answer, for as long as the longest window. What cannot be told is in the log
-/// (`unsettled`), and stays charged as estimated until it expires.
+/// does not answer, for as long as the longest window. A settlement that fails is logged
+/// (`unsettled`), and the estimate stays charged until it expires.
 #[must_use = "dropping it commits the estimate"]
 pub struct Reservation {
     decision: Decision,
@@ -36,14 +36,14 @@ impl Reservation {
         &self.decision
     }
 
-    /// Charges what the call did cost in place of the estimate; more than
-    /// [`Limit::MAX_COUNT`] means that.
+    /// Charges the actual cost of the call in place of the estimate; more than [`Limit::MAX_COUNT`]
+    /// means that.
     ///
-    /// What is less than the estimate frees the rest of it. What is more is charged on top, also
-    /// beyond the limits: they refuse until it has left or drained. After that at most twice of
-    /// what a limit admits at once is used of it; what would be more is not charged, and counted by
-    /// the metric `ratelimit_cost_dropped_total`. Where the estimate has left a window meanwhile,
-    /// all of the cost is charged now.
+    /// A lower cost frees the rest of the estimate. A higher one is charged on top, also beyond the
+    /// limits: they refuse until it has left or drained. After that at most twice the capacity of a
+    /// limit is used of it; the rest is not charged, and counted by the metric
+    /// `ratelimit_cost_dropped_total`. Where the estimate has left a window meanwhile, all of the
+    /// cost is charged now.
     pub fn commit(self, actual_cost: u64) {
         self.reserved.complete([Completion::CommitActual(actual_cost.min(Limit::MAX_COUNT))]);
     }

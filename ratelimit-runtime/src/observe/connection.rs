@@ -1,4 +1,4 @@
-//! [`ObservedConnection`]: how one connection to a server is, as the log and the metrics tell it.
+//! [`ObservedConnection`]: the state of one connection to a server, as log and metrics show it.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use super::{log, metrics, series};
 use crate::error::{StoreError, StoreErrorKind};
 
-/// What calls that need the connection may expect.
+/// The state of a connection, as calls that need it see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionState {
-    /// They wait for it: nothing has failed yet.
+    /// Calls wait for it: nothing has failed yet.
     Connecting,
     Up,
     /// There is a connection, and the server does not serve.
@@ -19,7 +19,7 @@ pub(crate) enum ConnectionState {
     Down,
 }
 
-/// One connection, and those that are made in its place. It is one of its server's until it is
+/// One connection, and the connections that replace it. Metrics count it for its server until it is
 /// dropped.
 #[derive(Debug)]
 pub(crate) struct ObservedConnection {
@@ -28,16 +28,16 @@ pub(crate) struct ObservedConnection {
     outage: Option<Outage>,
 }
 
-/// The server does not serve.
+/// The time in which the server does not serve.
 #[derive(Debug)]
 struct Outage {
     since: Instant,
-    /// It was told that a setting is the reason.
+    /// Whether the log was told that a setting is the reason.
     by_settings: bool,
 }
 
 impl ObservedConnection {
-    /// Of the server that has this name in metrics.
+    /// A connection to the server that has this name in metrics.
     pub(crate) fn new(server: String) -> Self {
         let connection = Self { server: server.into(), state: ConnectionState::Connecting, outage: None };
         moved(&connection.server, None, Some(connection.state));
@@ -57,7 +57,7 @@ impl ObservedConnection {
         log::connected(server);
     }
 
-    /// It is over.
+    /// The connection is lost, by this error.
     pub(crate) fn lost(&self, server: &dyn Display, lasted: Duration, error: &StoreError) {
         metrics::add(series::LOSSES, &[("server", &self.server)], 1);
         log::lost(server, lasted, error);
@@ -96,8 +96,8 @@ impl Drop for ObservedConnection {
     }
 }
 
-/// How many connections of this process are in each state, by server. Those that there are no more
-/// leave nothing behind.
+/// How many connections of this process are in each of [`STATES`], by server. A server without
+/// connections has no entry.
 static NOW: Mutex<BTreeMap<Box<str>, [u32; 4]>> = Mutex::new(BTreeMap::new());
 
 const STATES: [(ConnectionState, &str); 4] = [
@@ -107,9 +107,9 @@ const STATES: [(ConnectionState, &str); 4] = [
     (ConnectionState::Down, "down"),
 ];
 
-/// A connection is not in this state any more, but in that one.
+/// Counts that a connection changes its state; `None` before it begins and after it ends.
 fn moved(server: &str, from: Option<ConnectionState>, to: Option<ConnectionState>) {
-    // Kept until all is told, so that what is told last is how it is.
+    // Locked until the metrics are set, so that the last figures set are the current ones.
     let mut now = NOW.lock().unwrap_or_else(PoisonError::into_inner);
     let counts = now.entry(server.into()).or_default();
     for ((state, name), count) in STATES.into_iter().zip(counts.iter_mut()) {

@@ -5,13 +5,13 @@ use std::hash::BuildHasher as _;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// An event that has not come for so long begins a new episode when it comes again.
+/// After so long without an event, the next one begins a new episode.
 const QUIET: Duration = Duration::from_secs(60);
-/// How many episodes go on at a time. An event that would be one more is left out, so that texts
-/// made up by clients cannot flood the log.
+/// How many episodes go on at a time. Events of further ones are left out, so that texts made up by
+/// clients cannot flood the log.
 const MOST: usize = 64;
 
-/// Events of one name that have come of late, and when they last did. They are kept as hashes, so
+/// The recent events of one name, with the time of the last of each. They are kept as hashes, so
 /// that long texts take no memory.
 #[derive(Debug)]
 pub(crate) struct Episodes(LazyLock<Mutex<HashMap<u64, Instant>>>);

@@ -5,7 +5,7 @@ use crate::error::RateLimitError;
 #[cfg(feature = "metrics")]
 use crate::error::StoreErrorKind;
 
-/// What became of a check.
+/// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutcomeLabel {
     Allowed,
@@ -24,7 +24,7 @@ impl OutcomeLabel {
     #[inline]
     pub(super) fn of(decision: &Decision, shadow: bool) -> Self {
         if decision.is_allowed() {
-            // Of an unchecked call it is not known what is left.
+            // Of an unchecked call, the rest of the limit is unknown.
             let is_near = decision.remaining < decision.limit.div_ceil(10) && decision.source != Source::Nobody;
             return if is_near { Self::NearLimit } else { Self::Allowed };
         }
@@ -58,7 +58,7 @@ impl OutcomeLabel {
     }
 }
 
-/// Who answered.
+/// The word for the source of a decision.
 pub(super) fn source(source: Source) -> &'static str {
     match source {
         Source::Store => "store",
@@ -68,7 +68,7 @@ pub(super) fn source(source: Source) -> &'static str {
     }
 }
 
-/// What came of a question to a store.
+/// The word for the result of a request to a store.
 #[cfg(feature = "metrics")]
 pub(super) fn result(error: Option<StoreErrorKind>) -> &'static str {
     match error {

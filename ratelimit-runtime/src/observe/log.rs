@@ -18,11 +18,11 @@ use super::labels::{self, OutcomeLabel};
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
 
-/// What became of calls.
+/// Outcomes of calls.
 const DECISION: &str = "ratelimit_runtime::decision";
-/// How the servers of a store are.
+/// States of the connections to servers.
 const CONNECTION: &str = "ratelimit_runtime::connection";
-/// What is set up wrongly.
+/// Mistakes in the setup.
 const SETUP: &str = "ratelimit_runtime::setup";
 
 /// Whether any subscriber takes events of the level of such a decision.
@@ -99,8 +99,8 @@ pub(crate) fn unsettled(rule: &str, completion: &dyn Debug, error: &StoreError) 
 
 #[cfg(feature = "http")]
 impl RateLimitError {
-    /// Logs what a client is not told: once per episode of an error, because clients can repeat
-    /// their requests. What is wrong with a rule names it.
+    /// Logs a mistake in the setup, which a client is not told: once per episode of an error,
+    /// because clients can repeat their requests. A mistake in a rule names the rule.
     pub(crate) fn log_if_misconfigured(&self) {
         static EPISODES: Episodes = Episodes::new();
         if let Self::Misconfigured(error) = self
@@ -176,7 +176,7 @@ pub(crate) fn outage(server: &dyn Display, error: &StoreError) {
     );
 }
 
-/// Nothing but a change of settings, here or on the server, ends it.
+/// The server does not serve until a setting changes, here or on the server.
 #[cfg(feature = "redis")]
 pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
     tracing::error!(

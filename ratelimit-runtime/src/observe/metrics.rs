@@ -1,10 +1,10 @@
-//! What is counted and measured, by the facade `metrics`. Names and labels are what
-//! guide/observability.md says. A label is the name of a rule or of a server, or a word
-//! of this crate: never a key.
+//! Counters, gauges and histograms, by the facade `metrics`. Names and labels are those of
+//! guide/observability.md. A label is the name of a rule or of a server, or a word of this crate:
+//! never a key.
 //!
-//! The recorder is asked for its counter whenever something is counted, and nothing of its own is
-//! kept: so one that is installed late, that of a test's thread, and one that forgets what was idle
-//! for long miss nothing from then on.
+//! The recorder is asked for its counter at each count, and no handle of it is kept: so a recorder
+//! that is installed late, that of a test's thread, and one that forgets idle series miss nothing
+//! from then on.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -49,7 +49,7 @@ const METRICS: &[(Kind, &str, &str)] = &[
     (Kind::Counter, series::OUTAGES, "How often a Redis server ceased to serve."),
 ];
 
-/// Says to the recorder what the metrics mean.
+/// Describes the metrics to the recorder.
 pub(crate) fn describe() {
     with_recorder(|recorder| {
         for (kind, name, text) in METRICS {
@@ -95,7 +95,7 @@ const SOURCES: usize = Source::Nobody as usize + 1;
 pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Option<Source>)) {
     let (rule, outcome, source) = decided();
     let all = rule.series().get_or_init(|| (0..OUTCOMES * SOURCES).map(|_| OnceCell::new()).collect());
-    // What is not decided has outcomes of its own.
+    // Checks without a decision have outcomes of their own.
     let Some(known) = all.get(outcome as usize * SOURCES + source.map_or(0, |source| source as usize)) else { return };
     let key = known.get_or_init(|| {
         let source = source.map_or("none", labels::source);
@@ -107,7 +107,7 @@ pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Option<Sou
     with_recorder(|recorder| recorder.register_counter(key, &METADATA).increment(1));
 }
 
-/// Measures how long an answer of this server is waited for.
+/// Measures how long a request waits for the answer of this server.
 pub(crate) async fn timed<'a, T>(
     server: impl FnOnce() -> &'a str,
     asked: impl Future<Output = Result<T, StoreError>>,

@@ -38,7 +38,7 @@ pub(crate) fn count(decision: impl FnOnce() -> Decision, shadow: bool) {
     });
 }
 
-/// Counts what a call did cost and was not charged, because it is more than limits keep as a debt.
+/// Counts the part of an actual cost above the debt that limits keep, which is not charged.
 #[inline]
 pub(crate) fn cost_dropped(rule: Name, dropped: u64) {
     if dropped > 0 {
@@ -46,7 +46,7 @@ pub(crate) fn cost_dropped(rule: Name, dropped: u64) {
     }
 }
 
-/// A call of this rule is in flight from now on, or not any more.
+/// Counts a call of this rule as in flight, or as ended.
 #[inline]
 pub(crate) fn in_flight(rule: Name, begins: bool) {
     let by = if begins { 1.0 } else { -1.0 };
@@ -68,7 +68,7 @@ pub(crate) fn listens(allowed: bool, shadow: bool) -> bool {
 }
 
 /// Counts a decision by these terms, and tells the log and the collector. `is_settled` says whether
-/// what is charged is charged for good.
+/// the charge is final.
 #[cold]
 pub(crate) fn decision(decision: &Decision, terms: &Terms, shadow: bool, is_settled: bool) {
     count(|| *decision, shadow);

@@ -38,13 +38,13 @@ impl Observation {
         &self.limits
     }
 
-    /// Whether what remains is known: an admission by `count` or `actual_cost` is settled later.
+    /// Whether `remaining` is known: an admission by `count` or `actual_cost` is settled later.
     #[cfg(feature = "_layer")]
     pub(crate) fn is_settled(&self) -> bool {
         self.is_settled || !self.decision.is_allowed()
     }
 
-    /// Whether the rule only records: the call runs, whatever was decided.
+    /// Whether the rule only records: the call runs even if the decision is a refusal.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.shadow

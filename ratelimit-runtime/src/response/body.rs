@@ -12,7 +12,7 @@ use crate::error::RateLimitError;
 /// The type of a body, and the body.
 pub(super) type Content = (&'static str, String);
 
-/// What the body of a refusal looks like.
+/// The form of a refusal's body.
 #[derive(Clone, Default)]
 pub(super) enum Body {
     #[default]

@@ -25,9 +25,9 @@ struct Quota {
     max: u64,
     /// The window; `None` for a calendar quota, whose periods differ in length.
     seconds: Option<u64>,
-    /// What is admitted at once, where it is not `max`.
+    /// The cost that is admitted at once, if it is not `max`.
     burst: Option<u64>,
-    /// Whether it is of calls in flight, over no time.
+    /// Whether it limits calls in flight, over no time.
     in_flight: bool,
 }
 
@@ -35,7 +35,7 @@ struct Quota {
 struct Item<'a> {
     decision: &'a Decision,
     quotas: SmallVec<[Quota; 2]>,
-    /// Whether it is known what remains.
+    /// Whether the remaining cost is final.
     is_settled: bool,
 }
 
@@ -73,12 +73,12 @@ impl<'a> Item<'a> {
         Self { decision, quotas, is_settled: observation.is_settled() }
     }
 
-    /// Whether it is known what remains: a store was asked, and nothing is settled later.
+    /// Whether the remaining cost is known: a store was asked, and nothing is settled later.
     fn is_known(&self) -> bool {
         self.decision.source() != Source::Nobody && self.is_settled
     }
 
-    /// Whether this one is closer to a refusal.
+    /// Whether this rule is closer to a refusal.
     fn is_stricter_than(&self, other: &Decision) -> bool {
         let rank = |decision: &Decision| (decision.is_allowed(), decision.remaining(), !decision.retry_after_us);
         rank(self.decision) < rank(other)
@@ -89,8 +89,8 @@ impl<'a> Item<'a> {
 pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 
 impl<'a> Standings<'a> {
-    /// After these decisions, and a refusal that need not be among them. Rules in shadow mode
-    /// refuse no call, so they are not told of.
+    /// The standings after these decisions, and a refusal that need not be among them. Rules in
+    /// shadow mode refuse no call, so clients are not told of them.
     #[cfg(feature = "_layer")]
     pub(crate) fn after(observations: &'a [Observation], refusal: Option<&'a Decision>) -> Self {
         let mut standings = Self(Vec::new());
@@ -117,7 +117,7 @@ impl<'a> Standings<'a> {
                 *known = item;
             }
         } else {
-            // What refuses is told of in any case.
+            // A rule that refuses is listed in any case.
             if self.0.len() >= MOST && !item.decision.is_allowed() {
                 self.0.pop();
             }
@@ -127,7 +127,7 @@ impl<'a> Standings<'a> {
         }
     }
 
-    /// What is closest to a refusal, of what is known.
+    /// The decision that is closest to a refusal, among the known ones.
     pub(crate) fn strictest(&self) -> Option<&'a Decision> {
         let known = self.0.iter().filter(|item| item.is_known()).map(|item| item.decision);
         known.reduce(|a, b| if Item::of_decision(b).is_stricter_than(a) { b } else { a })
@@ -176,7 +176,7 @@ impl<'a> Standings<'a> {
     }
 }
 
-/// The fields of a refusal of which no more than the decision is known.
+/// The fields of a refusal by its decision alone.
 pub(super) fn of_refusal(decision: &Decision, legacy: bool) -> Vec<Field> {
     let standings = Standings(vec![Item::of_decision(decision)]);
     let mut fields = standings.fields();
@@ -184,7 +184,7 @@ pub(super) fn of_refusal(decision: &Decision, legacy: bool) -> Vec<Field> {
     fields
 }
 
-/// What older clients read.
+/// The fields that older clients read.
 pub(crate) fn legacy_fields(decision: &Decision) -> impl Iterator<Item = Field> {
     let counts = [
         ("x-ratelimit-limit", decision.limit().to_string()),

@@ -1,6 +1,5 @@
-//! What refusals and limits look like over HTTP: `fields` makes header fields of decisions,
-//! [`Responses`] says what a refusal looks like. The adapters put both into the words of their
-//! frameworks.
+//! Refusals and limits over HTTP: `fields` makes header fields of decisions, [`Responses`] says how
+//! a refusal is answered. The adapters put both into the words of their frameworks.
 
 mod body;
 mod fields;
@@ -16,8 +15,8 @@ pub use self::responses::Responses;
 #[cfg(feature = "_layer")]
 use crate::decision::Decision;
 
-/// In the extensions of a response: its fields are those of this refusal alone. A layer replaces
-/// them by those of all decisions, this one included.
+/// An extension of a response whose fields are those of this refusal alone. A layer replaces them
+/// by those of all decisions, this one included.
 #[cfg(feature = "_layer")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RefusalDecision(pub(crate) Decision);

@@ -7,9 +7,9 @@ use http::StatusCode;
 
 use crate::error::RateLimitError;
 
-/// A request that is answered in place of its handler: what
-/// [`Responses::body`](crate::Responses::body) makes a body of. Its `Display` is what a client may
-/// read.
+/// A request that is answered in place of its handler, from which
+/// [`Responses::body`](crate::Responses::body) makes a body. Its `Display` is the message that a
+/// client may read.
 #[derive(Debug, Clone)]
 pub struct Refusal<'a> {
     status: StatusCode,
@@ -36,15 +36,14 @@ impl<'a> Refusal<'a> {
         self.status
     }
 
-    /// What a client may read: nothing of what is misconfigured.
+    /// The message that a client may read: it names no mistake in the setup.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What the limiter said; `None` where it was not asked, because the request has no key. Where
-    /// it is `Misconfigured` its `Display` is for operators: show clients the
-    /// [`message`](Self::message).
+    /// The error of the limiter; `None` where it was not asked, because the request has no key. The
+    /// `Display` of `Misconfigured` is for operators: show clients the [`message`](Self::message).
     #[must_use]
     pub fn error(&self) -> Option<&'a RateLimitError> {
         self.error

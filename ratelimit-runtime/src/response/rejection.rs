@@ -25,7 +25,7 @@ pub enum KeyRejection {
 }
 
 impl KeyRejection {
-    /// What is set up wrongly, if that is the reason.
+    /// The mistake in the setup, if that is the reason.
     pub(crate) fn misconfigured(self) -> Option<RateLimitError> {
         (self == Self::UnknownPeer).then(|| RateLimitError::misconfigured(self.to_string()))
     }

@@ -22,7 +22,7 @@ use crate::error::RateLimitError;
 /// | a header that is a key appears more than once | 400 | |
 ///
 /// All of them have a body of one shape, and `Cache-Control: no-store`. `Retry-After` is in whole
-/// seconds, rounded up. What is misconfigured is logged, not told to the client.
+/// seconds, rounded up. A mistake in the setup is logged, not told to the client.
 ///
 /// `RateLimit-Policy` and `RateLimit` are those of
 /// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/10/),
@@ -32,10 +32,10 @@ use crate::error::RateLimitError;
 /// - Further limits of a rule are `"login/2"` and so on.
 /// - A bucket whose burst is not its `max` says it in a parameter of its own,
 ///   `"upload";q=1000;w=3600;burst=50`: what it admits at once, and so the most that `r` can be. A
-///   refusal that no layer has seen knows the burst and not the `max`, and comes without
+///   refusal that no layer has seen knows the burst and not the `max`, and is sent without
 ///   `RateLimit-Policy` there.
-/// - Of a name with dots, as paths of functions have, clients are told what follows the last. `%`,
-///   control characters and what is not ASCII are percent-encoded: `müde` is `"m%C3%BCde"`.
+/// - Of a name with dots, as paths of functions have, clients get the part after the last. `%`,
+///   control characters and characters beyond ASCII are percent-encoded: `müde` is `"m%C3%BCde"`.
 ///
 /// ```
 /// use ratelimit_runtime::{RateLimiter, Responses};
@@ -93,18 +93,18 @@ impl Responses {
     }
 
     /// The status of a call that costs more than its limit ever admits: 413 unless set. Many
-    /// clients retry after a 429, although this call is refused however long they wait. What
-    /// is not from 400 to 599 is `Misconfigured` when the limiter is built.
+    /// clients retry after a 429, although this call is refused however long they wait. A status
+    /// below 400 or above 599 is `Misconfigured` when the limiter is built.
     #[must_use]
     pub fn cost_exceeds_limit(mut self, status: u16) -> Self {
         self.cost_exceeds_limit = Some(status);
         self
     }
 
-    /// A request without the header that is its key is answered 401 with this `WWW-Authenticate`,
-    /// and not 400: for keys that are credentials. `challenge` is a scheme and its parameters, as
-    /// `Bearer` or `ApiKey realm="orders"`; what a header cannot hold is `Misconfigured` when the
-    /// limiter is built. In gRPC the code is `UNAUTHENTICATED`.
+    /// Answers a request without the header that is its key 401 with this `WWW-Authenticate`, and
+    /// not 400: for keys that are credentials. `challenge` is a scheme and its parameters, as
+    /// `Bearer` or `ApiKey realm="orders"`; text that a header cannot hold is `Misconfigured` when
+    /// the limiter is built. In gRPC the code is `UNAUTHENTICATED`.
     #[must_use]
     pub fn unauthorized(mut self, challenge: impl Into<String>) -> Self {
         self.challenge = Some(challenge.into());
@@ -132,7 +132,7 @@ impl Responses {
         Ok(())
     }
 
-    /// The status of the response that an error is.
+    /// The status of the response to an error.
     pub(crate) fn status(&self, error: &RateLimitError) -> StatusCode {
         match error {
             RateLimitError::Exceeded(_) => StatusCode::TOO_MANY_REQUESTS,
@@ -154,7 +154,7 @@ impl Responses {
         }
     }
 
-    /// The response that an error is.
+    /// The response to an error.
     pub(crate) fn response(&self, error: &RateLimitError) -> Response<String> {
         error.log_if_misconfigured();
         let mut response = self.render(&Refusal::of_error(self.status(error), error));

@@ -4,27 +4,27 @@ use std::fmt;
 
 use super::limit::Limit;
 
-/// What the table says of an algorithm.
+/// The properties of an algorithm, as the table states them.
 #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "some of it concerns Redis"))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
     /// As attributes and configurations write it.
     pub(crate) name: &'static str,
-    /// It keeps an entry for each admission. So a ticket names one entry, the tickets of a call
-    /// follow by one, and on Redis there is a choice of layouts. The others keep sums.
+    /// Whether it keeps an entry for each unit of cost: a ticket names one entry, the tickets of a
+    /// call are consecutive, and Redis has a choice of layouts. The others keep sums.
     pub(crate) is_log: bool,
-    /// A limit's burst, and not its `max`, is what it admits at once.
+    /// Whether a limit admits its burst at once, and not its `max`.
     pub(crate) has_burst: bool,
-    /// How many windows a charge counts for at most. With a burst: as long as refilling that takes,
-    /// if that is longer.
+    /// For how many windows a charge counts at most. With a burst: for the time in which the bucket
+    /// refills, if that is longer.
     pub(crate) windows: u64,
     /// The abbreviation in stored keys.
     pub(crate) tag: &'static str,
     /// The number in the questions to a script: 1 to 15, frozen with the format.
     pub(crate) number: u8,
-    /// How Redis keeps it where scripts are not to be used.
+    /// How Redis keeps it without scripts; `None`: it cannot.
     pub(crate) commands: Option<PlainCommands>,
-    /// The module redis-cell keeps it.
+    /// Whether the module redis-cell can keep it.
     pub(crate) redis_cell: bool,
 }
 
@@ -66,25 +66,25 @@ macro_rules! algorithms {
 crate::__algorithms!(algorithms);
 
 impl Algorithm {
-    /// Whether the burst of a limit applies: see [`Limit::with_burst`]. Without one, what is
-    /// admitted at once is `max`.
+    /// Whether the burst of a limit applies: see [`Limit::with_burst`]. Without a burst, `max` is
+    /// admitted at once.
     #[must_use]
     #[inline]
     pub const fn has_burst(self) -> bool {
         self.row().has_burst
     }
 
-    /// What `limit` admits at once while it is unused: its `max`, or the burst of a bucket.
+    /// How much `limit` admits at once while unused: its `max`, or the burst of a bucket.
     #[inline]
     pub(crate) const fn capacity(self, limit: &Limit) -> u64 {
         if self.has_burst() { limit.capacity() } else { limit.max() }
     }
 
-    /// The most that one call may weigh where each unit of cost is kept by itself: as much keeps a
-    /// Redis server busy for some two milliseconds.
+    /// The highest cost of one call where each unit of cost is kept by itself: that many units keep
+    /// a Redis server busy for some two milliseconds.
     pub(crate) const MOST_IN_LOG: u64 = 1_000;
 
-    /// The most that one call may weigh under `limit`.
+    /// The highest cost of one call under `limit`.
     #[inline]
     pub(crate) const fn most_at_once(self, limit: &Limit) -> u64 {
         let capacity = self.capacity(limit);

@@ -8,9 +8,9 @@ use super::limit::Limit;
 /// long with each offence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct BlockDuration {
-    /// Of the first block, in microseconds; 0 for none.
+    /// The first block, in microseconds; 0 for none.
     first_us: u64,
-    /// What it grows to, which is more; 0 where it does not grow.
+    /// The longest block, above `first_us`, in microseconds; 0 if blocks do not grow.
     longest_us: u64,
 }
 
@@ -23,8 +23,8 @@ impl BlockDuration {
         if duration.is_zero() { Self::NONE } else { Self { first_us: micros(duration), longest_us: 0 } }
     }
 
-    /// `first`, then each time twice as long, up to `longest`. Where that is not above `first`, it
-    /// does not grow.
+    /// `first`, then each time twice as long, up to `longest`. If `longest` is not above `first`,
+    /// blocks do not grow.
     pub(crate) const fn growing(first: Duration, longest: Duration) -> Self {
         let (fixed, longest_us) = (Self::fixed(first), micros(longest));
         if fixed.first_us > 0 && longest_us > fixed.first_us { Self { longest_us, ..fixed } } else { fixed }
@@ -46,8 +46,8 @@ impl BlockDuration {
         self.first_us
     }
 
-    /// What it grows to, and how long offences are remembered after the last block; 0 where it does
-    /// not grow.
+    /// The longest block, and how long offences are remembered after the last one, in microseconds;
+    /// 0 if blocks do not grow.
     #[inline]
     pub(crate) const fn longest_us(self) -> u64 {
         self.longest_us
@@ -57,7 +57,7 @@ impl BlockDuration {
         Duration::from_micros(self.first_us)
     }
 
-    /// How long the next block is after so many in a row.
+    /// The next block after so many offences in a row, in microseconds.
     pub(crate) fn after(self, strikes: u64) -> u64 {
         let doubled = u32::try_from(strikes).ok().and_then(|strikes| 1_u64.checked_shl(strikes)).unwrap_or(u64::MAX);
         self.first_us.saturating_mul(doubled).min(self.longest_us.max(self.first_us))

@@ -105,7 +105,7 @@ impl Limit {
         Self { max: 0, window_us: unit.usual_us(), burst: 0, calendar }.with_max(max)
     }
 
-    /// What attributes are told without the feature.
+    /// Without the feature: a compile error in the `static` of an attribute.
     #[cfg(not(feature = "calendar"))]
     #[doc(hidden)]
     #[must_use]
@@ -126,7 +126,7 @@ impl Limit {
     /// How much a bucket algorithm admits at once; `max` unless set. The other algorithms have no
     /// burst.
     ///
-    /// A bucket fills within [`MAX_WINDOW`](Self::MAX_WINDOW): a larger burst is cut to what does.
+    /// A bucket fills within [`MAX_WINDOW`](Self::MAX_WINDOW): a larger burst is cut to fit.
     ///
     /// # Panics
     ///
@@ -138,7 +138,7 @@ impl Limit {
         self
     }
 
-    /// What a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0. The
+    /// How much a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0. The
     /// others admit `max`.
     #[must_use]
     #[inline]
@@ -154,14 +154,14 @@ impl Limit {
         if most < self.burst as u128 { most as u64 } else { self.burst }
     }
 
-    /// What is admitted in any window.
+    /// How much any window admits.
     #[must_use]
     #[inline]
     pub const fn max(&self) -> u64 {
         self.max
     }
 
-    /// The window. Of a calendar quota it is how long the longest is where no clock is set: 24
+    /// The window. Of a calendar quota, the longest that the unit has where no clock is set: 24
     /// hours for a day, 31 days for a month.
     #[must_use]
     pub const fn window(&self) -> Duration {
@@ -196,7 +196,7 @@ impl Limit {
         self.calendar
     }
 
-    /// No window is longer, in microseconds.
+    /// The longest that the window can be, in microseconds.
     #[inline]
     pub(crate) const fn longest_us(&self) -> u64 {
         match self.calendar {
@@ -213,7 +213,7 @@ impl Limit {
         self
     }
 
-    /// When a window ends that a charge begins.
+    /// The end of the window that a charge at `now` begins, in microseconds since 1970.
     #[inline]
     pub(crate) fn end_of_window(&self, now: u64) -> u64 {
         match self.by_calendar() {
@@ -223,7 +223,7 @@ impl Limit {
     }
 }
 
-/// What is wrong with the window of a limit.
+/// The error for the window of a limit, if it is out of bounds.
 const fn window_fault(window: Duration) -> Option<&'static str> {
     match window.as_micros() {
         ..1_000 => Some("the window of a limit is at least one millisecond"),

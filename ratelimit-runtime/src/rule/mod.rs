@@ -75,20 +75,20 @@ enum RuleName {
 pub(crate) enum PolicyName {
     Fixed(&'static str),
     Made(Arc<str>),
-    /// Each call says it.
+    /// Each call names its policy.
     PerCall,
 }
 
-/// What is worked out once per rule.
+/// The names of a rule, worked out once.
 #[derive(Clone)]
 pub(crate) struct Resolved {
-    /// Of the rule as it was then.
+    /// The revision of the rule for which they were worked out.
     revision: u32,
     /// The name as decisions and metrics show it.
     pub(crate) name: Name,
     /// The name as keys hold it.
     pub(crate) escaped: Box<str>,
-    /// What keys are rendered behind: the [head](Rule::head) of the rule as it was then.
+    /// The beginning of stored keys: the [head](Rule::head) of the rule at that revision.
     pub(crate) head: Box<str>,
 }
 
@@ -167,14 +167,14 @@ impl Rule {
         }
     }
 
-    /// The same rule with other windows or another algorithm: what was worked out of it before is
+    /// The same rule with other windows or another algorithm: names that were worked out before are
     /// void.
     const fn revised(mut self) -> Self {
         self.revision += 1;
         self.unknown()
     }
 
-    /// The same rule as one that no limiter has met.
+    /// The same rule, met by no limiter.
     const fn unknown(mut self) -> Self {
         self.known_by = KnownBy::none();
         self
@@ -238,8 +238,8 @@ impl Rule {
         self.unknown()
     }
 
-    /// Takes limits, algorithm and block from the limiter's policy of this name, whenever a check
-    /// is made, and whatever else that sets.
+    /// Takes limits, algorithm and block from the limiter's policy of this name at every check, and
+    /// every other setting that the policy has.
     #[must_use]
     pub const fn with_policy(self, policy: &'static str) -> Self {
         self.with_policy_name(PolicyName::Fixed(policy))
@@ -262,8 +262,8 @@ impl Rule {
     }
 
     const fn with_policy_name(mut self, name: PolicyName) -> Self {
-        // A constant function drops nothing. What is forgotten owns memory only if the name was
-        // made at run time, and such a rule is not made a constant of.
+        // A constant function drops nothing. The forgotten policy owns memory only if its name was
+        // made at run time, and no constant is made of such a rule.
         std::mem::forget(self.policy.replace(name));
         self.is_plain = false;
         self
@@ -311,9 +311,9 @@ impl Rule {
         self
     }
 
-    /// The time zone of its calendar quotas, by its name in the tz database; UTC unless set. One
-    /// that the database does not have makes each call `Misconfigured`, and so does one for limits
-    /// that are none: [`Limit::per_day`] is any 24 hours, in every zone.
+    /// The time zone of its calendar quotas, by its name in the tz database; UTC unless set. A zone
+    /// that the database lacks makes each call `Misconfigured`, and so does a zone without calendar
+    /// quotas: [`Limit::per_day`] is any 24 hours, in every zone.
     #[cfg_attr(not(feature = "calendar"), doc(hidden))]
     #[must_use]
     pub const fn with_zone(mut self, zone: &'static str) -> Self {
@@ -322,7 +322,7 @@ impl Rule {
         self.revised()
     }
 
-    /// Decide and record, never refuse.
+    /// Decides and records, but never refuses, if `on`.
     #[must_use]
     pub const fn with_shadow(mut self, on: bool) -> Self {
         self.terms.shadow = on;
@@ -338,8 +338,8 @@ impl Rule {
         rule
     }
 
-    /// The same rule for a call that weighs this much; 1 unless said. A cost of 0 is admitted as
-    /// long as the limit is not exceeded, and charges nothing.
+    /// The same rule for a call of this cost; 1 unless set. A cost of 0 is admitted as long as the
+    /// limit is not exceeded, and charges nothing.
     #[must_use]
     pub fn with_cost(&self, cost: u64) -> Self {
         let mut rule = self.clone();
@@ -366,7 +366,7 @@ impl Rule {
         self.terms.algorithm()
     }
 
-    /// What a call weighs.
+    /// The cost of a call.
     #[must_use]
     pub const fn cost(&self) -> u64 {
         self.terms.cost
@@ -398,7 +398,7 @@ impl Rule {
         }
     }
 
-    /// What it asks of every call alike.
+    /// The limits and settings that hold for every call alike.
     #[inline]
     pub(crate) const fn terms(&self) -> &Terms {
         &self.terms
@@ -444,8 +444,8 @@ impl Rule {
         })
     }
 
-    /// What every stored key of the rule starts with, after the prefix. It is owned if the rule was
-    /// changed after it had been used: a constant function can take nothing out of the cell.
+    /// The beginning of every stored key of the rule, after the prefix. It is owned if the rule was
+    /// changed after use: a constant function can take nothing out of the cell.
     pub(crate) fn head(&self) -> Cow<'_, str> {
         let resolved = self.resolved();
         if resolved.revision == self.revision {

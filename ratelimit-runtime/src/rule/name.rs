@@ -61,7 +61,7 @@ fn escape_also(name: &str, other: char) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// What every stored key of a rule starts with, after the prefix: the format, the algorithm with
+/// The beginning of every stored key of a rule, after the prefix: the format, the algorithm with
 /// its windows, the name.
 pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit], escaped_name: &str) {
     out.push_str(FORMAT);
@@ -79,7 +79,7 @@ pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit]
     out.push(':');
 }
 
-/// What the stored keys of the calls in flight of a rule start with, after the prefix.
+/// The beginning of the stored keys of a rule's calls in flight, after the prefix.
 pub(crate) fn push_in_flight_head(out: &mut String, escaped_name: &str) {
     out.push_str(FORMAT);
     out.push_str(":cc:");
@@ -116,7 +116,7 @@ struct Interned {
     series: OnceCell<Series>,
 }
 
-/// What is counted under a name.
+/// The metric series of a name.
 #[cfg(feature = "metrics")]
 type Series = Box<[OnceCell<metrics::Key>]>;
 
@@ -153,7 +153,7 @@ impl Name {
         self.0.text
     }
 
-    /// The keys of what is counted under this name; empty until the first is.
+    /// The metric keys of this name; empty until the first count.
     #[cfg(feature = "metrics")]
     #[inline]
     pub(crate) fn series(self) -> &'static OnceCell<Series> {

@@ -12,8 +12,8 @@ use std::fmt;
 /// | is out of memory | limited by this process | limited by this process | `Unavailable` |
 /// | is set up wrongly | `Misconfigured` | `Misconfigured` | `Misconfigured` |
 ///
-/// Unless it is set up wrongly, a refusal that a deny cache of this process knows and that still
-/// holds answers before this does, as it would have without the failure.
+/// Unless the store is set up wrongly, a refusal in the deny cache of this process that still holds
+/// is answered first, as it would have been without the failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnUnavailable {

@@ -18,15 +18,15 @@ pub(crate) struct Terms {
     algorithm: Algorithm,
     limits: [Limit; MAX_LIMITS],
     len: usize,
-    /// Worked out whenever the limits change.
+    /// [`most`](Self::most), worked out whenever the limits change.
     most: u64,
     pub(crate) cost: u64,
     pub(crate) block: BlockDuration,
     /// How long to wait for a slot.
     pub(crate) wait: Duration,
-    /// The limiter's, where this is `None`.
+    /// `None`: the limiter's.
     pub(crate) timeout: Option<Duration>,
-    /// The limiter's, where this is `None`.
+    /// `None`: the limiter's.
     pub(crate) on_unavailable: Option<OnUnavailable>,
     pub(crate) shadow: bool,
     /// The time zone of calendar quotas that have none of their own.
@@ -52,7 +52,7 @@ impl Terms {
         terms.worked_out()
     }
 
-    /// Those of a rule that limits nothing but calls in flight.
+    /// The terms of a rule that limits only calls in flight.
     pub(super) const fn without_limits() -> Self {
         let mut terms = Self::new(Limit::per_second(1));
         terms.len = 0;
@@ -78,7 +78,7 @@ impl Terms {
         self.worked_out()
     }
 
-    /// The same with what a policy says in place of the rule, for a key of this rendering.
+    /// The same with a policy's settings in place of the rule's, for a key of this rendering.
     pub(crate) fn with_policy(mut self, policy: &Policy, rendered: &[u8]) -> Self {
         self.algorithm = policy.algorithm;
         self.block = policy.block;
@@ -160,7 +160,7 @@ impl Terms {
         while at < self.len {
             let limit = &self.limits[at];
             let capacity = self.algorithm.capacity(limit);
-            // Only what is larger than its rate takes longer than two windows.
+            // Only a bucket above its rate takes longer than two windows.
             let drains = capacity <= limit.max() || self.algorithm.horizon_us(limit) <= MAX_HORIZON_US;
             let is_kept = limit.calendar_unit().is_none() || matches!(self.algorithm, Algorithm::FixedWindow);
             let most = if drains && is_kept { self.algorithm.most_at_once(limit) } else { 0 };

@@ -1,4 +1,4 @@
-//! [`Answer`]: what a store returns: a result at once, or a future of one.
+//! [`Answer`]: the return type of a store: a result at once, or a future of one.
 
 use std::fmt;
 use std::future::Future;
@@ -9,8 +9,8 @@ use crate::error::StoreError;
 
 /// A store's answer: at once, or as a future. A store in memory never allocates for it.
 ///
-/// An answer for later is lazy: until it is first polled, the store has done nothing. One that is
-/// dropped may have been carried out.
+/// An answer for later is lazy: until it is first polled, the store has done nothing. After a first
+/// poll the operation may be carried out, even if the answer is dropped.
 #[must_use = "an answer does nothing until it is awaited"]
 pub struct Answer<'a, T>(Repr<'a, T>);
 
@@ -31,7 +31,7 @@ impl<'a, T> Answer<'a, T> {
         Self(Repr::Later(Box::pin(future)))
     }
 
-    /// The answer with what `change` makes of its result.
+    /// The answer with `change` applied to its result.
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> Answer<'a, U>
     where
         T: Unpin + Send + 'a,

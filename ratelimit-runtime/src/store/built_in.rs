@@ -1,16 +1,16 @@
-//! [`BuiltInStore`]: what a limiter asks of the stores of this crate alone.
+//! [`BuiltInStore`]: methods that a limiter calls only on the stores of this crate.
 
 use std::time::Duration;
 
 use super::{Answer, Entry, PlaceRequest, Request, Store, StoreError, Verdict, unsupported};
 
-/// Who has one may ask a store for its [`BuiltInStore`], or have one. It cannot be named outside of
-/// this workspace, so that what is in that trait can change.
+/// Code that has this value may ask a store for its [`BuiltInStore`], or implement one. It cannot
+/// be named outside of this workspace, so that the trait can change.
 #[derive(Debug, Clone, Copy)]
 pub struct Sealed;
 
-/// What the stores of this crate do beyond [`Store`]. Each method does what the store
-/// [below](Self::below) does, and where there is none, what a store of one's own does.
+/// The operations of this crate's stores beyond [`Store`]. By default a method calls that of the
+/// store [below](Self::below), or, without one, does what is right for a store of another crate.
 pub trait BuiltInStore: Send + Sync {
     /// The store that this one is a layer around.
     fn below(&self) -> Option<&dyn BuiltInStore> {
@@ -19,7 +19,7 @@ pub trait BuiltInStore: Send + Sync {
 
     /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or with
     /// a place by [`enter`](Self::enter). Where they are not, a limiter asks one after the other, the
-    /// place first, and gives back what it has charged.
+    /// place first, and gives back its charges.
     fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
         self.below().is_some_and(|below| below.decides_together(place, requests))
     }
@@ -79,7 +79,7 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// Grows whenever the store is connected anew, perhaps to another server or to one that has
-    /// forgotten: answers to requests like this one may be void then.
+    /// lost its data: answers to requests like this one may be void then.
     fn epoch(&self, request: &Request<'_>) -> u64 {
         self.below().map_or(0, |below| below.epoch(request))
     }
@@ -90,8 +90,8 @@ pub trait BuiltInStore: Send + Sync {
         self.below().and_then(|below| below.known_refusal(request))
     }
 
-    /// The decision about a request, charged if it is an admission, where that takes no waiting;
-    /// of a store that has to be waited for what it is [known](Self::known_refusal) to refuse.
+    /// The decision about a request, charged if it is an admission, where that takes no waiting; of
+    /// a store that has to be waited for, a refusal that is [known](Self::known_refusal).
     fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
         self.known_refusal(request)
     }
@@ -104,15 +104,15 @@ pub trait BuiltInStore: Send + Sync {
         }
     }
 
-    /// Resolves when nothing is left that the store does without a caller: places that were
+    /// Resolves once all work that the store does without a caller is done: places that were
     /// [left](Self::leave) are free, or their leases have ended.
     fn settled(&self) -> Answer<'_, ()> {
         self.below().map_or_else(|| Answer::ready(Ok(())), |below| below.settled())
     }
 
-    /// Resolves when the store can serve, or says why it never will. It may wait as long as it
-    /// takes: for the part of the store that the request goes to, whatever other parts do, or for all
-    /// of them.
+    /// Resolves when the store can serve, or with the reason why it never will. It may wait as long
+    /// as it takes: for the part of the store that the request goes to, regardless of other parts,
+    /// or for all of them.
     fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
         self.below().map_or_else(|| Answer::ready(Ok(())), |below| below.ready_for(part))
     }
@@ -123,8 +123,7 @@ pub trait BuiltInStore: Send + Sync {
     }
 }
 
-/// How well a store serves. It decides what a limiter makes of a request that was not answered in
-/// time.
+/// How well a store serves, by which a limiter answers a request that got no reply in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Health {
     /// It serves. A request without an answer was one too many, or met an accident of its own: that
@@ -138,13 +137,13 @@ pub enum Health {
 
 const NO_PLACES: &str = "this store does not limit calls in flight";
 
-/// A store of one's own: it has none of this.
+/// A store of another crate, which has none of this.
 struct NotBuiltIn;
 
 impl BuiltInStore for NotBuiltIn {}
 
 impl dyn Store {
-    /// What this very store does beyond the trait. Whatever decides is asked of it alone, because
+    /// The operations of this very store beyond the trait. Decisions are asked of it alone, because
     /// a layer sees every decision.
     #[doc(hidden)]
     #[inline]
@@ -152,7 +151,7 @@ impl dyn Store {
         self.built_in(Sealed).unwrap_or(&NotBuiltIn)
     }
 
-    /// What the store does beyond the trait, or the one that its layers are around.
+    /// The operations beyond the trait: of this store, or of the one that its layers are around.
     #[doc(hidden)]
     pub fn innermost(&self) -> &dyn BuiltInStore {
         match (self.built_in(Sealed), self.inner()) {

@@ -1,10 +1,10 @@
-//! [`Capabilities`]: what a store can do, as it says itself.
+//! [`Capabilities`]: the algorithms and features that a store declares.
 
 use super::request::Request;
 use crate::error::StoreError;
 use crate::rule::Algorithm;
 
-/// Something that a store may leave out.
+/// A feature that a store may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {
@@ -38,7 +38,7 @@ impl Feature {
         1 << self as u8
     }
 
-    /// What a rule writes to ask for it.
+    /// The argument by which a rule asks for it.
     fn asked_for_by(self) -> &'static str {
         match self {
             Self::Limits => "several limits on one key",
@@ -54,11 +54,11 @@ impl Feature {
     }
 }
 
-/// What a store can do: its algorithms, and the features it has under each.
+/// The algorithms that a store has, and its features under each.
 ///
-/// A limiter refuses what is not declared, as `Misconfigured`, before the store is asked. So
-/// nothing that a rule says is dropped in silence, and a feature that a later version adds is one
-/// that existing stores do not have.
+/// A limiter refuses a rule that needs anything else, as `Misconfigured`, before the store is
+/// asked. So no part of a rule is dropped in silence, and existing stores do not have a feature
+/// that a later version adds.
 ///
 /// ```
 /// use ratelimit_runtime::Algorithm;
@@ -71,11 +71,11 @@ impl Feature {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// A bit for each feature, by algorithm; `None` of one that is not kept at all.
+    /// A bit for each feature, by algorithm; `None` if the store does not keep the algorithm.
     by_algorithm: [Option<u16>; Algorithm::ALL.len()],
 }
 
-/// Sliding windows of one limit, and nothing else: what every store does.
+/// Sliding windows of one limit, and nothing else, which every store has.
 impl Default for Capabilities {
     fn default() -> Self {
         Self::none().with(Algorithm::SlidingWindow, &[])

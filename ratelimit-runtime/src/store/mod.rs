@@ -35,7 +35,7 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// For every key on its own:
 ///
 /// 1. **Atomic.** Two calls on one key are decided one after the other, wherever they come from.
-/// 2. **Exact.** With [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow), what was
+/// 2. **Exact.** With [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow), the cost
 ///    admitted in any `(t − window, t]` is at most `max`; a slot used at `t` is free at
 ///    `t + window`. Each call is measured against the `max` it brings.
 /// 3. **A refusal consumes nothing and writes nothing.** Several limits are all looked at before
@@ -50,20 +50,20 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// The crate `ratelimit-conformance` is this contract as tests: run them on your store with
 /// `ratelimit_conformance::conformance!`.
 ///
-/// Of rules that are stacked on one call, a store of one's own is asked one after the other, and
-/// what was charged is given back when one of them refuses. It has no places for calls in flight: a
-/// rule with `concurrent` is `Misconfigured` on it.
+/// Of rules that are stacked on one call, a store of another crate is asked one after the other,
+/// and earlier charges are given back when one of them refuses. It has no places for calls in
+/// flight: a rule with `concurrent` is `Misconfigured` on it.
 ///
-/// No store is asked to acquire or peek a request that weighs more than its limits admit at once,
+/// No store is asked to acquire or peek a request with a cost above what its limits admit at once,
 /// nor one with a limit of 0. Resets, blocks and the like may bring either.
 ///
 /// # Layers
 ///
 /// A layer is a store around a store: it returns that from [`inner`](Self::inner), implements
-/// [`acquire`](Self::acquire), [`peek`](Self::peek) and [`reset`](Self::reset), and overrides what
-/// else it is about. All other methods are those of the inner store. So are calls in flight, and
-/// what the limiter asks a store of this crate about its health: but every decision on limits goes
-/// through the layer's `acquire`, one key at a time.
+/// [`acquire`](Self::acquire), [`peek`](Self::peek) and [`reset`](Self::reset), and overrides other
+/// methods as it needs. The rest are those of the inner store. So are calls in flight, and the
+/// health that the limiter asks of a store of this crate: but every decision on limits goes through
+/// the layer's `acquire`, one key at a time.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,7 +114,7 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets everything about the key; says whether there was anything.
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool>;
 
-    /// Gives back what an admission was charged: the request's cost, under the
+    /// Gives back the charge of an admission: the request's cost, under the
     /// [`ticket`](Verdict::ticket) of its verdict. Says whether there was anything left to give
     /// back. Never creates a key, and never frees more than was taken.
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
@@ -127,8 +127,8 @@ pub trait Store: Send + Sync + 'static {
     /// Ends a [reservation](Request::is_reservation): charges `actual_cost` in its place, which is
     /// the request's cost to commit it and 0 to release it.
     ///
-    /// - What is less than was reserved frees the rest of it. What is more is charged on top, now,
-    ///   also beyond the limits: they refuse until it has drained or left.
+    /// - A lower cost frees the rest of the reserved one. A higher one is charged on top, now, also
+    ///   beyond the limits: they refuse until it has drained or left.
     /// - Where the reservation has left a limit's window meanwhile, all of it is charged now,
     ///   unless the request [is sent again](Request::is_sent_again).
     /// - After that, at most twice the capacity of a limit is used; the excess is
@@ -150,7 +150,7 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Ends a block, and leaves what was charged as it is. Says whether there was one.
+    /// Ends a block, and leaves charges as they are. Says whether there was one.
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         match self.inner() {
             Some(inner) => inner.unblock(request),
@@ -172,12 +172,12 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// What the store can do. It does not change while the store lives.
+    /// The algorithms and features of the store. They do not change while it lives.
     fn capabilities(&self) -> Capabilities {
         self.inner().map_or_else(Capabilities::default, Store::capabilities)
     }
 
-    /// What a limiter asks of the stores of this crate alone.
+    /// The operations of a store of this crate beyond the trait.
     #[doc(hidden)]
     fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
         None

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::StoreError;
 
-/// A part of the keys that a store holds for a rule: what [`Store::keys`](super::Store::keys)
-/// gives.
+/// A part of the keys that a store holds for a rule, as [`Store::keys`](super::Store::keys) returns
+/// it.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Page {
@@ -33,7 +33,7 @@ impl fmt::Debug for Page {
     }
 }
 
-/// What is answered to a cursor that no list of the store has given.
+/// The error for a cursor that no list of the store has given.
 pub(in crate::store) fn foreign() -> StoreError {
     StoreError::misconfigured("this cursor is not one that this store gave: begin with the first page")
 }

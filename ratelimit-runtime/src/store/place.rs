@@ -1,4 +1,4 @@
-//! Places: what calls in flight take of an in-flight limit, and give back when they end.
+//! Places: an in-flight limit has some, and each call in flight takes one until it ends.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::Verdict;
 use crate::rule::CallsInFlight;
 
-/// The name of a permit. The process chooses it before it asks, so a place can be left whose entry
-/// was never confirmed.
+/// The id of a permit. The process chooses it before it asks, so it can leave a place although the
+/// reply to its request was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PermitId {
     /// The number of the process that chose it: 64 bits that were drawn at its start.
@@ -53,7 +53,7 @@ impl PlaceRequest {
     /// The shortest lease.
     pub const MIN_LEASE: Duration = CallsInFlight::MIN_LEASE;
 
-    /// A request by hand, for a permit of its own, as tests of a store make it.
+    /// A request by hand, with a new permit, as tests of a store make it.
     #[must_use]
     pub fn new(key: &[u8], max: u64) -> Self {
         let (key, permit) = (key.into(), PermitId::next());
@@ -73,15 +73,15 @@ impl fmt::Debug for PlaceRequest {
     }
 }
 
-/// What a store answers to [`enter`](crate::store::BuiltInStore::enter).
+/// The answer of a store to [`enter`](crate::store::BuiltInStore::enter).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Whether all places are taken, by other calls than this one.
+    /// Whether all places are taken by other calls.
     pub is_full: bool,
     /// How many calls of the key are in flight, this one included if it has entered.
     pub in_flight: u64,
-    /// One verdict for each request, in order. Where all places are taken, what
-    /// [`peek`](crate::Store::peek) would say, or none at all; they charge nothing.
+    /// One verdict for each request, in order. Where all places are taken, those that
+    /// [`peek`](crate::Store::peek) would give, or none at all; they charge nothing.
     pub verdicts: Vec<Verdict>,
 }
 

@@ -1,4 +1,4 @@
-//! [`Request`]: what a store is asked: a key, its limits, and what the call weighs.
+//! [`Request`]: a question to a store: a key, its limits, and the cost of the call.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use crate::algorithm::{Demand, Reserves};
 use crate::rule::{Algorithm, BlockDuration, Limit};
 
-/// One question to a store: a key, the limits that hold for it, and what the call weighs.
+/// One question to a store: a key, the limits that hold for it, and the cost of the call.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Request<'a> {
     pub(crate) key: &'a [u8],
-    /// How much of the key all keys of its rule share.
+    /// The length of the part of the key that all keys of its rule share, in bytes.
     pub(crate) rule_len: usize,
     pub(crate) algorithm: Algorithm,
     pub(crate) limits: &'a [Limit],
@@ -62,7 +62,7 @@ impl<'a> Request<'a> {
     }
 
     /// The same request as a reservation whose cost is an estimate: it is a charge from the
-    /// beginning, and [`Store::settle`](super::Store::settle) says what the call did cost.
+    /// beginning, and [`Store::settle`](super::Store::settle) is given the actual cost.
     #[must_use]
     #[inline]
     pub fn reserving_estimate(self) -> Self {
@@ -77,7 +77,7 @@ impl<'a> Request<'a> {
     }
 
     /// Whether a request to settle was sent before, and may have been carried out: then nothing is
-    /// charged where nothing is known of the reservation.
+    /// charged if the reservation is not found.
     #[must_use]
     #[inline]
     pub fn is_sent_again(&self) -> bool {
@@ -120,7 +120,7 @@ impl<'a> Request<'a> {
         self.limits
     }
 
-    /// What the call weighs; of a request to acquire or peek at most what its limits admit at once.
+    /// The cost of the call; to acquire or peek at most what the limits admit at once.
     #[must_use]
     #[inline]
     pub fn cost(&self) -> u64 {
@@ -135,8 +135,8 @@ impl<'a> Request<'a> {
         self.block.first()
     }
 
-    /// What the block doubles to, from offence to offence; zero where it does not grow. So long
-    /// after the last block, a key's offences are forgotten.
+    /// The longest block, which offences double to; zero where blocks do not grow. A key's offences
+    /// are forgotten this long after its last block.
     ///
     /// A call that is never refused has this without a [`block`](Self::block): it sets none, and
     /// leaves the offences as they are.
@@ -145,7 +145,7 @@ impl<'a> Request<'a> {
         Duration::from_micros(self.block.longest_us())
     }
 
-    /// Whether one of the limits is a calendar quota, which the other algorithms do not keep.
+    /// Whether a limit is a calendar quota, under the algorithm that keeps those.
     #[inline]
     pub(crate) fn has_calendar(&self) -> bool {
         self.algorithm == Algorithm::FixedWindow && self.limits.iter().any(|limit| limit.by_calendar().is_some())
@@ -158,8 +158,8 @@ impl<'a> Request<'a> {
         self.reserves != Reserves::Nothing
     }
 
-    /// Whether the cost of a reservation is an estimate: what the call did cost is said by
-    /// [`Store::settle`](super::Store::settle).
+    /// Whether the cost of a reservation is an estimate: [`Store::settle`](super::Store::settle) is
+    /// given the actual cost.
     #[must_use]
     #[inline]
     pub fn is_estimate(&self) -> bool {
@@ -167,22 +167,22 @@ impl<'a> Request<'a> {
     }
 
     /// When the caller stops waiting; `None` where it waits as long as it takes. A store need not
-    /// look at it: the limiter drops an answer that is late. One that queues requests can leave out
-    /// those that are not waited for any more.
+    /// look at it: the limiter drops an answer that is late. A store that queues requests can leave
+    /// out those whose callers have stopped waiting.
     #[must_use]
     pub fn timeout_at(&self) -> Option<Instant> {
         self.timeout_at
     }
 
-    /// The longest that a charge may live: the longest window; two for a sliding counter; what a
-    /// full bucket takes to drain. A reservation that is never settled may live for this or the
+    /// The longest that a charge may live: the longest window; two for a sliding counter; the time
+    /// in which a full bucket drains. A reservation that is never settled may live for this or the
     /// longest window, whichever is longer; a block lives as long as it was given.
     #[must_use]
     pub fn horizon(&self) -> Duration {
         Duration::from_micros(self.demand().horizon_us())
     }
 
-    /// What an algorithm has to know of the request.
+    /// The part of the request that an algorithm has to know.
     #[inline]
     pub(crate) fn demand(&self) -> Demand<'a> {
         Demand { algorithm: self.algorithm, limits: self.limits, cost: self.cost, reserves: self.reserves }

@@ -1,11 +1,11 @@
-//! [`Verdict`]: what a store decides.
+//! [`Verdict`]: the decision of a store.
 
 use std::time::Duration;
 
 use crate::decision::NEVER_US;
 
-/// What a store answers to [`acquire`](super::Store::acquire) and [`peek`](super::Store::peek). All
-/// times are in microseconds.
+/// The answer of a store to [`acquire`](super::Store::acquire) and [`peek`](super::Store::peek).
+/// All times are in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]
@@ -16,39 +16,39 @@ pub struct Verdict {
     /// Which limit decided: of those that refuse the one with the longest wait; else the one with
     /// the least left.
     pub limit_index: usize,
-    /// What is left of that limit, after the charge.
+    /// The cost that is left of that limit, after the charge.
     pub remaining: u64,
     /// Zero when admitted; else the time until this request would be admitted by all its limits, or
     /// [`NEVER`](Self::NEVER).
     pub retry_after_us: u64,
     /// The time until nothing of the deciding limit is used.
     pub reset_after_us: u64,
-    /// What names this charge to [`Store::refund`](super::Store::refund) and
-    /// [`Store::settle`](super::Store::settle): the time of the charge by the store's clock, in
-    /// microseconds; in a sliding window that of its first unit of cost, as the units that follow
-    /// have the microseconds that follow. 0 if nothing was charged.
+    /// The name of this charge for [`Store::refund`](super::Store::refund) and
+    /// [`Store::settle`](super::Store::settle): its time by the store's clock, in microseconds; in
+    /// a sliding window that of its first unit of cost, as the units that follow have the
+    /// microseconds that follow. 0 if nothing was charged.
     pub ticket: u64,
     /// Whether a block refused, and not a limit.
     pub blocked: bool,
     /// Whether `retry_after_us` is rounded up, to whole seconds perhaps: the request may be
     /// admitted earlier.
     pub rounded: bool,
-    /// Whether a layer answered that had seen the store refuse the same, and not the store itself.
+    /// Whether a layer repeats a refusal of the same request, without asking the store.
     pub cached: bool,
     /// Of a refusal by a block: how long that goes on, in microseconds; 0 where that is not known,
     /// or is more than an hour.
     pub(crate) holds: u32,
 }
 
-/// What became of a reservation that was settled.
+/// The outcome of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Settled {
-    /// Whether the reservation was open. A store that keeps sums alone cannot tell one from
-    /// another, and says so of any that it may be.
+    /// Whether the reservation was open. A store that keeps only sums cannot tell one reservation
+    /// from another, and says so of any that may be open.
     pub was_open: bool,
-    /// How much of the actual cost was not charged, because more than twice what a limit admits at
-    /// once would be used.
+    /// The part of the actual cost that was not charged, because more than twice the capacity of a
+    /// limit would be used.
     pub dropped: u64,
 }
 
@@ -61,8 +61,8 @@ impl Settled {
 }
 
 impl Verdict {
-    /// [`retry_after_us`](Self::retry_after_us) of a refusal that no waiting ends. Nothing longer
-    /// can be said.
+    /// [`retry_after_us`](Self::retry_after_us) of a refusal that does not end by waiting. No
+    /// longer wait can be expressed.
     pub const NEVER: u64 = NEVER_US;
 
     const ADMITTED: Self = Self {
@@ -80,14 +80,14 @@ impl Verdict {
 
     const REFUSED: Self = Self { allowed: false, retry_after_us: Self::NEVER, ..Self::ADMITTED };
 
-    /// An admission by the first limit, of which nothing is left, and which is reset at once unless
-    /// more is said.
+    /// An admission by the first limit, with nothing left of it, which is reset at once unless set
+    /// otherwise.
     #[inline]
     pub const fn admitted() -> Self {
         Self::ADMITTED
     }
 
-    /// A refusal by the first limit, that no waiting ends unless
+    /// A refusal by the first limit, which does not end by waiting unless
     /// [`with_retry_after`](Self::with_retry_after) says when.
     ///
     /// ```
@@ -148,14 +148,14 @@ impl Verdict {
         Self { holds: u32::try_from(block_us).unwrap_or_default(), blocked: true, ..self }
     }
 
-    /// For how long the same is said of the same question, but for the time that has passed.
+    /// For how long the same request has this verdict, but for the time that has passed.
     #[cfg(feature = "redis")]
     #[inline]
     pub(crate) fn holds_us(&self) -> u64 {
         if self.holds > 0 { self.retry_after_us.min(u64::from(self.holds)) } else { self.retry_after_us }
     }
 
-    /// How it reads when so much time has passed, which is less than it holds.
+    /// The verdict when `elapsed_us` have passed, which are fewer than it holds.
     #[cfg(feature = "redis")]
     #[inline]
     pub(crate) fn aged(mut self, elapsed_us: u64) -> Self {
@@ -180,7 +180,7 @@ impl Verdict {
     }
 
     /// The time until this request would be admitted; `None` of an admission, and of a refusal that
-    /// no waiting ends.
+    /// does not end by waiting.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.allowed && self.retry_after_us != Self::NEVER;
@@ -188,7 +188,7 @@ impl Verdict {
     }
 }
 
-/// Rounded up; what is too long for a number of microseconds is as good as never.
+/// Rounded up; a duration that does not fit into microseconds is [`Verdict::NEVER`].
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(Verdict::NEVER)
 }

@@ -15,8 +15,8 @@ use crate::store::{
 /// A store around another one, which works, fails or hangs as the test tells it. Clones are the
 /// same store: one goes to the limiter, the other stays with the test.
 ///
-/// A call that fails or hangs does not reach the inner store: nothing is charged. What cannot fail
-/// does: the place of a call in flight is left in any case.
+/// A call that fails or hangs does not reach the inner store: nothing is charged. An operation that
+/// cannot fail reaches it in any case: the place of a call in flight is left.
 ///
 /// ```
 /// use ratelimit_runtime::testkit::FaultyStore;
@@ -51,7 +51,7 @@ struct Shared<S> {
 #[derive(Default)]
 struct Fault {
     mode: Mode,
-    /// Who waits in `ready` for the store to heal.
+    /// The tasks that wait in `ready` for the store to heal.
     waiting: Vec<Waker>,
 }
 
@@ -89,7 +89,7 @@ impl<S: Store> FaultyStore<S> {
         self.switch(Mode::Healthy);
     }
 
-    /// How many calls there were so far, whatever became of them; those of `ready` are not counted.
+    /// How many calls there were so far, answered or not; those of `ready` are not counted.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::SeqCst)
@@ -209,7 +209,7 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
         }
     }
 
-    /// Waits until the store heals; what waiting cannot cure is an error at once.
+    /// Waits until the store heals; a fault that waiting cannot cure is an error at once.
     fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
         Answer::later(async move {
             self.healed().await?;

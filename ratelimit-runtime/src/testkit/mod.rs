@@ -1,4 +1,4 @@
-//! What tests need: a clock they move, and a store that fails on demand. The contract of a store as
+//! Tools for tests: a clock they move, and a store that fails on demand. The contract of a store as
 //! tests is the crate `ratelimit-conformance`.
 
 mod clock;

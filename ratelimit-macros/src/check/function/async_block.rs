@@ -1,8 +1,8 @@
-//! Finds the async block that a plain function returns, and that nothing goes past it.
+//! Finds the async block that a plain function returns, and checks that no path avoids it.
 //!
-//! The limit is asked inside of the block. So the block has to be all that the function does: what
-//! stands before it, or around it, would run for refused calls too, leave the function without
-//! asking, or lose the refusal.
+//! The limit is asked inside of the block. So the block has to be all that the function does: code
+//! before it, or around it, would run for refused calls too, leave the function without asking, or
+//! lose the refusal.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
@@ -68,7 +68,7 @@ fn in_statements(statements: &[Stmt], locals: &mut Vec<Prepared>) -> Option<syn:
     }
 }
 
-/// What a statement before the future binds; an error if it does more than that.
+/// The locals of a statement before the future; an error if it does more than bind them.
 fn judged(statement: &Stmt) -> syn::Result<Vec<Prepared>> {
     match statement {
         Stmt::Item(Item::Macro(item)) if item.ident.is_none() => {}
@@ -136,7 +136,7 @@ fn in_expr(expr: &Expr, locals: &mut Vec<Prepared>) -> Option<syn::Result<usize>
 const NOT_LAST: &str = "the limit needs the future to be what the function returns: make the function an `async fn`, or \
                         end the body with `async move { … }`";
 
-/// Whether a function hands on the future it is given, as it is.
+/// Whether a function returns the future that it is given, as it is.
 pub(crate) fn pins(function: &Expr) -> bool {
     let Some((owner, last)) = names::of_function(function) else { return false };
     matches!(

@@ -1,4 +1,4 @@
-//! Finds the user's body in what `#[async_trait]` made of a method: `let __ret: R = { … };`.
+//! Finds the user's body in a method under `#[async_trait]`: `let __ret: R = { … };`.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -14,11 +14,11 @@ pub(crate) fn made(signature: &Signature) -> bool {
     signature.generics.lifetimes().any(|lifetime| lifetime.lifetime.ident == "async_trait")
 }
 
-/// Where the statement is: the number of the async block it is in, before that the number of the
-/// one around that.
+/// The way to the statement: the number of the async block it is in, before that the number of the
+/// block around that one.
 pub(crate) type Place = Vec<usize>;
 
-/// The statement that is the user's body, and what stands around it in its block.
+/// The statement that is the user's body, and the tokens around it in its block.
 pub(crate) struct Ret {
     pub(crate) before: TokenStream,
     /// `let __ret: R =`.
@@ -30,14 +30,14 @@ pub(crate) struct Ret {
 }
 
 /// Where in `body` the statement is, and the statement. Other attributes may already have wrapped
-/// what `#[async_trait]` made.
+/// the method that `#[async_trait]` made.
 pub(crate) fn find(body: &TokenStream) -> Option<(Place, Ret)> {
     if let Some(ret) = ret(body) {
         return Some((Place::new(), ret));
     }
     let (tokens, blocks) = async_blocks::numbered(body.clone());
     let statements = async_block::statements(tokens)?;
-    // A future that goes another way would go past the limit.
+    // A future in another statement would avoid the limit.
     let (last, others) = statements.split_last()?;
     if others.iter().any(|statement| matches!(statement, Stmt::Expr(..)) && exits::statement_leaves(statement)) {
         return None;
@@ -50,7 +50,7 @@ pub(crate) fn find(body: &TokenStream) -> Option<(Place, Ret)> {
     })
 }
 
-/// The number of the async block that `statement` hands on.
+/// The number of the async block that `statement` returns.
 fn in_statement(statement: &Stmt) -> Option<usize> {
     match statement {
         Stmt::Local(local) => in_expr(&local.init.as_ref()?.expr),
@@ -101,7 +101,7 @@ pub(crate) fn ret(tokens: &TokenStream) -> Option<Ret> {
     None
 }
 
-/// `let __ret: R =`, the block after it, and `R`, if that is what the statement is. Where a method
+/// `let __ret: R =`, the block after it, and `R`, if the statement is of this form. Where a method
 /// returns nothing, it is `let _: () =`.
 fn declaration(statement: &[TokenTree]) -> Option<(TokenStream, Group, Type)> {
     let (last, declared) = statement.split_last()?;
@@ -124,7 +124,7 @@ fn declaration(statement: &[TokenTree]) -> Option<(TokenStream, Group, Type)> {
 }
 
 impl Ret {
-    /// What is bound before the statement, in addition to what the signature binds, `scope`.
+    /// The names bound before the statement, added to those that the signature binds, `scope`.
     pub(crate) fn scope(&self, mut scope: Scope) -> Scope {
         // Arguments taken apart by a pattern are `__arg1` in the signature.
         scope.bindings.retain(|binding| {
@@ -135,7 +135,7 @@ impl Ret {
             let Stmt::Local(local) = statement else { continue };
             match &local.pat {
                 Pat::Ident(name) if name.ident == "__self" => scope.receiver = Some(name.ident.clone()),
-                // `let email = email;` keeps what the signature says of `email`.
+                // `let email = email;` keeps the entry that the signature has for `email`.
                 Pat::Ident(name) if scope.bindings.iter().any(|known| known.ident == name.ident) => {}
                 pattern => scope.bind(pattern, local.attrs.iter().any(|attribute| attribute.path().is_ident("cfg"))),
             }
@@ -143,7 +143,7 @@ impl Ret {
         scope
     }
 
-    /// What the statement gives, the body of `signature`.
+    /// The output of the statement, the body of `signature`.
     pub(crate) fn output(&self, signature: &Signature) -> Output {
         Output::of_type(&self.ty, signature.ident.to_token_stream())
     }

@@ -1,4 +1,4 @@
-//! The function's body: its shape, and what is known where the guard goes.
+//! The function's body: its shape, its output, and the names bound where the guard goes.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -13,7 +13,7 @@ use crate::parse::function::Function;
 
 pub(crate) struct Body {
     pub(crate) shape: Shape,
-    /// What `return` returns where the guard goes.
+    /// The type that `return` returns where the guard goes.
     pub(crate) output: Output,
     /// The names bound there.
     pub(crate) scope: Scope,
@@ -26,7 +26,7 @@ pub(crate) enum Shape {
     /// `fn … -> impl Future { async move { … } }`, boxed or not: at the head of the async block of
     /// this number.
     Future(usize),
-    /// What `#[async_trait]` made of an async method: before its `let __ret: R = { … };`.
+    /// An async method under `#[async_trait]`: before its `let __ret: R = { … };`.
     AsyncTrait(Place),
 }
 
@@ -66,13 +66,13 @@ impl Body {
 const NOT_ASYNC: &str =
     "`#[rate_limit]` goes on an async function: write `async fn`, or end the body with `async move { … }`";
 
-/// What `#[tokio::main]`, `#[tokio::test]` and the like leave of an async function.
+/// The error for a function that `#[tokio::main]`, `#[tokio::test]` and the like made blocking.
 const BLOCKING: &str = "this is no longer an async function where `#[rate_limit]` sees it, because an attribute above it has \
                         made it one that blocks: swap them, so that `#[rate_limit]` stands above, as in \
                         `#[rate_limit(…)] #[tokio::main]`";
 
-/// An attribute takes the ones below it along, if it knows them: not under another name. Two guards
-/// that do not know of each other would charge one for a call that the other refuses.
+/// An attribute takes the attributes below it along, if it knows them: not under another name. Two
+/// guards that do not know of each other would charge one for a call that the other refuses.
 const GUARDED: &str = "this function has two `#[rate_limit]` that cannot be asked together, because one of the two was imported \
                        with `as`: write both as `#[rate_limit(…)]`";
 

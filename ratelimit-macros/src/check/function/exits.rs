@@ -10,7 +10,7 @@ use syn::{Expr, Item, Macro, Stmt, Token};
 
 use crate::check::function::names::is_standard;
 
-/// What an expression does besides giving a value, and where.
+/// An effect of an expression besides its value, and the place.
 pub(crate) struct Exit {
     pub(crate) kind: Kind,
     pub(crate) at: Span,
@@ -24,8 +24,8 @@ pub(crate) enum Kind {
     Try,
     /// `return`, `break`, `continue` or `yield`
     Leave(&'static str),
-    /// A macro that only the compiler can look into. One of the standard library does what is
-    /// written in its arguments, and those that make spans are known to do nothing else.
+    /// A macro that only the compiler can expand. A macro of the standard library is read by its
+    /// arguments, and macros that make spans are known to do nothing else.
     Macro,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn leaves(expr: &Expr) -> bool {
     of_expr(expr).iter().any(|exit| exit.kind != Kind::Wait)
 }
 
-/// Whether `statement` may.
+/// Whether `statement` may leave the function.
 pub(crate) fn statement_leaves(statement: &Stmt) -> bool {
     let mut finder = Finder { exits: Vec::new(), loops: 0 };
     finder.visit_stmt(statement);
@@ -110,7 +110,7 @@ impl<'ast> Visit<'ast> for Finder {
         if !is_standard(mac) && !makes_a_span {
             self.found(Kind::Macro, mac.path.span());
         }
-        // What reads as expressions is looked at as such; in anything else every word counts.
+        // Tokens that parse as expressions are visited as such; in all others every word counts.
         match Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone()) {
             Ok(arguments) => arguments.iter().for_each(|argument| self.visit_expr(argument)),
             Err(_) => self.tokens(mac.tokens.clone()),

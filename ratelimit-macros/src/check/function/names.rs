@@ -1,5 +1,5 @@
-//! What is known by its name: functions by the end of their path, as `Box::pin` and
-//! `std::boxed::Box::pin` are, and the macros of the standard library.
+//! Functions and macros that are known by their names: functions by the end of their path, as
+//! `Box::pin` and `std::boxed::Box::pin` are, and the macros of the standard library.
 
 use syn::{Expr, Macro, Path};
 
@@ -10,7 +10,7 @@ pub(crate) fn last_two(path: &Path) -> (String, String) {
     (names.next().unwrap_or_default(), last)
 }
 
-/// Those of `function`, if it is a path.
+/// The last two names of `function`, if it is a path.
 pub(crate) fn of_function(function: &Expr) -> Option<(String, String)> {
     match function {
         Expr::Path(function) => Some(last_two(&function.path)),
@@ -19,7 +19,7 @@ pub(crate) fn of_function(function: &Expr) -> Option<(String, String)> {
 }
 
 /// Whether `mac` is a macro of the standard library that has a value, by its name alone or by its
-/// path there: what it does is what is written in its arguments.
+/// path there: its effects are those of its arguments.
 pub(crate) fn is_standard(mac: &Macro) -> bool {
     let first = mac.path.segments.first().map(|first| first.ident.to_string()).unwrap_or_default();
     match last_two(&mac.path).1.as_str() {

@@ -1,4 +1,4 @@
-//! What the async function returns, as far as its signature tells.
+//! The output of the async function, as far as its signature tells.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
@@ -28,7 +28,7 @@ impl Output {
         }
     }
 
-    /// What an `async fn` declares.
+    /// The output that an `async fn` declares.
     pub(crate) fn of_async_fn(signature: &Signature) -> Self {
         match &signature.output {
             ReturnType::Default => Self::Nothing(signature.ident.to_token_stream()),

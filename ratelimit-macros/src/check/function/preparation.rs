@@ -8,19 +8,19 @@ use syn::{Expr, Ident, Local, Pat, Token};
 use crate::check::function::names;
 use crate::check::function::names::is_standard;
 
-/// What a `let` binds.
+/// A name that a `let` binds.
 pub(crate) struct Prepared {
     pub(crate) name: Ident,
-    /// The name it is a copy of, if that is all it is.
+    /// The name it is a copy of, if it is nothing else.
     pub(crate) copy_of: Option<Ident>,
 }
 
 /// The methods that may be called before the future.
 #[derive(PartialEq)]
 enum Method {
-    /// It gives the same value, owned or borrowed.
+    /// The method gives the same value, owned or borrowed.
     Copies,
-    /// It is one of the standard library that only looks.
+    /// The method is one of the standard library that only looks.
     Looks,
 }
 
@@ -35,7 +35,7 @@ fn method(name: &Ident) -> Option<Method> {
     }
 }
 
-/// What `local` binds; `None` if it does more than prepare.
+/// The names that `local` binds; `None` if it does more than prepare.
 pub(crate) fn of(local: &Local) -> Option<Vec<Prepared>> {
     let init = local.init.as_ref()?;
     let mut prepared = Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn of(local: &Local) -> Option<Vec<Prepared>> {
     (init.diverge.is_none() && prepares(&init.expr)).then_some(prepared)
 }
 
-/// Adds what `pattern` binds to parts of `value`, if it is known to what.
+/// Adds the names that `pattern` binds to parts of `value`, which is `None` if unknown.
 fn bind(pattern: &Pat, value: Option<&Expr>, prepared: &mut Vec<Prepared>) {
     match (pattern, value) {
         (Pat::Ident(name), value) => {
@@ -97,7 +97,7 @@ fn prepares(expr: &Expr) -> bool {
     }
 }
 
-/// Functions of the standard library that wrap or copy what they are given.
+/// Functions of the standard library that wrap or copy their arguments.
 fn constructs(function: &Expr) -> bool {
     let Some((owner, last)) = names::of_function(function) else { return false };
     match last.as_str() {

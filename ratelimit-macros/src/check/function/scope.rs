@@ -1,4 +1,4 @@
-//! The names that a template may use: what the function's arguments bind.
+//! The names that a template may use: those that the function's arguments bind.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
@@ -10,7 +10,7 @@ use crate::diagnostics::Diagnostics;
 
 /// A name that an argument binds.
 pub(crate) struct Binding {
-    /// As it was written: raw or not, resolving where the argument does.
+    /// The name as written: raw or not, resolving where the argument does.
     pub(crate) ident: Ident,
     /// The argument is there only under some `#[cfg]`.
     pub(crate) conditional: bool,
@@ -30,9 +30,9 @@ impl Binding {
 #[derive(Default)]
 pub(crate) struct Scope {
     pub(crate) bindings: Vec<Binding>,
-    /// What `self` is called where the guard stands, and where that was written.
+    /// The name of `self` where the guard stands, and where that was written.
     pub(crate) receiver: Option<Ident>,
-    /// Arguments that are hidden there by locals that are something else.
+    /// Arguments that are hidden there by locals with other values.
     hidden: Vec<String>,
     /// Other names whose value is not the same for every call: locals that stand before the guard,
     /// type parameters.
@@ -95,7 +95,7 @@ impl Scope {
 
     fn add(&mut self, ident: &Ident, conditional: bool) {
         match self.bindings.iter_mut().find(|known| known.ident == *ident) {
-            // Of two, one is there.
+            // Of two arguments under a `#[cfg]`, one is there.
             Some(known) if known.conditional || conditional => known.conditional = true,
             Some(known) => known.ambiguous = true,
             None => {
@@ -122,7 +122,7 @@ impl Scope {
         }
     }
 
-    /// Whether what `text` names may differ between calls.
+    /// Whether the value named `text` may differ between calls.
     pub(crate) fn varies(&self, text: &str) -> bool {
         matches!(text, "self" | "Self" | "__self") || self.find(text).is_some() || self.has_other(text)
     }
@@ -163,7 +163,7 @@ impl Scope {
     }
 }
 
-/// What is wrong where a local hides the argument called `name`.
+/// The error where a local hides the argument called `name`.
 pub(crate) fn hidden(name: &str) -> String {
     format!(
         "`{name}` is not the argument where the limit is asked, because a `let` before the `async move` block hides it: \

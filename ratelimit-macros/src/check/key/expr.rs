@@ -10,7 +10,7 @@ use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::suggest::nearest;
 
-/// Reports what makes `expr` the same key for all callers.
+/// Reports the reason why `expr` is the same key for all callers.
 pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
     let texts = text::placeholders(expr, scope);
     if !texts.is_empty() {
@@ -36,7 +36,7 @@ pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Whether `expr` does something and gives nothing, as `{ email.trim(); }`.
+/// Whether `expr` has an effect and no value, as `{ email.trim(); }`.
 fn has_no_value(expr: &Expr) -> bool {
     let nothing = |block: &Block| match block.stmts.last() {
         Some(Stmt::Expr(last, None)) => has_no_value(last),

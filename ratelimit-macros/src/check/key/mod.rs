@@ -83,8 +83,8 @@ fn of_key_macro(value: &Expr) -> Option<String> {
     Some(input.template.token().to_string())
 }
 
-/// What is wrong with a template that is the same for every call, or that spells an argument as
-/// mere text.
+/// The error for a template that is the same for every call, or that spells an argument as mere
+/// text.
 fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<Error> {
     let text = &template.literal;
     let chars = text.chars();
@@ -112,9 +112,8 @@ fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<
     Some(Error::new(literal.span(), message))
 }
 
-/// The value that `placeholder` names, or what is wrong with it. An error of the compiler about the
-/// value can underline all of the literal, if the placeholder is the only one there, or else the
-/// argument.
+/// The value that `placeholder` names, or an error. An error of the compiler about the value can
+/// underline all of the literal, if the placeholder is the only one there, or else the argument.
 fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -> Result<Placeholder, Fault> {
     let root = root(&placeholder, scope).map_err(|message| Fault { at: placeholder.at.clone(), message })?;
     if let Some(ty) = scope.find(&placeholder.root).and_then(|binding| binding.without_fields.as_ref())
@@ -133,8 +132,8 @@ fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -
     Ok(placeholder.of(root, span.resolved_at(Span::mixed_site())))
 }
 
-/// What `placeholder` begins with, as it was written in the signature; or why that has no value
-/// here.
+/// The name that `placeholder` begins with, as written in the signature; or the reason why it has
+/// no value here.
 fn root<'a>(placeholder: &Placeholder, scope: &'a Scope) -> Result<&'a Ident, String> {
     let name = &placeholder.root;
     if name == "self" {

@@ -1,4 +1,4 @@
-//! Placeholders in the texts of a key that is an expression, where they stand for nothing.
+//! Placeholders in the texts of a key that is an expression, where they are mere text.
 
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprLit, ExprMethodCall, Lit, LitStr, Macro};
@@ -10,7 +10,7 @@ use crate::literal::strings;
 use crate::parse::placeholder::Placeholder;
 use crate::parse::template::Template;
 
-/// A text, the placeholder that it spells, and the name in that.
+/// A text, the placeholder that it spells, and the name in the placeholder.
 pub(crate) type SpelledPlaceholder = (LitStr, String, String);
 
 /// The texts in `expr` that spell placeholders. Among the arguments of a call a text may be meant
@@ -64,11 +64,11 @@ impl<'ast> Visit<'ast> for Texts<'_> {
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        // Others have a grammar of their own.
+        // Other macros have a grammar of their own.
         if !is_standard(mac) {
             return;
         }
-        // In braces, a text that is formatted names what is put there.
+        // In a format string, braces hold the name of the value.
         let brackets: &[char] = if mac.path.is_ident("concat") { &['<', '{'] } else { &['<'] };
         for literal in strings(mac.tokens.clone()) {
             self.look(&literal, brackets, false);

@@ -1,4 +1,4 @@
-//! Whether an expression may differ between calls, as far as can be seen: what cannot, may.
+//! Whether an expression may differ between calls: if that cannot be seen, it may.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -13,8 +13,8 @@ use crate::check::function::names::is_standard;
 use crate::check::function::scope::Scope;
 use crate::literal::{bare, strings};
 
-/// Whether `expr` may differ between calls: it names an argument, or what may be a parameter of the
-/// `impl` around the function, or calls something that may.
+/// Whether `expr` may differ between calls: it names an argument, or a name that may be a parameter
+/// of the `impl` around the function, or calls a function that may.
 pub(crate) fn varies(expr: &Expr, scope: &Scope) -> bool {
     let mut varying = Varying { scope, varies: false };
     varying.visit_expr(expr);
@@ -111,7 +111,7 @@ fn names(tokens: TokenStream, scope: &Scope) -> bool {
     })
 }
 
-/// Whether calling `function` only wraps what it is given: `String::from`, `Some`, `Id(…)`.
+/// Whether `function` only wraps its arguments: `String::from`, `Some`, `Id(…)`.
 fn constructs(function: &ExprPath) -> bool {
     let (owner, last) = names::last_two(&function.path);
     if function.qself.is_some() && owner != "Default" {

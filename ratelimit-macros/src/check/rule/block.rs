@@ -29,7 +29,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     diagnostics.keep(range).map(|(first, longest)| (first, Some(longest)))
 }
 
-/// What stands for `..` elsewhere.
+/// The error for a range with another sign in place of `..`.
 fn meant(text: &str) -> Option<String> {
     let (first, longest) = ["-", "–", "…", " to ", ":", ","].iter().find_map(|between| text.split_once(between))?;
     let [first, longest] = [first.trim(), longest.trim()];
@@ -37,7 +37,7 @@ fn meant(text: &str) -> Option<String> {
     are_durations.then(|| format!("two dots stand between the ends of a range: write \"{first}..{longest}\""))
 }
 
-/// The ends of `1m..1h`, in microseconds; or what is wrong with it.
+/// The ends of `1m..1h`, in microseconds; or the error.
 fn range(text: &str) -> Result<(u64, u64), String> {
     let (first, rest) = text.split_once("..").unwrap_or((text, ""));
     let both = "a block grows from one duration to another: write both, as in \"1m..1h\"";

@@ -1,4 +1,4 @@
-//! `cost` and `actual_cost`: what a call weighs, known before it or by its result.
+//! `cost` and `actual_cost`: the cost of a call, known before it or by its result.
 
 use syn::{Expr, ExprClosure, Lit};
 
@@ -9,12 +9,12 @@ use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::parse::arguments::{Argument, Arguments};
 
-/// What a call may weigh at most where each unit is kept by itself.
+/// The highest cost of one call where each unit is kept by itself.
 const MOST_IN_LOG: u64 = 1_000;
 
 const EXAMPLE: &str = "`actual_cost = |result| …`";
 
-/// A closure or path that is given the result, and says what the call weighs.
+/// A closure or path that takes the result, and gives the cost of the call.
 pub(crate) fn actual(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Expr> {
     let value = bare(&argument.value);
     let fault = match value {
@@ -37,7 +37,7 @@ fn known_before(number: &str) -> String {
     format!("this is known before the call: write `cost = {number}`, and leave `actual_cost` out")
 }
 
-/// What is wrong with a closure whatever the result is.
+/// The error in a closure, regardless of the result.
 fn fault(closure: &ExprClosure) -> Option<String> {
     if closure.inputs.len() != 1 {
         return Some(format!("the closure is given the result, and nothing else: write {EXAMPLE}"));
@@ -52,7 +52,7 @@ fn fault(closure: &ExprClosure) -> Option<String> {
     }
 }
 
-/// Reports one of a sliding window whose limits are larger than what that counts of one call.
+/// Reports a cost in a sliding window whose limits are above the highest cost of one call.
 pub(crate) fn must_be_counted(argument: &Argument, limits: &Limits, diagnostics: &mut Diagnostics) {
     if limits.literal_maxima().any(|max| max > MOST_IN_LOG) {
         let message = format!(
@@ -63,7 +63,7 @@ pub(crate) fn must_be_counted(argument: &Argument, limits: &Limits, diagnostics:
     }
 }
 
-/// Reports one without an estimate, which is what is reserved before the body.
+/// Reports an `actual_cost` without the estimate that is reserved before the body.
 pub(crate) fn must_have_an_estimate(arguments: &Arguments, diagnostics: &mut Diagnostics) {
     if let (Some(actual_cost), None) = (&arguments.actual_cost, &arguments.cost) {
         let message = "`actual_cost` needs an estimate, which is charged before the body: write it as `cost`, or \

@@ -13,14 +13,14 @@ pub(crate) enum Count {
     All,
     Ok,
     Err,
-    /// Those of which this function says so.
+    /// The outcomes for which this function returns true.
     By(Expr),
-    /// All, each by the cost that this function gives.
+    /// All outcomes, each by the cost that this function gives.
     ByCost(Expr),
 }
 
 impl Count {
-    /// Whether the outcome decides if the call counts, or what it costs.
+    /// Whether the outcome decides if the call counts, or its cost.
     pub(crate) fn reserves(&self) -> bool {
         !matches!(self, Self::All)
     }

@@ -21,8 +21,8 @@ pub(crate) fn check(value: &Expr, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Whether the value of `expr` may be a limiter that it makes: `RateLimiter::memory()`, whatever is
-/// done with that on the way. `locals` are those that hold one.
+/// Whether the value of `expr` may be a limiter that it makes: `RateLimiter::memory()`, with any
+/// methods called on it. `locals` are those that hold such a limiter.
 fn is_new(expr: &Expr, locals: &[&Ident]) -> bool {
     let new = |expr: &Expr| is_new(expr, locals);
     match expr {
@@ -58,7 +58,7 @@ fn is_new(expr: &Expr, locals: &[&Ident]) -> bool {
     }
 }
 
-/// Functions of `RateLimiter` that make one, of whatever they are given.
+/// Functions of `RateLimiter` that make one, with any arguments.
 const CONSTRUCTORS: [&str; 4] = ["builder", "from_env", "memory", "redis"];
 
 /// Methods that may return their argument.

@@ -67,8 +67,8 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         control_flow::check("shadow", expr, diagnostics);
     }
     conflicts::report(arguments, &shadow, diagnostics);
-    // Every argument is read, whatever the others are, so that all errors are found. A wrong one is
-    // as good as absent.
+    // Every argument is read, regardless of the others, so that all errors are found. A wrong
+    // argument counts as absent.
     let name = match &arguments.name {
         None => Some(RuleName::Derived(nth)),
         Some(name) => label::read(name, "send_code", diagnostics).map(RuleName::Given),
@@ -83,7 +83,7 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     if actual_cost.is_some() {
         cost::must_have_an_estimate(arguments, diagnostics);
     }
-    // A misspelt algorithm may be any.
+    // A misspelt algorithm may have been any.
     let is_log = arguments.algorithm.is_none() || algorithm.is_some_and(algorithm::Algorithm::is_log);
     let key = key::read(arguments.key.as_ref(), scope, diagnostics);
     let settings = settings::read(arguments, algorithm, diagnostics);

@@ -45,8 +45,8 @@ const ANSWERS: Keywords<&str> = Keywords {
     or: None,
 };
 
-/// The settings that are given, in the order in which expansions show them. A wrong one is reported
-/// and left out.
+/// The settings that are given, in the order in which expansions show them. A wrong setting is
+/// reported and left out.
 pub(crate) fn read(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) -> Vec<Setting> {
     let block = arguments.block.as_ref().and_then(|argument| block::read(argument, diagnostics));
     let Arguments { wait, lease, timeout, on_unavailable, zone, .. } = arguments;

@@ -7,7 +7,7 @@ use crate::diagnostics::Diagnostics;
 use crate::literal::as_literal;
 use crate::parse::arguments::Argument;
 
-/// Reports a literal that is neither.
+/// Reports a literal other than `true` and `false`.
 pub(crate) fn must_be_one(argument: Option<&Argument>, example: &str, diagnostics: &mut Diagnostics) {
     let Some(Argument { name, value }) = argument else { return };
     let message = match as_literal(value) {
@@ -20,7 +20,7 @@ pub(crate) fn must_be_one(argument: Option<&Argument>, example: &str, diagnostic
     diagnostics.error(value, message);
 }
 
-/// Reports a `when` that is false whatever the call is.
+/// Reports a `when` that is false for every call.
 pub(crate) fn must_be_possible(when: Option<&Argument>, diagnostics: &mut Diagnostics) {
     if let Some(Argument { value, .. }) = when
         && constant::truth(value) == Some(false)

@@ -31,7 +31,7 @@ fn decided(decides: bool, left: Option<bool>, right: Option<bool>) -> Option<boo
 }
 
 /// The integer that `expr` is, if nothing in a call can change it. A negative one stays negative in
-/// a cast to an unsigned type, because that is how it was meant.
+/// a cast to an unsigned type, because a negative number was meant.
 pub(crate) fn integer(expr: &Expr) -> Option<i128> {
     match bare(expr) {
         Expr::Lit(literal) => match &literal.lit {

@@ -1,4 +1,4 @@
-//! What an expression in the attribute must not do: wait, or leave the function.
+//! Expressions in the attribute must neither wait nor leave the function.
 
 use syn::{Error, Expr};
 
@@ -35,7 +35,7 @@ const BEFORE_THE_LIMIT: [&str; 7] = ["when", "limiter", "max", "policy", "cost",
 
 const NO_EXIT: &str = "the expression cannot leave the function; give it a value in every case";
 
-/// Whether `expr` calls a macro that only the compiler can look into.
+/// Whether `expr` calls a macro that only the compiler can expand.
 pub(crate) fn is_hidden(expr: &Expr) -> bool {
     exits::of_expr(expr).iter().any(|exit| exit.kind == Kind::Macro)
 }

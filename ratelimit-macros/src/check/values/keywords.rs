@@ -11,11 +11,11 @@ use crate::suggest::nearest;
 pub(crate) struct Keywords<T: 'static> {
     pub(crate) argument: &'static str,
     pub(crate) noun: &'static str,
-    /// Each of them, with what it stands for.
+    /// Each keyword, with its value.
     pub(crate) values: &'static [(&'static str, T)],
-    /// What other limiters say for a keyword, in lower case without punctuation.
+    /// Words of other limiters for a keyword, in lower case without punctuation.
     pub(crate) synonyms: &'static [(&'static str, &'static [&'static str])],
-    /// What else may stand in their place.
+    /// Other values that may stand in place of a keyword.
     pub(crate) or: Option<&'static str>,
 }
 
@@ -38,7 +38,7 @@ impl<T: Copy> Keywords<T> {
         None
     }
 
-    /// What may be written: `"a", "b" or "c"`.
+    /// The list of valid values: `"a", "b" or "c"`.
     pub(crate) fn advice(&self) -> String {
         let mut quoted: Vec<_> = self.values.iter().map(|(keyword, _)| format!("\"{keyword}\"")).collect();
         if let Some(or) = self.or {
@@ -77,7 +77,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What `read` makes of the expression `text`: its value, or all its errors.
+    /// The value that `read` gives for the expression `text`, or all its errors.
     pub(crate) fn said<T>(read: fn(&Argument, &mut Diagnostics) -> Option<T>, text: &str) -> Result<T, String> {
         let mut diagnostics = Diagnostics::default();
         let value =

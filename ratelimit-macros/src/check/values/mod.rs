@@ -1,4 +1,4 @@
-//! The values of arguments by what they are: numbers, durations, keywords, names, conditions, and
+//! The values of arguments by their kinds: numbers, durations, keywords, names, conditions, and
 //! expressions at large.
 
 pub(crate) mod condition;

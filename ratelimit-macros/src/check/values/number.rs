@@ -21,7 +21,7 @@ pub(crate) const LARGEST: u64 = (1 << 52) - 1;
 pub(crate) struct Wording {
     name: &'static str,
     noun: &'static str,
-    /// What it is a number of.
+    /// The things that are counted.
     of: &'static str,
     example: u64,
     zero: &'static str,
@@ -59,7 +59,7 @@ pub(crate) const CONCURRENT: Wording = Wording {
     zero: "a limit of 0 refuses every call: write `concurrent = 1` or more",
 };
 
-/// What is wrong with a number that is written out, if anything.
+/// The error in a number that is written out, if there is one.
 pub(crate) fn fault(number: u64, noun: &str, zero: &str) -> Option<String> {
     match number {
         0 => Some(zero.to_owned()),

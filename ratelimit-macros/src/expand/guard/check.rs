@@ -1,4 +1,4 @@
-//! One check: which rule, whose limiter, how much, and for whom.
+//! One check: its rule, limiter, numbers and key.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote_spanned};
@@ -51,9 +51,9 @@ fn optional_with(rule: &Rule, context: &Context<'_>, with: impl FnOnce(TokenStre
     }
 }
 
-/// An expression: what `with` makes of the check, which borrows nothing, and which is not moved
-/// before it is handed over. User expressions stand in the order in which they are documented to
-/// run: limiter, max or policy, concurrent, cost, shadow, key.
+/// An expression: `with` applied to the check, which borrows nothing, and is not moved before it is
+/// handed over. User expressions stand in the order in which they are documented to run: limiter,
+/// max or policy, concurrent, cost, shadow, key.
 pub(crate) fn expand(rule: &Rule, context: &Context<'_>, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
     let Rule { limits, concurrent, count, limiter, cost, shadow, key, .. } = rule;
     let mixed = Span::mixed_site();

@@ -54,8 +54,8 @@ fn entered(refusal: Option<&TokenStream>) -> TokenStream {
     }
 }
 
-/// A statement that runs `run` and returns `refusal` from a refused call. What `run` borrows from
-/// the arguments is given back before the first `.await`.
+/// A statement that runs `run` and returns `refusal` from a refused call. Borrows of the arguments
+/// in `run` end before the first `.await`.
 fn awaited(run: &TokenStream, refusal: Option<&TokenStream>, context: &Context<'_>) -> TokenStream {
     let mixed = Span::mixed_site();
     let import = &context.import;

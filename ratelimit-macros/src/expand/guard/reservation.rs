@@ -1,5 +1,5 @@
-//! The guard where `count` or `actual_cost` is given: it reserves, and the outcome decides what is
-//! committed, at which cost, and what released.
+//! The guard where `count` or `actual_cost` is given: it reserves, and the outcome decides which
+//! reservations are committed, at which cost, and which are released.
 //!
 //! This is the one case in which the body does not stay where it is: it becomes an async block, so
 //! that `?` and `return` end there. Nothing but the reservation and permits live while it runs. If
@@ -43,7 +43,7 @@ pub(crate) fn before(rules: &[Rule], refusal: Option<&TokenStream>, context: &Co
     }
 }
 
-/// What stands around the body.
+/// The values that the code around the body needs.
 pub(crate) struct Around<'a> {
     /// The arguments that go into its block, in the order in which they are dropped.
     pub(crate) taken: &'a [Ident],
@@ -55,7 +55,7 @@ pub(crate) struct Around<'a> {
 }
 
 /// Statements and a last expression that run `body`, whose braces are at `place`, and finish the
-/// reservation by what it returns.
+/// reservation by its value.
 pub(crate) fn around(body: &TokenStream, place: Span, around: &Around<'_>, context: &Context<'_>) -> TokenStream {
     let Around { taken, rules, refuses, yields_future } = around;
     let mixed = Span::mixed_site();
@@ -97,8 +97,8 @@ pub(crate) fn around(body: &TokenStream, place: Span, around: &Around<'_>, conte
     }
 }
 
-/// A statement that returns what `body` gives, whose type is `ty`. The case that never is keeps it
-/// reachable where the body returns by itself.
+/// A statement that returns the value of `body`, whose type is `ty`. The case that never happens
+/// keeps it reachable where the body returns by itself.
 fn returned(body: &TokenStream, place: Span, ty: &TokenStream) -> TokenStream {
     let mut braces = Group::new(Delimiter::Brace, body.clone());
     braces.set_span(place);
@@ -109,7 +109,7 @@ fn returned(body: &TokenStream, place: Span, ty: &TokenStream) -> TokenStream {
     }
 }
 
-/// An expression: what the outcome makes of the reservation.
+/// An expression: how the outcome completes the reservation.
 fn counted(count: &Count, context: &Context<'_>) -> TokenStream {
     let Context { receiver, output, .. } = context;
     let mixed = Span::mixed_site();

@@ -13,7 +13,7 @@ use crate::check::values::number::Number;
 /// An expression: the rule, in a scope where no expression of the user's can name it.
 pub(crate) fn expand(rule: &Rule) -> TokenStream {
     let mixed = Span::mixed_site();
-    // Where each call says how many may be in flight, 1 stands for that.
+    // Where each call gives the limit of calls in flight, 1 stands for it.
     let concurrent = rule.concurrent.as_ref().map(|concurrent| match concurrent {
         Number::Fixed(concurrent) => *concurrent,
         Number::Computed(_) => 1,

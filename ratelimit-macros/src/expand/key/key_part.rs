@@ -39,7 +39,7 @@ fn of_struct(fields: &Fields) -> TokenStream {
     if let Fields::Unnamed(_) = fields
         && let [(member, only)] = members(fields).collect::<Vec<_>>().as_slice()
     {
-        // A newtype is the same key as what it wraps.
+        // A newtype is the same key as its field.
         let span = only.ty.span().resolved_at(Span::mixed_site());
         return quote_spanned!(span=> __ratelimit::KeyPart::write_key(&self.#member, __ratelimit_writer));
     }
@@ -57,7 +57,7 @@ fn of_enum(data: &DataEnum) -> TokenStream {
         return quote_spanned!(mixed=> match *self {});
     }
     let arms = data.variants.iter().map(|variant| {
-        // Where it is deprecated, its own definition is no use of it.
+        // If the variant is deprecated, its own definition is no use of it.
         let name = ours(&variant.ident);
         let (named, fields): (Vec<_>, Vec<_>) = members(&variant.fields).unzip();
         let bound: Vec<Ident> =

@@ -1,4 +1,4 @@
-//! The pieces of a template, as calls of what builds the key.
+//! The pieces of a template, as calls of the key's builder.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};

@@ -89,8 +89,8 @@ where
     }
 }
 
-/// An error of ours becomes a response while the layer's limiter is in force; others are for the
-/// handlers around the layer.
+/// An error of this crate becomes a response while the layer's limiter is in force; other errors
+/// are for the handlers around the layer.
 fn answered(error: Error) -> (Error, Option<HttpResponse>) {
     let is_ours = error.as_error::<RateLimitError>().is_some() || error.as_error::<KeyRejection>().is_some();
     let response = is_ours.then(|| error.error_response());

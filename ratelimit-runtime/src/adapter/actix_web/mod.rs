@@ -28,7 +28,7 @@ macro_rules! responses {
             }
         }
 
-        /// The response that it is.
+        /// The response of this error.
         impl From<$error> for HttpResponse {
             fn from(error: $error) -> Self {
                 error.error_response()
@@ -45,7 +45,7 @@ impl FromRateLimitError for HttpResponse {
     }
 }
 
-/// actix-web has types of its own for all of it.
+/// actix-web has types of its own for status, fields and body.
 fn response(ours: http::Response<String>) -> HttpResponse {
     let (mut parts, body) = ours.into_parts();
     let mut builder = HttpResponse::build(theirs(parts.status));

@@ -1,4 +1,4 @@
-//! [`HeaderUpdate`]: what was decided for a request, as header fields of its response.
+//! [`HeaderUpdate`]: the decisions on a request, as header fields of its response.
 
 use crate::decision::whole_seconds;
 use crate::observe::Observation;
@@ -23,7 +23,7 @@ pub(in crate::adapter) struct HeaderUpdate {
     pub(super) legacy: bool,
 }
 
-/// Keeps an answer in place of a handler out of caches, unless it says something about them itself.
+/// Keeps a response in place of a handler's out of caches, unless it has `Cache-Control`.
 pub(in crate::adapter) fn keep_out_of_caches(headers: &mut impl Fields) {
     if headers.all("cache-control").next().is_none() {
         headers.set("cache-control", "no-store");
@@ -38,7 +38,7 @@ impl HeaderUpdate {
         let refuses = status == 429 || headers.all("grpc-status").eq([b"8"]);
         let standings = Standings::after(&self.decisions, refusal.as_ref().map(|RefusalDecision(decision)| decision));
         for (name, value) in standings.fields() {
-            // Those of the refusal are among them; those that a layer further in has written are
+            // Fields of the refusal are among these; fields that a layer further in has written are
             // not.
             if refusal.is_some() {
                 headers.set(name, &value);
@@ -46,7 +46,7 @@ impl HeaderUpdate {
                 headers.add(name, &value);
             }
         }
-        // There is one of each: those of a layer further in stay.
+        // Each of these fields stands once: those of a layer further in stay.
         if let Some(strictest) = standings.strictest().filter(|_| self.legacy)
             && (refusal.is_some() || headers.all("x-ratelimit-limit").next().is_none())
         {
@@ -59,8 +59,8 @@ impl HeaderUpdate {
         }
     }
 
-    /// A handler may have answered a refusal with a status and no more. One that went on after it,
-    /// and was admitted elsewhere, answers for itself.
+    /// A handler may have answered a refusal with a status and no more. A handler that went on
+    /// after it, and was admitted elsewhere, answers for itself.
     fn lend_wait(&self, headers: &mut impl Fields) {
         let last = self.decisions.iter().rev().find(|decision| !decision.is_shadow()).map(Observation::decision);
         if let Some(refusal) = last.filter(|decision| !decision.is_allowed())

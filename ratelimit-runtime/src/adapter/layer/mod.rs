@@ -1,5 +1,5 @@
-//! [`RateLimitLayer`]: all checks of a request use one limiter, and its response tells what they
-//! decided.
+//! [`RateLimitLayer`]: all checks of a request use one limiter, and its response tells their
+//! decisions.
 //! The frameworks' own modules make it a layer or a middleware of theirs.
 
 pub(super) mod header_update;
@@ -74,7 +74,7 @@ pub struct Unlimited;
 #[allow(unnameable_types, unreachable_pub, reason = "it holds a closure, whose type has no name either")]
 #[derive(Clone)]
 pub struct Limited<F> {
-    /// Shared by all requests, which would work out what it is called anew.
+    /// Shared by all requests, so that its names are worked out once.
     rule: Arc<Rule>,
     key: F,
 }
@@ -115,7 +115,7 @@ impl<R> RateLimitLayer<R> {
         self
     }
 
-    /// Calls what is no future and answers a request all the same.
+    /// Runs code that is no future and may answer a request.
     pub(super) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         match &self.limiter {
             Some(limiter) => limiter.within(work),
@@ -131,7 +131,7 @@ impl<R> RateLimitLayer<R> {
         self.within(|| self.rule.check(request))
     }
 
-    /// Runs what answers a request. Gives the answer, and what was decided for it.
+    /// Runs the future that answers a request. Gives the answer, and the decisions made meanwhile.
     pub(super) fn run<F: Future>(&self, answer: F) -> impl Future<Output = (F::Output, HeaderUpdate)> + use<R, F> {
         let limiter = self.limiter.clone();
         async move {
@@ -148,8 +148,8 @@ impl<R> RateLimitLayer<R> {
 }
 
 /// The rule of a [`RateLimitLayer`], if any, for requests `Q` of a framework whose responses are
-/// `A`. It is a bound of what frameworks see, and cannot be named outside of this crate:
-/// [`Limited`] and [`Unlimited`] are all there is.
+/// `A`. It is a bound in signatures of frameworks, and cannot be named outside of this crate: only
+/// [`Limited`] and [`Unlimited`] implement it.
 #[allow(unnameable_types, unreachable_pub, reason = "sealed: a bound that frameworks see")]
 pub trait RequestRule<Q, A>: Sized {
     /// The check that the request needs, if any, or the response to a request without a key.
@@ -180,8 +180,8 @@ pub(super) async fn acquire(check: RequestCheck) -> Result<(), RateLimitError> {
     }
 }
 
-/// What the key function of a [`RateLimitLayer`] may give: a [`Key`], or a `Result` whose error is
-/// an answer of the framework, or can become one.
+/// A return type of the key function of a [`RateLimitLayer`]: a [`Key`], or a `Result` whose error
+/// is an answer of the framework, or can become one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not what the key function of a layer returns",
     label = "the key of this layer's rule is of that type",

@@ -51,8 +51,8 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint for 
     }
 }
 
-/// Errors of ours become responses while the layer's limiter is in force, because those have to
-/// tell of the decisions too. Others are for the handlers around the layer.
+/// An error of this crate becomes a response while the layer's limiter is in force, because the
+/// response tells of the decisions too. Other errors are for the handlers around the layer.
 fn responded(mut error: poem::Error) -> poem::Result<Response> {
     if let Some(refusal) = error.downcast_ref::<RateLimitError>() {
         // The response of an error has the extensions of the error, not those that it was made

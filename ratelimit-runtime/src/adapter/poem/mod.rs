@@ -31,7 +31,7 @@ macro_rules! responses {
             }
         }
 
-        /// The response that it is.
+        /// The response of this error.
         impl From<$error> for Response {
             fn from(error: $error) -> Self {
                 error.as_response()

@@ -1,4 +1,4 @@
-//! [`LimitedBody`]: what a service answered, or a refusal in its place.
+//! [`LimitedBody`]: the body of a service's response, or of a refusal in its place.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! What a layer on tower answers in place of the service: over HTTP, or to gRPC.
+//! Answers of a layer on tower in place of the service's: over HTTP, or to gRPC.
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
@@ -8,7 +8,7 @@ use crate::adapter::grpc;
 use crate::adapter::layer::header_update::keep_out_of_caches;
 use crate::{KeyRejection, RateLimitError};
 
-/// What the client of a request speaks.
+/// The protocol of a client's request.
 #[derive(Clone, Copy)]
 pub(super) enum Protocol {
     Http,
@@ -19,8 +19,8 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// A type alone, which any client can send, makes no gRPC of a request: caches and alerts would
-    /// take its refusal for success.
+    /// A content type alone, which any client can send, makes no gRPC of a request: caches and
+    /// alerts would take its refusal for success.
     pub(super) fn of<Q>(request: &Request<Q>) -> Self {
         let kind = request.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
         // Also `application/grpc+proto`, and parameters.
@@ -77,7 +77,7 @@ impl Protocol {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         headers.insert("grpc-status", u16::from(code).into());
-        // Ours are plain ASCII, so nothing of them has to be escaped.
+        // Messages of this crate are plain ASCII, so nothing has to be escaped.
         let message = HeaderValue::from_str(message);
         headers.extend(message.map(|message| (HeaderName::from_static("grpc-message"), message)));
         response

@@ -55,7 +55,7 @@ where
             Ok(check) => check,
             Err(no_key) => return Box::pin(ready(Ok(self.layer.within(|| protocol.no_key(no_key))))),
         };
-        // The one that was ready is used up.
+        // The service that was ready is used up.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         let running = self.layer.run(async move {

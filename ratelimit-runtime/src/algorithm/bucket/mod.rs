@@ -1,8 +1,8 @@
 //! The token and the leaky bucket: `burst` tokens at once, `max` per window evenly.
 //!
-//! Both are one state: the *level*, which is what was charged and has not drained yet. A charge
-//! adds its cost to a level that stays within the burst, and `max` tokens drain in a window. An
-//! interval of one window sees at most `burst + max` tokens.
+//! Both are one state: the *level*, the charges that have not drained yet. A charge adds its cost
+//! to a level that stays within the burst, and `max` tokens drain in a window. An interval of one
+//! window sees at most `burst + max` tokens.
 //!
 //! # Units
 //!
@@ -39,7 +39,7 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
     },
 };
 
-/// What is counted in ticks is below this.
+/// Levels and windows, in ticks, are below this.
 const BOUND: u64 = 1 << 53;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Bucket {
         self.units(limit.capacity(), limit).saturating_sub(self.level) / self.window(limit)
     }
 
-    /// What drains between two times.
+    /// How much drains between two times.
     #[inline]
     fn drained(&self, limit: &Limit, from: u64, to: u64) -> u64 {
         let ticks = (to >> self.tick_bits).saturating_sub(from >> self.tick_bits);
@@ -121,17 +121,17 @@ impl Bucket {
         self.time_to_drain(self.units(limit.capacity(), limit), limit)
     }
 
-    /// Gives back what an estimate did not cost.
+    /// Gives back the part of an estimate that the call did not cost.
     ///
-    /// Had that not been charged, the level would be lower by it, less what would not have drained
-    /// while the bucket stood empty instead. Since the newest write nothing was added, so the level
-    /// alone bounds what that leaves. Since an earlier one the bucket might have stood empty all
-    /// the time: withholding all that has drained never gives back too much.
+    /// Without that part, the level would be lower by it, less the drain that an empty bucket would
+    /// have missed. After the newest write nothing was added, so the level bounds the rest. After
+    /// an earlier one the bucket might have been empty throughout: withholding all that has drained
+    /// never gives back too much.
     fn give_back(&mut self, limit: &Limit, past: &Past) {
         let drained = match past.settlement.ticket {
             ticket if ticket < past.newest => self.drained(limit, ticket, past.now),
             ticket if ticket == past.newest => 0,
-            // Of an earlier life of the key, by a clock that has stepped back since.
+            // The ticket is of an earlier life of the key: the clock has stepped back since.
             _ => return,
         };
         let left = self.units(past.cost, limit).saturating_sub(drained);
@@ -186,8 +186,8 @@ impl Counter for Bucket {
         self.wait(self.level, limit, now)
     }
 
-    /// What is reserved does not drain: it counts in full until it is settled, or forgotten after
-    /// two periods at most.
+    /// A reservation does not drain: it counts in full until it is settled, or forgotten after two
+    /// periods at most.
     fn open_at(&self, open: Open, limit: &Limit, now: u64) -> Open {
         let period = self.period(limit);
         match now.saturating_sub(open.since).checked_div(period) {
@@ -235,7 +235,7 @@ impl Counter for Bucket {
                 ticket.saturating_add(period) >= open.since && past.take(&mut open.previous)
             };
         match (was_open, is_over) {
-            // Nothing of it has drained.
+            // Nothing of the reservation has drained.
             (true, _) => Some((true, actual)),
             (false, true) => None,
             (false, false) => Some((false, 0)),

@@ -1,4 +1,4 @@
-//! Algorithms that keep a few numbers per limit: what they have in common.
+//! Code that algorithms with a few numbers per limit have in common.
 
 mod open;
 
@@ -12,13 +12,12 @@ use super::state::{AlgorithmState, Settlement, SettlementOutcome, Taken};
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
 
-/// The numbers of one limit, as a value: bringing them to a later time makes another, and only what
-/// is written keeps it. So a refusal changes nothing, in memory as in Redis.
+/// The numbers of one limit, as a value: bringing them to a later time makes another value, which
+/// only a write keeps. So a refusal changes nothing, in memory as in Redis.
 ///
-/// What is reserved by `count` is noted apart, because most keys have none of it. Windows count it,
-/// too.
+/// Reservations by `count` are noted apart, because most keys have none. Windows count them, too.
 pub(crate) trait Counter: Copy + Default + PartialEq {
-    /// The numbers at `now`; those that are kept are of the time of the newest write.
+    /// The numbers at `now`; stored numbers are at `newest`, the time of the newest write.
     fn at(self, limit: &Limit, newest: u64, now: u64) -> Self;
 
     /// Where the limit stands; the numbers are at `now`.
@@ -43,35 +42,35 @@ pub(crate) trait Counter: Copy + Default + PartialEq {
     /// Charges; the numbers are at the time of the charge.
     fn charge(&mut self, limit: &Limit, cost: u64);
 
-    /// How long the numbers matter, which is until the limit is whole again; they are at `now`.
+    /// How long the numbers matter: until the limit is whole again. The numbers are at `now`.
     fn life(&self, limit: &Limit, now: u64) -> u64;
 
-    /// What is reserved at `now`; so are the numbers.
+    /// The reserved cost at `now`; so are the numbers.
     fn open_at(&self, open: Open, limit: &Limit, now: u64) -> Open;
 
-    /// How long what is reserved matters beside the numbers.
+    /// How long the reserved cost matters beside the numbers.
     fn life_of_open(&self, _: &Open, _: &Limit, _now: u64) -> u64 {
         0
     }
 
-    /// The numbers if what is reserved were charged now.
+    /// The numbers if the reserved cost were charged now.
     fn with(self, _: &Open, _: &Limit) -> Self {
         self
     }
 
-    /// The numbers if what is reserved were released.
+    /// The numbers if the reserved cost were released.
     fn without(self, open: &Open) -> Self;
 
     /// Reserves; the numbers are at `now`.
     fn reserve(&mut self, open: &mut Open, limit: &Limit, cost: u64, now: u64);
 
-    /// Ends a reservation: gives back what it did not cost, as far as that still counts. Returns
-    /// whether it may have been open, and what is to be charged now; `None` where its window is
-    /// over, or nothing is known of it.
+    /// Ends a reservation: gives back the part that the call did not cost, as far as it still
+    /// counts. Returns whether it may have been open, and the cost to be charged now; `None` where
+    /// its window is over, or the numbers know nothing of it.
     fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)>;
 }
 
-/// The numbers of all limits, in their order, and what is reserved by `count`.
+/// The numbers of all limits, in their order, and the cost reserved by `count`.
 #[derive(Debug, Default)]
 pub(crate) struct Counters<C> {
     first: C,
@@ -85,11 +84,11 @@ pub(crate) struct Counters<C> {
 struct More<C> {
     /// The numbers of all limits but the first.
     others: Vec<C>,
-    /// What is reserved of each limit; empty where nothing is.
+    /// The reserved cost of each limit; empty if nothing is reserved.
     open: SmallVec<[Open; 1]>,
 }
 
-/// The numbers of all limits with what is reserved, at some time.
+/// The numbers of all limits with the reserved cost, at some time.
 struct Brought<C>(SmallVec<[(C, Open); 2]>);
 
 impl<C: Counter> Counters<C> {
@@ -106,7 +105,7 @@ impl<C: Counter> Counters<C> {
         iter::once(&mut self.first).chain(others.into_iter().flatten())
     }
 
-    /// All of it at `now`; what nothing was kept of yet is the default.
+    /// All of it at `now`; the default for limits without stored numbers.
     fn brought(&self, demand: &Demand<'_>, now: u64) -> Brought<C> {
         let others = self.more.iter().flat_map(|more| more.others.iter().copied());
         let kept = iter::once(self.first).chain(others).chain(iter::repeat(C::default()));
@@ -119,7 +118,7 @@ impl<C: Counter> Counters<C> {
         Brought(each.collect())
     }
 
-    /// Keeps what was brought to `now` and changed.
+    /// Stores numbers that were brought to `now` and changed.
     fn keep(&mut self, demand: &Demand<'_>, brought: &Brought<C>, now: u64) {
         for ((limit, (counter, _)), kept) in brought.each(demand).zip(self.each_mut(demand.limits.len())) {
             // Where nothing counts, the next charge begins anew.
@@ -140,7 +139,7 @@ impl<C: Counter> Brought<C> {
         demand.limits.iter().zip(&self.0)
     }
 
-    /// What each limit says; what is reserved counts.
+    /// The status of each limit; reservations count.
     fn statuses<'a>(&'a self, demand: &'a Demand<'_>, now: u64) -> impl Iterator<Item = LimitStatus> + 'a {
         let cost = demand.cost;
         self.each(demand).map(move |(limit, (counter, open))| counter.with(open, limit).status(limit, cost, now))
@@ -219,7 +218,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     }
 
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
-        // As if it were an estimate of what did cost nothing.
+        // A refund is the settlement of an estimate whose call did cost nothing.
         let settlement = Settlement { ticket, is_estimate: true, actual: 0, is_sent_again: false };
         self.settle(demand, &settlement, now).changed
     }

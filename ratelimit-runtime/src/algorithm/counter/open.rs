@@ -1,8 +1,8 @@
-//! [`Open`]: what is reserved by `count`. [`Past`]: a reservation when it ends.
+//! [`Open`]: the cost reserved by `count`. [`Past`]: a reservation when it ends.
 
 use crate::algorithm::state::Settlement;
 
-/// What of a limit is reserved by `count`: in this window, or period of a bucket, and in the one
+/// The cost that `count` reserves of a limit: in this window, or period of a bucket, and in the one
 /// before. It is forgotten with them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Open {
@@ -32,7 +32,7 @@ impl Open {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Past {
     pub(crate) settlement: Settlement,
-    /// What was reserved or charged.
+    /// The cost that was reserved or charged.
     pub(crate) cost: u64,
     /// The time of the newest write so far.
     pub(crate) newest: u64,
@@ -40,19 +40,19 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// Takes a reservation by `count` out of what is open; says whether it may have been there.
+    /// Takes a reservation by `count` out of `open`; says whether it may have been there.
     pub(crate) fn take(&self, open: &mut u64) -> bool {
         let left = open.checked_sub(self.cost);
         *open = left.unwrap_or(*open);
         left.is_some()
     }
 
-    /// What it did cost beyond what it had reserved.
+    /// The actual cost beyond the reserved one.
     pub(crate) fn excess(&self) -> u64 {
         self.settlement.actual.saturating_sub(self.cost)
     }
 
-    /// Settles within a window that is not over, and counts what is open in it.
+    /// Settles within a window that is not over; `counted` includes the open cost.
     pub(crate) fn settle(&self, counted: &mut u64, open: &mut u64) -> (bool, u64) {
         if !self.settlement.is_estimate && !self.take(open) {
             return (false, 0);

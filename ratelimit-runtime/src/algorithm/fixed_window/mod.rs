@@ -1,8 +1,8 @@
 //! The fixed window: one counter, which the first charge starts and `window` ends.
 //!
 //! A window begins with the first charge that finds none, not at the full minute, so that clients
-//! do not all come back at once. Across an edge it admits up to `2·max` in an interval of one
-//! window. A calendar window begins and ends with its hour, day, week, month or year.
+//! do not all retry at once. Across an edge it admits up to `2·max` in an interval of one window. A
+//! calendar window begins and ends with its hour, day, week, month or year.
 
 use super::counter::{Counter, Open, Past};
 use super::status::LimitStatus;
@@ -16,16 +16,16 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
         include_str!("../counter/counters.lua"),
     ),
     reads: true,
-    // What remains, where a window by the clock begins now.
+    // The number is the rest of `max`, in a window by the clock that begins now.
     number: |limit, remaining| (remaining, limit.window_us()),
 };
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FixedWindow {
-    /// The first charge: what was charged or reserved before is not of this window.
+    /// The time of the first charge: earlier charges and reservations are not of this window.
     begun: u64,
     end: u64,
-    /// What was charged, and what is reserved.
+    /// The charged and the reserved cost.
     used: u64,
 }
 

@@ -16,7 +16,7 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
         include_str!("../counter/counters.lua"),
     ),
     reads: true,
-    // What remains, where a window begins now.
+    // The number is the rest of `max`, in a window that begins now.
     number: |limit, remaining| (remaining, 2 * limit.window_us()),
 };
 
@@ -24,21 +24,21 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
 pub(crate) struct SlidingCounter {
     /// When the current window began.
     start: u64,
-    /// What was charged in it, and what is reserved.
+    /// The cost that was charged in it, and the reserved cost.
     current: u64,
     /// The same of the window before.
     previous: u64,
 }
 
 impl SlidingCounter {
-    /// What counts at `elapsed` into the window.
+    /// The used cost, rounded up, at `elapsed` microseconds into the window.
     fn weighted(&self, window: u64, elapsed: u64) -> u64 {
         let (share, rest) = mul_div(self.previous, window - elapsed, window);
         share + u64::from(rest > 0) + self.current
     }
 }
 
-/// `⌊a · b / divisor⌋`, and whatever is left over.
+/// `⌊a · b / divisor⌋`, and the remainder.
 #[inline]
 fn mul_div(a: u64, b: u64, divisor: u64) -> (u64, u64) {
     // Most products are small, and a division of 64 bits is several times faster.

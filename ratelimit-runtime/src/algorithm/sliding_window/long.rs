@@ -1,17 +1,17 @@
-//! [`Long`]: the units of a log of any size, with what is to be settled.
+//! [`Long`]: the units of a log of any size, with the reservations that are to be settled.
 
 use std::collections::VecDeque;
 
 use crate::rule::Limit;
 
-/// What is more than a few charges.
+/// A log of more than a few charges.
 #[derive(Debug, Default)]
 pub(super) struct Long {
     /// The tickets of the units, ascending.
     pub(super) units: VecDeque<u64>,
     /// The units of reservations that are to be settled, ascending: they are among the units.
     open: VecDeque<Open>,
-    /// How many units were reserved by `count` before the first of them, of all that ever were.
+    /// How many units, of all ever, were reserved by `count` before the first of them.
     reserved_before: u64,
 }
 
@@ -20,22 +20,22 @@ pub(super) struct Long {
 struct Open {
     first: u64,
     last: u64,
-    /// A charge, and not reserved by `count`.
+    /// Whether it is a charge, and not reserved by `count`.
     is_estimate: bool,
-    /// How many units were reserved by `count` up to its last, of all that ever were: so that what
-    /// any two have between them is known without a look at the others.
+    /// How many units, of all ever, were reserved by `count` up to its last: the difference of two
+    /// such counts is the number of units between them.
     reserved: u64,
 }
 
-/// What of a log is in one window.
+/// The part of a log that is in one window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     window: u64,
-    /// The newest ticket that has left it.
+    /// The newest ticket that has left the window.
     edge: u64,
-    /// How many of the units have.
+    /// How many of the units have left the window.
     skip: usize,
-    /// How many count.
+    /// How many units count.
     pub(super) used: u64,
 }
 
@@ -44,13 +44,13 @@ impl Long {
         Self { units: units.collect(), ..Self::default() }
     }
 
-    /// Whether units are all there is.
+    /// Whether the log has units and no reservation.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// What counts against a limit.
+    /// The part that counts against a limit.
     pub(super) fn view(&self, limit: &Limit, now: u64) -> View {
         let window = limit.window_us();
         let edge = now.saturating_sub(window);
@@ -60,7 +60,7 @@ impl Long {
 
     /// The position of the first unit from this ticket on.
     fn position(&self, ticket: u64) -> usize {
-        // Under a single limit nothing has left the window that is still here.
+        // Under a single limit, no unit that is still here has left the window.
         match self.units.front() {
             Some(first) if *first < ticket => self.units.partition_point(|unit| *unit < ticket),
             _ => 0,
@@ -96,7 +96,7 @@ impl Long {
         self.open.back().map_or(self.reserved_before, |open| open.reserved)
     }
 
-    /// How many units up to this ticket are reserved by `count`, of all that ever were.
+    /// How many units up to this ticket, of all ever, were reserved by `count`.
     fn reserved_up_to(&self, ticket: u64) -> u64 {
         let next = self.open.partition_point(|open| open.last <= ticket);
         let last = next.checked_sub(1).and_then(|last| self.open.get(last));
@@ -109,8 +109,8 @@ impl Long {
         self.ever_reserved() - self.reserved_until(view)
     }
 
-    /// How many were before the window, or have been let go of: where the clock has stepped back,
-    /// units of an open reservation may be gone that are in the window again.
+    /// How many such units were before the window, or are removed: where the clock has stepped
+    /// back, removed units of an open reservation may be in the window again.
     fn reserved_until(&self, view: View) -> u64 {
         let gone = self.units.front().map_or(0, |first| first - 1);
         self.reserved_up_to(view.edge.max(gone))
@@ -128,8 +128,8 @@ impl Long {
         self.units.get(position).map_or(0, |last| last + view.window - now)
     }
 
-    /// The position of the first unit in the window that has so many before it, and is not reserved
-    /// by `count` as they are not.
+    /// The position of the first unit in the window that is not reserved by `count` and has so many
+    /// such units before it.
     fn behind_reserved(&self, view: View, before: u64) -> usize {
         let reserved = self.reserved_until(view);
         let is_before = |position: usize, unit: &u64| {
@@ -146,7 +146,7 @@ impl Long {
         start
     }
 
-    /// Lets go of what is not newer than this; returns the newest of it, or 0.
+    /// Removes the units up to ticket `edge`; returns the newest of them, or 0.
     pub(super) fn let_go(&mut self, edge: u64) -> u64 {
         let newest = self.units.drain(..self.position(edge + 1)).next_back().unwrap_or(0);
         if self.units.capacity() > 64 && self.units.len() < self.units.capacity() / 4 {

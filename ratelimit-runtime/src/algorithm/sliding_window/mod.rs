@@ -2,8 +2,8 @@
 //!
 //! Each unit of cost has a microsecond of its own, its ticket: the time of its admission, or one
 //! more than the newest where that is not past. At any moment `t`, a limit counts the units with
-//! tickets in `(t − window, t]` and those to come. A call is admitted if for every limit this sum
-//! plus the cost is at most `max`.
+//! tickets in `(t − window, t]` and later ones. A call is admitted if for every limit this sum plus
+//! the cost is at most `max`.
 
 mod long;
 
@@ -32,15 +32,15 @@ const FEW: usize = 3;
 pub(crate) struct Log {
     /// The tickets of the units, ascending, and 0 behind them; none beside a long log.
     few: [u64; FEW],
-    /// The newest ticket. It outlives its unit, so that a ticket of something refunded never names
-    /// something else. And all before a unit has left a window, so that where the clock steps back,
-    /// nothing is admitted into one window with what has been let go of.
+    /// The newest ticket. It outlives its unit, so that no later charge gets the ticket of a
+    /// refunded one; and it is past every window of a removed unit, so that where the clock steps
+    /// back, no unit is admitted into one window with removed ones.
     ticket: u64,
     long: Option<Box<Long>>,
 }
 
 impl Log {
-    /// All of it as a long log, without what has left the windows.
+    /// The log as a long one, without units that have left the windows.
     fn long(&mut self, limits: &[Limit], now: u64) -> &mut Long {
         let few = std::mem::take(&mut self.few).into_iter().filter(|ticket| *ticket > 0);
         let long = self.long.get_or_insert_with(|| Box::new(Long::of_units(few)));
@@ -52,7 +52,7 @@ impl Log {
         long
     }
 
-    /// The limit, where the few are all there is.
+    /// The limit, if it is the only one and `few` holds all units.
     #[inline]
     fn single<'a>(&self, demand: &Demand<'a>) -> Option<&'a Limit> {
         match demand.limits {
@@ -61,7 +61,7 @@ impl Log {
         }
     }
 
-    /// What a limit says, where the few are all there is.
+    /// The status of a limit, where `few` holds all units.
     #[inline]
     fn status_of_few(&mut self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let window = limit.window_us();
@@ -87,7 +87,7 @@ impl Log {
         }
     }
 
-    /// The tickets of so many units more.
+    /// The tickets of the next `cost` units.
     #[inline]
     fn next(&mut self, cost: u64, now: u64) -> std::ops::RangeInclusive<u64> {
         let first = now.max(self.ticket + 1);
@@ -95,7 +95,7 @@ impl Log {
         first..=self.ticket
     }
 
-    /// Charges, where the few are all there is, and there is room for so many more of them.
+    /// Charges, where `few` holds all units and has room for these.
     #[inline]
     fn charge_to_few(&mut self, cost: u64, now: u64) -> u64 {
         let next = self.next(cost, now);
@@ -127,7 +127,7 @@ impl Log {
         charged
     }
 
-    /// [`take`](AlgorithmState::take) under a single limit, where the few are all there is.
+    /// [`take`](AlgorithmState::take) under a single limit, where `few` holds all units.
     #[inline]
     fn take_one_of_few(&mut self, limit: &Limit, demand: &Demand<'_>, now: u64) -> Taken {
         let status = self.status_of_few(limit, demand.cost, now);
@@ -142,7 +142,7 @@ impl Log {
         Taken { standing, ticket, life, reset: life }
     }
 
-    /// The same, where there are units and nothing else.
+    /// The same for a long log without reservations.
     #[inline]
     fn take_one_of_many(&mut self, limit: &Limit, demand: &Demand<'_>, now: u64) -> Taken {
         let Some(long) = self.long.as_mut().filter(|long| long.is_plain()) else {
@@ -150,7 +150,7 @@ impl Log {
         };
         let window = limit.window_us();
         if let Some(first) = long.units.front().copied().filter(|first| first + window <= now) {
-            // Where calls come evenly, each finds one that has left.
+            // Where calls come evenly, each finds one unit that has left.
             let newest = if long.units.get(1).is_some_and(|second| second + window <= now) {
                 long.let_go(now - window)
             } else {
@@ -295,8 +295,8 @@ impl AlgorithmState for Log {
         if !long.settle(last, is_estimate) {
             return SettlementOutcome::default();
         }
-        // One unit counts for all windows: where they have left one of them, they begin anew in
-        // all.
+        // A unit counts in the windows of all limits: where the units have left one of these, they
+        // begin anew in all.
         let has_left = demand.limits.iter().any(|limit| last + limit.window_us() <= now);
         let stay = if has_left { 0 } else { counted.min(demand.cost) };
         if stay < demand.cost {
@@ -306,7 +306,7 @@ impl AlgorithmState for Log {
         SettlementOutcome { was_open: true, dropped: actual - stay - charged, changed: true }
     }
 
-    /// The tickets go on.
+    /// Tickets go on from the newest one.
     fn clear(&mut self) {
         *self = Self { ticket: self.ticket, ..Self::default() };
     }

@@ -1,8 +1,8 @@
 //! [`Fallback`]: the memory of this process, in which limits go on while the store gives no answer.
 //!
-//! The limits are the same and the memory is bounded. What is charged there is unknown to the
-//! store, and expires by itself; a block that was set there, by a rule or by hand, goes on refusing
-//! in this process once the store is back.
+//! The limits are the same and the memory is bounded. Charges in it are unknown to the store, and
+//! expire by themselves; a block that was set there, by a rule or by hand, goes on refusing in this
+//! process once the store is back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

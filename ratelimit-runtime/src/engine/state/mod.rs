@@ -1,4 +1,4 @@
-//! [`Engine`]: what it takes to answer checks.
+//! [`Engine`]: everything that answers checks.
 
 mod counts;
 mod fallback;
@@ -31,13 +31,13 @@ use crate::store::{Capabilities, Request, Store};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What the clones of one limiter share.
+/// The state that the clones of one limiter share.
 pub(crate) struct Engine {
     pub(crate) id: u64,
     pub(crate) store: Box<dyn Store>,
     /// Whether the store is one in memory that only this limiter has.
     pub(crate) in_memory: bool,
-    /// Those of the store: they do not change.
+    /// The capabilities of the store, which do not change.
     pub(in crate::engine) capabilities: Capabilities,
     /// The prefix of every key, with its colon; or empty.
     pub(crate) prefix: Box<str>,
@@ -111,7 +111,7 @@ impl Engine {
         self.capabilities.supports(request).is_ok()
     }
 
-    /// The same of the store that decides, which knows better words for what it cannot do.
+    /// The same of the store that decides, whose error says more of what is missing.
     #[cold]
     pub(crate) fn supported(&self, request: &Request<'_>) -> Result<(), StoreError> {
         self.store.innermost().supports(request)?;

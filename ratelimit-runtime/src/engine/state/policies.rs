@@ -20,7 +20,7 @@ struct Entry {
     uses: Arc<Uses>,
 }
 
-/// What checks have used a policy for.
+/// How checks have used a policy.
 #[derive(Debug, Default)]
 struct Uses {
     any: AtomicBool,
@@ -40,7 +40,7 @@ const LISTED: usize = 16;
 
 impl PolicySet {
     /// The policy of this name, for a check of a rule that waits or does not. From then on a set
-    /// is refused that lacks it, or blocks in it where the rule waits.
+    /// that lacks it is refused, and one that blocks in it if the rule waits.
     pub(in crate::engine) fn used(&self, name: &str, waits: bool) -> Option<&Policy> {
         let entry = self.by_name.get(name)?;
         mark(&entry.uses.any);
@@ -50,15 +50,15 @@ impl PolicySet {
         Some(&entry.policy)
     }
 
-    /// Those of these names that are not among them.
+    /// The names that are not among the policies.
     pub(crate) fn missing<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
         names.iter().copied().filter(|name| !self.by_name.contains_key(*name)).collect()
     }
 
-    /// The message to a check whose policy is not among them, with the names of those that are.
+    /// The message to a check whose policy is unknown, with the names of the policies.
     #[cold]
     pub(in crate::engine) fn unknown(&self, name: &str) -> String {
-        // A call may make the name of what a client has sent.
+        // A call may make the name from a client's text.
         let shown: String = name.chars().take(4 * LISTED).flat_map(char::escape_debug).collect();
         if self.by_name.is_empty() {
             return format!(
@@ -77,7 +77,7 @@ impl PolicySet {
     ///
     /// # Errors
     ///
-    /// Why it cannot: it lacks what rules use, or blocks where one of them waits.
+    /// The reason why it cannot: a policy in use is missing, or blocks where a rule waits.
     pub(crate) fn replaced_by(&self, policies: Policies) -> Result<Self, String> {
         let lacks =
             |(name, entry): &(&String, &Entry)| entry.uses.any.load(Ordering::Relaxed) && !policies.contains_key(*name);

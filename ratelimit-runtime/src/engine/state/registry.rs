@@ -14,13 +14,13 @@ const MAX_NAMES: usize = 16_384;
 
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Registry {
-    /// What each name stood for when it was first met.
+    /// The first meaning of each name.
     names: Mutex<HashMap<Box<str>, Met>>,
 }
 
 #[derive(Debug)]
 struct Met {
-    /// What the stored keys begin with: algorithm, windows, name.
+    /// The beginning of the stored keys: algorithm, windows, name.
     head: Box<str>,
     /// The address of the rule, for those whose name is derived from a path.
     site: Option<usize>,
@@ -58,8 +58,8 @@ impl Registry {
                 "the rate limit name `{rule_name}` is used with different windows or algorithms: give one of them \
                  another name"
             ))),
-            // Among others: a rule by hand under the name of a function, which is how its buckets
-            // are reached.
+            // Among others: a rule by hand under the name of a function, which reaches the
+            // function's buckets.
             _ => Ok(()),
         }
     }

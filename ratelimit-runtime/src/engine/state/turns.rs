@@ -1,9 +1,9 @@
 //! [`Turns`]: the turns of callers that wait, one queue for each key that refuses, first come, first
 //! served.
 //!
-//! The first in a queue has the turn: it alone tries again, at the moment that its last refusal
-//! named. One that is dropped makes room for the next. So does one that has not used its turn a
-//! second after that moment: its runtime may not be driven. It joins again at the end.
+//! The first caller in a queue has the turn: it alone tries again, at the moment that its last
+//! refusal named. If it is dropped, or a second late because its runtime is not driven, the turn is
+//! that of the next caller; the late one joins again at the end.
 //!
 //! One lock guards all queues of a limiter, and is never kept across an `.await`. A turn that comes
 //! between two looks at the queue is not lost: [`Notify`] keeps one notification until it is
@@ -20,11 +20,11 @@ use tokio::time::Instant;
 
 /// How many callers of one limiter may wait; further ones are refused at once.
 const MAX_WAITERS: usize = 10_000;
-/// How late the first in a queue may be, its attempt included. After that the turn is the next
-/// one's.
+/// How late the first in a queue may be, its attempt included. After that the turn is that of the
+/// next caller.
 const LATE: Duration = Duration::from_secs(1);
 /// After so many wake-ups in a row one is left out, if the places of a key are shared with other
-/// processes: they look now and then, and are to find one.
+/// processes: these look now and then, and shall find a place.
 const MOST_IN_A_ROW: u8 = 8;
 
 /// The queues of one limiter, one per key that is waited for.
@@ -38,16 +38,16 @@ pub(in crate::engine) struct Turns {
 #[derive(Default)]
 struct Queues {
     by_key: HashMap<Box<[u8]>, Queue>,
-    /// The number of the next place, in whichever queue: one that has lapsed is not taken for
-    /// another in a later queue of its key.
+    /// The number of the next caller, over all queues: a lapsed number is not taken for another in
+    /// a later queue of its key.
     next: u64,
 }
 
-/// Those who wait for one key, by number; never empty. The first of them has the turn.
+/// The callers that wait for one key, by number; never empty. The first has the turn.
 struct Queue {
-    /// With what tells each of them to look at the queue.
+    /// With the notification by which each looks at the queue.
     waiters: BTreeMap<u64, Arc<Notify>>,
-    /// When the first tries again. The turn is the next one's where it is [`LATE`].
+    /// When the first tries again. If it is [`LATE`] then, the turn is the next caller's.
     retry_at: Instant,
     wakes_in_a_row: u8,
 }
@@ -78,8 +78,8 @@ impl Turns {
         Some(Turn { turns: self, key: key.into(), number, comes })
     }
 
-    /// Wakes the first that waits for this key: a place has been left. One that joins at this
-    /// moment finds the place when it asks.
+    /// Wakes the first caller that waits for this key: a place has been left. A caller that joins
+    /// at this moment finds the place when it asks.
     pub(in crate::engine) fn wake(&self, key: &[u8], is_shared: bool) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
@@ -113,8 +113,8 @@ impl Queues {
 }
 
 impl Queue {
-    /// Takes a caller out; if it was the first, the turn is the next one's, from now on, because
-    /// nothing says that the runtime of the next is driven. Says whether any are left.
+    /// Takes a caller out; if it was the first, the next one has the turn from now on, because its
+    /// runtime may not be driven. Says whether any are left.
     fn leave(&mut self, number: u64) -> bool {
         let had_turn = self.is_first(number);
         self.waiters.remove(&number);
@@ -139,8 +139,8 @@ pub(in crate::engine) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Waits for the turn; where it has come already, until `retry_at`, or if it is `woken`, until
-    /// a place is left before. Says whether that was in time.
+    /// Waits for the turn. A caller that has it waits until `retry_at`, or, if it `is_woken`, until
+    /// a place is left before that. Says whether the turn came before `until`.
     pub(in crate::engine) async fn wait(&mut self, retry_at: Instant, until: Instant, is_woken: bool) -> bool {
         if self.keeps_until(retry_at) {
             if is_woken {
@@ -160,7 +160,7 @@ impl Turn<'_> {
         true
     }
 
-    /// Says that the next attempt is made at this moment, if it is this one's turn.
+    /// Says that the next attempt is made at this moment, if this caller has the turn.
     fn keeps_until(&self, retry_at: Instant) -> bool {
         let mut queues = self.turns.lock();
         let Some(queue) = queues.by_key.get_mut(&self.key).filter(|queue| queue.is_first(self.number)) else {
@@ -170,8 +170,8 @@ impl Turn<'_> {
         true
     }
 
-    /// When the turn of the caller lapses that is first, if that is another. A turn that has lapsed
-    /// is taken away, also this one's, which then joins again at the end.
+    /// When the turn of the first caller lapses, if that is another. A lapsed turn is taken away,
+    /// also this caller's, which then joins again at the end.
     fn is_behind(&mut self) -> Option<Instant> {
         let mut queues = self.turns.lock();
         loop {

@@ -10,7 +10,7 @@ use crate::rule::{Entries, Policy};
 /// How long a file may be: a hundred thousand overrides are shorter.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// A file by its path: what is found there may be another file each time.
+/// A file by its path, at which each reading may find another file.
 #[derive(Debug)]
 pub(super) struct PolicyFile {
     path: PathBuf,
@@ -23,7 +23,7 @@ enum Format {
     Json,
 }
 
-/// What a file holds, or why it cannot be read.
+/// The content of a file, or the reason why it cannot be read.
 pub(super) type Reading = Result<Vec<u8>, String>;
 
 impl PolicyFile {

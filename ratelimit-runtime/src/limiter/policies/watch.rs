@@ -2,7 +2,7 @@
 //!
 //! It is polled by its path: that notices each way in which files are replaced (by editors, by the
 //! links of mounted configuration, on network drives). A reading counts once the next one, half a
-//! second later, is the same: one that was half written has changed by then.
+//! second later, is the same: a half-written file has changed by then.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ use crate::{observe, real_time};
 /// How far apart two readings are.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Puts the policies of a file in force, and goes on with what it becomes in the background.
+/// Puts the policies of a file in force, and follows it in the background.
 pub(in crate::limiter) async fn start(engine: &Arc<Engine>, path: PathBuf) -> Result<(), RateLimitError> {
     let file = Arc::new(PolicyFile::new(path)?);
     real_time::can_wait().map_err(|none| RateLimitError::misconfigured(format!("no file can be watched: {none}")))?;
@@ -66,16 +66,16 @@ async fn take(engine: &Arc<Engine>, file: &Arc<PolicyFile>, reading: Reading) ->
     taken.await.unwrap_or_else(|error| Err(RateLimitError::misconfigured(error.to_string())))
 }
 
-/// What has been read of a file.
+/// The last readings of a file.
 #[derive(Debug, Default)]
 struct Readings {
     last: Option<Reading>,
-    /// That which was last given, be it in force or wrong.
+    /// The last reading that `add` returned, whether it is in force or wrong.
     taken: Option<Reading>,
 }
 
 impl Readings {
-    /// The reading, if it is the second in a row and was not the last one to be given.
+    /// Returns the reading, if it is the second in a row and was not the last one returned.
     fn add(&mut self, reading: Reading) -> Option<&Reading> {
         let is_steady = self.last.as_ref() == Some(&reading);
         if is_steady && self.taken.as_ref() != Some(&reading) {

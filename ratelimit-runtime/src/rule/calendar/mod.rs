@@ -16,16 +16,16 @@ const NEVER: u64 = 1 << 63;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Calendar {
     pub(crate) unit: CalendarUnit,
-    /// The rule's, where this is `None`; without one it is UTC.
+    /// The zone of the rule if this is `None`; UTC if the rule has none.
     pub(crate) zone: Option<Zone>,
 }
 
 impl Calendar {
-    /// When the window ends that `now` is in.
+    /// The end of the window that holds `now`, in microseconds since 1970.
     #[cold]
     pub(crate) fn end_after(self, now: u64) -> u64 {
         let [_, end, _] = self.instants(now);
-        // Later than the calendar knows, which must not mean that each call begins anew.
+        // Later than the calendar knows: a window that never ends, so that no call begins it anew.
         if end > now { end } else { NEVER }
     }
 
@@ -35,7 +35,7 @@ impl Calendar {
         period::instants(self, now)
     }
 
-    /// UTC unless it has one.
+    /// The name of its zone; `UTC` if it has none.
     pub(crate) fn zone_name(self) -> &'static str {
         self.zone.map_or("UTC", Zone::name)
     }

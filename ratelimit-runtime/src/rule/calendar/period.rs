@@ -28,7 +28,7 @@ mod by_calendar {
     use super::Calendar;
     use crate::rule::calendar::{CalendarUnit, Zone};
 
-    /// The windows that were asked for last. There are as many as units and zones in use.
+    /// The windows that were looked up last, one for each unit and zone in use.
     static LAST: LazyLock<RwLock<HashMap<Calendar, [u64; 3]>>> = LazyLock::new(RwLock::default);
 
     /// The latest moment that the calendar is asked for: the year 2255.

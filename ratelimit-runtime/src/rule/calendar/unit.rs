@@ -44,7 +44,7 @@ impl CalendarUnit {
         Self::ALL.iter().copied().find(|unit| unit.name() == name)
     }
 
-    /// How long the longest is where the clock is never set: 31 days for a month, 366 for a year.
+    /// The longest such window while no clock is set, in microseconds: 31 days, 366 of a year.
     pub(crate) const fn usual_us(self) -> u64 {
         match self {
             Self::Hour => HOUR,
@@ -55,7 +55,7 @@ impl CalendarUnit {
         }
     }
 
-    /// No window is longer, in microseconds: clocks are set back by at most three hours.
+    /// An upper bound of such windows, in microseconds: clocks are set back by at most three hours.
     pub(crate) const fn longest_us(self) -> u64 {
         self.usual_us() + 3 * HOUR
     }

@@ -34,7 +34,7 @@ impl Zone {
     ///
     /// # Errors
     ///
-    /// What is wrong with the name, and what to do.
+    /// The mistake in the name, and what to write instead.
     #[cfg(not(feature = "calendar"))]
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         Err(format!(
@@ -95,7 +95,7 @@ fn shown(name: &str) -> String {
     name.chars().take(LONGEST).flat_map(char::escape_debug).collect()
 }
 
-// There is one of each name.
+// Each name has one `Known`.
 impl PartialEq for Zone {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.0, other.0)

@@ -20,12 +20,12 @@ const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
 const MIN_TIME: Duration = Duration::from_millis(1);
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What operators decide of a rule with `policy = "…"`. It can be replaced while running: see
-/// [`RateLimiter::set_policies`](crate::RateLimiter::set_policies).
+/// The settings that operators give to a rule with `policy = "…"`. They can be replaced at run
+/// time: see [`RateLimiter::set_policies`](crate::RateLimiter::set_policies).
 ///
-/// Limits, algorithm and block are always the policy's. Shadow mode, waiting, the timeout and what
-/// happens when the store cannot answer are the rule's own, unless the policy sets them: what it
-/// sets wins over the attribute.
+/// Limits, algorithm and block are always the policy's. Shadow mode, waiting, the timeout and the
+/// answer when the store is unavailable are the rule's own, unless the policy sets them: a setting
+/// of the policy wins over the attribute.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct Policy {
     pub(crate) algorithm: Algorithm,
     pub(crate) limits: SmallVec<[Limit; 2]>,
     pub(crate) block: BlockDuration,
-    /// What is `None` is up to the rule; so it is below.
+    /// `None`, here and below: the rule's own setting.
     pub(crate) shadow: Option<bool>,
     pub(crate) wait: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
@@ -111,7 +111,7 @@ impl Policy {
         self
     }
 
-    /// Decide and record, never refuse; or refuse, also where the attribute says `shadow`.
+    /// Decides and records, but never refuses, if `on`; else refuses, also under `shadow`.
     #[must_use]
     pub fn with_shadow(mut self, on: bool) -> Self {
         self.shadow = Some(on);
@@ -154,9 +154,9 @@ impl Policy {
         self
     }
 
-    /// Gives one key other numbers, in place of an earlier override. The key is the one that calls
-    /// have, also where the limiter [hashes keys](crate::RateLimiterBuilder::hash_keys) before they
-    /// are stored.
+    /// Gives one key other numbers, in place of an earlier override. The key is as calls render it,
+    /// also where the limiter [hashes keys](crate::RateLimiterBuilder::hash_keys) before they are
+    /// stored.
     #[must_use]
     pub fn with_override(mut self, key: &Key, values: Override) -> Self {
         self.overrides.insert(key.clone(), values);
@@ -199,7 +199,7 @@ impl Policy {
         self.block != BlockDuration::NONE && self.wait != Some(Duration::ZERO)
     }
 
-    /// Whether a limiter can use it, whatever store there is; else what is wrong with it.
+    /// Whether a limiter can use it, on any store; else the mistake.
     pub(super) fn check(&self) -> Result<(), String> {
         let limits = self.limits.len();
         let wait = self.wait.filter(|wait| !wait.is_zero());

@@ -63,7 +63,7 @@ impl Override {
         }
     }
 
-    /// Whether it fits a policy of so many limits; else what is wrong with it.
+    /// Whether it fits a policy of so many limits; else the mistake.
     fn check(&self, algorithm: Algorithm, limits: usize) -> Result<(), String> {
         if self.max.is_empty() && self.burst.is_none() {
             return Err("it changes nothing: write `max`, `burst` or both".to_owned());
@@ -78,7 +78,7 @@ impl Override {
     }
 }
 
-/// Whether there may be such a burst beside so many limits; else what is wrong with it.
+/// Whether there may be such a burst beside so many limits; else the mistake.
 pub(in crate::rule) fn check_burst(burst: Option<u64>, algorithm: Algorithm, limits: usize) -> Result<(), String> {
     match burst {
         Some(_) if !algorithm.has_burst() => {
@@ -90,11 +90,11 @@ pub(in crate::rule) fn check_burst(burst: Option<u64>, algorithm: Algorithm, lim
     }
 }
 
-/// The overrides of a policy, by rendered key: what it is before it is hashed.
+/// The overrides of a policy, by the rendered key before it is hashed.
 pub(crate) type Overrides = HashMap<Key, Override>;
 
-/// Whether all of them fit a policy of so many limits; else what is wrong with one of them, always
-/// the same.
+/// Whether all of them fit a policy of so many limits; else the mistake in one of them, always the
+/// same one.
 pub(super) fn check(overrides: &Overrides, algorithm: Algorithm, limits: usize) -> Result<(), String> {
     let faults = overrides.iter().filter_map(|(key, values)| {
         let text = key.as_str();
@@ -104,8 +104,8 @@ pub(super) fn check(overrides: &Overrides, algorithm: Algorithm, limits: usize) 
     faults.min().map_or(Ok(()), Err)
 }
 
-/// The key that `admin list` shows as `text`: rendered, with what would steer a terminal as
-/// `\u{…}`. No rendering holds a brace, so that can be taken back.
+/// The key that `admin list` shows as `text`: its rendering, with characters that steer a terminal
+/// as `\u{…}`. No rendering holds a brace, so these escapes can be undone.
 #[cfg(feature = "serde")]
 pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
     let mut parts = text.split(r"\u{");
@@ -124,7 +124,7 @@ pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
     Key::from_rendered(&rendered).map_err(|error| error.to_string())
 }
 
-/// Whether a call may have this key; else what is wrong with it.
+/// Whether a call may have this key; else the mistake.
 fn check_key(text: &str) -> Result<(), String> {
     let in_brackets = format!("<{text}>");
     if is_canonical(text) {

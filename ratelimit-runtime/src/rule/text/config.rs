@@ -93,7 +93,7 @@ fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SmallVec<[Limit;
     .map_err(Error::custom)
 }
 
-/// What a text means.
+/// Reads a value from a text.
 fn text<'de, T: FromStr<Err = ParseError>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     String::deserialize(deserializer)?.parse().map(Some).map_err(Error::custom)
 }
@@ -108,7 +108,7 @@ impl FromStr for Time {
     }
 }
 
-/// What an [`Override`] is written as: `max`, or a table.
+/// An [`Override`] as it is written: `max`, or a table.
 #[derive(serde::Deserialize)]
 #[serde(untagged, expecting = "expected a number of calls, a list of them, or a table of `max` and `burst`")]
 pub(in crate::rule) enum Numbers {
@@ -123,7 +123,7 @@ pub(in crate::rule) struct NumbersTable {
     burst: Option<u64>,
 }
 
-/// Of one limit, or of each.
+/// The `max` of one limit, or of each.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 pub(in crate::rule) enum Max {
@@ -158,7 +158,7 @@ fn overrides<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Overrides, D:
     Ok(overrides)
 }
 
-/// A table by name. A name that is there twice is so here, and not lost.
+/// A table by name, which keeps a name as often as it is written.
 pub(crate) struct Entries<V>(pub(crate) Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {

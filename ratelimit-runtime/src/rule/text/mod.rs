@@ -48,7 +48,7 @@ fn count(text: &str) -> Result<u64, ParseError> {
     number.map_err(|_| format!("`{text}` is not a number of calls: write a whole number, such as 10").into())
 }
 
-/// What [`FromStr`] reads: `5/1m`. A burst is not part of it.
+/// The text that [`FromStr`] reads: `5/1m`. A burst is not part of it.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.by_calendar() {
@@ -112,10 +112,10 @@ impl FromStr for Policy {
     }
 }
 
-/// What may stand behind the limits of a line.
+/// The options that may stand behind the limits of a line.
 const OPTIONS: [&str; 7] = ["zone", "burst", "block", "wait", "timeout", "on_unavailable", "shadow"];
 
-/// What stands before the first option in a text, and the rest of it.
+/// The text before the first option, and the rest.
 fn before_option(text: &str) -> (&str, &str) {
     let mut words = std::iter::once(0).chain(text.match_indices(' ').map(|(space, _)| space + 1));
     let is_option = |start: &usize| {

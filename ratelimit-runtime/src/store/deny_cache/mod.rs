@@ -1,4 +1,4 @@
-//! [`DenyCache`]: answers a request again that was refused, without asking the store.
+//! [`DenyCache`]: repeats the refusal of a request without asking the store.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,12 +21,12 @@ mod refusals;
 /// - **Counted from the time of sending**: a slot that the store frees is free here.
 /// - **Never older than a second**: that is how late a change elsewhere is seen. A refusal by a block
 ///   outlives that while the store is away.
-/// - **Void at once** by what changes the key through this layer, along with refusals that are on
+/// - **Void at once** by changes of the key through this layer, along with refusals that are on
 ///   their way, and by a store that [connects anew](BuiltInStore::epoch).
-/// - **Bounded** in number: of a few, the one that has answered none for longest makes room.
+/// - **Bounded** in number: of a few, the refusal that has answered none for longest makes room.
 ///
-/// Errors, groups, places that are taken, and refusals of a [rounded](Verdict::rounded) length are
-/// never kept.
+/// Errors, groups, refusals for want of a place, and refusals of a [rounded](Verdict::rounded)
+/// length are never kept.
 pub struct DenyCache<S> {
     inner: S,
     refusals: Refusals,
@@ -34,7 +34,7 @@ pub struct DenyCache<S> {
 }
 
 impl<S: Store> DenyCache<S> {
-    /// For how many refusals there is room unless something else is said.
+    /// For how many refusals there is room unless set.
     pub const CAPACITY: usize = 8_192;
 
     /// A layer around this store, with room for 8,192 refusals that hold for a second.
@@ -92,14 +92,14 @@ impl<S: Store> DenyCache<S> {
     ///
     /// # Errors
     ///
-    /// A miss: the store has to be asked, and its answer to be [learnt](Self::learnt).
+    /// A miss: the store has to be asked, and [`learnt`](Self::learnt) takes its answer.
     fn look(&self, request: &Request<'_>) -> Result<Verdict, Miss> {
         // Before the request is sent: a change from then on makes its answer void.
         self.known_refusal(request).ok_or_else(|| self.refusals.miss(request, self.now(request)))
     }
 
-    /// The answer of the cache, or else the store's, for which `ask` waits; it is remembered. A future
-    /// that is handed over would stand in the answer twice: `ask` makes it where it waits.
+    /// The answer of the cache, or else the store's, which `ask` waits for; it is remembered. `ask`
+    /// makes its future where it waits: a future that is handed over would be held twice.
     pub(crate) fn answer<'a, F: Future<Output = Result<Verdict, StoreError>> + Send + 'a>(
         &'a self,
         request: Request<'a>,
@@ -111,9 +111,9 @@ impl<S: Store> DenyCache<S> {
         }
     }
 
-    /// Keeps a refusal that the store has given, and forgets the key where it has admitted. A refusal
-    /// by open reservations alone is not kept: they may be settled or lapse before its wait is over.
-    /// One of a store whose clock is behind waits for that too, and is kept as any other.
+    /// Keeps a refusal by the store, and forgets the key after an admission. A refusal by open
+    /// reservations alone is not kept: they may be settled or lapse before its wait is over. A
+    /// refusal by a store whose clock is behind waits for the clock too, and is kept as any other.
     fn learnt(&self, request: &Request<'_>, miss: &Miss, verdict: Verdict) -> Verdict {
         let is_by_reservations = !verdict.blocked && verdict.retry_after_us == RESERVED_WAIT;
         if verdict.allowed {
@@ -128,8 +128,8 @@ impl<S: Store> DenyCache<S> {
         verdict
     }
 
-    /// The answer of an operation that changes a key. Its refusals are forgotten when that is over,
-    /// or was given up: then it may have been carried out.
+    /// The answer of an operation that changes a key. The key's refusals are forgotten when the
+    /// operation is over, or given up: then it may have been carried out.
     fn changing<'a, T: Unpin + Send + 'a>(&'a self, request: Request<'a>, answer: Answer<'a, T>) -> Answer<'a, T> {
         Answer::later(async move {
             let _changed = ForgetOnDrop { refusals: &self.refusals, key: request.key() };
@@ -200,8 +200,8 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
         self.refusals.find(request, || self.now(request), || self.own().health(request) != Health::Up)
     }
 
-    /// The store decides all of it: a group that is refused is told the longest wait, and that of a
-    /// member which is not known to refuse is known to the store alone.
+    /// The store decides all members: a refused group is told the longest wait, and the wait of a
+    /// member that is not known to refuse is known to the store alone.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         self.own().acquire_all(requests).map(move |verdicts| {
             if verdicts.iter().all(|verdict| verdict.allowed) {
@@ -213,8 +213,8 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
         })
     }
 
-    /// The limits of a call that enters are charged or not. A refusal that one question caused is
-    /// what the store would answer to that question alone.
+    /// The limits of a call that enters are charged or not. A refusal of a single request is the
+    /// answer that the store would give to that request alone.
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         let misses = requests.first().filter(|_| requests.len() == 1).map(|request| self.look(request));
         self.own().enter(place, requests).map(move |entry| {

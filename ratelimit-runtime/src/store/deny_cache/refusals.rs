@@ -1,7 +1,7 @@
 //! [`Refusals`]: requests that were refused, bounded in number, and for how long each refusal holds.
 //!
 //! A key belongs to one of many small sets, by a hash with a random seed. A set has a lock of its
-//! own and room for [`SET_SIZE`] refusals; nothing is ever looked for beyond it.
+//! own and room for [`SET_SIZE`] refusals; a search never goes beyond it.
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,14 +17,14 @@ use crate::store::{Request, Verdict};
 const SET_SIZE: usize = 8;
 
 pub(super) struct Refusals {
-    /// A power of two of them, or none.
+    /// A power of two of sets, or none.
     sets: Box<[Set]>,
     hasher: RandomState,
     /// For how long a refusal holds, in microseconds.
     pub(super) staleness: u64,
 }
 
-/// Its lock shares a cache line with no other. Nothing under it can be left half-changed.
+/// Its lock shares a cache line with no other. A panic cannot leave the set half-changed.
 #[derive(Default)]
 #[repr(align(64))]
 struct Set(RwLock<Kept>);
@@ -34,7 +34,7 @@ const _: () = assert!(size_of::<Set>() == 64);
 #[derive(Default)]
 struct Kept {
     refusals: Vec<CachedRefusal>,
-    /// Raised by whatever may make an earlier answer about one of its keys void.
+    /// Raised by every change that may make an earlier answer about one of its keys void.
     changes: u64,
 }
 
@@ -47,13 +47,13 @@ pub(super) struct Moment {
     pub(super) epoch: u64,
 }
 
-/// What is known of a request that the store has to be asked.
+/// A request that no refusal answers: the store has to be asked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Miss {
     hash: u64,
     /// The count of changes of the set.
     changes: u64,
-    /// The request is sent later, so that what holds counted from here holds counted from there.
+    /// The request is sent later: a refusal that holds from here on also holds from then on.
     pub(super) looked_up: Moment,
 }
 
@@ -66,15 +66,15 @@ struct CachedRefusal {
     block: BlockDuration,
     algorithm: Algorithm,
     reservation: bool,
-    /// When it was last given as an answer.
+    /// When the refusal was last given as an answer.
     used: AtomicU64,
     looked_up: Moment,
-    /// As it was at that moment.
+    /// The verdict as it was at `looked_up`.
     verdict: Verdict,
 }
 
 impl Refusals {
-    /// Room for about so many.
+    /// Room for about so many refusals that hold for `staleness` microseconds.
     pub(super) fn new(capacity: usize, staleness: u64) -> Self {
         let sets = if capacity == 0 { 0 } else { capacity.div_ceil(SET_SIZE).next_power_of_two() };
         Self { sets: (0..sets).map(|_| Set::default()).collect(), hasher: RandomState::default(), staleness }
@@ -98,7 +98,7 @@ impl Refusals {
         refusal.answer(now(), self.staleness, is_away)
     }
 
-    /// What is known before the store is asked.
+    /// The state of the request's set before the store is asked.
     pub(super) fn miss(&self, request: &Request<'_>, looked_up: Moment) -> Miss {
         let hash = self.hasher.hash_one(request.key());
         Miss { hash, changes: self.read(hash).map_or(0, |kept| kept.changes), looked_up }
@@ -128,7 +128,7 @@ impl Refusals {
         }
     }
 
-    /// Forgets a key, and what is on its way about it.
+    /// Forgets the refusals of a key, and those that are on their way.
     pub(super) fn forget(&self, key: &[u8]) {
         if !self.are_kept() {
             return;
@@ -141,7 +141,7 @@ impl Refusals {
     }
 
     fn set(&self, hash: u64) -> Option<&Set> {
-        // With no sets, there is none at any index.
+        // Without sets, there is none at any index.
         #[allow(clippy::cast_possible_truncation, reason = "masked to the number of sets")]
         let index = hash as usize & self.sets.len().wrapping_sub(1);
         self.sets.get(index)

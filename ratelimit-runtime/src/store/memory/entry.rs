@@ -6,13 +6,13 @@ use super::bucket::Bucket;
 use super::rules::Rule;
 use crate::store::Request;
 
-/// How long a rendered key may be that takes no memory of its own, in bytes.
+/// The longest rendered key that takes no memory of its own, in bytes.
 const INLINE: usize = 46;
 
 /// A key with its bucket.
 #[repr(C, align(128))]
 pub(super) struct Entry {
-    /// What it has in common with others.
+    /// The rule that it shares with other keys.
     pub(super) rule: Arc<Rule>,
     /// Half of the key's hash: the other half finds the shard.
     pub(super) hash: u32,
@@ -20,7 +20,7 @@ pub(super) struct Entry {
     pub(super) bucket: Bucket,
 }
 
-/// The key behind what all keys of its rule begin with.
+/// The key behind the head of its rule.
 enum Rendered {
     Inline { len: u8, bytes: [u8; INLINE] },
     Long(Box<[u8]>),
@@ -34,7 +34,7 @@ impl Entry {
         Self { rule, hash, rendered: Rendered::new(rendered), bucket }
     }
 
-    /// Whether this is its key. Whatever a request takes for its rule: what counts is the whole key.
+    /// Whether this is its key, all of it: a request may take another part for its rule.
     #[inline]
     pub(super) fn is_of(&self, key: &[u8]) -> bool {
         key.strip_prefix(&*self.rule.head).is_some_and(|rendered| *rendered == *self.rendered())

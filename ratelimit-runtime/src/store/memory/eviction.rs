@@ -1,10 +1,10 @@
 //! [`Eviction`]: which key of a full shard gives its place to a newcomer.
 //!
-//! Of a handful of keys that are drawn at random from the rule with most of them, the one goes that
-//! has least to lose: the smallest share used of its fullest limit. A rule whose keys are minted is
-//! soon the largest, and loses its own. What has used more than half of a limit, is blocked or
-//! holds a reservation stays. So a key that is dropped gains half of its limit at most, and a draw
-//! finds a given key once in a quarter as many as its rule has.
+//! Of a handful of keys that are drawn at random from the rule with most of them, the key that has
+//! least to lose goes: the one with the smallest share used of its fullest limit. A rule whose keys
+//! are minted is soon the largest, and loses its own. A key that has used more than half of a
+//! limit, is blocked or holds a reservation stays. So a dropped key gains half of its limit at
+//! most, and a draw finds a given key once in a quarter as many as its rule has.
 
 use std::hash::BuildHasher as _;
 

@@ -22,12 +22,12 @@ pub(super) fn decide(shards: &mut [MutexGuard<'_, Shard>], members: &[Member<'_>
     for index in 0..members.len() {
         let (Some(member), Some(verdict)) = (members.get(index), verdicts.get_mut(index)) else { continue };
         let Some(shard) = shards.get_mut(member.shard) else { continue };
-        // Where one refuses, those that do may set their blocks, and no other is touched.
+        // Where one refuses, the keys that refuse may set their blocks, and no other is touched.
         if admitted || !verdict.allowed {
             *verdict = shard.acquire(&member.request, member.hash, now);
         }
         if admitted && !verdict.allowed {
-            // A key stands here twice, and there was room for one of them.
+            // The key stands here twice, and there was room for one charge.
             for (member, verdict) in members.iter().zip(&verdicts).take(index).rev() {
                 if let Some(shard) = shards.get_mut(member.shard) {
                     shard.give_back(&member.request, member.hash, verdict.ticket, now);

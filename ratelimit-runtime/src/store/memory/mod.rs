@@ -36,10 +36,10 @@ mod table;
 /// than half of a limit, is blocked, or holds a reservation is never dropped, and where only such
 /// keys are found, newcomers of a rule share overflow buckets until there is room.
 ///
-/// What this adds to a limit: a key that is dropped has the used half of its limit at most once
+/// What eviction adds to a limit: a key that is dropped has the used half of its limit at most once
 /// more, and to have a given key dropped takes, on average, a quarter as many newcomers as its rule
-/// has keys in the store, or more. So has a key that moves from an overflow bucket to one of its own
-/// what it was charged there. A block is never lifted.
+/// has keys in the store, or more. A key that moves from an overflow bucket to a bucket of its own
+/// can use its charges there once more. A block is never lifted.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     /// Calls in flight, by shards of their own.
@@ -99,8 +99,8 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    /// Never 0, which a clock shows that is set to before 1970: that is the ticket of what was not
-    /// charged.
+    /// The time in microseconds, and never 0, which a clock shows that is set to before 1970: 0 is
+    /// the ticket of a call that was not charged.
     #[inline]
     fn now(&self) -> u64 {
         let now = self.clock.now();
@@ -114,7 +114,7 @@ impl MemoryStore {
         hasher.finish()
     }
 
-    /// By other bits of the hash than a shard finds the key by.
+    /// The index of the shard, by other bits of the hash than those that find the key in it.
     fn shard_index(&self, hash: u64) -> usize {
         // The number of shards is a power of two.
         #[allow(clippy::cast_possible_truncation, reason = "masked to the number of shards")]
@@ -133,8 +133,8 @@ impl MemoryStore {
         Locked { shard, hash, now: self.now() }
     }
 
-    /// Decides and charges. All of it is in line here and here alone: a call to anything it does
-    /// would cost more than what is around it.
+    /// Decides and charges. All of it is in line here and nowhere else: a call to any part of it
+    /// would cost more than the rest.
     #[inline(never)]
     fn decide(&self, request: &Request<'_>) -> Verdict {
         let Locked { mut shard, hash, now } = self.locked(request);
@@ -169,8 +169,8 @@ impl MemoryStore {
         self.with(request, |shard, hash, now| shard.peek(request, hash, now))
     }
 
-    /// Runs `work` on the places of the key's shard, under their lock. It comes before the locks of
-    /// shards, and is never taken under one of those.
+    /// Runs `work` on the places of the key's shard, under their lock. That lock is taken before
+    /// the locks of shards, and never under one of those.
     fn with_places<T>(&self, key: &[u8], work: impl FnOnce(&mut Places) -> T) -> T {
         #[allow(clippy::indexing_slicing, reason = "there are as many as shards")]
         let places = &self.places[self.shard_index(self.hash(key))];
@@ -298,7 +298,7 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-/// Nothing under the lock can leave a log half-changed, so a panic elsewhere does not poison it.
+/// No panic under the lock can leave a log half-changed, so a poisoned lock is used as it is.
 #[inline]
 fn lock<T>(shard: &Mutex<T>) -> MutexGuard<'_, T> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)

@@ -7,7 +7,7 @@ use foldhash::quality::RandomState;
 
 use crate::store::{Entry, PermitId, PlaceRequest, Verdict};
 
-/// Which permits the calls in flight of each key have.
+/// The permits of the calls in flight of each key.
 ///
 /// There are no more keys and permits than calls in flight, which bounds them: each call takes more
 /// memory by itself.
@@ -18,9 +18,9 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Takes a place if one is free and `decide` admits the call, which is told whether one is.
+    /// Takes a place if one is free and `decide`, which is told whether one is, admits the call.
     pub(super) fn enter(&mut self, place: &PlaceRequest, decide: impl FnOnce(bool) -> Vec<Verdict>) -> Entry {
-        // One that asks again is not counted twice.
+        // A permit that asks again is not counted twice.
         self.leave(place);
         let taken = self.in_flight(&place.key);
         if taken >= place.max {

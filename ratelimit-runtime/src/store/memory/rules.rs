@@ -1,4 +1,4 @@
-//! [`Rules`]: what keys have in common, kept once for all of them.
+//! [`Rules`]: head and limits that keys have in common, kept once for all of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use foldhash::quality::RandomState;
 
 use crate::rule::Limit;
 
-/// What keys have in common, by what they begin with. What no key has is forgotten.
+/// The rules of the stored keys, by their heads. A rule without keys is forgotten.
 #[derive(Default)]
 pub(super) struct Rules {
     families: HashMap<Box<[u8]>, Family, RandomState>,
@@ -16,15 +16,15 @@ pub(super) struct Rules {
 /// Keys with the same head.
 #[derive(Default)]
 struct Family {
-    /// How many there are.
+    /// How many keys there are.
     keys: usize,
-    /// What they have in common, by limits. There are no more than keys.
+    /// Their rules, by limits. There are no more rules than keys.
     rules: HashMap<Box<[Limit]>, Arc<Rule>, RandomState>,
 }
 
-/// What some keys have in common.
+/// The head and the limits that some keys have in common.
 pub(super) struct Rule {
-    /// What they begin with.
+    /// The beginning of these keys.
     pub(super) head: Box<[u8]>,
     /// The limits of their last calls. Windows are fixed for a key, and every `max` may differ from
     /// call to call: then the key moves to another rule with the same head.
@@ -37,12 +37,12 @@ impl Rules {
         self.families.get(&rule.head).map_or(0, |family| family.keys)
     }
 
-    /// How many keys have the head that most of them have.
+    /// How many keys have the most common head.
     pub(super) fn of_largest_family(&self) -> usize {
         self.families.values().map(|family| family.keys).max().unwrap_or(0)
     }
 
-    /// The rule of one more key that begins like this.
+    /// Counts one more key with this head; returns its rule.
     pub(super) fn enter(&mut self, head: &[u8], limits: &[Limit]) -> Arc<Rule> {
         if !self.families.contains_key(head) {
             self.families.insert(head.into(), Family::default());
@@ -56,19 +56,19 @@ impl Rules {
         }
     }
 
-    /// A key of the rule has gone.
+    /// Counts one key of the rule less.
     pub(super) fn leave(&mut self, rule: &Arc<Rule>) {
         let Some(family) = self.families.get_mut(&rule.head) else { return };
         family.keys -= 1;
         if family.keys == 0 {
             self.families.remove(&rule.head);
         } else if Arc::strong_count(rule) == 2 {
-            // The other is the family's.
+            // The other reference is that of the family.
             family.rules.remove(&rule.limits);
         }
     }
 
-    /// Gives a key of the rule that of a call with other limits.
+    /// Moves a key to the rule with the same head and these limits.
     #[cold]
     pub(super) fn change(&mut self, rule: &mut Arc<Rule>, limits: &[Limit]) {
         let changed = self.enter(&rule.head, limits);

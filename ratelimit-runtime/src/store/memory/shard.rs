@@ -14,13 +14,13 @@ use crate::store::{Request, Settled, Verdict};
 const OVERFLOW_SLOTS: u64 = 16;
 /// Overflow buckets per shard; further rules share one set.
 const MAX_OVERFLOW: usize = 1024;
-/// Between two sweeps of a shard that has room, in microseconds. Keys that are used again and
-/// again, but drain or expire within less, stay where they are.
+/// The least time between two sweeps of a shard that has room, in microseconds. Keys that are used
+/// again and again, but drain or expire within less, stay where they are.
 const SWEEP_PAUSE: u64 = 1_000_000;
 
 /// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes
-/// room](Eviction) for a newcomer. Where none may go, newcomers are charged to *overflow buckets*,
-/// which they share with strangers. Once there is room again, a newcomer gets a bucket of its own.
+/// room](Eviction) for a newcomer. Where no key may go, newcomers are charged to *overflow
+/// buckets*, which strangers share. Once there is room again, a newcomer gets a bucket of its own.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
@@ -39,7 +39,7 @@ pub(super) struct Shard {
 enum Place {
     /// There is room.
     Free,
-    /// To the place of the key that makes room.
+    /// The place of the key that makes room.
     Of(usize),
 }
 
@@ -69,7 +69,7 @@ impl Shard {
     #[cold]
     fn acquire_as_newcomer(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
         let Some(place) = self.place(now) else {
-            // A key is not blocked for what strangers use.
+            // A key is not blocked because of strangers' charges.
             let request = request.with_block(Duration::ZERO);
             let shared = self.overflow_key(&request, hash);
             return self
@@ -113,7 +113,7 @@ impl Shard {
         self.known(request, hash, true).is_some_and(|bucket| bucket.refund(request, ticket, now))
     }
 
-    /// Gives back what a call was admitted for.
+    /// Gives back the charge or the reservation of an admission.
     pub(super) fn give_back(&mut self, request: &Request<'_>, hash: u64, ticket: u64, now: u64) {
         if request.is_reservation() {
             self.settle(request, hash, ticket, 0, now);
@@ -127,7 +127,7 @@ impl Shard {
         if let Some(bucket) = self.known(request, hash, true) {
             return bucket.settle(request, ticket, actual, now);
         }
-        // Nothing of the key is left. What its reservation was for is charged to a new one.
+        // Nothing of the key is left. The actual cost is charged to a new bucket.
         let mut bucket = Bucket::new(request.algorithm());
         let settled = bucket.settle(request, ticket, actual, now);
         if !bucket.is_void(now) {
@@ -146,7 +146,7 @@ impl Shard {
         self.known(request, hash, false).is_some_and(|bucket| bucket.unblock(now))
     }
 
-    /// The bucket that the key has, or may have been charged in together with others.
+    /// The bucket of the key, or the overflow bucket in which it may have been charged.
     fn known(&mut self, request: &Request<'_>, hash: u64, may_be_shared: bool) -> Option<&mut Bucket> {
         if let Some(position) = self.table.find(request.key(), hash) {
             return self.table.bucket(position);
@@ -165,12 +165,12 @@ impl Shard {
         position.and_then(|position| self.table.remove(position)).is_some_and(|bucket| !bucket.is_void(now))
     }
 
-    /// All that begin like this and of which something counts.
+    /// The keys that begin like this and are not void.
     pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
         self.table.keys(beginning, now)
     }
 
-    /// Nothing has come or gone since the place was chosen.
+    /// Adds the key. No key has been added or removed since the place was chosen.
     fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket, place: Place) {
         if let Place::Of(position) = place {
             self.table.remove(position);
@@ -178,10 +178,10 @@ impl Shard {
         self.table.insert(request, hash, bucket);
     }
 
-    /// The place of another key, if there is one.
+    /// The place for one more key, if there is one.
     fn place(&mut self, now: u64) -> Option<Place> {
         self.newcomers += 1;
-        // A clock that has stepped back puts nothing off.
+        // A clock that has stepped back does not delay a sweep.
         let is_due = || self.newcomers >= 64 && now.abs_diff(self.swept_at) >= SWEEP_PAUSE;
         if self.table.len() >= self.capacity || is_due() {
             self.sweep(now);
@@ -198,7 +198,7 @@ impl Shard {
         if self.overflow.len() < MAX_OVERFLOW || self.overflow.contains_key(&own) {
             return own;
         }
-        // Rules of one algorithm and the same windows, which understand each other's counts.
+        // Rules of one algorithm and the same windows share a bucket: their counts mean the same.
         let mut shared = vec![request.algorithm() as u8];
         shared.extend(request.limits().iter().flat_map(|limit| limit.window_us().to_le_bytes()));
         shared.extend(slot.to_le_bytes());

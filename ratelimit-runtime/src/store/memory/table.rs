@@ -11,7 +11,7 @@ use crate::store::Request;
 #[derive(Default)]
 pub(super) struct Table {
     entries: Vec<Entry>,
-    /// The position of each, by the hash of its key.
+    /// The position of each entry, by the hash of its key.
     positions: HashTable<u32>,
     rules: Rules,
 }
@@ -23,7 +23,7 @@ fn kept(hash: u64) -> u32 {
     hash as u32
 }
 
-/// The hash by which positions are found, which looks at both ends of it.
+/// The hash by which the table finds positions, which looks at both ends of it.
 #[inline]
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
@@ -34,15 +34,15 @@ impl Table {
         self.entries.len()
     }
 
-    /// Where the key is, if it is known.
+    /// The position of the key, if it is known.
     #[inline]
     pub(super) fn find(&self, key: &[u8], hash: u64) -> Option<usize> {
         let position = self.find_hash(hash)?;
         if self.is_of(position, key) { Some(position) } else { self.find_other(key, hash) }
     }
 
-    /// Where some key of this hash is. Two of one hash are so rare that keys are compared behind
-    /// the search.
+    /// The position of some key of this hash. Two keys of one hash are so rare that keys are
+    /// compared after the search.
     #[inline]
     fn find_hash(&self, hash: u64) -> Option<usize> {
         let hash = kept(hash);
@@ -50,7 +50,7 @@ impl Table {
         self.positions.find(spread(hash), has_hash).map(|at| *at as usize)
     }
 
-    /// Where the key is, if another one has the same hash.
+    /// The position of the key, if another one has the same hash.
     #[cold]
     fn find_other(&self, key: &[u8], hash: u64) -> Option<usize> {
         let is_key = |at: &u32| self.is_of(*at as usize, key);
@@ -123,9 +123,9 @@ impl Table {
         Some(entry.bucket)
     }
 
-    /// Removes all of which nothing counts.
+    /// Removes all void entries.
     pub(super) fn remove_void(&mut self, now: u64) {
-        // From the last on: what takes the place of one has been looked at.
+        // From the last on: the entry that takes the place of a removed one has been looked at.
         for position in (0..self.entries.len()).rev() {
             if self.entries.get(position).is_some_and(|entry| entry.bucket.is_void(now)) {
                 self.remove(position);
@@ -138,7 +138,7 @@ impl Table {
         }
     }
 
-    /// The keys that begin like this and of which something counts.
+    /// The keys that begin like this and are not void.
     pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
         let counts = self.entries.iter().filter(|entry| !entry.bucket.is_void(now));
         counts.map(Entry::key).filter(|key| key.starts_with(beginning)).collect()

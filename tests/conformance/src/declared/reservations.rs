@@ -167,7 +167,7 @@ pub(crate) async fn calls_that_do_not_count_use_nothing(bench: Bench, algorithm:
         {
             let was_open = bucket.release(1, ticket).await;
             // A fixed window takes along what is open when it ends.
-            assert!(was_open || algorithm == Algorithm::FixedWindow, "call {call}");
+            assert!(was_open || algorithm == Algorithm::FixedWindow, "call {call}: the reservation has lapsed");
         }
         let verdict = bucket.reserve(1).await;
         assert!(verdict.allowed, "call {call}: {verdict:?}");

@@ -4,7 +4,7 @@ use crate::check::values::keywords::Keywords;
 use crate::diagnostics::Diagnostics;
 use crate::parse::arguments::Argument;
 
-/// What the attribute knows of an algorithm.
+/// The properties of an algorithm that the attribute knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Algorithm {
     /// Its name in the runtime.
@@ -52,7 +52,7 @@ const ALGORITHMS: Keywords<Algorithm> = Keywords {
     or: None,
 };
 
-/// The keywords of those with a burst.
+/// The keywords of the algorithms with a burst.
 pub(crate) fn with_burst() -> impl Iterator<Item = &'static str> {
     ALGORITHMS.values.iter().filter(|(_, algorithm)| algorithm.has_burst).map(|(keyword, _)| *keyword)
 }

@@ -119,7 +119,7 @@ fn limit(element: &Expr, diagnostics: &mut Diagnostics) -> Option<Limit> {
     diagnostics.keep(spelled(&literal.value()).map_err(|fault| Error::new(literal.span(), fault)))
 }
 
-/// The limit that `text` spells, or what is wrong with it.
+/// The limit that `text` spells, or the error.
 fn spelled(text: &str) -> Result<Limit, String> {
     if text.contains([',', ';']) {
         return Err(format!("each limit is a string of its own: write {}", listed(text)));

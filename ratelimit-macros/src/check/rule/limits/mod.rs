@@ -19,10 +19,10 @@ use crate::parse::arguments::{Argument, Arguments};
 
 #[derive(Default)]
 pub(crate) struct Limits {
-    /// As they stand in the rule. Where only the call or the policy tells the limit, a limit of 1
-    /// stands for it. None where nothing but the calls in flight is limited.
+    /// The limits in the rule. Where only the call or the policy tells the limit, a limit of 1
+    /// stands for it. Empty if only the calls in flight are limited.
     pub(crate) fixed: Vec<Limit>,
-    /// Of the first limit.
+    /// The burst of the first limit.
     pub(crate) burst: Option<u64>,
     /// The `max` that replaces the fixed one at each call.
     pub(crate) max: Option<Expr>,
@@ -44,7 +44,7 @@ pub(crate) fn read(
     algorithm: Option<Algorithm>,
     diagnostics: &mut Diagnostics,
 ) -> Option<Limits> {
-    // A misspelt one may have been any.
+    // A misspelt algorithm may have been any.
     let is_algorithm_known = arguments.algorithm.is_none() || algorithm.is_some();
     let policy = arguments.policy.as_ref().and_then(|argument| policy::read(argument, diagnostics));
     let several = arguments.limits.as_ref().and_then(|argument| list::read(argument, diagnostics));
@@ -95,8 +95,8 @@ fn burst(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<u64> {
     }
 }
 
-/// Reports a `burst` of an algorithm that has none. Where `limits` or `policy` is given too, that
-/// is the mistake.
+/// Reports a `burst` of an algorithm that has none. Where `limits` or `policy` is given too, the
+/// mistake is that.
 fn burst_must_have_bucket(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) {
     let Arguments { burst: Some(burst), limits: None, policy: None, .. } = arguments else { return };
     if !algorithm.is_some_and(|algorithm| algorithm.has_burst) {
@@ -109,7 +109,7 @@ fn burst_must_have_bucket(arguments: &Arguments, algorithm: Option<Algorithm>, d
     }
 }
 
-/// Whether nothing but the calls in flight is limited.
+/// Whether only the calls in flight are limited.
 pub(crate) fn is_nothing_but_concurrent(arguments: &Arguments) -> bool {
     let Arguments { concurrent, window, max, limits, policy, .. } = arguments;
     concurrent.is_some() && [window, max, limits, policy].iter().all(|argument| argument.is_none())

@@ -8,7 +8,7 @@ use crate::literal::{as_literal, bare};
 use crate::parse::arguments::Argument;
 
 pub(crate) enum PolicyName {
-    /// Written out.
+    /// The name, written out.
     Fixed(LitStr),
     /// An expression, evaluated at each call.
     Computed(Expr),

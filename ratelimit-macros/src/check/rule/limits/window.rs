@@ -22,9 +22,9 @@ pub(crate) struct Unit {
     pub(crate) word: &'static str,
     /// Its name in the runtime.
     pub(crate) variant: &'static str,
-    /// How long the longest is where no clock is set.
+    /// The longest such unit where no clock is set, in microseconds.
     micros: u64,
-    /// The time without a calendar that is most like it.
+    /// The most similar time without a calendar.
     span: &'static str,
 }
 
@@ -41,7 +41,7 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// For a word that is no unit, or has a zone or more behind it: what to write.
+    /// A word that is no unit, or has a zone or more behind it; the error says the right text.
     pub(crate) fn by_calendar(text: &str) -> Result<Option<Self>, String> {
         let text = text.trim();
         if let Some(unit) = UNITS.iter().find(|unit| unit.word == text) {
@@ -81,14 +81,14 @@ impl Window {
         }
     }
 
-    /// How long it is at most, in microseconds, where no clock is set.
+    /// The longest that the window can be where no clock is set, in microseconds.
     pub(crate) fn micros(self) -> u64 {
         match self {
             Self::Micros(micros) | Self::Calendar(Unit { micros, .. }) => micros,
         }
     }
 
-    /// What is wrong with it under this algorithm; `None` stands for the default one.
+    /// The error for the window under this algorithm; `None` stands for the default one.
     pub(crate) fn fault(self, algorithm: Option<Algorithm>) -> Option<String> {
         let Self::Calendar(Unit { word, span, .. }) = self else { return None };
         (!algorithm.is_some_and(|algorithm| algorithm.keeps_calendars)).then(|| {

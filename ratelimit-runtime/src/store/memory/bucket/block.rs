@@ -1,4 +1,4 @@
-//! [`Block`]: how long a key is refused, by hand or by a rule, and how often it was in a row.
+//! [`Block`]: how long a key is refused, by hand or by a rule, and how often in a row.
 
 use crate::rule::BlockDuration;
 
@@ -8,12 +8,12 @@ pub(super) struct Block {
     until: u64,
     /// How many blocks rules have set in a row.
     strikes: u64,
-    /// How long they are remembered after it.
+    /// How long strikes are remembered after the block, in microseconds.
     remembered: u64,
 }
 
 impl Block {
-    /// A block by hand, after another one perhaps: that is no offence.
+    /// A block by hand, perhaps after another one, which is no offence.
     pub(super) fn by_hand(duration: u64, last: Option<&Self>, by: BlockDuration, now: u64) -> Self {
         Self { until: now.saturating_add(duration), ..Self::after(last, by, now) }
     }
@@ -25,27 +25,27 @@ impl Block {
         Self { until, strikes: last.strikes + u64::from(by.longest_us() > 0), ..last }
     }
 
-    /// What is left of an earlier one. Only a rule with a range forgets strikes, or says for how
-    /// long they are remembered.
+    /// The strikes that are left of an earlier block. Only a rule with a range forgets strikes, or
+    /// says for how long they are remembered.
     fn after(last: Option<&Self>, by: BlockDuration, now: u64) -> Self {
         let strikes = last.map_or(0, |last| last.strikes(by, now));
         let remembered = if by.longest_us() > 0 { by.longest_us() } else { last.map_or(0, |last| last.remembered) };
         Self { until: 0, strikes, remembered }
     }
 
-    /// What is left of it.
+    /// How long the block lasts from `now` on, in microseconds.
     #[inline]
     pub(super) fn left(&self, now: u64) -> u64 {
         self.until.saturating_sub(now)
     }
 
-    /// How many blocks in a row count for a rule that blocks for so long.
+    /// How many blocks in a row count for a rule with this block.
     pub(super) fn strikes(&self, by: BlockDuration, now: u64) -> u64 {
         let remembered = if by.longest_us() > 0 { by.longest_us() } else { self.remembered };
         if now < self.until.saturating_add(remembered) { self.strikes } else { 0 }
     }
 
-    /// Whether nothing of it matters any more.
+    /// Whether block and strikes are over.
     pub(super) fn is_void(&self, now: u64) -> bool {
         let remembered = if self.strikes > 0 { self.remembered } else { 0 };
         now >= self.until.saturating_add(remembered)

@@ -1,5 +1,5 @@
-//! [`Kept`]: what one key has used, as its algorithm keeps it, with what holds for all algorithms:
-//! a clock that never steps back, the expiry, and the block.
+//! [`Kept`]: the state of one key, as its algorithm keeps it, with the parts that all algorithms
+//! share: a clock that never steps back, the expiry, and the block.
 
 use super::block::Block;
 use crate::algorithm::Reserves;
@@ -8,26 +8,26 @@ use crate::store::request::Request;
 use crate::store::verdict::{Settled, Verdict};
 
 /// The state of one key under one algorithm. All times are absolute: where the clock steps back,
-/// what was written lasts until the clock has caught up.
+/// the state lasts until the clock has caught up.
 #[derive(Debug)]
 pub(in crate::store) struct Kept<S> {
-    /// It knows the time of the newest write. An earlier clock has stepped back, and is read as
-    /// standing still at that time, so that nothing is admitted twice.
+    /// The state knows the time of the newest write. A clock before that has stepped back, and is
+    /// read as standing still at that time, so that nothing is admitted twice.
     state: S,
-    /// When what was admitted is void. A block may last longer.
+    /// When all charges are void, in microseconds. A block may last longer.
     expires_at: u64,
-    /// Few keys ever have one.
+    /// Few keys ever have a block.
     block: Option<Box<Block>>,
 }
 
 /// The time of a call.
 #[derive(Clone, Copy)]
 struct Time {
-    /// By the clock as it is.
+    /// The clock as it is.
     now: u64,
     /// The time that never steps back, or the clock as it is where each unit has its own time.
     at: u64,
-    /// Whether what was admitted may count.
+    /// Whether earlier charges may count.
     is_live: bool,
 }
 
@@ -71,10 +71,10 @@ impl<S: AlgorithmState> Kept<S> {
         self.refuse(request, &Taken { standing, ticket: 0, life: 0, reset }, time)
     }
 
-    /// The verdict of limits that refuse, and no block does.
+    /// The verdict where limits refuse, and no block does.
     #[inline(never)]
     fn refuse(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
-        // A key is not blocked for what is only reserved.
+        // Reservations alone do not block a key.
         if request.block.first_us() > 0 && !self.only_reservations_refuse(request, time) {
             let block = Block::of_offence(request.block, self.block.as_deref(), time.at);
             self.set_block(block, time);
@@ -82,20 +82,19 @@ impl<S: AlgorithmState> Kept<S> {
         self.verdict(request, &taken.standing, taken.reset, time)
     }
 
-    /// What [`acquire`](Self::acquire) would say.
+    /// The verdict that [`acquire`](Self::acquire) would give, without a charge.
     pub(super) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let time = self.advance(now);
         let standing = self.standing(request, time);
         self.verdict(request, &standing, self.reset(request, &standing, time), time)
     }
 
-    /// What the limits say to the request.
+    /// The standing of the limits for the request.
     fn standing(&mut self, request: &Request<'_>, time: Time) -> Standing {
         if time.is_live {
             return self.state.standing(&request.demand(), time.at);
         }
-        // What is void is left alone until something is written: the clock may step back to before
-        // that.
+        // A void state is left alone until a write: the clock may step back to before its end.
         S::default().standing(&request.demand(), time.at)
     }
 
@@ -104,7 +103,7 @@ impl<S: AlgorithmState> Kept<S> {
         if time.is_live { self.state.reset(&request.demand(), standing.limit, time.at) } else { 0 }
     }
 
-    /// Whether nothing but what is reserved by `count` refuses the request.
+    /// Whether only reservations by `count` refuse the request.
     #[cold]
     fn only_reservations_refuse(&self, request: &Request<'_>, time: Time) -> bool {
         let demand = request.demand();
@@ -113,7 +112,7 @@ impl<S: AlgorithmState> Kept<S> {
             && self.state.standing_behind_reservations(&demand, time.at).1
     }
 
-    /// Charges or reserves what the limits admit.
+    /// Charges or reserves the cost, which the limits admit.
     fn admit(&mut self, request: &Request<'_>, standing: Standing, time: Time) -> Verdict {
         let (demand, at) = (request.demand(), time.at);
         if self.block.is_some() {
@@ -141,7 +140,7 @@ impl<S: AlgorithmState> Kept<S> {
     fn written(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
         self.block.take_if(|block| block.is_void(at));
         let life = self.state.life(&request.demand(), at);
-        // Where nothing is left, the clock may step back as it likes.
+        // A state without charges sets no bound to a clock that steps back.
         self.expires_at = if life == 0 { 0 } else { at.saturating_add(life) };
     }
 
@@ -162,7 +161,7 @@ impl<S: AlgorithmState> Kept<S> {
         let outcome = if is_live {
             self.state.settle(&request.demand(), &settlement, at)
         } else {
-            // What is void is left alone unless something is written.
+            // A void state is left alone unless the settlement changes something.
             let mut anew = S::default();
             let outcome = anew.settle(&request.demand(), &settlement, at);
             if outcome.changed {
@@ -190,7 +189,7 @@ impl<S: AlgorithmState> Kept<S> {
         self.block = Some(Box::new(block));
     }
 
-    /// Ends the block, and forgets all before it; says whether one lasted.
+    /// Ends the block and forgets offences; says whether a block lasted.
     pub(super) fn unblock(&mut self, now: u64) -> bool {
         let Time { at, is_live, .. } = self.advance(now);
         let block = self.block.take();
@@ -200,7 +199,7 @@ impl<S: AlgorithmState> Kept<S> {
         block.is_some_and(|block| block.left(at) > 0)
     }
 
-    /// A block that is over stays over. What the next one doubles is left.
+    /// Drops a block that is over, unless its offences count for the next one.
     #[cold]
     fn forget_block(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
         self.block.take_if(|block| block.strikes(request.block, at) == 0);
@@ -213,9 +212,9 @@ impl<S: AlgorithmState> Kept<S> {
         if left == 0 { 0 } else { left + (at - now) }
     }
 
-    /// What a key would have anew if its state were dropped: the share used of its fullest limit,
-    /// in 2,048ths. `None` for what has to be kept: a block, also a past one that makes the next
-    /// one longer, a reservation, or more than half of a limit used. `request` costs nothing.
+    /// The gain of a key if its state were dropped: the share used of its fullest limit, in
+    /// 2,048ths. `None` for a state that has to be kept: a block, also a past one that makes the
+    /// next one longer, a reservation, or more than half of a limit used. `request` costs nothing.
     pub(super) fn loss(&mut self, request: &Request<'_>, now: u64) -> Option<u64> {
         let Time { at, is_live, .. } = self.advance(now);
         if self.is_block_kept(at) {
@@ -237,7 +236,7 @@ impl<S: AlgorithmState> Kept<S> {
         })
     }
 
-    /// Whether nothing of the state counts any more.
+    /// Whether no charge and no block of the state counts any more.
     pub(super) fn is_void(&self, now: u64) -> bool {
         now >= self.expires_at && !self.is_block_kept(now)
     }
@@ -246,7 +245,7 @@ impl<S: AlgorithmState> Kept<S> {
         self.block.as_ref().is_some_and(|block| !block.is_void(now))
     }
 
-    /// Nothing is left but perhaps a block.
+    /// Clears the state, but for the block.
     #[cold]
     fn begin_anew(&mut self) {
         self.state.clear();
@@ -262,13 +261,13 @@ impl<S: AlgorithmState> Kept<S> {
         Time { now, at, is_live: true }
     }
 
-    /// A duration from the time that the algorithm was given, as one from the clock as it is.
+    /// A duration that begins at `at`, counted from `now`.
     #[inline]
     fn by_the_clock(duration: u64, Time { now, at, .. }: Time) -> u64 {
         if duration == 0 { 0 } else { duration + (at - now) }
     }
 
-    /// The verdict of limits that refuse, where nothing is reserved.
+    /// The verdict where limits refuse, and nothing is reserved.
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     fn refused(&self, standing: &Standing, reset: u64, time: Time) -> Verdict {
@@ -283,8 +282,8 @@ impl<S: AlgorithmState> Kept<S> {
         }
     }
 
-    /// How long anything of the state may count: by other limits than those of the newest write, a
-    /// bucket would last longer than it does.
+    /// How long the state may count: under other limits than those of the newest write, a bucket
+    /// would seem to last longer.
     #[inline]
     fn until_void(&self, Time { now, is_live, .. }: Time) -> u64 {
         if is_live && !S::KEEPS_TIMES { self.expires_at.saturating_sub(now) } else { u64::MAX }

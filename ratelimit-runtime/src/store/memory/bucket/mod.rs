@@ -1,4 +1,4 @@
-//! [`Bucket`]: the state of one key, under whichever algorithm.
+//! [`Bucket`]: the state of one key, under any algorithm.
 
 mod block;
 mod kept;
@@ -33,7 +33,7 @@ macro_rules! buckets {
 
 crate::__algorithms!(buckets);
 
-/// What `$work` makes of the state, whatever algorithm it is.
+/// Evaluates `$work` with the state, of whichever algorithm it is.
 macro_rules! with {
     (($bucket:expr, $kept:ident => $work:expr) $($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
         match $bucket { $(Bucket::$variant($kept) => $work,)* }
@@ -50,14 +50,14 @@ impl Bucket {
         with!(self, kept => kept.acquire(request, now))
     }
 
-    /// [`acquire`](Self::acquire) of a bucket that is not a known key's, out of line.
+    /// [`acquire`](Self::acquire), out of line, for a key that is not known.
     #[cold]
     #[inline(never)]
     pub(in crate::store) fn acquire_first(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         self.acquire(request, now)
     }
 
-    /// What [`acquire`](Self::acquire) would say.
+    /// The verdict that [`acquire`](Self::acquire) would give, without a charge.
     pub(in crate::store) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         with!(self, kept => kept.peek(request, now))
     }
@@ -84,7 +84,7 @@ impl Bucket {
         with!(self, kept => kept.loss(&request, now))
     }
 
-    /// Whether nothing of the state counts any more.
+    /// Whether no charge and no block of the state counts any more.
     pub(in crate::store) fn is_void(&self, now: u64) -> bool {
         with!(self, kept => kept.is_void(now))
     }
