@@ -8,7 +8,7 @@ use std::fmt;
 /// | the store | `Local` | `Allow` | `Deny` |
 /// | --- | --- | --- | --- |
 /// | is up, and did not answer in time | limited by this process | limited by this process | `Unavailable` |
-/// | is slow or down | limited by this process | let through | `Unavailable` |
+/// | is slow or down, or answers that it cannot serve | limited by this process | let through | `Unavailable` |
 /// | is out of memory | limited by this process | limited by this process | `Unavailable` |
 /// | is set up wrongly | `Misconfigured` | `Misconfigured` | `Misconfigured` |
 ///
@@ -22,8 +22,9 @@ pub enum OnUnavailable {
     /// that overlaps an outage admits up to (*N* + 1) · `max`.
     #[default]
     Local,
-    /// Let calls through, unchecked, while the store is slow or down; the decision is degraded. A
-    /// store that is up and answers late, or has no memory left, is no reason to let calls through,
+    /// Let calls through, unchecked, while the store is slow or down, or answers that it cannot serve
+    /// (`CLUSTERDOWN`, `NOREPLICAS`, …); the decision is degraded. A store that is up and answers
+    /// late, or has no memory left, is no reason to let calls through,
     /// because an attacker who floods it could then switch the limit off: there `Allow` means
     /// [`Local`](Self::Local).
     Allow,
