@@ -24,9 +24,8 @@ pub enum OnUnavailable {
     Local,
     /// Let calls through, unchecked, while the store is slow or down, or answers that it cannot serve
     /// (`CLUSTERDOWN`, `NOREPLICAS`, …); the decision is degraded. A store that is up and answers
-    /// late, or has no memory left, is no reason to let calls through,
-    /// because an attacker who floods it could then switch the limit off: there `Allow` means
-    /// [`Local`](Self::Local).
+    /// late, or has no memory left, is no reason to let calls through, because an attacker who
+    /// floods it could then switch the limit off: there `Allow` means [`Local`](Self::Local).
     Allow,
     /// Refuse with [`RateLimitError::Unavailable`](crate::RateLimitError::Unavailable).
     Deny,
