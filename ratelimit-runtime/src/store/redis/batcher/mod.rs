@@ -36,20 +36,24 @@ use crate::store::Verdict;
 /// Why a question has no answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Failure {
-    /// It was not carried out: it was not sent.
-    NotSent(StoreError),
     /// The server's error: it was not carried out.
     Server(ServerError),
-    /// It may have been carried out.
-    Lost(StoreError),
+    /// Another error, which says itself whether the question may have been carried out.
+    Other(StoreError),
 }
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::NotSent(error) | Failure::Lost(error) => error,
             Failure::Server(error) => errors::from_server(&error),
+            Failure::Other(error) => error,
         }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Other(error)
     }
 }
 
@@ -77,7 +81,7 @@ impl Caller {
 
     /// Tells a caller that is not sent any more that its time is over.
     fn time_out(self) {
-        self.tell(Err(Failure::NotSent(StoreError::timed_out("no answer from Redis in time"))));
+        self.tell(Err(Failure::Other(StoreError::timed_out("no answer from Redis in time"))));
     }
 }
 
@@ -179,7 +183,7 @@ impl Batcher {
 
     async fn connected(&self) -> Result<Arc<Connection>, Failure> {
         self.link.look().await;
-        self.link.connected().await.map_err(Failure::NotSent)
+        self.link.connected().await.map_err(Failure::Other)
     }
 
     /// Takes in a caller, which sends by itself or waits. The status is read under the lock under
@@ -192,8 +196,8 @@ impl Batcher {
             LinkStatus::Up(connection) if is_idle && until.is_some() && !connection.is_unread(now) => {
                 return Ok(Entered::Sends(self.take_slot(&mut state, connection, now)));
             }
-            LinkStatus::Slow(_, why) if until.is_some() => return Err(Failure::NotSent(why)),
-            LinkStatus::Down(why) => return Err(Failure::NotSent(why)),
+            LinkStatus::Slow(_, why) if until.is_some() => return Err(Failure::Other(why)),
+            LinkStatus::Down(why) => return Err(Failure::Other(why)),
             status => status,
         };
         let (answer, waits) = oneshot::channel();
@@ -234,7 +238,7 @@ impl Batcher {
         let callers = state.queue.drain();
         drop(state);
         for caller in callers {
-            caller.tell(Err(Failure::NotSent(why.clone())));
+            caller.tell(Err(Failure::Other(why.clone())));
         }
     }
 

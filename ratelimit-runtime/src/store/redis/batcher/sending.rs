@@ -17,12 +17,12 @@ use crate::store::redis::scripts::call::{Answers, Call, by_source};
 
 /// What may have been carried out, because its reply did not come.
 pub(super) fn lost() -> Failure {
-    Failure::Lost(StoreError::unavailable("the connection to Redis ended before it replied").lost())
+    Failure::Other(StoreError::unavailable("the connection to Redis ended before it replied").lost())
 }
 
 /// What got a reply that cannot answer it. No other on that connection can be trusted either.
 pub(super) fn foreign() -> Failure {
-    Failure::Lost(unexpected_reply().lost())
+    Failure::Other(unexpected_reply().lost())
 }
 
 /// One of the calls that may be in flight: about to be sent, or sent.
