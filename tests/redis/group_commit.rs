@@ -8,12 +8,12 @@ use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{MINUTE, PATIENCE, acquire, number_of};
 use crate::support::redis::RedisServer;
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
+use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
@@ -49,8 +49,69 @@ async fn many_callers_of_one_key_are_few_commands_and_each_has_its_own_verdict()
 }
 
 /// Polls once, as a caller does who is dropped then.
-fn poll_once(answer: &mut ratelimit_runtime::store::Answer<'_, Verdict>) {
+fn poll_once(answer: &mut Answer<'_, Verdict>) {
     assert!(Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+/// What calls are told that begin in this order, before the server has answered any of them. The first is sent at once,
+/// unless the runtime was late and had to read first; the others wait for its reply.
+async fn told(mut answers: Vec<Answer<'_, Verdict>>) -> Vec<Result<Verdict, StoreError>> {
+    answers.iter_mut().for_each(poll_once);
+    let mut told = Vec::new();
+    for answer in answers {
+        told.push(answer.await);
+    }
+    told
+}
+
+#[tokio::test]
+async fn callers_of_a_key_are_decided_in_their_order_whatever_each_asks() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(100, MINUTE)];
+    let asked = [("a", 1), ("a", 1), ("b", 1), ("a", 2), ("c", 1), ("a", 1), ("b", 1)];
+    let ask = |(key, cost): (&'static str, u64)| {
+        store.acquire(Request::new(key.as_bytes(), Algorithm::FixedWindow, &limits).with_cost(cost))
+    };
+    let left = told(asked.map(ask).into()).await.into_iter().map(|verdict| verdict.unwrap().remaining);
+    assert_eq!(left.collect::<Vec<_>>(), [99, 98, 99, 96, 99, 95, 98]);
+}
+
+#[tokio::test]
+async fn a_call_has_at_most_64_keys_256_questions_and_1_000_units_of_logs() {
+    use Algorithm::{FixedWindow, SlidingWindow};
+
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(1_000_000, MINUTE)];
+    let sent = async |callers: u64, algorithm: Algorithm, key: fn(u64) -> u64, cost: fn(u64) -> u64| {
+        let before = calls(&server, "evalsha");
+        let keys: Vec<_> = (0..callers).map(|caller| format!("{algorithm:?}{}", key(caller))).collect();
+        let requests = (0..callers)
+            .zip(&keys)
+            .map(|(caller, key)| Request::new(key.as_bytes(), algorithm, &limits).with_cost(cost(caller)));
+        let verdicts = told(requests.map(|request| store.acquire(request)).collect()).await;
+        assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().allowed));
+        calls(&server, "evalsha") - before
+    };
+    // Each of them with the first call, which goes alone.
+    assert_eq!(sent(1 + 2 * 64, FixedWindow, |caller| caller, |_| 1).await, 3, "64 keys");
+    assert_eq!(sent(1 + 2 * 256, FixedWindow, |_| 0, |caller| 1 + caller).await, 3, "256 questions");
+    assert_eq!(sent(1 + 2 * 3, SlidingWindow, |_| 0, |_| 300).await, 3, "1,000 units");
+    assert!(sent(1 + 1_000, FixedWindow, |_| 0, |_| 1).await <= 2, "one question");
+}
+
+#[tokio::test]
+async fn a_caller_that_is_late_before_it_is_sent_is_not_sent() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(100, MINUTE)];
+    let request = Request::new(b"key", Algorithm::SlidingWindow, &limits);
+    let late = request.with_timeout_at(Instant::now());
+    let verdicts = told([request, late, request].map(|request| store.acquire(request)).into()).await;
+    let kinds =
+        verdicts.into_iter().map(|verdict| verdict.map_err(|error| error.kind()).map(|verdict| verdict.remaining));
+    assert_eq!(kinds.collect::<Vec<_>>(), [Ok(99), Err(StoreErrorKind::TimedOut), Ok(98)]);
 }
 
 #[tokio::test]

@@ -1,14 +1,24 @@
-//! [`Flight`]: what is sent at once: a call of each script and slot, and who waits for it.
+//! [`Flight`]: what is sent at once: a command for each stack, and one for each script and slot.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use smallvec::{SmallVec, smallvec};
 
 use super::{Caller, Failure, told};
-use crate::store::redis::scripts::call::{Answers, Asked, Call};
+use crate::store::redis::scripts::call::{Answers, Ask, Call};
 use crate::store::redis::scripts::{Question, Script};
 
-pub(super) type Callers = SmallVec<[Caller; 1]>;
+/// Keys in one call.
+const MAX_KEYS: usize = 64;
+/// Entries that one call adds to logs: 10,000 would keep the server busy for 27 ms.
+const MAX_UNITS: u64 = 1_000;
+/// Questions in one call: what ends reservations is a question for each caller.
+const MAX_QUESTIONS: usize = 256;
+/// Callers of one question in one call.
+const MAX_CALLERS: usize = 30_000;
+
+type Callers = SmallVec<[Caller; 1]>;
 
 /// Callers of one question about one key: most often one.
 #[derive(Debug)]
@@ -17,122 +27,153 @@ pub(super) struct Group {
     pub(super) callers: Callers,
 }
 
-/// What is sent at once: a command for each stack, and one for each script and slot.
+impl Group {
+    /// Leaves out callers that were cancelled or are late.
+    pub(super) fn time_out(&mut self, now: Instant) {
+        if !self.callers.iter().all(|caller| caller.waits(now)) {
+            let callers = std::mem::take(&mut self.callers).into_iter();
+            let (wait, late): (Callers, Callers) = callers.partition(|caller| caller.waits(now));
+            late.into_iter().for_each(Caller::time_out);
+            self.callers = wait;
+        }
+    }
+
+    /// Takes out all callers but so many, the first ones.
+    pub(super) fn split_off(&mut self, room: usize) -> Option<Self> {
+        let is_more = self.callers.len() > room;
+        is_more.then(|| Self { question: self.question.clone(), callers: self.callers.drain(room..).collect() })
+    }
+}
+
+/// What is sent at once, which keeps the server busy for a bounded time: a question that weighs more
+/// than that goes alone.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     pub(super) commands: Vec<Command>,
-    pub(super) keys: usize,
-    pub(super) units: u64,
-    /// About single keys.
-    pub(super) questions: usize,
+    keys: usize,
+    units: u64,
+    questions: usize,
 }
 
-/// A command of a flight, and who waits for its reply.
+/// What one command asks, and who waits for its reply.
 #[derive(Debug)]
-pub(super) enum Command {
-    Stack(Stack),
-    Script(ScriptCall),
-}
-
-/// Questions that are charged all or none.
-#[derive(Debug)]
-pub(super) struct Stack {
-    pub(super) questions: Vec<(Arc<[u8]>, Question)>,
-    pub(super) caller: Caller,
-}
-
-impl Stack {
-    pub(super) fn new(stack: &[(&[u8], Question)], caller: Caller) -> Self {
-        Self { questions: stack.iter().map(|(key, question)| (Arc::from(*key), question.clone())).collect(), caller }
-    }
-}
-
-/// Questions of one script about keys of one slot.
-#[derive(Debug)]
-pub(super) struct ScriptCall {
-    slot: u16,
+pub(super) struct Command {
     script: &'static Script,
+    slot: u16,
     keys: Vec<Arc<[u8]>>,
-    pub(super) asked: Vec<Asked>,
-    /// Who is answered: of each question, for each key that it is asked of.
-    callers: Vec<Vec<Callers>>,
+    asked: Vec<Asked>,
+}
+
+/// A question, and who asks it of each key, by the key's index, from 1. The one caller of a stack
+/// stands with its first question.
+#[derive(Debug)]
+struct Asked {
+    question: Question,
+    by: Vec<(u8, Callers)>,
 }
 
 impl Flight {
+    pub(super) fn is_full(&self) -> bool {
+        self.keys >= MAX_KEYS || self.units >= MAX_UNITS || self.questions >= MAX_QUESTIONS
+    }
+
+    /// How many callers of one more question there is room for.
+    pub(super) fn room(&self, question: &Question) -> usize {
+        if self.questions >= MAX_QUESTIONS {
+            return 0;
+        }
+        match MAX_UNITS.saturating_sub(self.units).checked_div(question.weight()) {
+            None => MAX_CALLERS,
+            Some(0) if self.units == 0 => 1,
+            Some(room) => usize::try_from(room).unwrap_or(MAX_CALLERS).min(MAX_CALLERS),
+        }
+    }
+
     /// Adds a group behind those of its key that were added before, which are at `from` or later.
     /// Gives where the key's next group may stand.
     pub(super) fn add(&mut self, slot: u16, key: &Arc<[u8]>, group: Group, from: usize) -> usize {
+        self.keys += usize::from(from == 0);
+        self.units += group.question.weight() * u64::try_from(group.callers.len()).unwrap_or(u64::MAX);
+        self.questions += 1;
         let script = group.question.script;
-        let its = self.commands.iter_mut().find_map(|command| match command {
-            Command::Script(call) if call.slot == slot && call.script == script => Some(call),
-            _ => None,
-        });
-        if let Some(call) = its {
-            return call.add(key, group, from);
+        let is_its = |command: &&mut Command| command.slot == slot && command.script.number == script.number;
+        if let Some(command) = self.commands.iter_mut().find(is_its) {
+            return command.add(key, group, from);
         }
-        let mut call = ScriptCall { slot, script, keys: Vec::new(), asked: Vec::new(), callers: Vec::new() };
-        let next = call.add(key, group, from);
-        self.commands.push(Command::Script(call));
+        let mut command = Command { script, slot, keys: Vec::new(), asked: Vec::new() };
+        let next = command.add(key, group, from);
+        self.commands.push(command);
         next
+    }
+
+    /// A stack is a command by itself, and goes as a whole.
+    pub(super) fn add_stack(&mut self, stack: Command) {
+        self.keys += stack.keys.len();
+        self.units += stack.asked.iter().map(|asked| asked.question.weight()).sum::<u64>();
+        self.commands.push(stack);
     }
 }
 
-impl ScriptCall {
+impl Command {
+    /// Questions that are charged all or none.
+    pub(super) fn stack(stack: &[(&[u8], Question)], caller: Caller) -> Self {
+        let mut callers: Callers = smallvec![caller];
+        let asked = (1..).zip(stack).map(|(key, (_, question))| Asked {
+            question: question.clone(),
+            by: vec![(key, std::mem::take(&mut callers))],
+        });
+        let (asked, keys) = (asked.collect(), stack.iter().map(|(key, _)| Arc::from(*key)).collect());
+        Self { script: Script::stack(), slot: 0, keys, asked }
+    }
+
     fn add(&mut self, key: &Arc<[u8]>, Group { question, callers }: Group, from: usize) -> usize {
         if self.keys.last() != Some(key) {
             self.keys.push(Arc::clone(key));
         }
         let index = u8::try_from(self.keys.len()).unwrap_or(u8::MAX);
-        let ask = (index, u16::try_from(callers.len()).unwrap_or(u16::MAX));
-        let mut all = self.asked.iter_mut().zip(&mut self.callers).enumerate().skip(from);
-        if let Some((at, (asked, answered))) = all.find(|(_, (asked, _))| asked.question.is_same(&question)) {
+        let mut others = self.asked.iter_mut().enumerate().skip(from);
+        if let Some((at, asked)) = others.find(|(_, asked)| asked.question.is_same(&question)) {
             asked.question.now = asked.question.now.max(question.now);
-            asked.asks.push(ask);
-            answered.push(callers);
+            asked.by.push((index, callers));
             return at + 1;
         }
-        self.asked.push(Asked { question, asks: vec![ask] });
-        self.callers.push(vec![callers]);
+        self.asked.push(Asked { question, by: vec![(index, callers)] });
         self.asked.len()
     }
 
-    fn tell(self, answers: Answers) {
-        let mut all = answers.all.into_iter();
-        for (Asked { question, .. }, callers) in self.asked.iter().zip(self.callers) {
-            for (callers, answer) in callers.into_iter().zip(&mut all) {
-                for (index, caller) in (0..).zip(callers) {
-                    let verdict = answer.as_ref().map(|answer| answer.verdict(index, question, answers.now));
-                    caller.tell(
-                        verdict.map(|verdict| smallvec![verdict]).map_err(|error| Failure::Server(error.clone())),
-                    );
-                }
-            }
-        }
+    /// Whether one of its callers waits.
+    pub(super) fn waits(&self, now: Instant) -> bool {
+        self.asked.iter().flat_map(|asked| &asked.by).flat_map(|(_, callers)| callers).any(|caller| caller.waits(now))
     }
-}
 
-impl Command {
-    pub(super) fn call(&self) -> Call<'_, Arc<[u8]>> {
-        match self {
-            Self::Stack(stack) => Call::Alone(&stack.questions),
-            Self::Script(call) => Call::Together(&call.keys, &call.asked),
-        }
+    /// Those who ask each question of each key.
+    pub(super) fn callers(self) -> impl Iterator<Item = Callers> {
+        self.asked.into_iter().flat_map(|asked| asked.by).map(|(_, callers)| callers)
+    }
+
+    pub(super) fn call(&self, number: u32) -> Call<'_> {
+        let asks = self.asked.iter().flat_map(|Asked { question, by }| {
+            by.iter().map(move |(key, callers)| {
+                let callers = u16::try_from(callers.len()).unwrap_or(u16::MAX);
+                Ask { question, key: *key, callers: callers.max(1) }
+            })
+        });
+        Call { number, script: self.script, keys: self.keys.iter().map(AsRef::as_ref).collect(), asks: asks.collect() }
     }
 
     /// Hands the answers to those who wait.
     pub(super) fn tell(self, answers: Result<Answers, Failure>) {
-        match self {
-            Self::Stack(Stack { questions, caller }) => {
-                caller.tell(answers.and_then(|answers| told(answers, &questions)));
-            }
-            Self::Script(call) => match answers {
-                Ok(answers) => call.tell(answers),
-                Err(failure) => {
-                    for caller in call.callers.into_iter().flatten().flatten() {
-                        caller.tell(Err(failure.clone()));
+        // The one caller of a stack is told all answers, and each other one that to its question.
+        let each = if self.script.is_stack() { self.asked.len() } else { 1 };
+        match answers {
+            Ok(answers) => {
+                for (callers, answers) in self.callers().zip(answers.chunks(each)) {
+                    for (index, caller) in (0..).zip(callers) {
+                        caller.tell(told(answers, index));
                     }
                 }
-            },
+            }
+            Err(failure) => self.callers().flatten().for_each(|caller| caller.tell(Err(failure.clone()))),
         }
     }
 }

@@ -22,13 +22,11 @@ use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
-use self::flight::{Command, Stack};
 use self::queue::Queue;
 use self::sending::CallSlot;
 use super::errors;
-use super::link::{Connection, Link, LinkStatus, Lost, Published};
-use super::scripts::Question;
-use super::scripts::call::Answers;
+use super::link::{Connection, Link, LinkStatus, Published};
+use super::scripts::{Question, ScriptAnswer};
 use crate::error::StoreError;
 use crate::real_time;
 use crate::store::Verdict;
@@ -36,20 +34,24 @@ use crate::store::Verdict;
 /// Why a question has no answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Failure {
-    /// It was not carried out: it was not sent.
-    NotSent(StoreError),
     /// The server's error: it was not carried out.
     Server(ServerError),
-    /// It may have been carried out.
-    Lost(StoreError),
+    /// Another error, which says itself whether the question may have been carried out.
+    Other(StoreError),
 }
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::NotSent(error) | Failure::Lost(error) => error,
             Failure::Server(error) => errors::from_server(&error),
+            Failure::Other(error) => error,
         }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Other(error)
     }
 }
 
@@ -77,17 +79,16 @@ impl Caller {
 
     /// Tells a caller that is not sent any more that its time is over.
     fn time_out(self) {
-        self.tell(Err(Failure::NotSent(StoreError::timed_out("no answer from Redis in time"))));
+        self.tell(Err(StoreError::timed_out("no answer from Redis in time").into()));
     }
 }
 
-/// What one caller is told of the answers to all it has asked.
-fn told<K>(Answers { now, is_charged, all }: Answers, stack: &[(K, Question)]) -> Told {
+/// What a caller is told by the answers to all it has asked: the caller with this index of those
+/// who ask the same.
+fn told(answers: &[Result<ScriptAnswer, ServerError>], index: u16) -> Told {
     let mut verdicts = Verdicts::new();
-    for (answer, (_, question)) in all.into_iter().zip(stack) {
-        let verdict = answer.map_err(Failure::Server)?.verdict(0, question, now);
-        // One that admits where another refuses is not charged.
-        verdicts.push(if is_charged { verdict } else { Verdict { ticket: 0, ..verdict } });
+    for answer in answers {
+        verdicts.push(answer.as_ref().map_err(|error| Failure::Server(error.clone()))?.verdict(index));
     }
     Ok(verdicts)
 }
@@ -116,10 +117,9 @@ enum Entered {
 impl Batcher {
     /// Sends by a task on `runtime`. Keys of one slot, as `slot_of` says, may share a command.
     pub(crate) fn start(link: Arc<Link>, runtime: &Handle, slot_of: fn(&[u8]) -> u16) -> Arc<Self> {
-        let (status, wake) = (link.changes(), Arc::new(Notify::new()));
-        let (runtime, state) = (runtime.clone(), Mutex::default());
-        let batcher = Arc::new(Self { link, runtime, slot_of, state, wake: Arc::clone(&wake) });
-        batcher.runtime.spawn(run(Arc::downgrade(&batcher), wake, status));
+        let (state, wake) = (Mutex::default(), Arc::new(Notify::new()));
+        let batcher = Arc::new(Self { link, runtime: runtime.clone(), slot_of, state, wake });
+        runtime.spawn(run(Arc::downgrade(&batcher), Arc::clone(&batcher.wake), batcher.link.changes()));
         batcher
     }
 
@@ -155,63 +155,41 @@ impl Batcher {
     pub(crate) async fn send(&self, command: &Cmd, asking: bool) -> Result<Value, Failure> {
         let connection = self.connected().await?;
         let number = connection.number().to_string();
-        let mut pipeline = redis::pipe();
-        if asking {
-            pipeline.cmd("ASKING");
-        }
-        pipeline.add_command(command.clone()).cmd("PING").arg(&number);
-        let replies = connection.awaited(self.link.timeout(), connection.send_all(&pipeline));
-        let mut replies = replies.await.map_err(|Lost| sending::lost())?;
-        let (pong, reply) = (replies.pop(), replies.pop());
-        match (reply, pong) {
-            (Some(reply), Some(pong)) if !repeats(&pong, &number, &reply) => {
-                connection.hang_up();
-                Err(sending::foreign())
-            }
-            (Some(Value::ServerError(error)), _) => {
-                connection.note(&error);
-                Err(Failure::Server(error))
-            }
-            (Some(reply), Some(_)) => Ok(reply),
-            (None, _) | (_, None) => Err(sending::lost()),
+        let commands = [command.clone(), redis::cmd("PING").arg(&number).take()];
+        let replies = sending::pipe(&connection, commands, asking);
+        let mut replies = connection.awaited(self.link.timeout(), replies).await;
+        match (replies.pop().flatten(), replies.pop().flatten()) {
+            (Some(pong), Some(reply)) if repeats(&pong, &number, &reply) => sending::accept(&connection, reply),
+            (Some(_), Some(_)) => Err(sending::foreign(&connection)),
+            _ => Err(sending::lost()),
         }
     }
 
-    async fn connected(&self) -> Result<Arc<Connection>, Failure> {
+    async fn connected(&self) -> Result<Arc<Connection>, StoreError> {
         self.link.look().await;
-        self.link.connected().await.map_err(Failure::NotSent)
+        self.link.connected().await
     }
 
     /// Takes in a caller, which sends by itself or waits. The status is read under the lock under
     /// which those who wait are taken out to fail: a caller that enters behind that sees the new
     /// status.
-    fn enter(self: &Arc<Self>, stack: &[(&[u8], Question)], until: Option<Instant>) -> Result<Entered, Failure> {
+    fn enter(self: &Arc<Self>, stack: &[(&[u8], Question)], until: Option<Instant>) -> Result<Entered, StoreError> {
         let mut state = self.state();
         let (now, is_idle) = (Instant::now(), state.in_flight == 0 && state.queue.is_empty());
-        let status = match self.link.status() {
+        match self.link.status() {
             LinkStatus::Up(connection) if is_idle && until.is_some() && !connection.is_unread(now) => {
                 return Ok(Entered::Sends(self.take_slot(&mut state, connection, now)));
             }
-            LinkStatus::Slow(_, why) if until.is_some() => return Err(Failure::NotSent(why)),
-            LinkStatus::Down(why) => return Err(Failure::NotSent(why)),
-            status => status,
-        };
-        let (answer, waits) = oneshot::channel();
-        let caller = Caller { answer, until };
-        match status {
             // The leases of permits are renewed meanwhile, and wait as long as that takes.
-            LinkStatus::Slow(connection, _) => {
-                let slot = self.take_slot(&mut state, connection, now);
-                self.runtime.spawn(slot.send_queued(vec![Command::Stack(Stack::new(stack, caller))]));
+            LinkStatus::Slow(connection, _) if until.is_none() => {
+                return Ok(Entered::Sends(self.take_slot(&mut state, connection, now)));
             }
-            LinkStatus::Up(connection) => {
-                state.queue.push(self.slot_of, stack, caller);
-                if state.in_flight < connection.depth() {
-                    self.wake.notify_one();
-                }
-            }
-            _ => state.queue.push(self.slot_of, stack, caller),
+            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Err(why),
+            LinkStatus::Up(connection) if state.in_flight < connection.depth() => self.wake.notify_one(),
+            LinkStatus::Up(_) | LinkStatus::Connecting => {}
         }
+        let (answer, waits) = oneshot::channel();
+        state.queue.push(stack, Caller { answer, until });
         Ok(Entered::Waits(waits))
     }
 
@@ -229,15 +207,6 @@ impl Batcher {
         }
     }
 
-    /// Fails those who wait, and frees the lock before they are told.
-    fn fail(mut state: MutexGuard<'_, State>, why: &StoreError) {
-        let callers = state.queue.drain();
-        drop(state);
-        for caller in callers {
-            caller.tell(Err(Failure::NotSent(why.clone())));
-        }
-    }
-
     /// Sends the next call, if there is one and it may be sent.
     fn send_next(self: &Arc<Self>) -> bool {
         let mut state = self.state();
@@ -246,18 +215,18 @@ impl Batcher {
             return false;
         }
         let connection = match self.link.status() {
-            LinkStatus::Up(connection) => connection,
-            LinkStatus::Connecting => return false,
+            LinkStatus::Up(connection) if state.in_flight < connection.depth() => connection,
+            LinkStatus::Up(_) | LinkStatus::Connecting => return false,
             LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
-                Self::fail(state, &why);
+                let queue = std::mem::take(&mut state.queue);
+                // Free before they are told.
+                drop(state);
+                queue.fail(&why);
                 return false;
             }
         };
-        if state.in_flight >= connection.depth() {
-            return false;
-        }
         let now = Instant::now();
-        let flight = state.queue.take(now);
+        let flight = state.queue.take(self.slot_of, now);
         if !flight.commands.is_empty() {
             let slot = self.take_slot(&mut state, connection, now);
             drop(state);

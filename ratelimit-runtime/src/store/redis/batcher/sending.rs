@@ -13,16 +13,17 @@ use crate::observe;
 use crate::store::redis::errors::unexpected_reply;
 use crate::store::redis::link::Connection;
 use crate::store::redis::scripts::Question;
-use crate::store::redis::scripts::call::{Answers, Call, by_source};
+use crate::store::redis::scripts::call::{Answers, Call};
 
 /// What may have been carried out, because its reply did not come.
 pub(super) fn lost() -> Failure {
-    Failure::Lost(StoreError::unavailable("the connection to Redis ended before it replied").lost())
+    Failure::Other(StoreError::unavailable("the connection to Redis ended before it replied").lost())
 }
 
 /// What got a reply that cannot answer it. No other on that connection can be trusted either.
-pub(super) fn foreign() -> Failure {
-    Failure::Lost(unexpected_reply().lost())
+pub(super) fn foreign(connection: &Connection) -> Failure {
+    connection.hang_up();
+    Failure::Other(unexpected_reply().lost())
 }
 
 /// One of the calls that may be in flight: about to be sent, or sent.
@@ -37,18 +38,21 @@ impl CallSlot {
     /// Sends by its caller what that asks, behind an `ASKING` or not. One that gives up says by that
     /// when it is late: it needs no timer.
     pub(super) async fn send(mut self, stack: &[(&[u8], Question)], asking: bool) -> Told {
-        let calls = [Call::Alone(stack)];
-        let answers = send_all(&self.connection, &calls, self.sent, asking).await;
+        let calls = [Call::of_one(self.connection.number(), stack)];
+        let mut replies = send_all(&self.connection, &calls, self.sent, asking).await;
         self.is_answered = true;
-        answers.into_iter().next().unwrap_or_else(|| Err(lost())).and_then(|answers| told(answers, stack))
+        let [call] = &calls;
+        told(&read(&self.connection, call, replies.pop().flatten())?, 0)
     }
 
     /// Sends what was queued, and answers it. Nothing gives that up but the end of the connection.
     pub(super) async fn send_queued(mut self, commands: Vec<Command>) {
         let answers = {
-            let calls: Vec<_> = commands.iter().map(Command::call).collect();
-            let answers = send_all(&self.connection, &calls, self.sent, false);
-            self.batcher.watch(&self.connection, self.sent, answers).await
+            let calls: Vec<_> = commands.iter().map(|command| command.call(self.connection.number())).collect();
+            let replies = send_all(&self.connection, &calls, self.sent, false);
+            let mut replies = self.batcher.watch(&self.connection, self.sent, replies).await.into_iter();
+            let answers = calls.iter().map(|call| read(&self.connection, call, replies.next().flatten()));
+            answers.collect::<Vec<_>>()
         };
         self.is_answered = true;
         drop(self);
@@ -72,43 +76,43 @@ impl Drop for CallSlot {
     }
 }
 
-/// What is replied to each call; `None` where that is lost.
+/// What is replied to each command; nothing where that is lost.
 type Replies = SmallVec<[Option<Value>; 1]>;
 
-/// Sends calls, each behind an `ASKING` or not, and reads what is replied to each.
-async fn send_all<K: AsRef<[u8]>>(
-    connection: &Connection,
-    calls: &[Call<'_, K>],
-    sent: Instant,
-    asking: bool,
-) -> SmallVec<[Result<Answers, Failure>; 1]> {
-    let first = connection.numbers(calls.len());
-    let numbered = || calls.iter().zip((0..).map(|call| first.wrapping_add(call)));
+/// Sends calls, each behind an `ASKING` or not.
+async fn send_all(connection: &Connection, calls: &[Call<'_>], sent: Instant, asking: bool) -> Replies {
     for call in calls {
-        observe::command_sent(call.decisions());
+        observe::command_sent(call.asks.iter().map(|ask| usize::from(ask.callers)).sum());
     }
     let mut replies: Replies = match calls {
-        [call] if !asking => smallvec![connection.send(&call.command(first), sent).await.ok()],
-        _ => Box::pin(pipe(connection, numbered().map(|(call, number)| call.command(number)), asking)).await,
+        [call] if !asking => smallvec![connection.send(&call.command(false), sent).await.ok()],
+        _ => Box::pin(pipe(connection, calls.iter().map(|call| call.command(false)), asking)).await,
     };
     // A server that does not know a script is sent its source, while others wait.
     if replies.iter().flatten().any(is_unknown) {
-        let unknown = numbered().zip(&replies).filter(|(_, reply)| reply.as_ref().is_some_and(is_unknown));
-        let by_source = unknown.map(|((call, number), _)| by_source(&call.command(number), call.script()));
+        let unknown = calls.iter().zip(&replies).filter(|(_, reply)| reply.as_ref().is_some_and(is_unknown));
+        let by_source = unknown.map(|(call, _)| call.command(true));
         let mut again = Box::pin(pipe(connection, by_source, asking)).await.into_iter();
         for reply in replies.iter_mut().filter(|reply| reply.as_ref().is_some_and(is_unknown)) {
             *reply = again.next().flatten();
         }
     }
-    let mut replies = replies.into_iter();
-    numbered().map(|(call, number)| read(connection, call, number, replies.next().flatten())).collect()
+    replies
+}
+
+/// Reads what is replied to a call, and notes what that says of the server and the connection.
+fn read(connection: &Connection, call: &Call<'_>, reply: Option<Value>) -> Result<Answers, Failure> {
+    let reply = accept(connection, reply.ok_or_else(lost)?)?;
+    let answers = call.read(&reply).ok_or_else(|| foreign(connection))?;
+    answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(|error| connection.note(error));
+    Ok(answers)
 }
 
 fn is_unknown(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
-async fn pipe(connection: &Connection, commands: impl Iterator<Item = Cmd>, asking: bool) -> Replies {
+pub(super) async fn pipe(connection: &Connection, commands: impl IntoIterator<Item = Cmd>, asking: bool) -> Replies {
     let mut pipeline = redis::pipe();
     for command in commands {
         if asking {
@@ -121,22 +125,9 @@ async fn pipe(connection: &Connection, commands: impl Iterator<Item = Cmd>, aski
     replies.into_iter().skip(each - 1).step_by(each).map(Some).collect()
 }
 
-/// Reads what is replied to a call, and notes what that says of the server and the connection.
-fn read<K: AsRef<[u8]>>(
-    connection: &Connection,
-    call: &Call<'_, K>,
-    number: u32,
-    reply: Option<Value>,
-) -> Result<Answers, Failure> {
-    let reply = reply.ok_or_else(lost)?;
-    if let Value::ServerError(error) = reply {
-        connection.note(&error);
-        return Err(Failure::Server(error));
-    }
-    let Ok(answers) = call.read(&reply, number) else {
-        connection.hang_up();
-        return Err(foreign());
-    };
-    answers.all.iter().filter_map(|answer| answer.as_ref().err()).for_each(|error| connection.note(error));
-    Ok(answers)
+/// Takes a reply that is no error; notes what an error says of the server.
+pub(super) fn accept(connection: &Connection, reply: Value) -> Result<Value, Failure> {
+    let Value::ServerError(error) = reply else { return Ok(reply) };
+    connection.note(&error);
+    Err(Failure::Server(error))
 }

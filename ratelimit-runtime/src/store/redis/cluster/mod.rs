@@ -102,8 +102,7 @@ impl Cluster {
             let error = match ask(self.batcher(&master), asking).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Server(error)) => error,
-                Err(Failure::NotSent(error)) => return Err(self.failed(error).await),
-                Err(Failure::Lost(error)) => return Err(self.failed(error.lost()).await),
+                Err(Failure::Other(error)) => return Err(self.failed(error).await),
             };
             let redirect = Redirect::of(&error, slot, &master.address.host);
             if !matches!(redirect, Some(Redirect::Ask(_)) | None) {

@@ -154,6 +154,6 @@ pub(super) async fn ask(batcher: &Batcher, command: &Cmd) -> Result<Value, Store
     match batcher.send(command, false).await {
         Ok(reply) => Ok(reply),
         Err(Failure::Server(error)) => Ok(Value::ServerError(error)),
-        Err(Failure::NotSent(error) | Failure::Lost(error)) => Err(error),
+        Err(Failure::Other(error)) => Err(error),
     }
 }

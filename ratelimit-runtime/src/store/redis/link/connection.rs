@@ -105,12 +105,7 @@ impl Connection {
 
     /// The number of the next call.
     pub(crate) fn number(&self) -> u32 {
-        self.numbers(1)
-    }
-
-    /// The first number of so many calls.
-    pub(crate) fn numbers(&self, calls: usize) -> u32 {
-        self.numbers.fetch_add(u32::try_from(calls).unwrap_or(u32::MAX), Relaxed)
+        self.numbers.fetch_add(1, Relaxed)
     }
 
     /// How many calls may be in flight: two, or what the round trip needs, at most 64.

@@ -2,121 +2,110 @@
 
 use redis::{ServerError, Value};
 
-use super::question::Question;
+use super::call::Ask;
+use super::question::double;
 use super::script::lua;
 use crate::store::Verdict;
 
-/// What those are told who ask one question of one key together. Times are in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What those are told who ask one question of one key together.
+#[derive(Debug, Clone)]
 pub(crate) struct ScriptAnswer {
     /// How many of them are admitted, the first to ask.
     admitted: u16,
-    limit_index: u8,
-    /// After the last of them.
-    remaining: u64,
-    /// Until the next one would be admitted. Of a settlement: how much was too much to be charged.
-    retry_after: u64,
-    reset_after: u64,
-    /// Of the first of them.
-    ticket: u64,
-    /// 0 if there is none.
-    blocked_until: u64,
+    /// What remains after the last of these, and the ticket of the first.
+    admission: Verdict,
+    refusal: Verdict,
+    /// How much less remains after each that is admitted.
+    cost: u64,
+    /// How far their tickets are apart: only the units of a log have tickets of their own.
+    step: u64,
 }
 
-/// A reply that does not answer what was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Foreign;
-
-const PAIR: usize = 16;
+/// The bytes of a record; a number and a pair have fewer.
 const RECORD: usize = 43;
 
 impl ScriptAnswer {
-    /// What stands in a reply for so many callers: a number, a pair or a record.
-    ///
-    /// # Errors
-    ///
-    /// `Foreign` if no script would say that.
-    pub(super) fn read(
+    /// Reads an answer in the table of a reply; `None` if no script would say that. Where
+    /// `is_charged` is false, those who are admitted are not charged.
+    pub(super) fn of_value(
         value: &Value,
-        question: &Question,
+        ask: &Ask<'_>,
         now: u64,
-        callers: u16,
-    ) -> Result<Result<Self, ServerError>, Foreign> {
-        match value {
-            Value::Int(number) => {
-                let number = u64::try_from(*number).map_err(|_| Foreign)?;
-                Ok(Ok(Self::number(number, question, now, callers)))
-            }
-            Value::BulkString(bytes) => Self::bytes(bytes, question, now, callers).map(Ok),
-            Value::ServerError(error) => Ok(Err(error.clone())),
-            _ => Err(Foreign),
-        }
-    }
-
-    /// The same of a lone reply, whose number is bytes as well.
-    pub(super) fn bytes(bytes: &[u8], question: &Question, now: u64, callers: u16) -> Result<Self, Foreign> {
-        let counts = bytes.get(if bytes.len() == RECORD { 3.. } else { 0.. }).ok_or(Foreign)?;
-        let answer = match (bytes.len(), counts.as_chunks::<8>().0) {
-            (8, [number]) => Self::number(count(*number)?, question, now, callers),
-            (PAIR, [remaining, reset]) => Self::all(callers, count(*remaining)?, count(*reset)?, now),
-            (RECORD, [remaining, retry, reset, ticket, blocked]) => {
-                let &[low, high, limit_index, ..] = bytes else { return Err(Foreign) };
-                Self {
-                    admitted: u16::from_le_bytes([low, high]),
-                    limit_index,
-                    remaining: count(*remaining)?,
-                    retry_after: count(*retry)?,
-                    reset_after: count(*reset)?,
-                    ticket: count(*ticket)?,
-                    blocked_until: count(*blocked)?,
-                }
-            }
-            _ => return Err(Foreign),
+        is_charged: bool,
+    ) -> Option<Result<Self, ServerError>> {
+        let bytes = match value {
+            Value::ServerError(error) => return Some(Err(error.clone())),
+            Value::BulkString(bytes) => &bytes[..],
+            Value::Int(number) => &double(u64::try_from(*number).ok()?).to_le_bytes(),
+            _ => return None,
         };
-        if answer.admitted <= callers { Ok(answer) } else { Err(Foreign) }
+        Self::read(bytes, ask, now, is_charged).map(Ok)
     }
 
-    fn number(number: u64, question: &Question, now: u64, callers: u16) -> Self {
-        let (remaining, reset) = (lua(question.algorithm).number)(&question.limit, number);
-        Self::all(callers, remaining, reset, now)
-    }
-
-    fn all(admitted: u16, remaining: u64, reset_after: u64, now: u64) -> Self {
-        Self { admitted, limit_index: 0, remaining, retry_after: 0, reset_after, ticket: now, blocked_until: 0 }
-    }
-
-    /// What the caller with this index is told, from 0, whose question was decided at `now`. Of a
-    /// settlement, `retry_after_us` is how much was too much to be charged.
-    pub(crate) fn verdict(&self, index: u16, question: &Question, now: u64) -> Verdict {
-        let verdict = Verdict {
-            limit_index: self.limit_index.into(),
-            remaining: self.remaining,
-            reset_after_us: self.reset_after,
+    /// Reads a number, a pair or a record. Times are in microseconds, and `now` is that of the
+    /// decision.
+    pub(super) fn read(bytes: &[u8], ask: &Ask<'_>, now: u64, is_charged: bool) -> Option<Self> {
+        let Ask { question, callers, .. } = *ask;
+        let (head, counts) = bytes.split_at(if bytes.len() == RECORD { 3 } else { 0 });
+        let all_admitted = |remaining, reset| (callers, 0, [remaining, 0, reset, now, 0]);
+        let (admitted, limit_index, numbers) = match (head, counts.as_chunks::<8>()) {
+            ([], ([number], [])) => {
+                let (remaining, reset) = (lua(question.algorithm).number)(&question.limit, count(*number)?);
+                all_admitted(remaining, reset)
+            }
+            ([], ([remaining, reset], [])) => all_admitted(count(*remaining)?, count(*reset)?),
+            ([low, high, limit_index], ([remaining, retry, reset, ticket, blocked], [])) => {
+                let numbers = [count(*remaining)?, count(*retry)?, count(*reset)?, count(*ticket)?, count(*blocked)?];
+                (u16::from_le_bytes([*low, *high]), *limit_index, numbers)
+            }
+            _ => return None,
+        };
+        if admitted > callers {
+            return None;
+        }
+        let [remaining, retry_after, reset_after, ticket, blocked_until] = numbers;
+        let refusal = Verdict {
+            allowed: false,
+            limit_index: limit_index.into(),
+            remaining,
+            retry_after_us: retry_after,
+            reset_after_us: reset_after,
             ..Verdict::admitted()
         };
-        if index < self.admitted {
-            let (before, after) = (u64::from(index), u64::from(self.admitted - 1 - index));
-            // Only units that have numbers of their own are counted on.
-            let units = if question.algorithm.row().is_log { before * question.cost } else { 0 };
-            let remaining = self.remaining + after * question.cost;
-            let dropped = if question.is_charge { 0 } else { self.retry_after };
-            return Verdict { remaining, retry_after_us: dropped, ticket: self.ticket + units, ..verdict };
+        let admission = Verdict {
+            allowed: true,
+            // Of a settlement: how much was too much to be charged.
+            retry_after_us: if question.is_charge { 0 } else { retry_after },
+            ticket: if is_charged { ticket } else { 0 },
+            ..refusal
+        };
+        let refusal = match blocked_until.saturating_sub(now) {
+            0 => refusal,
+            // What remained is for those who were admitted before it was set.
+            block => Verdict { remaining: 0, ..refusal }.by_block_for(block),
+        };
+        let step = if question.algorithm.row().is_log { question.cost } else { 0 };
+        Some(Self { admitted, admission, refusal, cost: question.cost, step })
+    }
+
+    /// What the caller with this index is told, from 0.
+    pub(crate) fn verdict(&self, index: u16) -> Verdict {
+        if index >= self.admitted {
+            return self.refusal;
         }
-        let refused = Verdict { allowed: false, retry_after_us: self.retry_after, ..verdict };
-        if self.blocked_until > now {
-            // To those admitted before it was set, the answer says what remained.
-            return Verdict { remaining: 0, ..refused }.by_block_for(self.blocked_until - now);
-        }
-        refused
+        let mut verdict = self.admission;
+        verdict.remaining += u64::from(self.admitted - 1 - index) * self.cost;
+        verdict.ticket += u64::from(index) * self.step;
+        verdict
     }
 }
 
 /// A number of the scripts: they count from 0 to below 2⁵³. Where another program has written a
 /// fraction, they may answer with one.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a count")]
-pub(super) fn count(bytes: [u8; 8]) -> Result<u64, Foreign> {
+pub(super) fn count(bytes: [u8; 8]) -> Option<u64> {
     let number = f64::from_le_bytes(bytes);
     // What is not negative is ordered as its bits are; all else is greater.
     let is_count = number.to_bits() < 9_007_199_254_740_992.0_f64.to_bits() || number == 0.0;
-    if is_count { Ok(number as u64) } else { Err(Foreign) }
+    is_count.then_some(number as u64)
 }

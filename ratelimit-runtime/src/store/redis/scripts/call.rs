@@ -1,179 +1,120 @@
 //! [`Call`]: a call of one script: written, and its reply read.
 
-use redis::{Arg, Cmd, ServerError, Value};
+use redis::{Cmd, ServerError, Value};
 use smallvec::{SmallVec, smallvec};
 
-use super::answer::{Foreign, ScriptAnswer, count};
-use super::question::Question;
+use super::answer::{ScriptAnswer, count};
+use super::question::{Question, double};
 use super::script::Script;
 
-/// A question, and who asks it: the key's index, from 1, and how many callers.
+/// A question about one of the keys of a call, by its index from 1, and how many callers ask it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) question: &'a Question,
+    pub(crate) key: u8,
+    pub(crate) callers: u16,
+}
+
+/// What is asked by one command, at one time: each question by itself, or, by the script of stacks,
+/// several that are charged all or none.
 #[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) question: Question,
-    pub(crate) asks: Vec<(u8, u16)>,
+pub(crate) struct Call<'a> {
+    /// What the reply repeats.
+    pub(crate) number: u32,
+    pub(crate) script: &'static Script,
+    pub(crate) keys: SmallVec<[&'a [u8]; 1]>,
+    /// One question of several keys stands together.
+    pub(crate) asks: SmallVec<[Ask<'a>; 1]>,
 }
 
-/// What is asked by one command, at one time.
-#[derive(Debug)]
-pub(crate) enum Call<'a, K> {
-    /// By one caller: a question about a key, or several, which are charged all or none.
-    Alone(&'a [(K, Question)]),
-    /// Questions of one script, at least one, about any of these keys: each decided by itself.
-    Together(&'a [K], &'a [Asked]),
-}
+/// What is said to each who asks, in the order of the call.
+pub(crate) type Answers = SmallVec<[Result<ScriptAnswer, ServerError>; 1]>;
 
-/// What is said to each question, for each key that it is asked of, in their order.
-pub(crate) struct Answers {
-    /// When it was decided.
-    pub(crate) now: u64,
-    /// Whether those who are admitted are charged: in a stack, all are or none is.
-    pub(crate) is_charged: bool,
-    pub(crate) all: SmallVec<[Result<ScriptAnswer, ServerError>; 1]>,
-}
-
-impl<K: AsRef<[u8]>> Call<'_, K> {
-    pub(crate) fn script(&self) -> &'static Script {
-        match self {
-            Self::Alone([(_, question)]) | Self::Together(_, [Asked { question, .. }, ..]) => question.script,
-            Self::Alone(_) | Self::Together(..) => Script::stack(),
+impl<'a> Call<'a> {
+    /// What one caller asks: a question about a key, or a stack.
+    pub(crate) fn of_one(number: u32, stack: &'a [(&[u8], Question)]) -> Self {
+        if let [(key, question)] = stack {
+            let asks = smallvec![Ask { question, key: 1, callers: 1 }];
+            return Self { number, script: question.script, keys: smallvec![*key], asks };
         }
+        let asks = (1..).zip(stack).map(|(key, (_, question))| Ask { question, key, callers: 1 });
+        let keys = stack.iter().map(|(key, _)| *key);
+        Self { number, script: Script::stack(), keys: keys.collect(), asks: asks.collect() }
     }
 
-    /// How many decisions it asks for.
-    pub(crate) fn decisions(&self) -> usize {
-        match self {
-            Self::Alone(stack) => stack.len(),
-            Self::Together(_, asked) => asked.iter().flat_map(|asked| &asked.asks).map(|ask| usize::from(ask.1)).sum(),
-        }
+    /// Whether it is the question of one caller about one key: that has a shorter form.
+    fn is_lone(&self) -> bool {
+        matches!(self.asks[..], [Ask { callers: 1, .. }]) && !self.script.is_stack()
     }
 
-    /// The question of one caller about one key: that has a shorter form.
-    fn lone(&self) -> Option<(&[u8], &Question)> {
-        match self {
-            Self::Alone([(key, question)]) => Some((key.as_ref(), question)),
-            Self::Together([key], [Asked { question, asks }]) if asks[..] == [(1, 1)] => Some((key.as_ref(), question)),
-            _ => None,
+    /// Its command, which names the script, or has its source for a server that does not know it.
+    pub(crate) fn command(&self, by_source: bool) -> Cmd {
+        let keys = self.keys.len();
+        let mut command = Cmd::with_capacity(4 + keys + 2 * self.asks.len(), 256 + 64 * keys);
+        let Script { source, sha1, .. } = self.script;
+        let (name, script) = if by_source { ("EVAL", source) } else { ("EVALSHA", sha1) };
+        command.arg(name).arg(script).arg(keys);
+        for key in &self.keys {
+            command.arg(key);
         }
-    }
-
-    pub(crate) fn command(&self, number: u32) -> Cmd {
+        // By the callers' clock, the newest of those who ask; 0 for the server's.
+        let now = self.asks.iter().filter_map(|ask| ask.question.now).max().unwrap_or(0);
         let mut bytes = SmallVec::<[u8; 128]>::new();
-        bytes.extend_from_slice(&number.to_le_bytes());
-        if let Some((key, question)) = self.lone() {
-            let mut command = begin(question.script, std::iter::once(key), 1);
-            bytes.extend_from_slice(&clock([question]));
+        bytes.extend_from_slice(&self.number.to_le_bytes());
+        bytes.extend_from_slice(&double(now).to_le_bytes());
+        let (is_stack, is_lone) = (self.script.is_stack(), self.is_lone());
+        if is_stack {
+            argument(&mut command, &mut bytes);
+        }
+        for asks in self.asks.chunk_by(|one, other| std::ptr::eq(one.question, other.question)) {
+            let Some(Ask { question, .. }) = asks.first() else { continue };
+            bytes.extend(is_stack.then_some(question.script.number));
             bytes.extend_from_slice(&question.bytes);
-            command.arg(&bytes[..]);
-            return command;
+            argument(&mut command, &mut bytes);
+            if is_stack || is_lone {
+                continue;
+            }
+            for Ask { key, callers, .. } in asks {
+                bytes.push(*key);
+                bytes.extend_from_slice(&callers.to_le_bytes());
+            }
+            argument(&mut command, &mut bytes);
         }
-        match self {
-            Self::Alone(stack) => {
-                let mut command = begin(self.script(), stack.iter().map(|(key, _)| key.as_ref()), 1 + stack.len());
-                bytes.extend_from_slice(&clock(stack.iter().map(|(_, question)| question)));
-                command.arg(&bytes[..]);
-                for (_, question) in *stack {
-                    bytes.clear();
-                    bytes.push(question.script.number());
-                    bytes.extend_from_slice(&question.bytes);
-                    command.arg(&bytes[..]);
+        command
+    }
+
+    /// What the reply to its command says; `None` if it is no reply to it: it has another number,
+    /// or another shape.
+    pub(crate) fn read(&self, reply: &Value) -> Option<Answers> {
+        let (number, answers) = match (reply, &self.asks[..]) {
+            (Value::BulkString(bytes), [ask]) if self.is_lone() => {
+                let (number, bytes) = bytes.split_first_chunk()?;
+                let (now, answer) = bytes.split_first_chunk()?;
+                let answer = ScriptAnswer::read(answer, ask, count(*now)?, true)?;
+                (u32::from_le_bytes(*number).into(), smallvec![Ok(answer)])
+            }
+            (Value::Array(values), asks) if !self.is_lone() => {
+                let [Value::Int(number), Value::Int(now), answers @ ..] = &values[..] else { return None };
+                let (is_charged, answers) = match (self.script.is_stack(), answers) {
+                    (true, [Value::Int(all), answers @ ..]) => (*all == 1, answers),
+                    (true, _) => return None,
+                    (false, answers) => (true, answers),
+                };
+                if answers.len() != asks.len() {
+                    return None;
                 }
-                command
+                let (now, answers) = (u64::try_from(*now).ok()?, answers.iter().zip(asks));
+                let read = answers.map(|(value, ask)| ScriptAnswer::of_value(value, ask, now, is_charged));
+                (*number, read.collect::<Option<_>>()?)
             }
-            Self::Together(keys, asked) => {
-                let mut command = begin(self.script(), keys.iter().map(AsRef::as_ref), 2 * asked.len());
-                bytes.extend_from_slice(&clock(asked.iter().map(|asked| &asked.question)));
-                for Asked { question, asks } in *asked {
-                    bytes.extend_from_slice(&question.bytes);
-                    command.arg(&bytes[..]);
-                    bytes.clear();
-                    for (key, callers) in asks {
-                        bytes.push(*key);
-                        bytes.extend_from_slice(&callers.to_le_bytes());
-                    }
-                    command.arg(&bytes[..]);
-                    bytes.clear();
-                }
-                command
-            }
-        }
-    }
-
-    /// What the reply to its command says.
-    ///
-    /// # Errors
-    ///
-    /// `Foreign` if it is no reply to it: it has another number, or another shape.
-    pub(crate) fn read(&self, reply: &Value, number: u32) -> Result<Answers, Foreign> {
-        if let Some((_, question)) = self.lone() {
-            let Value::BulkString(bytes) = reply else { return Err(Foreign) };
-            let (repeated, bytes) = bytes.split_first_chunk().ok_or(Foreign)?;
-            let (now, answer) = bytes.split_first_chunk().ok_or(Foreign)?;
-            if u32::from_le_bytes(*repeated) != number {
-                return Err(Foreign);
-            }
-            let now = count(*now)?;
-            let answer = ScriptAnswer::bytes(answer, question, now, 1)?;
-            return Ok(Answers { now, is_charged: true, all: smallvec![Ok(answer)] });
-        }
-        let Value::Array(values) = reply else { return Err(Foreign) };
-        let [Value::Int(repeated), Value::Int(now), answers @ ..] = &values[..] else { return Err(Foreign) };
-        if *repeated != i64::from(number) {
-            return Err(Foreign);
-        }
-        let now = u64::try_from(*now).map_err(|_| Foreign)?;
-        match self {
-            Self::Alone(stack) => {
-                let [Value::Int(is_charged), answers @ ..] = answers else { return Err(Foreign) };
-                let all = read_all(answers, now, stack.iter().map(|(_, question)| (question, 1)))?;
-                Ok(Answers { now, is_charged: *is_charged == 1, all })
-            }
-            Self::Together(_, asked) => {
-                let asked = asked.iter();
-                let pairs = asked.flat_map(|Asked { question, asks }| asks.iter().map(move |ask| (question, ask.1)));
-                Ok(Answers { now, is_charged: true, all: read_all(answers, now, pairs)? })
-            }
-        }
+            _ => return None,
+        };
+        (number == i64::from(self.number)).then_some(answers)
     }
 }
 
-fn begin<'a>(script: &Script, keys: impl ExactSizeIterator<Item = &'a [u8]>, further: usize) -> Cmd {
-    let mut command = Cmd::with_capacity(3 + keys.len() + further, 256 + 64 * keys.len());
-    command.arg("EVALSHA").arg(script.sha1()).arg(keys.len());
-    for key in keys {
-        command.arg(key);
-    }
-    command
-}
-
-/// The time by the callers' clock, the newest of those who ask, as it stands in a call behind its
-/// number; 0 for the server's.
-#[allow(clippy::cast_precision_loss, reason = "times are below 2^52")]
-fn clock<'a>(questions: impl IntoIterator<Item = &'a Question>) -> [u8; 8] {
-    let now = questions.into_iter().filter_map(|question| question.now).max();
-    now.map_or(0.0, |now| now as f64).to_le_bytes()
-}
-
-/// The same command for a server that does not know the script, which it does from then on.
-pub(crate) fn by_source(command: &Cmd, script: &Script) -> Cmd {
-    let mut sent = Cmd::new();
-    sent.arg("EVAL").arg(script.source());
-    for argument in command.args_iter().skip(2) {
-        if let Arg::Simple(argument) = argument {
-            sent.arg(argument);
-        }
-    }
-    sent
-}
-
-fn read_all<'a>(
-    answers: &[Value],
-    now: u64,
-    asked: impl Iterator<Item = (&'a Question, u16)> + Clone,
-) -> Result<SmallVec<[Result<ScriptAnswer, ServerError>; 1]>, Foreign> {
-    if answers.len() != asked.clone().count() {
-        return Err(Foreign);
-    }
-    let answers = answers.iter().zip(asked);
-    answers.map(|(value, (question, callers))| ScriptAnswer::read(value, question, now, callers)).collect()
+/// Adds an argument to a command, and begins the next one.
+fn argument(command: &mut Cmd, bytes: &mut SmallVec<[u8; 128]>) {
+    command.arg(&bytes[..]);
+    bytes.clear();
 }

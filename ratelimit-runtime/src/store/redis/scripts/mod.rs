@@ -9,5 +9,6 @@ pub(crate) mod call;
 mod question;
 mod script;
 
+pub(crate) use self::answer::ScriptAnswer;
 pub(crate) use self::question::{Operation, Question, own_time};
 pub(crate) use self::script::{Script, load_all};

@@ -40,18 +40,41 @@ pub(crate) struct Question {
 
 impl Question {
     pub(crate) fn new(operation: Operation, request: &Request<'_>, now: Option<u64>) -> Self {
-        let algorithm = request.algorithm();
-        let first = request.limits().first().copied().unwrap_or(Limit::per_second(1));
+        let (algorithm, limits, block) = (request.algorithm(), request.limits(), request.block);
         let mut question = Self {
             script: Script::of(algorithm),
             now,
             is_charge: matches!(operation, Operation::Acquire),
             algorithm,
-            limit: first,
+            limit: limits.first().copied().unwrap_or(Limit::per_second(1)),
             cost: request.cost(),
             bytes: SmallVec::new(),
         };
-        question.write(operation, request);
+        question.text(match (operation, request.reserves) {
+            (Operation::Acquire, Reserves::Nothing) => "acquire",
+            (Operation::Acquire, Reserves::Cost) => "reserve",
+            (Operation::Acquire, Reserves::Estimate) => "estimate",
+            (Operation::Peek, _) => "peek",
+            (Operation::Refund(_), _) => "refund",
+            (Operation::Settle(..), _) => "settle",
+            (Operation::Block(_), _) => "block",
+            (Operation::Unblock, _) => "unblock",
+        });
+        question.doubles([request.cost()]);
+        question.bytes.push(u8::try_from(limits.len()).unwrap_or(u8::MAX));
+        question.doubles([block.first_us(), block.longest_us()]);
+        for limit in limits {
+            question.limit(limit);
+        }
+        match operation {
+            Operation::Acquire | Operation::Peek | Operation::Unblock => {}
+            Operation::Refund(ticket) => question.doubles([ticket]),
+            Operation::Settle(ticket, actual) => {
+                let by_count = request.reserves == Reserves::Cost;
+                question.doubles([ticket, actual, by_count.into(), request.is_sent_again().into()]);
+            }
+            Operation::Block(duration) => question.doubles([duration]),
+        }
         question
     }
 
@@ -83,44 +106,13 @@ impl Question {
 
     /// Whether one call answers both: by their own clock, at the later one's time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.script == other.script && self.bytes == other.bytes
+        self.script.number == other.script.number && self.bytes == other.bytes
     }
 
     /// How many entries it may add to a log, which keep the server busy: a call adds a limited
     /// number.
     pub(crate) fn weight(&self) -> u64 {
         if self.algorithm.row().is_log { self.cost.max(1) } else { 0 }
-    }
-
-    fn write(&mut self, operation: Operation, request: &Request<'_>) {
-        let name = match (operation, request.reserves) {
-            (Operation::Acquire, Reserves::Nothing) => "acquire",
-            (Operation::Acquire, Reserves::Cost) => "reserve",
-            (Operation::Acquire, Reserves::Estimate) => "estimate",
-            (Operation::Peek, _) => "peek",
-            (Operation::Refund(_), _) => "refund",
-            (Operation::Settle(..), _) => "settle",
-            (Operation::Block(_), _) => "block",
-            (Operation::Unblock, _) => "unblock",
-        };
-        let (block, limits) = (request.block, request.limits());
-        let count = u8::try_from(limits.len()).unwrap_or(u8::MAX);
-        self.text(name);
-        self.doubles([request.cost()]);
-        self.bytes.push(count);
-        self.doubles([block.first_us(), block.longest_us()]);
-        for limit in limits {
-            self.limit(limit);
-        }
-        match operation {
-            Operation::Acquire | Operation::Peek | Operation::Unblock => {}
-            Operation::Refund(ticket) => self.doubles([ticket]),
-            Operation::Settle(ticket, actual) => {
-                let by_count = request.reserves == Reserves::Cost;
-                self.doubles([ticket, actual, by_count.into(), request.is_sent_again().into()]);
-            }
-            Operation::Block(duration) => self.doubles([duration]),
-        }
     }
 
     fn limit(&mut self, limit: &Limit) {
@@ -131,7 +123,7 @@ impl Question {
             let system = || u64::try_from(SystemClock.now().as_micros()).unwrap_or(u64::MAX);
             let [_, this, following] = calendar.instants(self.now.unwrap_or_else(system));
             self.doubles([max]);
-            self.double(-of(limit.longest_us()));
+            self.bytes.extend_from_slice(&(-double(limit.longest_us())).to_le_bytes());
             self.doubles([this, following]);
         } else {
             self.doubles([max, limit.window_us()]);
@@ -147,17 +139,13 @@ impl Question {
     }
 
     fn doubles<const N: usize>(&mut self, numbers: [u64; N]) {
-        self.bytes.extend_from_slice(numbers.map(|number| of(number).to_le_bytes()).as_flattened());
-    }
-
-    fn double(&mut self, number: f64) {
-        self.bytes.extend_from_slice(&number.to_le_bytes());
+        self.bytes.extend_from_slice(numbers.map(|number| double(number).to_le_bytes()).as_flattened());
     }
 }
 
 /// The numbers of the scripts: exact up to 2⁵³, and nothing here is larger.
 #[allow(clippy::cast_precision_loss, reason = "counts are below 2^52, and so are times")]
-fn of(number: u64) -> f64 {
+pub(super) fn double(number: u64) -> f64 {
     number as f64
 }
 

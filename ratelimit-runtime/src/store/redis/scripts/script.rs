@@ -1,6 +1,6 @@
 //! [`Script`]: a script, and the name that Redis knows it by.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use redis::Cmd;
@@ -15,17 +15,15 @@ const HEAD: &str = include_str!("head.lua");
 const TAIL: &str = include_str!("tail.lua");
 const STACK_HEAD: &str = include_str!("stack_head.lua");
 const STACK_TAIL: &str = include_str!("stack_tail.lua");
-/// Calls in flight stand in the place of an algorithm.
-const PLACES: &str = include_str!("../permits/places.lua");
-/// The number of calls in flight in a stack.
-const PLACES_NUMBER: u8 = 15;
 
 /// A script, and the name that Redis knows it by.
+#[derive(Debug)]
 pub(crate) struct Script {
-    source: String,
-    sha1: String,
-    /// What the script of stacks knows it by; 0 of that itself.
-    number: u8,
+    pub(super) source: String,
+    pub(super) sha1: String,
+    /// What the script of stacks knows it by; 0 of that itself. Scripts of one
+    /// number are the same.
+    pub(crate) number: u8,
 }
 
 macro_rules! scripts {
@@ -40,7 +38,7 @@ macro_rules! scripts {
             pub(crate) fn of(algorithm: Algorithm) -> &'static Self {
                 match algorithm {
                     $(Algorithm::$variant => {
-                        static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::alone(Algorithm::$variant));
+                        static SCRIPT: LazyLock<Script> = LazyLock::new(|| Decider::of(Algorithm::$variant).script());
                         &SCRIPT
                     })*
                 }
@@ -51,29 +49,42 @@ macro_rules! scripts {
 
 crate::__algorithms!(scripts);
 
-/// The number of an algorithm's script: the first algorithm's, where several have one file.
-fn number(algorithm: Algorithm) -> u8 {
-    let has_its = |other: &&Algorithm| lua(**other).body == lua(algorithm).body;
-    Algorithm::ALL.iter().find(has_its).map_or(0, |first| first.row().number)
+/// What decides the questions of one script: the body of `decide`, and what its head says.
+struct Decider {
+    /// What the script of stacks knows it by.
+    number: u8,
+    body: &'static str,
+    reads: bool,
+    windows: u64,
 }
 
-/// The algorithms whose scripts there are: one for each file.
-fn with_files() -> impl Iterator<Item = Algorithm> {
-    Algorithm::ALL.iter().copied().filter(|algorithm| number(*algorithm) == algorithm.row().number)
+/// Calls in flight stand in the place of an algorithm.
+const PLACES: Decider = Decider { number: 15, body: include_str!("../permits/places.lua"), reads: false, windows: 1 };
+
+impl Decider {
+    fn of(algorithm: Algorithm) -> Self {
+        let (Lua { body, reads, .. }, row) = (lua(algorithm), algorithm.row());
+        // Where several algorithms have one file, it is known by the first one's number.
+        let first = Algorithm::ALL.iter().find(|other| lua(**other).body == *body);
+        Self { number: first.map_or(row.number, |first| first.row().number), body, reads: *reads, windows: row.windows }
+    }
+
+    /// The algorithms that have a file of their own.
+    fn algorithms() -> impl Iterator<Item = Algorithm> {
+        Algorithm::ALL.iter().copied().filter(|algorithm| Self::of(*algorithm).number == algorithm.row().number)
+    }
+
+    /// Its script, which answers each question by itself.
+    fn script(&self) -> Script {
+        let Self { number, body, reads, windows } = self;
+        Script::new(format!("local READS, WINDOWS = {reads}, {windows}\n{HEAD}{body}{TAIL}"), *number)
+    }
 }
 
 impl Script {
-    fn alone(algorithm: Algorithm) -> Self {
-        let (Lua { body, reads, .. }, windows) = (lua(algorithm), algorithm.row().windows);
-        Self::new(format!("local READS, WINDOWS = {reads}, {windows}\n{HEAD}{body}{TAIL}"), number(algorithm))
-    }
-
     /// The script that answers questions about places of calls in flight.
     pub(crate) fn places() -> &'static Self {
-        static SCRIPT: LazyLock<Script> = LazyLock::new(|| {
-            let source = format!("local READS, WINDOWS = false, 1\n{HEAD}{PLACES}{TAIL}");
-            Script::new(source, PLACES_NUMBER)
-        });
+        static SCRIPT: LazyLock<Script> = LazyLock::new(|| PLACES.script());
         &SCRIPT
     }
 
@@ -91,59 +102,24 @@ impl Script {
         Self { source, sha1, number }
     }
 
-    /// What the script of stacks knows the algorithm by.
-    pub(super) fn number(&self) -> u8 {
-        self.number
-    }
-
-    pub(crate) fn sha1(&self) -> &str {
-        &self.sha1
-    }
-
-    pub(crate) fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// Makes the script known to a server.
-    pub(crate) fn load(&self) -> Cmd {
-        let mut load = redis::cmd("SCRIPT");
-        load.arg("LOAD").arg(&self.source);
-        load
+    pub(crate) fn is_stack(&self) -> bool {
+        self.number == 0
     }
 }
 
-/// The source of the script of stacks: a function for each algorithm, and one for calls in flight.
+/// The source of the script of stacks: a function for each decider.
 fn stack() -> String {
     let parameters = HEAD.rsplit_once("decide(").map_or("", |(_, parameters)| parameters);
     let mut source = STACK_HEAD.to_owned();
-    let mut add = |number: u8, body: &str, reads: bool, windows: u64| {
+    for Decider { number, body, reads, windows } in Decider::algorithms().map(Decider::of).chain([PLACES]) {
         let _ = writeln!(source, "algorithms[{number}] = function({parameters}{body}end");
         let _ = writeln!(source, "reads[{number}], windows[{number}] = {reads}, {windows}");
-    };
-    for algorithm in with_files() {
-        let (Lua { body, reads, .. }, row) = (lua(algorithm), algorithm.row());
-        add(row.number, body, *reads, row.windows);
     }
-    add(PLACES_NUMBER, PLACES, false, 1);
     source + STACK_TAIL
 }
 
-impl fmt::Debug for Script {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sha1)
-    }
-}
-
-/// There is one of each.
-impl PartialEq for Script {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-    }
-}
-
-impl Eq for Script {}
-
 /// The commands that make all scripts known to a server.
 pub(crate) fn load_all() -> Vec<Cmd> {
-    with_files().map(Script::of).chain([Script::stack(), Script::places()]).map(Script::load).collect()
+    let scripts = Decider::algorithms().map(Script::of).chain([Script::stack(), Script::places()]);
+    scripts.map(|script| redis::cmd("SCRIPT").arg("LOAD").arg(&script.source).take()).collect()
 }

@@ -29,7 +29,7 @@ pub(super) async fn count(
     key: &[u8],
     request: &Request<'_>,
 ) -> Result<Verdict, Failure> {
-    let [limit] = request.limits() else { return Err(Failure::NotSent(unexpected_reply())) };
+    let [limit] = request.limits() else { return Err(Failure::Other(unexpected_reply())) };
     let charges = charges && request.cost() > 0;
     let commands = if charges { acquire(key, request.cost(), limit) } else { peek(key) };
     let replies = execute(link, commands, asking).await?;
@@ -39,9 +39,9 @@ pub(super) async fn count(
             let expire = cmd("PEXPIRE").arg(key).arg(millis(limit)).take();
             let _ = execute(link, vec![expire], asking).await;
         }
-        return acquired(&replies, limit).ok_or_else(|| Failure::Lost(unexpected_reply().lost()));
+        return acquired(&replies, limit).ok_or_else(|| Failure::Other(unexpected_reply().lost()));
     }
-    peeked(&replies, request.cost(), limit).ok_or_else(|| Failure::NotSent(foreign_key()))
+    peeked(&replies, request.cost(), limit).ok_or_else(|| Failure::Other(foreign_key()))
 }
 
 /// Adding up to the brim, and taking that away again, fails in the first step if the call does not

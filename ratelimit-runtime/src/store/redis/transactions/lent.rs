@@ -26,10 +26,10 @@ const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_mi
 /// Carries out all of these commands in one transaction on the link's own connection, and gives
 /// their replies.
 pub(super) async fn execute(link: &Link, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, Failure> {
-    let connection = link.connected().await.map_err(Failure::NotSent)?;
+    let connection = link.connected().await.map_err(Failure::Other)?;
     let replies = send(link, &connection, &connection, transaction(commands, asking)).await;
-    executed(replies.map_err(|error| Failure::Lost(error.lost()))?)?
-        .ok_or_else(|| Failure::Lost(unexpected_reply().lost()))
+    executed(replies.map_err(|error| Failure::Other(error.lost()))?)?
+        .ok_or_else(|| Failure::Other(unexpected_reply().lost()))
 }
 
 /// A failure of a connection beside that of the link, such as of a server that has no room for
@@ -53,7 +53,7 @@ pub(super) struct Lent<'a> {
 impl<'a> Lent<'a> {
     /// That for callers with this key. `asking` puts an `ASKING` before each command.
     pub(super) async fn by(link: &'a Link, key: &[u8], asking: bool) -> Result<Self, Failure> {
-        let (own, main) = Self::opened(link, slot_of(key)).await.map_err(Failure::NotSent)?;
+        let (own, main) = Self::opened(link, slot_of(key)).await.map_err(Failure::Other)?;
         Ok(Self { link, own, main, asking, pauses: PAUSES })
     }
 
@@ -101,7 +101,7 @@ impl<'a> Lent<'a> {
         let watch = [cmd("UNWATCH"), cmd("WATCH").arg(key).take()];
         let commands: Vec<Cmd> = watch.into_iter().chain(reads).flat_map(ask).collect();
         // Nothing is written yet, so nothing is lost.
-        let replies = self.send(commands).await.map_err(Failure::NotSent)?;
+        let replies = self.send(commands).await.map_err(Failure::Other)?;
         match errors::first(&replies) {
             Some(error) => Err(Failure::Server(error.clone())),
             None if self.asking => Ok(replies.into_iter().skip(1).step_by(2).skip(2).collect()),
@@ -116,7 +116,7 @@ impl<'a> Lent<'a> {
     /// ends it by dropping it.
     pub(super) async fn execute(&mut self, commands: Vec<Cmd>) -> Result<Option<Vec<Value>>, Failure> {
         let replies = self.send(transaction(commands, self.asking)).await;
-        let executed = executed(replies.map_err(|error| Failure::Lost(error.lost()))?)?;
+        let executed = executed(replies.map_err(|error| Failure::Other(error.lost()))?)?;
         if executed.is_none() {
             real_time::sleep(self.pauses.pause()).await;
         }
@@ -159,6 +159,6 @@ fn executed(mut replies: Vec<Value>) -> Result<Option<Vec<Value>>, Failure> {
     match replies.pop() {
         Some(Value::Array(replies)) => Ok(Some(replies)),
         Some(Value::Nil) => Ok(None),
-        _ => Err(Failure::Lost(unexpected_reply().lost())),
+        _ => Err(Failure::Other(unexpected_reply().lost())),
     }
 }

@@ -85,7 +85,7 @@ async fn decide(lent: &mut Lent<'_>, mut log: StoredLog<'_>, acquires: bool) -> 
     if !commands.is_empty() {
         let Some(replies) = lent.execute(commands).await? else { return Ok(None) };
         if needs_counts {
-            log.count(&replies).ok_or_else(|| Failure::Lost(unexpected_reply().lost()))?;
+            log.count(&replies).ok_or_else(|| Failure::Other(unexpected_reply().lost()))?;
         }
     }
     Ok(Some(log.verdict(ticket)))
@@ -100,13 +100,13 @@ async fn look<'a>(
 ) -> Result<StoredLog<'a>, Failure> {
     let reads: Vec<Cmd> = [cmd("TIME")].into_iter().chain(log::reads(key, &request)).collect();
     let replies = lent.watch(key, reads).await?;
-    let unexpected = || Failure::NotSent(unexpected_reply());
+    let unexpected = || Failure::Other(unexpected_reply());
     let (time, replies) = replies.split_first().ok_or_else(unexpected)?;
-    let time = match own_time(clock).map_err(Failure::NotSent)? {
+    let time = match own_time(clock).map_err(Failure::Other)? {
         Some(now) => Time { now, slack_ms: 1_000 },
         None => Time { now: servers(time).ok_or_else(unexpected)?, slack_ms: 0 },
     };
-    StoredLog::of(key, request, time, replies).ok_or_else(|| Failure::NotSent(foreign_key()))
+    StoredLog::of(key, request, time, replies).ok_or_else(|| Failure::Other(foreign_key()))
 }
 
 /// The reply to `TIME`, in microseconds.
