@@ -111,9 +111,8 @@ impl Script {
 fn stack() -> String {
     let parameters = HEAD.rsplit_once("decide(").map_or("", |(_, parameters)| parameters);
     let mut source = STACK_HEAD.to_owned();
-    for Decider { number, body, reads, windows } in Decider::algorithms().map(Decider::of).chain([PLACES]) {
+    for Decider { number, body, .. } in Decider::algorithms().map(Decider::of).chain([PLACES]) {
         let _ = writeln!(source, "algorithms[{number}] = function({parameters}{body}end");
-        let _ = writeln!(source, "reads[{number}], windows[{number}] = {reads}, {windows}");
     }
     source + STACK_TAIL
 }
