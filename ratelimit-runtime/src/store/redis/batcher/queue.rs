@@ -68,12 +68,11 @@ impl Queue {
             }
             match self.order.pop_front() {
                 Some(Turn::Key(key)) => {
-                    let Some(groups) = self.keys.get_mut(&key) else { continue };
-                    take_groups(groups, &key, slot_of(&key), &mut flight, now);
-                    if groups.is_empty() {
-                        self.keys.remove(&key);
-                    } else {
+                    let Some(groups) = self.keys.remove(&key) else { continue };
+                    let later = take_groups(groups, &key, slot_of(&key), &mut flight, now);
+                    if !later.is_empty() {
                         // Other keys are next; the order of its own callers stays.
+                        self.keys.insert(Arc::clone(&key), later);
                         self.order.push_back(Turn::Key(key));
                     }
                 }
@@ -101,9 +100,9 @@ impl Queue {
     }
 }
 
-/// Moves what of the groups of a key fits into a call, in their order.
-fn take_groups(groups: &mut Groups, key: &Arc<[u8]>, slot: u16, flight: &mut Flight, now: Instant) {
-    let (mut waiting, mut from) = (std::mem::take(groups).into_iter(), 0);
+/// Moves what of the groups of a key fits into a call, in their order, and gives the others.
+fn take_groups(groups: Groups, key: &Arc<[u8]>, slot: u16, flight: &mut Flight, now: Instant) -> Groups {
+    let (mut waiting, mut from) = (groups.into_iter(), 0);
     for mut group in waiting.by_ref() {
         group.time_out(now);
         let later = group.split_off(flight.room(&group.question));
@@ -111,11 +110,10 @@ fn take_groups(groups: &mut Groups, key: &Arc<[u8]>, slot: u16, flight: &mut Fli
             from = flight.add(slot, key, group, from);
         }
         if let Some(later) = later {
-            groups.push(later);
-            break;
+            return std::iter::once(later).chain(waiting).collect();
         }
     }
-    groups.extend(waiting);
+    Groups::new()
 }
 
 #[cfg(test)]
