@@ -1,4 +1,4 @@
-//! Builder methods of [`RedisStore`], for what a URL cannot say.
+//! Builder methods of [`RedisStore`], for settings that a URL cannot express.
 
 use std::fmt;
 use std::future::Future;
@@ -13,12 +13,12 @@ use super::settings::url;
 use crate::error::StoreError;
 
 impl RedisStore {
-    /// A store on the server that a client of the application leads to, with its user, password
-    /// and database.
+    /// A store on the server of a client of the application, with the user, password and database
+    /// of that client.
     ///
-    /// The store makes connections of its own: one that the application has open does not tell
-    /// whether a command was sent, nor when the server last replied. Certificates that the client
-    /// was built with cannot be read back from it: repeat them with
+    /// The store opens its own connections: a connection of the client does not tell whether a
+    /// command was sent, nor when the server last replied. Certificates that the client was built
+    /// with cannot be read back from the client: repeat them with
     /// [`ca_certificates`](Self::ca_certificates) and
     /// [`client_certificate`](Self::client_certificate).
     ///
@@ -32,8 +32,8 @@ impl RedisStore {
         url::from_info(client.get_connection_info()).map(Self::on)
     }
 
-    /// Logs in with what `provider` gives, in the place of a user and a password of the URL. It is
-    /// asked for each connection, so passwords and tokens may change while the service runs:
+    /// Logs in with the credentials that `provider` returns, instead of the user and password of the
+    /// URL. Each connection calls `provider`, so passwords and tokens may change at run time:
     ///
     /// ```
     /// # use ratelimit_runtime::{RedisCredentials, RedisStore};
@@ -48,10 +48,10 @@ impl RedisStore {
     /// # }
     /// ```
     ///
-    /// An error of the provider counts as an outage, as a server does that cannot be reached;
-    /// attempts go on, with pauses of up to a second.
+    /// An error of `provider`, or no result within 5 seconds, counts as an outage, like a server
+    /// that is down; the store goes on connecting, with pauses of up to a second.
     ///
-    /// For the servers, not for sentinels, whose login is in the URL.
+    /// Sentinels are not logged in to with these credentials: their login is in the URL.
     #[must_use]
     pub fn credentials<F, A, E>(mut self, provider: F) -> Self
     where
@@ -63,7 +63,7 @@ impl RedisStore {
         self
     }
 
-    /// The name of the connections in `CLIENT LIST`, without spaces. They have none unless set.
+    /// Sets the name of the connections in `CLIENT LIST`, without spaces. The default is no name.
     #[must_use]
     pub fn client_name(mut self, name: &str) -> Self {
         self.server_mut().login.client_name = Some(name.to_owned());
@@ -71,12 +71,12 @@ impl RedisStore {
     }
 
     /// Trusts these authorities instead of those of the platform: one or more certificates, as PEM.
-    /// Sentinels are held to the same.
+    /// The same holds for sentinels.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if there is none, one cannot
-    /// be read, or the URL is not of TLS.
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if `pem` has no certificate,
+    /// a certificate cannot be read, or the store does not use TLS.
     #[cfg(feature = "redis-tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redis-tls")))]
     pub fn ca_certificates(mut self, pem: impl AsRef<[u8]>) -> Result<Self, StoreError> {
@@ -84,13 +84,13 @@ impl RedisStore {
         Ok(self)
     }
 
-    /// Shows this certificate, with those that lead to its authority, to servers that ask for one;
-    /// both as PEM. Sentinels are shown the same.
+    /// Presents this certificate, with its chain, to servers and sentinels that ask for a client
+    /// certificate. Both `certificates` and `key` are PEM.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if one cannot be read, or the
-    /// URL is not of TLS.
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if a certificate or the key
+    /// cannot be read, or the store does not use TLS.
     #[cfg(feature = "redis-tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redis-tls")))]
     pub fn client_certificate(

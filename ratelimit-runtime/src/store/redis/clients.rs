@@ -1,7 +1,7 @@
 //! [`Clients`]: the [`Client`] of each tokio runtime that uses a store.
 //!
-//! Nothing of one is shared with another runtime. When a runtime ends, the tasks of its client end
-//! with it, and the store forgets it.
+//! Runtimes share no client. When a runtime ends, the tasks of its client end with it, and the
+//! store forgets that client.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

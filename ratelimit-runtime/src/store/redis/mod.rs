@@ -37,23 +37,23 @@ pub use self::mode::RedisMode;
 pub use self::settings::login::RedisCredentials;
 
 /// Limits on a Redis server, on the master that Sentinel names, or on a Redis Cluster (Redis 6.2 or
-/// later, or Valkey). [The guide](crate::guide::redis) says what each promises.
+/// later, or Valkey). [The guide](crate::guide::redis) says what each deployment promises.
 ///
-/// The connection is made in the background at the first call, one per tokio runtime, and made
-/// again whenever it is lost; [`ready`](crate::RateLimiter::ready) waits for it. While there is none, calls fail
-/// at once and the limiter answers by its `on_unavailable` setting.
+/// The first call on a tokio runtime connects in the background, and the store reconnects whenever
+/// a connection is lost; [`ready`](crate::RateLimiter::ready) waits for it. While the server is
+/// slow or down, calls fail at once and the limiter answers by its `on_unavailable` setting.
 ///
 /// A call that is dropped at its timeout may have been charged although it was not admitted; this
 /// store admits no call that it has not charged.
 ///
-/// Of calls in flight, leases are renewed and places left by a task of the runtime on which they
-/// entered; once that has ended, a place stays taken until its lease ends.
+/// A task on the runtime on which a call entered renews the lease of its permit and leaves its
+/// place; once that runtime has ended, the place stays taken until the lease ends.
 ///
 /// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
 /// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
-/// scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take `SCAN`. In a cluster,
-/// it also needs `CLUSTER SLOTS` and `ASKING`, and `CLUSTER INFO` for
+/// scripts, the user needs those of [`RedisMode::Transactions`]. Listing keys needs `SCAN`. In a
+/// cluster, the user also needs `CLUSTER SLOTS` and `ASKING`, and `CLUSTER INFO` for
 /// [`ready`](crate::RateLimiter::ready) to see whether the cluster is up. The user of sentinels needs
 /// `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
 pub struct RedisStore {
@@ -72,18 +72,18 @@ impl RedisStore {
     ///
     /// `rediss` in the place of `redis` is TLS (feature `redis-tls`); `valkey` and `valkeys` mean
     /// the same as `redis` and `rediss`. Special characters in a password or a name are
-    /// percent-encoded. What else there is to say, a method says: [`credentials`](Self::credentials) that change,
+    /// percent-encoded. Methods set the rest: [`credentials`](Self::credentials) that change,
     /// [`client_name`](Self::client_name), and certificates.
     ///
     /// Returns at once and connects to nothing.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL is not one of
-    /// these. The message never repeats the URL, which may hold a password. A master that no
-    /// sentinel knows, a wrong password or certificate are `Misconfigured` when a call or
-    /// [`ready`](crate::RateLimiter::ready) meets them, and attempts go on, with pauses of up to a second: they
-    /// may be made right without a restart.
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL has none of these
+    /// forms. The message never repeats the URL, which may hold a password. With a master that no
+    /// sentinel knows, a wrong password or a wrong certificate, calls and
+    /// [`ready`](crate::RateLimiter::ready) return `Misconfigured`; the store goes on connecting, with
+    /// pauses of up to a second, so that the mistake can be corrected without a restart.
     pub fn new(url: &str) -> Result<Self, StoreError> {
         url::settings(url).map(Self::on)
     }
@@ -97,7 +97,7 @@ impl RedisStore {
         &mut self.cache.inner_mut().settings_mut().server
     }
 
-    /// Sets with which commands the store decides: [`RedisMode::Scripts`] unless set.
+    /// Sets which commands the store decides with. The default is [`RedisMode::Scripts`].
     ///
     /// ```
     /// # use ratelimit_runtime::{RedisMode, RedisStore};
@@ -115,10 +115,10 @@ impl RedisStore {
     /// Takes the time from `clock` instead of the server's `TIME`: for tests, and for services that
     /// refuse `TIME` in scripts.
     ///
-    /// All processes that share a bucket must then have clocks that agree: one that runs ahead by
-    /// *d* makes slots free *d* early for its own calls, and its admissions last *d* longer for the
-    /// others. Keys still expire by the server's clock, a second later than by its own `TIME`, as
-    /// the caller's may be coarse or late.
+    /// All processes that share a key must then have clocks that agree: for a process whose clock
+    /// is ahead by *d*, slots become free *d* early, and its admissions last *d* longer for the
+    /// other processes. Keys still expire by the server's clock, a second later than without
+    /// `clock`, because the caller's clock may be coarse or late.
     #[must_use]
     pub fn with_clock(mut self, clock: impl WallClock) -> Self {
         let clock = Arc::new(clock);
@@ -127,12 +127,12 @@ impl RedisStore {
         self
     }
 
-    /// Whether refusals are answered again from this process, until the same call could be admitted
-    /// and for up to a second: yes unless set. So a flood of refused calls costs the server one or
-    /// two a second. What this process changes about a key it sees at once; a reset, a refund or a
-    /// raised limit elsewhere within that second. A block goes on refusing while the server is away.
+    /// Sets whether this process repeats a refusal without asking the server, until the same call
+    /// could be admitted and for up to a second. The default is `true`: a flood of equal calls then
+    /// costs the server one or two a second. A change by this process applies at once; a reset, refund
+    /// or raised limit by another, within that second. A block also holds while the server is down.
     ///
-    /// It holds up to 8,192 refusals, of some 180 bytes and the key each.
+    /// The cache holds up to 8,192 refusals, of about 180 bytes each and the key.
     #[must_use]
     pub fn deny_cache(mut self, on: bool) -> Self {
         self.cache = self.cache.with_capacity(if on { DenyCache::<Backend>::CAPACITY } else { 0 });

@@ -98,7 +98,7 @@ impl Connection {
         })
     }
 
-    /// Another connection beside it, for one of some, which is opened by who needs it.
+    /// The further connection at index `which` modulo 8; the first caller that needs it opens it.
     pub(crate) fn beside(&self, which: u16) -> Arc<Mutex<Option<Self>>> {
         self.others.get(usize::from(which) % OTHERS).map(Arc::clone).unwrap_or_default()
     }
@@ -126,7 +126,7 @@ impl Connection {
         self.micros(now).saturating_sub(self.last_reply.load(Relaxed)) > UNREAD_US
     }
 
-    /// Notes that a call is made beside it, which relies on what the link knows of the server.
+    /// Notes a call on a further connection, so that the link goes on sending PINGs to the server.
     pub(crate) fn note_use(&self) {
         self.used.store(true, Relaxed);
     }

@@ -10,26 +10,26 @@ use redis::{Cmd, RedisConnectionInfo, cmd};
 
 use crate::error::StoreError;
 
-/// What to log in to Redis with: given by
+/// A user and a password to log in to Redis with, returned by the provider of
 /// [`RedisStore::credentials`](crate::RedisStore::credentials).
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisCredentials {
-    /// None for the user `default`.
+    /// `None` for the user `default`.
     pub(super) user: Option<String>,
     pub(super) password: String,
     pub(crate) renew_after: Option<Duration>,
 }
 
 impl RedisCredentials {
-    /// Credentials of this user: `default` where Redis has no others.
+    /// Credentials of `user`, which is `default` on a server that has no other users.
     #[must_use]
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: Some(user.into()), password: password.into(), renew_after: None }
     }
 
-    /// Asks for new ones after this time, at least a second, and connects anew with them: for
-    /// tokens that expire. The old connection serves until the new one does, and calls on their way are
-    /// answered there.
+    /// Sets when the store calls the provider again and reconnects, at least a second after login:
+    /// for tokens that expire. Calls use the old connection until the new one is up; the old one
+    /// stays open for 2 seconds more, for the replies to calls in flight.
     #[must_use]
     pub fn renew_after(mut self, time: Duration) -> Self {
         self.renew_after = Some(time.max(Duration::from_secs(1)));

@@ -27,7 +27,7 @@ pub(crate) mod tls {
     }
 }
 
-/// The timeout of limiters that were not told another, in microseconds.
+/// The default timeout of a limiter, in microseconds.
 const TIMEOUT_US: u64 = 100_000;
 
 /// The settings of a store.
