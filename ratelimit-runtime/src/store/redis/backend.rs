@@ -35,7 +35,7 @@ impl Backend {
         Self { server: settings.name(), settings, clients: Clients::default() }
     }
 
-    /// The settings, to be changed. Clients that there are go by what they began with, and end.
+    /// The settings, to be changed. Clients that were made by the old ones end.
     pub(super) fn settings_mut(&mut self) -> &mut StoreSettings {
         self.clients = Clients::default();
         &mut self.settings
@@ -75,8 +75,8 @@ impl Backend {
         self.carry_out(Operation::Acquire, request).await
     }
 
-    /// Carries an operation out. Of one that decides nothing, `allowed` says whether there was
-    /// anything to change.
+    /// Carries an operation out. `allowed` of one that decides nothing says whether it changed
+    /// anything.
     async fn carry_out(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
         let route = self.settings.route(operation, &request)?;
         if route != Route::Script {

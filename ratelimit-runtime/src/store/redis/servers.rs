@@ -96,7 +96,7 @@ impl Servers {
         }
     }
 
-    /// Another number after each new connection, whose server may have forgotten what was on it.
+    /// The number of connections so far. After each new one, the server may have lost keys.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Acquire)
     }

@@ -1,4 +1,4 @@
-//! [`Flight`]: what is sent at once: a command for each stack, and one for each script and slot.
+//! [`Flight`]: the commands sent at once: one for each stack, and one for each script and slot.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,8 +45,8 @@ impl Group {
     }
 }
 
-/// What is sent at once, which keeps the server busy for a bounded time: a question that weighs more
-/// than that goes alone.
+/// The commands sent at once, which keep the server busy for a bounded time: a question that weighs
+/// more than the bound goes alone.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     pub(super) commands: Vec<Command>,
@@ -55,7 +55,7 @@ pub(super) struct Flight {
     questions: usize,
 }
 
-/// What one command asks, and who waits for its reply.
+/// The questions of one command, and the callers that wait for its reply.
 #[derive(Debug)]
 pub(super) struct Command {
     script: &'static Script,
@@ -64,7 +64,7 @@ pub(super) struct Command {
     asked: Vec<Asked>,
 }
 
-/// A question, and who asks it of each key, by the key's index, from 1. The one caller of a stack
+/// A question, and its callers for each key, by the key's index, from 1. The one caller of a stack
 /// stands with its first question.
 #[derive(Debug)]
 struct Asked {
@@ -146,7 +146,7 @@ impl Command {
         self.asked.iter().flat_map(|asked| &asked.by).flat_map(|(_, callers)| callers).any(|caller| caller.waits(now))
     }
 
-    /// Those who ask each question of each key.
+    /// The callers of each question about each key.
     pub(super) fn callers(self) -> impl Iterator<Item = Callers> {
         self.asked.into_iter().flat_map(|asked| asked.by).map(|(_, callers)| callers)
     }
@@ -161,9 +161,9 @@ impl Command {
         Call { number, script: self.script, keys: self.keys.iter().map(AsRef::as_ref).collect(), asks: asks.collect() }
     }
 
-    /// Hands the answers to those who wait.
+    /// Hands the answers to the callers.
     pub(super) fn tell(self, answers: Result<Answers, Failure>) {
-        // The one caller of a stack is told all answers, and each other one that to its question.
+        // The one caller of a stack is told all answers, any other caller the one to its question.
         let each = if self.script.is_stack() { self.asked.len() } else { 1 };
         match answers {
             Ok(answers) => {

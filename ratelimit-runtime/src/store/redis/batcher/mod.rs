@@ -1,4 +1,4 @@
-//! [`Batcher`]: group commit on a link: who waits, by key; what is in flight; who gave up.
+//! [`Batcher`]: group commit on a link: the callers that wait for each key, and the calls in flight.
 //!
 //! - A caller that finds the link idle takes a [`CallSlot`] and sends by itself, without a task in
 //!   between. All others wait in the [`queue`], and a task sends the next [`flight`], which carries
@@ -6,8 +6,8 @@
 //! - At its timeout a caller is dropped. If it is queued, it is not sent. If it has sent by itself,
 //!   its slot stays taken until a PING behind its call is answered. A reply that is late makes the
 //!   link doubtful.
-//! - When a connection ends, all that was sent on it fails as lost. Those who are queued wait for
-//!   the next connection, or fail when the link says that the server is away.
+//! - When a connection ends, all questions that were sent on it fail as lost. Queued callers wait
+//!   for the next connection, or fail when the link says that the server is slow or down.
 
 mod flight;
 mod queue;
@@ -127,8 +127,8 @@ impl Batcher {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks a question about a key, or several on keys of one slot, which are charged all or none;
-    /// until a moment: what was not sent by then is not sent. Dropping it gives up.
+    /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
+    /// Questions that are still queued at `until` are not sent, nor those of a dropped future.
     ///
     /// `asking` sends it by itself behind an `ASKING`, which lets a node answer for a slot that
     /// moves to it.
@@ -171,7 +171,7 @@ impl Batcher {
     }
 
     /// Takes in a caller, which sends by itself or waits. The status is read under the lock under
-    /// which those who wait are taken out to fail: a caller that enters behind that sees the new
+    /// which queued callers are taken out to fail: a caller that enters after that sees the new
     /// status.
     fn enter(self: &Arc<Self>, stack: &[(&[u8], Question)], until: Option<Instant>) -> Result<Entered, StoreError> {
         let mut state = self.state();

@@ -1,4 +1,4 @@
-//! [`Queue`]: who waits, first come first served for each key; without I/O.
+//! [`Queue`]: the callers that wait, first come first served for each key; without I/O.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::store::redis::scripts::Question;
 /// Room for more keys than this is given back once nobody waits.
 const MAX_KEPT: usize = 1_024;
 
-/// Those who wait for a key, in the order in which they came: most often one group.
+/// The callers that wait for a key, in the order in which they came: most often one group.
 type Groups = SmallVec<[Group; 1]>;
 
 /// A key that callers wait for, or a stack.
@@ -25,8 +25,8 @@ enum Turn {
     Stack(Box<Command>),
 }
 
-/// Who waits, and who gave up or is late, until the next call comes by. That is soon: if no reply
-/// comes within the limiter's timeout, the link turns slow, and all who wait fail.
+/// The callers that wait; those that gave up or are late are removed by the next call. That is soon:
+/// if no reply comes within the limiter's timeout, the link turns slow, and all callers fail.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// Stacks, and each key of `keys` once.
@@ -59,7 +59,7 @@ impl Queue {
         }
     }
 
-    /// What is sent next, without callers that were cancelled or are late.
+    /// The next commands, without callers that were cancelled or are late.
     pub(super) fn take(&mut self, slot_of: fn(&[u8]) -> u16, now: Instant) -> Flight {
         let mut flight = Flight::default();
         for _ in 0..self.order.len() {
@@ -87,7 +87,7 @@ impl Queue {
         flight
     }
 
-    /// Tells all who wait why they are not asked for.
+    /// Tells all callers why their questions are not sent.
     pub(super) fn fail(self, why: &StoreError) {
         let stacks = self.order.into_iter().filter_map(|turn| match turn {
             Turn::Stack(stack) => Some(stack.callers()),

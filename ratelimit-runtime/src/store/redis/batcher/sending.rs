@@ -15,12 +15,13 @@ use crate::store::redis::link::Connection;
 use crate::store::redis::scripts::Question;
 use crate::store::redis::scripts::call::{Answers, Call};
 
-/// What may have been carried out, because its reply did not come.
+/// The failure of a command without a reply, which may have been carried out.
 pub(super) fn lost() -> Failure {
     Failure::Other(StoreError::unavailable("the connection to Redis ended before it replied").lost())
 }
 
-/// What got a reply that cannot answer it. No other on that connection can be trusted either.
+/// The failure of a command whose reply cannot answer it. The connection is ended: no other reply on
+/// it can be trusted either.
 pub(super) fn foreign(connection: &Connection) -> Failure {
     connection.hang_up();
     Failure::Other(unexpected_reply().lost())
@@ -35,8 +36,8 @@ pub(super) struct CallSlot {
 }
 
 impl CallSlot {
-    /// Sends by its caller what that asks, behind an `ASKING` or not. One that gives up says by that
-    /// when it is late: it needs no timer.
+    /// Sends the questions of one caller, behind an `ASKING` or not. It needs no timer: a caller gives
+    /// up at its timeout.
     pub(super) async fn send(mut self, stack: &[(&[u8], Question)], asking: bool) -> Told {
         let calls = [Call::of_one(self.connection.number(), stack)];
         let mut replies = send_all(&self.connection, &calls, self.sent, asking).await;
@@ -45,7 +46,7 @@ impl CallSlot {
         told(&read(&self.connection, call, replies.pop().flatten())?, 0)
     }
 
-    /// Sends what was queued, and answers it. Nothing gives that up but the end of the connection.
+    /// Sends queued questions, and hands out the answers. Only the end of the connection ends it early.
     pub(super) async fn send_queued(mut self, commands: Vec<Command>) {
         let answers = {
             let calls: Vec<_> = commands.iter().map(|command| command.call(self.connection.number())).collect();
@@ -61,8 +62,8 @@ impl CallSlot {
 }
 
 impl Drop for CallSlot {
-    /// What has been sent, by a caller that gives up, stays in flight until its reply came. Replies
-    /// are in order: a task waits for one to a PING behind it, and tells the link when that is late.
+    /// The call of a caller that gives up stays in flight until its reply came. Replies are in order:
+    /// a task waits for one to a PING behind the call, and tells the link when that is late.
     fn drop(&mut self) {
         if self.is_answered {
             return self.batcher.landed();
@@ -76,7 +77,7 @@ impl Drop for CallSlot {
     }
 }
 
-/// What is replied to each command; nothing where that is lost.
+/// The reply to each command; `None` where it is lost.
 type Replies = SmallVec<[Option<Value>; 1]>;
 
 /// Sends calls, each behind an `ASKING` or not.
@@ -100,7 +101,7 @@ async fn send_all(connection: &Connection, calls: &[Call<'_>], sent: Instant, as
     replies
 }
 
-/// Reads what is replied to a call, and notes what that says of the server and the connection.
+/// Reads the reply to a call; the link is told of errors that concern the server.
 fn read(connection: &Connection, call: &Call<'_>, reply: Option<Value>) -> Result<Answers, Failure> {
     let reply = accept(connection, reply.ok_or_else(lost)?)?;
     let answers = call.read(&reply).ok_or_else(|| foreign(connection))?;

@@ -2,8 +2,8 @@
 //!
 //! Each master has a link and a batcher of its own, made when a key of its slots is first asked
 //! for; replicas are never asked. The `slot_map` is changed slot by slot when a node says that one
-//! has moved, and replaced by what one of the nodes answers about all slots, which `refresh` asks
-//! for when something has changed or does not work.
+//! has moved, and replaced by the answer of a node about all slots, which `refresh` asks for when a
+//! node redirects or fails.
 
 mod redirect;
 mod refresh;

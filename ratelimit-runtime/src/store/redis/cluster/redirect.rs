@@ -39,7 +39,7 @@ fn place(details: &str, slot: u16, asked: &str) -> Option<TcpAddress> {
 }
 
 /// The address in a reply of the node at the host `asked`. A node that does not know its own host
-/// leaves it out; `?` stands for one that is not known, as does the port 0.
+/// leaves it out; `?` stands for an unknown host, as the port 0 for an unknown port.
 pub(super) fn replied_by(asked: &str, host: &str, port: u16) -> Option<TcpAddress> {
     let host = if host.is_empty() { asked } else { host };
     (host != "?" && port != 0).then(|| TcpAddress { host: host.to_owned(), port })

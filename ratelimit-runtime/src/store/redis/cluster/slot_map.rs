@@ -71,8 +71,8 @@ impl SlotMap {
         Self { owners: vec![None; usize::from(SLOTS)].into(), masters: HashMap::new() }
     }
 
-    /// Takes these ranges for all there is; one that cannot be names no slot. Masters that were
-    /// known stay the same, with their links; those without slots are dropped.
+    /// Replaces the map by these ranges; an impossible range names no slot. Known masters stay the
+    /// same, with their links; masters without slots are dropped.
     pub(super) fn replace(&mut self, ranges: Vec<SlotRange>) {
         self.owners.fill(None);
         for SlotRange { first, last, master } in ranges {

@@ -16,8 +16,8 @@ use crate::store::redis::settings::server::Server;
 
 /// The time of a provider of credentials.
 const CREDENTIALS: Duration = Duration::from_secs(5);
-/// The time of a server for each reply of the login, and for what it is asked then: a network may
-/// swallow all that is sent.
+/// The time of a server for each reply of the login, and for those to the probe and the greeting: a
+/// network may drop all packets without an error.
 const SILENCE: Duration = Duration::from_secs(2);
 /// More bytes than a reply of the login has.
 const LONGEST: usize = 4_096;

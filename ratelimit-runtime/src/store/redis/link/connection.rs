@@ -1,4 +1,4 @@
-//! [`Connection`]: one connection of the crate `redis`, and what is noted of it.
+//! [`Connection`]: one connection of the crate `redis`, with its times and its state.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
@@ -211,7 +211,7 @@ impl Connection {
         self.cause.get().cloned().unwrap_or_else(|| StoreError::unavailable("the connection to Redis has ended"))
     }
 
-    /// Ends it: what is on its way is lost. For replies that do not fit what was asked.
+    /// Ends it because a reply does not fit its call: all calls on their way are lost.
     pub(crate) fn hang_up(&self) {
         self.end(StoreError::unavailable("a reply of Redis does not fit its call: the connection was ended"));
     }
@@ -229,8 +229,8 @@ impl Drop for Connection {
     }
 }
 
-/// Lets the runtime read first what has come, the end of a connection included. At the first return
-/// it has looked at its sockets; at the second the drivers of connections have had their turn,
+/// Lets the runtime read the bytes that have arrived, the end of a connection included. At the first
+/// return it has looked at its sockets; at the second the drivers of connections have had their turn,
 /// which come behind a caller that the runtime blocks on.
 pub(crate) async fn look() {
     tokio::task::yield_now().await;

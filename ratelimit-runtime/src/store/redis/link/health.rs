@@ -23,7 +23,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasts this long was good: the next attempt begins at once.
 const STABLE: Duration = Duration::from_millis(100);
-/// A timeout below this is none that a server is measured by.
+/// A server is measured by no shorter timeout than this.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// What the link is to do now.

@@ -1,7 +1,7 @@
 //! [`Link`]: one server for one tokio runtime: connecting, the connection, its health, reconnecting.
 //!
-//! A task, [`upkeep`], does all that; callers read the status that it publishes. What it does next
-//! is decided in [`health`], without I/O.
+//! A task, [`upkeep`], does all that; callers read the status that it publishes. [`health`] decides
+//! its next action, without I/O.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -32,9 +32,9 @@ pub(crate) use self::connection::{Connection, Lost, look};
 pub(crate) use self::sentinel::Sentinels;
 pub(crate) use self::upstream::Upstream;
 
-/// How often the task of a link has its turn while the server is away, whatever it waits for; and
-/// after how long without one its runtime counts as one that is not driven: what it last knew then
-/// reads as connecting, so that a caller drives the task while it waits.
+/// How often the task of a link has its turn while the server is slow or down; and after how long
+/// without one its runtime counts as not driven: the last status then reads as connecting, so that
+/// a caller drives the task while it waits.
 const BEAT: Duration = Duration::from_millis(50);
 const UNDRIVEN: Duration = Duration::from_millis(150);
 

@@ -2,9 +2,9 @@
 //!
 //! They are all asked at once, and the first answer counts, so that a dead or a frozen one costs
 //! nothing while another one answers. Each counts the fail-overs it has seen, its epoch: an answer
-//! of an earlier epoch than one that was heard is outdated. Where all are, or none answers, the last
-//! master known is taken; what an outdated answer says, only where that one says that it is none. In
-//! any case the server is asked for its role before it is used.
+//! of an earlier epoch than one that was heard is outdated. Where all answers are outdated, or none
+//! comes, the last known master is taken, and an outdated one only where the last known server says
+//! that it is a replica. In any case the server is asked for its role before it is used.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

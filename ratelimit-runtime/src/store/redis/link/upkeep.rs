@@ -22,7 +22,7 @@ use crate::{observe, real_time};
 /// connection is woken in the first, reads in the second, the task that has asked is woken in the
 /// third, and the answer is there in the fourth.
 const TURNS: usize = 4;
-/// The time of a connection that has been replaced for what is in flight on it.
+/// How long a replaced connection may still answer the calls in flight on it.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The pause after a login that could not be renewed.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
@@ -71,7 +71,7 @@ impl Upkeep {
         }
     }
 
-    /// Does what is due, and publishes the status. Returns when it is to be called again.
+    /// Takes the due action, and publishes the status. Returns when it is to be called again.
     fn act(&mut self) -> Option<Instant> {
         let now = Instant::now();
         self.health.set_timeout(Duration::from_micros(self.settings.timeout_us.load(Relaxed)));
@@ -107,7 +107,7 @@ impl Upkeep {
                 None => pending().await,
             }
             // On a runtime with thousands of tasks the driver may not have had its turn for long.
-            // Before the server is judged, it reads what has come.
+            // Before the server is judged, it reads the replies that have arrived.
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
@@ -175,7 +175,7 @@ impl Upkeep {
         }
     }
 
-    /// Uses a new connection. If it renews a login, what is in flight is answered on the old one.
+    /// Uses a new connection. If it renews a login, calls in flight are answered on the old one.
     fn take(&mut self, connection: Connection, probed: Probed) {
         let connection = Arc::new(connection);
         if let Some(old) = self.connection.replace(Arc::clone(&connection)) {

@@ -2,10 +2,9 @@
 //! keep them and leave them.
 //!
 //! A client knows each of its permits from before it asks for the place until the server has
-//! confirmed that it is left: so a place is left by id whatever became of the answer, and no place
-//! is kept that is not known. What is to be sent without a caller, leaving and renewing, is sent by
-//! a [`task`] of the client's runtime. If that ends, or stands still, places lapse with their
-//! leases.
+//! confirmed that it is left: so a place is left by id whatever became of the answer, and no unknown
+//! place is kept. Leaving and renewing have no caller: a [`task`] of the client's runtime sends them.
+//! If that ends, or stands still, places lapse with their leases.
 
 mod open;
 mod task;

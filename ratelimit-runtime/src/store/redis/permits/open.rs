@@ -1,4 +1,4 @@
-//! [`OpenPermits`]: which permits of a client are open, and what is due of each. No I/O, no clock.
+//! [`OpenPermits`]: the open permits of a client, and when each is due. No I/O, no clock.
 //!
 //! Between any two calls of these functions, each permit is either in `due`, under the moment that
 //! it has itself, or a call of its own is pending that was taken by
@@ -12,7 +12,7 @@ use crate::store::{PermitId, PlaceRequest};
 
 /// Leases are renewed so many times while they last.
 const RENEWALS: u32 = 3;
-/// After this pause, what has failed is tried again.
+/// The pause before a failed call is repeated.
 const RETRY: Duration = Duration::from_secs(1);
 /// How many permits a call of their key carries along that leave.
 pub(super) const MAX_CARRIED: usize = 64;
@@ -33,7 +33,7 @@ struct OpenPermit {
     place: PlaceRequest,
     /// `None` while a call is pending.
     due: Option<Instant>,
-    /// Of one that leaves: until when that is tried. By then its lease has ended.
+    /// Of a permit that leaves: until when that is tried. By then its lease has ended.
     leaves_until: Option<Instant>,
 }
 
@@ -74,7 +74,7 @@ impl OpenPermits {
         self.set_due(id, sent_at + sixth + sixth / 64 * part);
     }
 
-    /// Notes that a permit leaves; what is pending of it ends first. Says whether it is known.
+    /// Notes that a permit leaves, after its pending call if there is one. Says whether it is known.
     pub(super) fn leave(&mut self, id: PermitId, now: Instant) -> bool {
         let Some(permit) = self.permits.get_mut(&id) else { return false };
         if permit.leaves_until.is_none() {
@@ -87,7 +87,7 @@ impl OpenPermits {
         true
     }
 
-    /// Takes what is due, for a call each, of which there may be so many.
+    /// Takes at most `room` due permits, for a call each.
     pub(super) fn take_due(&mut self, now: Instant, room: usize) -> Vec<DuePermit> {
         let mut taken = Vec::new();
         while taken.len() < room
@@ -105,9 +105,8 @@ impl OpenPermits {
         self.due.first().is_some_and(|(due, _)| *due <= now)
     }
 
-    /// Notes how a call has ended that was taken, and sent at `sent_at`: whether it has done what
-    /// it was to, if the server has said so. Else it may have, or not. Says whether the place of a
-    /// call in flight is lost by that.
+    /// Notes the end of a call that was taken, and sent at `sent_at`. `done` is the reply: whether it
+    /// has left or renewed; `None` if none came. Says whether the call in flight has lost its place.
     pub(super) fn note(&mut self, call: &DuePermit, done: Option<bool>, sent_at: Instant, now: Instant) -> bool {
         let PlaceRequest { permit: id, lease, .. } = call.place;
         let Some(leaves_until) = self.permits.get(&id).map(|permit| permit.leaves_until) else { return false };

@@ -15,8 +15,8 @@ use crate::store::PlaceRequest;
 use crate::store::redis::scripts::own_time;
 use crate::{observe, real_time};
 
-/// What is due is sent after this time at the latest, so that renewals of about the same time share
-/// calls.
+/// Due renewals are sent after this time at the latest, so that renewals of about the same time
+/// share calls.
 const GATHER: Duration = Duration::from_millis(50);
 /// How many calls of the task are on their way at a time. If all are about one key, they keep its
 /// server busy for half a millisecond.
@@ -55,7 +55,7 @@ impl Shared {
         Ok(Question::of_place(operation, place.max.min(Limit::MAX_COUNT), lease, &leaving, now))
     }
 
-    /// Wakes the task and those who wait, if they have something to do at once, and frees the lock.
+    /// Wakes the task and waiting callers, if they have something to do at once, and frees the lock.
     /// Permits that leave do; all else is gathered, or leases would be renewed one or two a call.
     pub(super) fn wake(&self, mut open: MutexGuard<'_, OpenPermits>) {
         let is_needed = open.is_asleep && !open.is_empty();
@@ -94,7 +94,7 @@ impl Shared {
         loop {
             while calls.try_join_next().is_some() {}
             let room = MAX_PENDING.saturating_sub(calls.len());
-            // What is held back is sent once there is room for a full call.
+            // Permits that are held back are sent once there is room for a full call.
             if room < MAX_CARRIED {
                 calls.join_next().await;
                 continue;

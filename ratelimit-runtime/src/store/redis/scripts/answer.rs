@@ -1,4 +1,4 @@
-//! [`ScriptAnswer`]: what a script says to those who ask one question of one key.
+//! [`ScriptAnswer`]: the answer of a script to the callers of one question about one key.
 
 use redis::{ServerError, Value};
 
@@ -7,7 +7,7 @@ use super::question::double;
 use super::script::lua;
 use crate::store::Verdict;
 
-/// What those are told who ask one question of one key together.
+/// The answer to the callers that ask one question about one key together.
 #[derive(Debug, Clone)]
 pub(crate) struct ScriptAnswer {
     /// How many of them are admitted, the first to ask.
@@ -26,7 +26,7 @@ const RECORD: usize = 43;
 
 impl ScriptAnswer {
     /// Reads an answer in the table of a reply; `None` if no script would say that. Where
-    /// `is_charged` is false, those who are admitted are not charged.
+    /// `is_charged` is false, admitted callers are not charged.
     pub(super) fn of_value(
         value: &Value,
         ask: &Ask<'_>,
@@ -81,14 +81,14 @@ impl ScriptAnswer {
         };
         let refusal = match blocked_until.saturating_sub(now) {
             0 => refusal,
-            // What remained is for those who were admitted before it was set.
+            // The remaining units are told to callers that were admitted before it was set.
             block => Verdict { remaining: 0, ..refusal }.by_block_for(block),
         };
         let step = if question.algorithm.row().is_log { question.cost } else { 0 };
         Some(Self { admitted, admission, refusal, cost: question.cost, step })
     }
 
-    /// What the caller with this index is told, from 0.
+    /// The verdict for the caller with this index, from 0.
     pub(crate) fn verdict(&self, index: u16) -> Verdict {
         if index >= self.admitted {
             return self.refusal;
@@ -105,7 +105,7 @@ impl ScriptAnswer {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a count")]
 pub(super) fn count(bytes: [u8; 8]) -> Option<u64> {
     let number = f64::from_le_bytes(bytes);
-    // What is not negative is ordered as its bits are; all else is greater.
+    // Numbers that are not negative are ordered as their bits; all others have greater bits.
     let is_count = number.to_bits() < 9_007_199_254_740_992.0_f64.to_bits() || number == 0.0;
     is_count.then_some(number as u64)
 }

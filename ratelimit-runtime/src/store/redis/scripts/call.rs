@@ -15,11 +15,11 @@ pub(crate) struct Ask<'a> {
     pub(crate) callers: u16,
 }
 
-/// What is asked by one command, at one time: each question by itself, or, by the script of stacks,
-/// several that are charged all or none.
+/// The questions of one command, decided at one time: each by itself, or, by the script of stacks,
+/// charged all or none.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
-    /// What the reply repeats.
+    /// Repeated by the reply.
     pub(crate) number: u32,
     pub(crate) script: &'static Script,
     pub(crate) keys: SmallVec<[&'a [u8]; 1]>,
@@ -27,11 +27,11 @@ pub(crate) struct Call<'a> {
     pub(crate) asks: SmallVec<[Ask<'a>; 1]>,
 }
 
-/// What is said to each who asks, in the order of the call.
+/// The answers, in the order of the questions.
 pub(crate) type Answers = SmallVec<[Result<ScriptAnswer, ServerError>; 1]>;
 
 impl<'a> Call<'a> {
-    /// What one caller asks: a question about a key, or a stack.
+    /// The call of one caller: a question about a key, or a stack.
     pub(crate) fn of_one(number: u32, stack: &'a [(&[u8], Question)]) -> Self {
         if let [(key, question)] = stack {
             let asks = smallvec![Ask { question, key: 1, callers: 1 }];

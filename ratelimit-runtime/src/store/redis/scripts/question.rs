@@ -1,4 +1,4 @@
-//! [`Question`]: what one caller asks of one key, as bytes.
+//! [`Question`]: the question of one caller about one key, as bytes.
 
 use smallvec::SmallVec;
 
@@ -8,13 +8,13 @@ use crate::error::StoreError;
 use crate::rule::{Algorithm, Limit};
 use crate::store::{Request, Reserves};
 
-/// What is to be done to a key.
+/// An operation on a key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operation {
     Acquire,
     Peek,
     Refund(u64),
-    /// By what it did cost.
+    /// By its ticket and its actual cost.
     Settle(u64, u64),
     /// For so long, in microseconds.
     Block(u64),

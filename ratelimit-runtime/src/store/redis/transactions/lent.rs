@@ -51,7 +51,7 @@ pub(super) struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    /// That for callers with this key. `asking` puts an `ASKING` before each command.
+    /// The connection for callers with this key. `asking` puts an `ASKING` before each command.
     pub(super) async fn by(link: &'a Link, key: &[u8], asking: bool) -> Result<Self, Failure> {
         let (own, main) = Self::opened(link, slot_of(key)).await.map_err(Failure::Other)?;
         Ok(Self { link, own, main, asking, pauses: PAUSES })

@@ -178,13 +178,13 @@ impl<'a> StoredLog<'a> {
     /// Lets the key live as long as this ticket needs it.
     fn expire(&self, newest: u64) -> Cmd {
         let until = newest + self.request.demand().horizon_us();
-        // The millisecond after: a key is gone in the one that it expires in.
+        // One millisecond more: Redis removes a key within the millisecond of its expiry.
         let lasts = until.saturating_sub(self.time.now) / 1_000 + 1 + self.time.slack_ms;
         self.command("PEXPIRE").arg(lasts).take()
     }
 
     /// The verdict, once the counts are known if it [needs](Self::needs_counts) them. `ticket` is
-    /// the first unit's of what was charged.
+    /// that of the first unit that was charged.
     pub(super) fn verdict(&self, ticket: u64) -> Verdict {
         let charged = if ticket > 0 { self.request.cost() } else { 0 };
         let standing = self.waits().enumerate().map(|(index, (wait, limit))| {
