@@ -80,6 +80,8 @@ async fn a_block_set_during_an_outage_goes_on_refusing_after_it() {
     let refused = limiter.acquire(&rule, &alice).await.unwrap_err();
     assert!(refused.decision().unwrap().is_blocked(), "{refused:?}");
     assert_eq!(limiter.acquire(&rule, &bob).await.unwrap().source(), Source::Store);
+    let in_shadow = limiter.peek(&rule.clone().with_shadow(true), &alice).await.unwrap();
+    assert_eq!(in_shadow.source(), Source::Store, "a rule in shadow mode is not blocked");
 
     // It ends with its time, or by hand.
     assert!(limiter.unblock(&rule, &alice).await.unwrap(), "the block in this process is one");
