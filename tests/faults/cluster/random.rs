@@ -39,6 +39,24 @@ const ALL: [Fault; 9] = [
     Fault::ServerBusy,
 ];
 
+/// The nodes of a fault: all masters; one of them, with one of its slots; and a replica.
+struct Nodes {
+    masters: Vec<usize>,
+    master: usize,
+    replica: usize,
+    slot: u16,
+}
+
+impl Nodes {
+    fn of(cluster: &RedisCluster, random: &mut Random) -> Self {
+        let nodes =
+            |masters: bool| (0..cluster.len()).filter(|&at| cluster.is_master(at) == masters).collect::<Vec<usize>>();
+        let (masters, replicas) = (nodes(true), nodes(false));
+        let (master, replica) = (random.of(&masters), random.of(&replicas));
+        Self { slot: cluster.slots_of(master)[0], masters, master, replica }
+    }
+}
+
 impl Fault {
     /// Whether a replica may take over that lacks the last writes.
     fn can_forget(self) -> bool {
@@ -46,14 +64,10 @@ impl Fault {
     }
 
     /// Brings a fault about, and heals it.
-    fn bring_about(self, cluster: &mut RedisCluster, random: &mut Random) {
-        let nodes =
-            |masters: bool| (0..cluster.len()).filter(|&at| cluster.is_master(at) == masters).collect::<Vec<usize>>();
-        let (masters, replicas) = (nodes(true), nodes(false));
-        let (master, replica) = (random.of(&masters), random.of(&replicas));
+    fn bring_about(self, cluster: &mut RedisCluster, random: &mut Random, nodes: Nodes) {
+        let Nodes { masters, master, replica, slot } = nodes;
         match self {
             Self::MasterKilled => {
-                let slot = cluster.slots_of(master)[0];
                 cluster.kill(master);
                 cluster.wait_for_fail_over(slot, master);
                 cluster.restart(master);
@@ -174,14 +188,18 @@ pub(crate) async fn random_faults() -> Row {
     load.fault();
     while start.elapsed() < time {
         let fault = random.of(&ALL);
+        holders.kill_one(&mut random);
+        let mut bringing = random.fork();
+        let choosing = tokio::task::spawn_blocking(move || (Nodes::of(&cluster, &mut bringing), cluster, bringing));
+        let (nodes, mut faulty, mut bringing) = choosing.await.unwrap();
+        // As late as possible: what is admitted between this mark and the fault counts beside what the
+        // replica admits that takes over.
         if fault.can_forget() {
             load.store_forgets();
         }
-        holders.kill_one(&mut random);
-        let mut bringing = random.fork();
         let healing = tokio::task::spawn_blocking(move || {
-            fault.bring_about(&mut cluster, &mut bringing);
-            cluster
+            fault.bring_about(&mut faulty, &mut bringing, nodes);
+            faulty
         });
         cluster = healing.await.unwrap();
         load.healed();
