@@ -73,7 +73,9 @@ pub(crate) fn verdict(reply: &Value, request: &Request<'_>, charges: bool) -> Op
     // never less than the module said.
     let wait = empty_in.saturating_sub(drain(limit.capacity().saturating_sub(cost)));
     let least = (retry_after.min(LONGEST) * SECOND).max(1);
-    let retry_after_us = wait.min(drain(cost.saturating_sub(remaining))).max(least);
+    // Where nothing remains, more may be used than the limit has: it may have been lowered.
+    let longest = if remaining > 0 { drain(cost.saturating_sub(remaining)) } else { u64::MAX };
+    let retry_after_us = wait.min(longest).max(least);
     let reset_after_us = empty_in.max(retry_after_us);
     Some(Verdict { remaining, retry_after_us, reset_after_us, rounded: true, ..Verdict::refused() })
 }
