@@ -1,7 +1,7 @@
 //! Nodes that say what no healthy node says.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufStream};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,6 +14,7 @@ use super::*;
 struct Liar {
     port: u16,
     scripts: Arc<AtomicUsize>,
+    is_replica: Arc<AtomicBool>,
 }
 
 impl Liar {
@@ -22,11 +23,12 @@ impl Liar {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (slots, script) = (slots.replace("PORT", &port.to_string()), script.replace("PORT", &port.to_string()));
-        let scripts = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&scripts);
+        let (scripts, is_replica) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, role) = (Arc::clone(&scripts), Arc::clone(&is_replica));
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (slots, script, scripts) = (slots.clone(), script.clone(), Arc::clone(&counted));
+                let role = Arc::clone(&role);
                 tokio::spawn(async move {
                     let mut client = BufStream::new(client);
                     while let Some(command) = next_command(&mut client).await {
@@ -34,6 +36,7 @@ impl Liar {
                             ["CLUSTER", "SLOTS"] => slots.clone(),
                             ["PING", number] => format!("${}\r\n{number}\r\n", number.len()),
                             ["PING"] => "+PONG\r\n".to_owned(),
+                            ["ROLE"] if role.load(Ordering::Relaxed) => "*1\r\n$5\r\nslave\r\n".to_owned(),
                             ["ROLE"] => "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n".to_owned(),
                             ["EVALSHA" | "EVAL", ..] => {
                                 scripts.fetch_add(1, Ordering::Relaxed);
@@ -48,7 +51,7 @@ impl Liar {
                 });
             }
         });
-        Self { port, scripts }
+        Self { port, scripts, is_replica }
     }
 
     fn store(&self) -> RedisStore {
@@ -134,4 +137,17 @@ async fn slots_that_cannot_be_are_not_believed() {
         assert!(matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Misconfigured), "{said}: {error}");
         assert_eq!(liar.scripts.load(Ordering::Relaxed), 0);
     }
+}
+
+/// While a replica takes over, the map may name the node that was the master before.
+#[tokio::test]
+async fn a_node_that_has_become_a_replica_is_waited_for() {
+    let slots = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:PORT\r\n";
+    let liar = Liar::start(slots, "+OK\r\n").await;
+    liar.is_replica.store(true, Ordering::Relaxed);
+    let store = liar.store();
+    let too_early = timeout(Duration::from_millis(300), store.ready()).await;
+    assert!(too_early.is_err(), "{too_early:?}");
+    liar.is_replica.store(false, Ordering::Relaxed);
+    timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
 }

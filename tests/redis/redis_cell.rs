@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
@@ -84,6 +84,21 @@ async fn the_store_says_what_the_module_says() {
     assert!((1..=30_000).contains(&left), "{left}");
     assert!(store.reset(request).await.unwrap());
     assert_eq!(store.peek(request).await.unwrap().remaining, 3);
+}
+
+#[tokio::test]
+#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
+async fn a_wait_is_not_too_short_after_a_limit_was_lowered() {
+    let (store, key, start) = (cell(server()), unique("lowered"), Instant::now());
+    assert!(ask(&store, &key, limit(10, 60, 10), 10).await.allowed);
+    // Of the 60 seconds that are used, 6 may stay.
+    let limits = [limit(10, 60, 2)];
+    let lower = Request::new(key.as_bytes(), LEAKY, &limits);
+    for refused in [store.acquire(lower).await.unwrap(), store.peek(lower).await.unwrap()] {
+        let wait = refused.retry_after().unwrap();
+        let exact = Duration::from_secs(54);
+        assert!(exact <= wait + start.elapsed() && wait <= exact + Duration::from_secs(1), "{refused:?}");
+    }
 }
 
 /// The module itself ends the whole server when it is given such a key.

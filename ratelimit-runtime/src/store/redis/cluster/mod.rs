@@ -176,7 +176,8 @@ impl Cluster {
         for master in masters {
             let batcher = self.batcher(&master);
             let serves = async {
-                batcher.link.ready().await?;
+                // A node that has become a replica is waited for: another one takes its slots.
+                batcher.link.connected().await?;
                 // An error says nothing.
                 let info = refresh::ask(&batcher, &cmd("CLUSTER").arg("INFO").take()).await?;
                 match from_redis_value_ref::<String>(&info) {
