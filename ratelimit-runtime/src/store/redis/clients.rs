@@ -24,15 +24,19 @@ pub(super) struct Client {
 #[derive(Default)]
 pub(super) struct Clients(Mutex<Vec<Arc<Client>>>);
 
+impl Client {
+    fn is_of(&self, runtime: Id) -> bool {
+        self.runtime == runtime && self.permits.has_runtime()
+    }
+}
+
 impl Clients {
-    /// Those of runtimes that have not ended: the others are forgotten.
-    fn living(&self) -> MutexGuard<'_, Vec<Arc<Client>>> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|client| client.permits.has_runtime());
-        all
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Client>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client of this runtime, which is made at the first call.
+    /// The client of this runtime, which is made at the first call. Those of runtimes that have
+    /// ended are forgotten then.
     ///
     /// # Errors
     ///
@@ -43,13 +47,14 @@ impl Clients {
                 "a `RedisStore` is used outside of a tokio runtime: call it from async code of one",
             )
         })?;
-        let mut all = self.living();
-        if let Some(client) = all.iter().find(|client| client.runtime == runtime.id()) {
+        let mut all = self.lock();
+        if let Some(client) = all.iter().find(|client| client.is_of(runtime.id())) {
             return Ok(Arc::clone(client));
         }
         let servers = Arc::new(Servers::start(settings, &runtime));
         let permits = Permits::start(Arc::clone(&servers), settings.clock.clone(), &runtime);
         let client = Arc::new(Client { runtime: runtime.id(), servers, permits });
+        all.retain(|client| client.permits.has_runtime());
         all.push(Arc::clone(&client));
         Ok(client)
     }
@@ -57,11 +62,11 @@ impl Clients {
     /// The client of this runtime, if there is one.
     pub(super) fn own(&self) -> Option<Arc<Client>> {
         let runtime = Handle::try_current().ok()?.id();
-        self.living().iter().find(|client| client.runtime == runtime).cloned()
+        self.lock().iter().find(|client| client.is_of(runtime)).cloned()
     }
 
     /// All of runtimes that have not ended.
     pub(super) fn all(&self) -> Vec<Arc<Client>> {
-        self.living().clone()
+        self.lock().iter().filter(|client| client.permits.has_runtime()).cloned().collect()
     }
 }

@@ -13,7 +13,6 @@ mod flight;
 mod queue;
 mod sending;
 
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -28,7 +27,6 @@ use super::errors;
 use super::link::{Connection, Link, LinkStatus, Published};
 use super::scripts::{Question, ScriptAnswer};
 use crate::error::StoreError;
-use crate::real_time;
 use crate::store::Verdict;
 
 /// Why a question has no answer.
@@ -157,7 +155,7 @@ impl Batcher {
         let number = connection.number().to_string();
         let commands = [command.clone(), redis::cmd("PING").arg(&number).take()];
         let replies = sending::pipe(&connection, commands, asking);
-        let mut replies = connection.awaited(self.link.timeout(), replies).await;
+        let mut replies = connection.awaited(Instant::now(), self.link.timeout() / 2, replies).await;
         match (replies.pop().flatten(), replies.pop().flatten()) {
             (Some(pong), Some(reply)) if repeats(&pong, &number, &reply) => sending::accept(&connection, reply),
             (Some(_), Some(_)) => Err(sending::foreign(&connection)),
@@ -233,16 +231,6 @@ impl Batcher {
             self.runtime.spawn(slot.send_queued(flight.commands));
         }
         true
-    }
-
-    /// Waits for a reply, however long. Tells the link when it is late.
-    async fn watch<T>(&self, connection: &Connection, sent: Instant, reply: impl Future<Output = T>) -> T {
-        let mut reply = pin!(reply);
-        if let Ok(reply) = real_time::timeout_at(sent + self.link.timeout(), &mut reply).await {
-            return reply;
-        }
-        connection.late(sent);
-        reply.await
     }
 }
 

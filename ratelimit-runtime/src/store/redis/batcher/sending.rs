@@ -51,7 +51,8 @@ impl CallSlot {
         let answers = {
             let calls: Vec<_> = commands.iter().map(|command| command.call(self.connection.number())).collect();
             let replies = send_all(&self.connection, &calls, self.sent, false);
-            let mut replies = self.batcher.watch(&self.connection, self.sent, replies).await.into_iter();
+            let mut replies =
+                self.connection.awaited(self.sent, self.batcher.link.timeout(), replies).await.into_iter();
             let answers = calls.iter().map(|call| read(&self.connection, call, replies.next().flatten()));
             answers.collect::<Vec<_>>()
         };
@@ -71,7 +72,8 @@ impl Drop for CallSlot {
         let (batcher, connection, sent) = (Arc::clone(&self.batcher), Arc::clone(&self.connection), self.sent);
         self.batcher.runtime.spawn(async move {
             let ping = redis::cmd("PING");
-            let _ = batcher.watch(&connection, sent, connection.send(&ping, Instant::now())).await;
+            let pong = connection.send(&ping, Instant::now());
+            let _ = connection.awaited(sent, batcher.link.timeout(), pong).await;
             batcher.landed();
         });
     }

@@ -164,17 +164,18 @@ impl Connection {
 
     /// A call that was sent at `sent` has waited for a timeout: the link is doubtful, unless
     /// something sent later was answered.
-    pub(crate) fn late(&self, sent: Instant) {
+    fn late(&self, sent: Instant) {
         if self.answered.load(Relaxed) <= self.micros(sent) {
             self.doubted.notify_one();
         }
     }
 
-    /// Waits for a reply to a command that is sent now, beside the batcher. It is [`late`](Self::late)
-    /// after half of a limiter's timeout: its caller gives up at the timeout, and drops this.
-    pub(crate) async fn awaited<T>(&self, timeout: Duration, reply: impl Future<Output = T>) -> T {
-        let (sent, mut reply) = (Instant::now(), pin!(reply));
-        if let Ok(reply) = real_time::timeout_at(sent + timeout / 2, reply.as_mut()).await {
+    /// Waits for the reply to a call that was sent at `sent`, however long that takes. After `time`
+    /// it is [`late`](Self::late). Where the caller drops this at a limiter's timeout, that has to
+    /// be less: half of it.
+    pub(crate) async fn awaited<T>(&self, sent: Instant, time: Duration, reply: impl Future<Output = T>) -> T {
+        let mut reply = pin!(reply);
+        if let Ok(reply) = real_time::timeout_at(sent + time, reply.as_mut()).await {
             return reply;
         }
         self.late(sent);

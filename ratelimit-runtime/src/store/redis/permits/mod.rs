@@ -50,16 +50,15 @@ impl Permits {
     /// Those of the servers.
     pub(crate) async fn enter(&self, place: PlaceRequest, limits: Vec<(&[u8], Question)>) -> Result<Entry, StoreError> {
         let (shared, sent_at) = (&*self.shared, Instant::now());
-        let leaving = shared.open().leaving(&place.key);
-        let own = (&*place.key, shared.question("enter", &place, leaving)?);
-        let stack: Vec<_> = [own].into_iter().chain(limits).collect();
-        shared.open().enter(&place, sent_at);
-        let answer = shared.servers.ask(&stack, place.timeout_at).await;
-        let entry = answer.and_then(|verdicts| {
-            let mut verdicts = verdicts.into_iter();
+        let leaving = shared.open().enter(&place, sent_at);
+        let entry = async {
+            let own = (&*place.key, shared.question("enter", &place, leaving)?);
+            let stack: Vec<_> = [own].into_iter().chain(limits).collect();
+            let mut verdicts = shared.servers.ask(&stack, place.timeout_at).await?.into_iter();
             let place = verdicts.next().ok_or_else(|| StoreError::unavailable("Redis gave no answer").lost())?;
             Ok(Entry { is_full: !place.allowed, in_flight: place.remaining, verdicts: verdicts.collect() })
-        });
+        };
+        let entry: Result<Entry, StoreError> = entry.await;
         let mut open = shared.open();
         match &entry {
             Ok(entry) if entry.is_entered() => open.entered(place.permit, sent_at),

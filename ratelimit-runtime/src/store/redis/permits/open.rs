@@ -51,17 +51,19 @@ pub(super) fn member(place: &PlaceRequest) -> String {
 
 impl OpenPermits {
     /// Notes that a call is about to enter. Its permit is known from now on, so that its place is
-    /// left whatever becomes of the answer. That comes long before the lease is over.
-    pub(super) fn enter(&mut self, place: &PlaceRequest, now: Instant) {
+    /// left whatever becomes of the answer. That comes long before the lease is over. Gives the
+    /// permits of the key that [leave](Self::leaving).
+    pub(super) fn enter(&mut self, place: &PlaceRequest, now: Instant) -> Vec<String> {
         self.permits.insert(place.permit, OpenPermit { place: place.clone(), due: None, leaves_until: None });
         self.set_due(place.permit, now + place.lease);
+        self.leaving(&place.key)
     }
 
     /// The permits of a key that leave, as members: a call carries them along, because their own
     /// calls may come behind it. Leaving twice does nothing.
-    pub(super) fn leaving(&self, key: &[u8]) -> Vec<String> {
-        let first = (Arc::from(key), PermitId { process: 0, number: 0 });
-        let ids = self.leaving.range(first..).take_while(|(of, _)| **of == *key).take(MAX_CARRIED);
+    pub(super) fn leaving(&self, key: &Arc<[u8]>) -> Vec<String> {
+        let first = (Arc::clone(key), PermitId { process: 0, number: 0 });
+        let ids = self.leaving.range(first..).take_while(|(of, _)| of == key).take(MAX_CARRIED);
         ids.filter_map(|(_, id)| Some(member(&self.permits.get(id)?.place))).collect()
     }
 

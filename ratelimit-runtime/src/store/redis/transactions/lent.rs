@@ -7,7 +7,7 @@
 //! `UNWATCH`, because the last caller may have written nothing.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, Pipeline, Value, cmd};
 use tokio::sync::OwnedMutexGuard;
@@ -26,7 +26,7 @@ const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_mi
 /// Carries out all of these commands in one transaction on the link's own connection, and gives
 /// their replies.
 pub(super) async fn execute(link: &Link, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, Failure> {
-    let connection = link.connected().await.map_err(Failure::Other)?;
+    let connection = link.connected().await?;
     let replies = send(link, &connection, &connection, transaction(commands, asking)).await;
     executed(replies.map_err(|error| Failure::Other(error.lost()))?)?
         .ok_or_else(|| Failure::Other(unexpected_reply().lost()))
@@ -53,7 +53,7 @@ pub(super) struct Lent<'a> {
 impl<'a> Lent<'a> {
     /// The connection for callers with this key. `asking` puts an `ASKING` before each command.
     pub(super) async fn by(link: &'a Link, key: &[u8], asking: bool) -> Result<Self, Failure> {
-        let (own, main) = Self::opened(link, slot_of(key)).await.map_err(Failure::Other)?;
+        let (own, main) = Self::opened(link, slot_of(key)).await?;
         Ok(Self { link, own, main, asking, pauses: PAUSES })
     }
 
@@ -101,7 +101,7 @@ impl<'a> Lent<'a> {
         let watch = [cmd("UNWATCH"), cmd("WATCH").arg(key).take()];
         let commands: Vec<Cmd> = watch.into_iter().chain(reads).flat_map(ask).collect();
         // Nothing is written yet, so nothing is lost.
-        let replies = self.send(commands).await.map_err(Failure::Other)?;
+        let replies = self.send(commands).await?;
         match errors::first(&replies) {
             Some(error) => Err(Failure::Server(error.clone())),
             None if self.asking => Ok(replies.into_iter().skip(1).step_by(2).skip(2).collect()),
@@ -137,7 +137,7 @@ async fn send(
         pipeline.add_command(command);
     }
     main.note_use();
-    let replies = main.awaited(link.timeout(), connection.send_all(&pipeline)).await;
+    let replies = main.awaited(Instant::now(), link.timeout() / 2, connection.send_all(&pipeline)).await;
     let replies = replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost"))?;
     if let Some(error) = errors::first(&replies) {
         main.note(error);

@@ -102,7 +102,7 @@ async fn look<'a>(
     let replies = lent.watch(key, reads).await?;
     let unexpected = || Failure::Other(unexpected_reply());
     let (time, replies) = replies.split_first().ok_or_else(unexpected)?;
-    let time = match own_time(clock).map_err(Failure::Other)? {
+    let time = match own_time(clock)? {
         Some(now) => Time { now, slack_ms: 1_000 },
         None => Time { now: servers(time).ok_or_else(unexpected)?, slack_ms: 0 },
     };
