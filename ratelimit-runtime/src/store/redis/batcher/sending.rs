@@ -72,8 +72,8 @@ impl Drop for CallSlot {
         let (batcher, connection, sent) = (Arc::clone(&self.batcher), Arc::clone(&self.connection), self.sent);
         self.batcher.runtime.spawn(async move {
             let ping = redis::cmd("PING");
-            let pong = connection.send(&ping, Instant::now());
-            let _ = connection.awaited(sent, batcher.link.timeout(), pong).await;
+            let reply = connection.send(&ping, Instant::now());
+            let _ = connection.awaited(sent, batcher.link.timeout(), reply).await;
             batcher.landed();
         });
     }
