@@ -1,4 +1,4 @@
-//! [`Route`]: what decides a request: a script, or, where the mode says so, transactions or
+//! [`Route`]: the way a request is decided, by the mode of the store: scripts, transactions or
 //! redis-cell.
 
 use super::errors::unsupported;
@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::rule::{Algorithm, PlainCommands};
 use crate::store::{Capabilities, Feature, Request};
 
-/// What decides a request.
+/// The way a request is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     Script,
@@ -23,8 +23,8 @@ impl Route {
     const ALL: [Self; 4] =
         [Self::Plain(PlainCommands::Log), Self::Plain(PlainCommands::Counter), Self::RedisCell, Self::Script];
 
-    /// The end of a key as stored: each route keeps a state of its own. No rendered key ends like
-    /// one of these.
+    /// The suffix of stored keys: each route keeps a state of its own. No rendered key ends with one
+    /// of these.
     fn suffix(self) -> &'static [u8] {
         match self {
             Self::Script => b"",
@@ -39,7 +39,7 @@ impl Route {
         [request.key(), self.suffix()].concat()
     }
 
-    /// The key of a request by the key as stored; `None` for a key of another route.
+    /// The key of the request for a stored key; `None` for a key of another route.
     pub(crate) fn key_of(self, mut stored: Vec<u8>) -> Option<Vec<u8>> {
         let of = Self::ALL.into_iter().find(|route| stored.ends_with(route.suffix()))?;
         stored.truncate(stored.len() - of.suffix().len());
@@ -54,8 +54,7 @@ impl StoreSettings {
         for &algorithm in Algorithm::ALL {
             let row = algorithm.row();
             let features: &[Feature] = if self.mode.has_redis_cell() && row.redis_cell {
-                // The module does not say which key it uses, so no node says that another one has
-                // it.
+                // The command does not declare its key, so a node of a cluster does not redirect it.
                 if self.clock.is_some() || self.is_cluster() {
                     continue;
                 }
@@ -66,7 +65,7 @@ impl StoreSettings {
             } else {
                 match row.commands {
                     Some(PlainCommands::Log) => &[Limits, Refund, Keys],
-                    // Such a counter goes by the server's clock.
+                    // The expiry of the key ends its window, by the server's clock.
                     Some(PlainCommands::Counter) if self.clock.is_none() => &[Keys],
                     _ => continue,
                 }
@@ -76,11 +75,11 @@ impl StoreSettings {
         all
     }
 
-    /// What carries out the operation.
+    /// The way to carry out an operation.
     ///
     /// # Errors
     ///
-    /// `Unsupported`, with what to choose instead.
+    /// `Unsupported`; the message says what to choose instead.
     pub(super) fn route(&self, operation: Operation, request: &Request<'_>) -> Result<Route, StoreError> {
         let row = request.algorithm().row();
         // Each unit of cost is written by itself: a script that wrote 2⁵² of them would never end.
@@ -102,7 +101,7 @@ impl StoreSettings {
         }
     }
 
-    /// Whether another route than a script carries out the operation.
+    /// Checks that a route other than scripts can carry out the operation.
     fn supports(&self, operation: Operation, request: &Request<'_>) -> Result<(), StoreError> {
         let (capabilities, algorithm) = (self.capabilities(), request.algorithm());
         capabilities.supports(request)?;
@@ -115,11 +114,11 @@ impl StoreSettings {
         if self.mode.has_redis_cell() && algorithm.row().redis_cell { redis_cell::supports(request) } else { Ok(()) }
     }
 
-    /// Whether one script decides the requests together, if their keys are on one server.
+    /// Whether one script can decide the requests together, if their keys are on one server.
     ///
     /// # Errors
     ///
-    /// `Unsupported` if one of the requests is, or cannot be given back when another one refuses.
+    /// `Unsupported` if one of the requests is, or if it cannot be given back after another refuses.
     pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
         let routes = requests.iter().map(|request| self.route(Operation::Acquire, request));
         let routes = routes.collect::<Result<Vec<_>, _>>()?;

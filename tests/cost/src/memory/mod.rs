@@ -25,6 +25,8 @@ pub enum Work {
     Governor,
     GovernorDenied,
     Leaky,
+    /// By a bucket that is empty again at each check.
+    LeakyAnew,
     LeakyRefused,
     Sliding,
     SlidingRefused,
@@ -44,10 +46,11 @@ pub enum Work {
 }
 
 impl Work {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Governor,
         Self::GovernorDenied,
         Self::Leaky,
+        Self::LeakyAnew,
         Self::LeakyRefused,
         Self::Sliding,
         Self::SlidingRefused,
@@ -81,6 +84,7 @@ impl Work {
             | Self::RefusedAgain => true,
             Self::Governor
             | Self::Leaky
+            | Self::LeakyAnew
             | Self::Sliding
             | Self::ByHand
             | Self::Token
@@ -126,7 +130,7 @@ impl Ready {
         } else {
             // Half of it is used up at once. Then a slot comes free for each check.
             ready.run(ours::MAX / 2);
-            ready.clock.tick_by(ours::EVERY);
+            ready.clock.tick_by(if work == Work::LeakyAnew { ours::WINDOW } else { ours::EVERY });
             ready.run(3 * ours::MAX);
         }
         assert_eq!(ready.run(1), u64::from(!work.is_refused()), "{work:?}");
@@ -143,7 +147,7 @@ impl Ready {
     fn run(&self, checks: u64) -> u64 {
         match self.work {
             Work::Governor | Work::GovernorDenied => self.block_on(repeat(checks, async || self.governor.check(USER))),
-            Work::Leaky | Work::LeakyRefused => self.block_on(repeat(checks, || ours::leaky(USER))),
+            Work::Leaky | Work::LeakyAnew | Work::LeakyRefused => self.block_on(repeat(checks, || ours::leaky(USER))),
             Work::Sliding | Work::SlidingRefused | Work::RefusedAgain => {
                 self.block_on(repeat(checks, || ours::sliding(USER)))
             }

@@ -42,8 +42,16 @@ impl<S: AlgorithmState> Kept<S> {
     #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let is_plain = self.block.is_none() && request.reserves == Reserves::Nothing && request.cost() > 0;
-        if !is_plain || now >= self.expires_at {
+        if !is_plain {
             return self.acquire_step_by_step(request, now);
+        }
+        if now >= self.expires_at {
+            let fits = |limit| request.cost() <= request.algorithm().capacity(limit);
+            // A void state is left alone until a write: the clock may step back to before its end.
+            if !request.limits().iter().all(fits) {
+                return self.acquire_step_by_step(request, now);
+            }
+            self.begin_anew();
         }
         let time = Time { now, at: now.max(self.state.newest()), is_live: true };
         let taken = self.state.take(&request.demand(), time.at);
@@ -94,7 +102,6 @@ impl<S: AlgorithmState> Kept<S> {
         if time.is_live {
             return self.state.standing(&request.demand(), time.at);
         }
-        // A void state is left alone until a write: the clock may step back to before its end.
         S::default().standing(&request.demand(), time.at)
     }
 
@@ -246,7 +253,7 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     /// Clears the state, but for the block.
-    #[cold]
+    #[inline]
     fn begin_anew(&mut self) {
         self.state.clear();
         self.expires_at = 0;

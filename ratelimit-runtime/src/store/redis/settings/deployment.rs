@@ -1,4 +1,4 @@
-//! [`Deployment`]: one server, the master that Sentinel knows, or a cluster.
+//! [`Deployment`]: one server, the master that Sentinel names, or a cluster.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use super::server::TcpAddress;
 
 pub(crate) enum Deployment {
     Standalone,
-    /// The server is the master that these know. Its address is not known.
+    /// The server is the master that Sentinel names.
     Sentinel(SentinelNames),
-    /// The servers are a cluster, of which these are some.
+    /// The nodes of the URL; the others are found from them.
     Cluster(Vec<TcpAddress>),
 }
 
-/// Sentinels, and the name by which they know the master.
+/// The addresses of the sentinels, and the name of the master.
 #[derive(Clone)]
 pub(crate) struct SentinelNames {
     pub(crate) name: String,
     pub(crate) login: Login,
-    /// Those of the URL, at least one.
+    /// The sentinels of the URL, at least one.
     pub(crate) addresses: Vec<TcpAddress>,
 }
 

@@ -65,7 +65,7 @@ where
 pub(crate) struct Login {
     /// `None` for the default user without a password.
     credentials: Option<RedisCredentials>,
-    /// Names the user at each login, in the place of the credentials.
+    /// Called at each login, instead of `credentials`.
     pub(crate) provider: Option<Provider>,
     pub(crate) database: i64,
     pub(crate) client_name: Option<String>,
@@ -78,13 +78,13 @@ impl Login {
         Self { database: settings.db(), ..login }
     }
 
-    /// The login of a user on no database.
+    /// The login of a user, on database 0.
     pub(super) fn of_user(user: Option<String>, password: Option<String>) -> Self {
         let credentials = password.map(|password| RedisCredentials { user, password, renew_after: None });
         Self { credentials, provider: None, database: 0, client_name: None }
     }
 
-    /// The user name and the password of this moment; `None` for the default user.
+    /// The current user name and password; `None` for the default user without a password.
     pub(crate) async fn credentials(&self) -> Result<Option<RedisCredentials>, StoreError> {
         match &self.provider {
             Some(provider) => {

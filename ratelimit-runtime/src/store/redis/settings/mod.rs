@@ -1,5 +1,5 @@
-//! What URLs and methods of [`RedisStore`](crate::RedisStore) say: which servers, how to log in
-//! there, and how to decide. Plain data: nothing here connects.
+//! The settings of a [`RedisStore`](crate::RedisStore), from its URL and its methods: servers,
+//! logins, mode. Plain data: nothing here connects.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -32,15 +32,15 @@ const TIMEOUT_US: u64 = 100_000;
 
 /// The settings of a store.
 pub(crate) struct StoreSettings {
-    /// The first server that the URL names, with the login and TLS of all.
+    /// The first server in the URL. Its login and TLS hold for all.
     pub(crate) server: Server,
     pub(crate) deployment: Deployment,
     pub(crate) mode: RedisMode,
-    /// The caller's clock, in the place of the server's.
+    /// The caller's clock; `None` for the server's.
     pub(crate) clock: Option<Arc<dyn Clock>>,
-    /// The limiter's timeout in microseconds, which servers are measured by.
+    /// The limiter's timeout in microseconds. A server that takes longer is doubted.
     pub(crate) timeout_us: Arc<AtomicU64>,
-    /// How many connections have been made, on all runtimes.
+    /// The number of connections made so far, on all runtimes.
     pub(crate) epoch: Arc<AtomicU64>,
 }
 
@@ -58,7 +58,7 @@ impl StoreSettings {
         }
     }
 
-    /// The addresses, and the name of the master: nothing secret.
+    /// The addresses and the name of the master, for messages. Without secrets.
     pub(crate) fn address(&self) -> String {
         match &self.deployment {
             Deployment::Standalone => self.server.to_string(),

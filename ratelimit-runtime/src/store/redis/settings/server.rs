@@ -31,8 +31,7 @@ pub(crate) struct TcpAddress {
 }
 
 impl Server {
-    /// The server that the crate `redis` would connect to. `None` for an address of a kind that
-    /// this crate does not know.
+    /// The server of a connection of the crate `redis`. `None` for an unknown kind of address.
     pub(super) fn from_info(info: &ConnectionInfo, tls: Option<Tls>) -> Option<Self> {
         let address = match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -44,13 +43,13 @@ impl Server {
         Some(Self { address, tls, login: Login::new(info.redis_settings()) })
     }
 
-    /// The same login and TLS at another address.
+    /// A server at another address, with the same login and TLS.
     pub(crate) fn at(&self, address: &TcpAddress) -> Self {
         Self { address: Address::Tcp(address.clone()), ..self.clone() }
     }
 }
 
-/// Host and port, or the path of the socket: nothing secret.
+/// Host and port, or the path of the socket. Without secrets.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {

@@ -1,4 +1,4 @@
-//! [`Tls`]: which authorities to trust, and which certificate to show.
+//! [`Tls`]: the trusted authorities, and the client's certificate.
 
 use std::io;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::error::StoreError;
 
-/// Which authorities to trust, and which certificate to show.
+/// The trusted authorities, and the client's certificate.
 #[derive(Clone)]
 pub(crate) struct Tls {
     /// `None` for those of the platform.
     authorities: Option<Arc<RootCertStore>>,
-    /// Certificates, and the key to the first.
+    /// The client's certificate with its chain, and its private key.
     identity: Option<Arc<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>>,
-    /// Made at the first connection and kept: reading the certificates of the platform takes long.
+    /// Made at the first connection: reading the certificates of the platform takes long.
     config: Arc<OnceCell<Arc<ClientConfig>>>,
 }
 
-/// Trusts the authorities of the platform, and shows no certificate.
+/// TLS that trusts the authorities of the platform, without a client certificate.
 #[allow(clippy::unnecessary_wraps, reason = "without the feature there is none")]
 pub(crate) fn platform() -> Option<Tls> {
     Some(Tls { authorities: None, identity: None, config: Arc::default() })
 }
 
 impl Tls {
-    /// Trusts these authorities.
+    /// Sets the trusted authorities.
     pub(crate) fn trust(&mut self, pem: &[u8]) -> Result<(), StoreError> {
         let malformed = || StoreError::misconfigured("the CA certificates are not certificates in PEM form");
         let mut authorities = RootCertStore::empty();
@@ -43,7 +43,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Shows this certificate.
+    /// Sets the client's certificate.
     pub(crate) fn show(&mut self, pem: &[u8], key: &[u8]) -> Result<(), StoreError> {
         let malformed = |part| StoreError::misconfigured(format!("the {part} of the client is not in PEM form"));
         let certificates = certificates(pem).ok_or_else(|| malformed("certificate"))?;
@@ -54,13 +54,13 @@ impl Tls {
 
     /// # Errors
     ///
-    /// `InvalidData` where waiting does not help.
+    /// `InvalidData` for an error in the configuration, which a retry does not mend.
     pub(crate) async fn connect(&self, host: &str, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| wrong("this host name cannot be in a certificate"))?;
         let config = self.config.get_or_try_init(|| async {
             let tls = self.clone();
-            // It reads many files, and panics without a crypto provider.
+            // On the blocking pool: it reads many files. rustls panics without a crypto provider.
             let config = tokio::task::spawn_blocking(move || tls.config()).await;
             config.map_err(|_| wrong("rustls needs a crypto provider"))?.map(Arc::new)
         });
@@ -68,8 +68,8 @@ impl Tls {
     }
 
     fn config(&self) -> io::Result<ClientConfig> {
-        // Without a provider that the application has installed, rustls takes the one it is built
-        // with, if there is just one.
+        // If the application has installed no provider, rustls takes the one it was built with; it
+        // panics if there is not exactly one.
         let builder = match CryptoProvider::get_default().cloned() {
             Some(provider) => ClientConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()
@@ -87,7 +87,7 @@ impl Tls {
     }
 }
 
-/// The certificates that can be read: a malformed one does not make the others useless.
+/// The root certificates of the platform. Malformed ones are skipped.
 fn of_the_platform() -> io::Result<Arc<RootCertStore>> {
     let mut authorities = RootCertStore::empty();
     authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

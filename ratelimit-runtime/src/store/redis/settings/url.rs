@@ -1,4 +1,4 @@
-//! URLs that name servers. No error repeats a URL, which may hold a password.
+//! Parsing of URLs. No error repeats a URL, which may hold a password.
 
 use percent_encoding::percent_decode_str;
 use redis::IntoConnectionInfo;
@@ -12,7 +12,7 @@ use super::server::{Address, Server, TcpAddress};
 use super::tls::{self, Tls};
 use crate::error::StoreError;
 
-/// A kind of URL: how it is written, and the parameters it may have.
+/// A kind of URL: its syntax, and the names of its parameters.
 struct Form(&'static str, &'static [&'static str]);
 
 const STANDALONE: Form = Form("redis://[user][:password]@host[:port][/database]", &[]);
@@ -35,11 +35,11 @@ impl Form {
     }
 }
 
-/// The settings of a store on the servers that a URL names.
+/// The settings of a store on the servers of a URL.
 ///
 /// # Errors
 ///
-/// `Misconfigured`. The message never repeats the URL, which may hold a password.
+/// `Misconfigured`.
 pub(crate) fn settings(url: &str) -> Result<StoreSettings, StoreError> {
     let (scheme, rest) = url.trim().split_once("://").unwrap_or_default();
     let (base, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
@@ -71,7 +71,7 @@ fn platform_tls() -> Result<Tls, StoreError> {
     tls::platform().ok_or_else(missing)
 }
 
-/// The same on the server that a client of the application leads to.
+/// The settings of a store on the server of a client of the crate `redis`.
 ///
 /// # Errors
 ///
@@ -123,15 +123,14 @@ impl<'a> Parts<'a> {
         percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| self.form.malformed())
     }
 
-    /// One server, as the crate `redis` reads it. It is told nothing of TLS, which is done here.
+    /// One server, parsed by the crate `redis`. TLS is not passed on: it is done by this crate.
     fn server(&self, scheme: &str, place: &str) -> Result<Server, StoreError> {
         let url = format!("{scheme}://{place}?{}", self.query);
         let info = url.into_connection_info().map_err(|_| self.form.malformed())?;
         Server::from_info(&info, self.tls.clone()).ok_or_else(|| self.form.malformed())
     }
 
-    /// The first of several servers, with the login and this database, and the addresses of all;
-    /// and what stands behind the slash after the hosts.
+    /// The first of several servers, with the login and this database; and the addresses of all.
     fn hosts(&self, default_port: u16, database: &str) -> Result<(Server, Vec<TcpAddress>), StoreError> {
         let authority = self.place.split('/').next().unwrap_or_default();
         let (user, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
@@ -153,7 +152,7 @@ impl<'a> Parts<'a> {
     /// The parts between slashes behind the hosts.
     fn path(&self) -> Result<Vec<&'a str>, StoreError> {
         let (_, path) = self.place.split_once('/').unwrap_or_default();
-        // A slash of a password that is not encoded.
+        // The slash was part of a password, which must be percent-encoded.
         if path.contains('@') {
             return Err(self.form.malformed());
         }

@@ -1,9 +1,9 @@
-//! The fixed window without scripts: a counter that begins with its expiry, and is raised only as
-//! far as the limit.
+//! The fixed window without scripts: a counter whose window begins with its first charge, in one
+//! transaction without `WATCH`.
 //!
 //! The key holds 8 bytes: the units used, as a big-endian integer. Redis ends the window by expiring
-//! the key, on a whole millisecond. Which window a charge belongs to, it does not say: so nothing is
-//! given back.
+//! the key, on a whole millisecond. The value does not tell one window from the next, so charges
+//! cannot be given back.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
@@ -14,11 +14,11 @@ use crate::store::redis::errors::{foreign_key, unexpected_reply};
 use crate::store::redis::link::Link;
 use crate::store::{Request, Verdict};
 
-/// The largest value of the field: of 63 bits, beside the sign.
+/// The largest value of an unsigned field of `BITFIELD`, which has 63 bits at most.
 const TOP: u64 = (1 << 63) - 1;
-/// The field of the value, by its first bit.
+/// The offset of the field in bits: its 63 bits are the low ones of the 8 bytes.
 const USED: &str = "1";
-/// What PTTL says of a key that does not expire.
+/// The reply of `PTTL` for a key without an expiry.
 const NEVER: i64 = -1;
 
 /// Decides, and charges the request if it is admitted and `charges`.
@@ -35,7 +35,7 @@ pub(super) async fn count(
     let replies = execute(link, commands, asking).await?;
     if charges {
         if replies.last() == Some(&Value::Int(NEVER)) {
-            // Another program took the expiry away, and without it the window would not end.
+            // Another program has removed the expiry, without which the window never ends.
             let expire = cmd("PEXPIRE").arg(key).arg(millis(limit)).take();
             let _ = execute(link, vec![expire], asking).await;
         }
@@ -44,9 +44,9 @@ pub(super) async fn count(
     peeked(&replies, request.cost(), limit).ok_or_else(|| Failure::Other(foreign_key()))
 }
 
-/// Adding up to the brim, and taking that away again, fails in the first step if the call does not
-/// fit, and then in the second. At most 2^53 units are used, so neither can fail without the
-/// other.
+/// `BITFIELD` adds the cost and as much as the field has room for above `max`, then subtracts the
+/// latter. If the call does not fit, the addition overflows and changes nothing (`OVERFLOW FAIL`);
+/// the subtraction then fails below 0, because at most 2^53 units are used.
 fn acquire(key: &[u8], cost: u64, limit: &Limit) -> Vec<Cmd> {
     let set = cmd("SET").arg(key).arg(&0_u64.to_be_bytes()[..]).arg("PX").arg(millis(limit)).arg("NX").take();
     let spare = TOP - max(limit);
@@ -75,7 +75,8 @@ fn peeked(replies: &[Value], cost: u64, limit: &Limit) -> Option<Verdict> {
     Some(verdict(used.saturating_add(cost) <= max(limit), used, from_redis_value_ref(left).ok()?, limit))
 }
 
-/// `left` is how long the key lives, in milliseconds: it is gone when the last one is over.
+/// `left` is the reply to `PTTL` in milliseconds. It is rounded down, so the key may live for one
+/// more.
 fn verdict(allowed: bool, used: u64, left: i64, limit: &Limit) -> Verdict {
     let left = if left == NEVER { millis(limit) } else { u64::try_from(left).map_or(0, |left| left + 1) } * 1_000;
     Verdict {
@@ -95,7 +96,7 @@ fn millis(limit: &Limit) -> u64 {
     limit.window_us().div_ceil(1000)
 }
 
-/// The units used; `None` if another program has written the value.
+/// The units used; `None` for a value that is not a counter of this crate.
 fn used(value: &Value) -> Option<u64> {
     match value {
         Value::Nil => Some(0),

@@ -1,10 +1,10 @@
 //! [`Lent`]: a connection for transactions, lent to one caller at a time: between `WATCH` and `EXEC`,
 //! a connection cannot be shared.
 //!
-//! A key has always the same one, so callers with the same key go one after the other: they would
-//! only make each other's transactions fail. A connection is opened beside the link's own one when
-//! it is first needed. It is dropped while a reply is outstanding; each `WATCH` follows an
-//! `UNWATCH`, because the last caller may have written nothing.
+//! Callers of one key share a connection and so take turns: at the same time, they would only make
+//! each other's transactions fail. Connections are opened at first use, beside the link's own. A
+//! caller that gives up before the reply closes its connection. Each `WATCH` follows an `UNWATCH`,
+//! because a caller may have watched a key and written nothing.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,11 +20,10 @@ use crate::store::redis::cluster::slot_of;
 use crate::store::redis::errors::{self, unexpected_reply};
 use crate::store::redis::link::{Connection, Link, log_in, look};
 
-/// The pauses after another client was faster.
+/// The pauses after a transaction that failed because the key had changed.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(32));
 
-/// Carries out all of these commands in one transaction on the link's own connection, and gives
-/// their replies.
+/// Executes commands in one transaction on the link's own connection, and returns their replies.
 pub(super) async fn execute(link: &Link, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, Failure> {
     let connection = link.connected().await?;
     let replies = send(link, &connection, &connection, transaction(commands, asking)).await;
@@ -32,8 +31,8 @@ pub(super) async fn execute(link: &Link, commands: Vec<Cmd>, asking: bool) -> Re
         .ok_or_else(|| Failure::Other(unexpected_reply().lost()))
 }
 
-/// A failure of a connection beside that of the link, such as of a server that has no room for
-/// another one: whether it is an outage, the health of the link says.
+/// Turns an outage into a timeout: a lent connection may fail while the server serves, such as at
+/// `maxclients`. Only the link's own connection tells an outage.
 fn no_outage(error: StoreError) -> StoreError {
     match error.kind() {
         StoreErrorKind::Unavailable => StoreError::timed_out(error.message().to_owned()),
@@ -41,7 +40,7 @@ fn no_outage(error: StoreError) -> StoreError {
     }
 }
 
-/// A connection lent to a caller, and that of the link beside which it was opened.
+/// A connection lent to a caller, and the link's own one beside which it was opened.
 pub(super) struct Lent<'a> {
     link: &'a Link,
     own: OwnedMutexGuard<Option<Connection>>,
@@ -51,7 +50,8 @@ pub(super) struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    /// The connection for callers with this key. `asking` puts an `ASKING` before each command.
+    /// Waits for the connection that serves this key, and opens it if it is closed. `asking` puts
+    /// `ASKING` before each command.
     pub(super) async fn by(link: &'a Link, key: &[u8], asking: bool) -> Result<Self, Failure> {
         let (own, main) = Self::opened(link, slot_of(key)).await?;
         Ok(Self { link, own, main, asking, pauses: PAUSES })
@@ -64,8 +64,7 @@ impl<'a> Lent<'a> {
         loop {
             let main = link.connected().await?;
             let mut own = main.beside(slot).lock_owned().await;
-            // A server that has closed a connection has done so by itself, most likely while it was
-            // idle.
+            // The driver sees here that the server has closed an idle connection.
             look().await;
             if main.has_ended() {
                 continue;
@@ -73,8 +72,8 @@ impl<'a> Lent<'a> {
             if own.as_ref().is_some_and(|own| !own.has_ended()) {
                 return Ok((own, main));
             }
-            // On a task of its own: where the caller gives up during a slow login, the next one
-            // finds it done.
+            // On a task of its own: if the caller gives up during a slow login, the next caller finds
+            // the connection open.
             let connecting = tokio::spawn(async move {
                 *own = Some(log_in(&main.server).await.map_err(no_outage)?);
                 Ok((own, main))
@@ -95,7 +94,7 @@ impl<'a> Lent<'a> {
         Ok(replies)
     }
 
-    /// Watches a key, and gives the replies to commands that read.
+    /// Watches a key, and returns the replies to `reads`.
     pub(super) async fn watch(&mut self, key: &[u8], reads: Vec<Cmd>) -> Result<Vec<Value>, Failure> {
         let ask = |command| self.asking.then(|| cmd("ASKING")).into_iter().chain([command]);
         let watch = [cmd("UNWATCH"), cmd("WATCH").arg(key).take()];
@@ -109,11 +108,11 @@ impl<'a> Lent<'a> {
         }
     }
 
-    /// Carries out all of these commands, and gives their replies. `None` if a watched key has
-    /// changed: then none was carried out, and after a pause it is to be read again.
+    /// Executes commands in one transaction, and returns their replies. `None`, after a pause, if
+    /// the watched key has changed: then no command was executed, and the key must be read again.
     ///
-    /// Each time it fails, another transaction on the same key has succeeded. The caller's timeout
-    /// ends it by dropping it.
+    /// Each failure means that another transaction on the key has succeeded. The number of attempts
+    /// is bounded by the caller's timeout, which drops the future.
     pub(super) async fn execute(&mut self, commands: Vec<Cmd>) -> Result<Option<Vec<Value>>, Failure> {
         let replies = self.send(transaction(commands, self.asking)).await;
         let executed = executed(replies.map_err(|error| Failure::Other(error.lost()))?)?;
@@ -124,8 +123,8 @@ impl<'a> Lent<'a> {
     }
 }
 
-/// Sends all commands at once, and gives a reply to each. The link, whose own connection is `main`,
-/// hears of an answer that does not come in time, and of a server that does not serve.
+/// Sends all commands in one pipeline, and returns a reply to each. Late replies and errors that
+/// concern the server are reported to the link, whose own connection is `main`.
 async fn send(
     link: &Link,
     connection: &Connection,
@@ -145,7 +144,7 @@ async fn send(
     Ok(replies)
 }
 
-/// An `ASKING` holds for all of a transaction.
+/// The commands between `MULTI` and `EXEC`. One `ASKING` holds for the whole transaction.
 fn transaction(commands: Vec<Cmd>, asking: bool) -> Vec<Cmd> {
     let begin = asking.then(|| cmd("ASKING")).into_iter().chain([cmd("MULTI")]);
     begin.chain(commands).chain([cmd("EXEC")]).collect()

@@ -1,9 +1,9 @@
 //! [`StoredLog`]: the exact sliding window without scripts: a sorted set with a member for each unit
 //! of cost, whose score is its own microsecond, its ticket.
 //!
-//! The reads depend on no clock, so they go in one call with that for the server's. Whether a limit
-//! refuses follows from the one unit that has to leave before the call fits; how much is used is
-//! counted in the transaction that writes.
+//! The reads are by rank and so need no time: they go in one call with `TIME`. A limit refuses while
+//! the unit that must leave before the call fits is in its window; the units used are counted in the
+//! transaction that writes.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
@@ -11,12 +11,12 @@ use super::Time;
 use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
-/// How many units that have left all windows one admission removes at most: as many as it may add.
+/// The most units that have left all windows which one admission removes: as many as it may add.
 const TRIM: i64 = 1_000;
-/// Up to this, scores are exact. No ticket is larger.
+/// 2^53: up to here, scores are exact. No ticket is larger.
 const LARGEST: f64 = 9_007_199_254_740_992.0;
-/// A member that is no unit: the newest ticket, where its unit was taken out. Its score is negative,
-/// so no count and no rank from the newest unit meets it.
+/// The member that remembers the newest ticket after its unit was given back. Its score is the
+/// negative ticket, which is outside all counts and ranks.
 const NEWEST: &str = "newest";
 
 /// The state of a key, read for a request.
@@ -27,17 +27,17 @@ pub(super) struct StoredLog<'a> {
     time: Time,
     /// For each limit, the unit that has to leave before the call fits; 0 for none.
     leaves: Vec<u64>,
-    /// For each limit, the units that are used before this call, once they are counted.
+    /// For each limit, the units used before this call; empty until they are counted.
     used: Vec<u64>,
     /// The newest unit; 0 for none.
     last: u64,
-    /// The newest ticket that was given.
+    /// The newest ticket ever given.
     newest: u64,
-    /// The last unit that an admission may remove.
+    /// The newest unit that an admission may remove.
     trim: u64,
 }
 
-/// The commands whose replies [`StoredLog::of`] takes.
+/// The commands whose replies [`StoredLog::of`] reads.
 pub(super) fn reads(key: &[u8], request: &Request<'_>) -> Vec<Cmd> {
     let range = |rank: i64| cmd("ZRANGE").arg(key).arg(rank).arg(rank).arg("WITHSCORES").take();
     let by_limit = request.limits().iter().map(|limit| {
@@ -53,8 +53,8 @@ fn max(limit: &Limit) -> u64 {
     limit.max().max(1)
 }
 
-/// The ticket of the unit in a reply to `ZRANGE`; 0 if there is none. `None` for a member that is
-/// not ours.
+/// The ticket of the unit in a reply to `ZRANGE`; 0 if there is none. `None` for a member of another
+/// program.
 #[allow(clippy::cast_precision_loss, clippy::float_cmp, reason = "up to 2^53, both are exact")]
 fn ticket(reply: &Value) -> Option<u64> {
     let members: Vec<(String, f64)> = from_redis_value_ref(reply).ok()?;
@@ -74,7 +74,7 @@ fn remembered(score: &Value) -> Option<u64> {
 }
 
 impl<'a> StoredLog<'a> {
-    /// Takes the replies to [`reads`]; `None` if the key is not a log.
+    /// Reads the replies to [`reads`]; `None` if the key is not a log.
     pub(super) fn of(key: &'a [u8], request: Request<'a>, time: Time, replies: &[Value]) -> Option<Self> {
         let [newest, last, trim, by_limit @ ..] = replies else { return None };
         let last = ticket(last)?;
@@ -94,32 +94,32 @@ impl<'a> StoredLog<'a> {
         cmd(name).arg(self.key).take()
     }
 
-    /// Since when a unit counts that has a window this long.
+    /// The start of a window that ends now. Units at it no longer count.
     fn edge(&self, window: u64) -> u64 {
         self.time.now.saturating_sub(window)
     }
 
-    /// The commands whose replies [`count`](Self::count) takes.
+    /// The commands whose replies [`count`](Self::count) reads.
     pub(super) fn counts(&self) -> Vec<Cmd> {
         let limits = self.request.limits().iter();
         let edges = limits.map(|limit| format!("({}", self.edge(limit.window_us())));
         edges.map(|edge| self.command("ZCOUNT").arg(edge).arg("+inf").take()).collect()
     }
 
-    /// Notes the units that are used before this call.
+    /// Takes the units used from the replies to [`counts`](Self::counts).
     pub(super) fn count(&mut self, replies: &[Value]) -> Option<()> {
         let counts = replies.iter().take(self.leaves.len()).map(from_redis_value_ref);
         self.used = counts.collect::<Result<_, _>>().ok()?;
         Some(())
     }
 
-    /// Whether the verdict needs the counts. Where a limit refuses a call of 1, nothing is left of
-    /// it.
+    /// Whether the verdict needs the counts. A limit that refuses a call of cost 1 has no units
+    /// left.
     pub(super) fn needs_counts(&self) -> bool {
         self.request.cost() > 1 || !self.is_full()
     }
 
-    /// How long each limit refuses; 0 if it does not.
+    /// For each limit, how long it refuses in microseconds; 0 if it admits.
     fn waits(&self) -> impl Iterator<Item = (u64, &Limit)> {
         self.request.limits().iter().zip(&self.leaves).map(|(limit, leaves)| {
             let frees = if *leaves == 0 { 0 } else { leaves + limit.window_us() };
@@ -153,8 +153,8 @@ impl<'a> StoredLog<'a> {
         first
     }
 
-    /// Gives back the units of a charge that still count. The last command says how many there
-    /// were; there is none where none can count.
+    /// The commands that give back the units of a charge which still count; none if all have left
+    /// their windows. The reply to the last says how many were removed.
     pub(super) fn refund(&self, ticket: u64) -> Vec<Cmd> {
         let mut commands = Vec::new();
         let end = ticket.saturating_add(self.request.cost());
@@ -162,8 +162,8 @@ impl<'a> StoredLog<'a> {
         if ticket == 0 || first >= end {
             return commands;
         }
-        // No ticket is given twice: where the newest unit goes before the clock has passed it, it
-        // is remembered. First, because a set without members loses its expiry.
+        // No ticket is given twice: the newest one is remembered until the clock has passed it.
+        // ZADD is first, because a set loses its expiry with its last member.
         if end > self.newest && self.newest >= self.time.now {
             commands.push(self.command("ZADD").arg(format!("-{}", self.newest)).arg(NEWEST).take());
         }
@@ -175,16 +175,16 @@ impl<'a> StoredLog<'a> {
         commands
     }
 
-    /// Lets the key live as long as this ticket needs it.
+    /// The command that lets the key live until this ticket has left all windows.
     fn expire(&self, newest: u64) -> Cmd {
         let until = newest + self.request.demand().horizon_us();
-        // One millisecond more: Redis removes a key within the millisecond of its expiry.
+        // Rounded up: Redis removes a key at the start of a millisecond.
         let lasts = until.saturating_sub(self.time.now) / 1_000 + 1 + self.time.slack_ms;
         self.command("PEXPIRE").arg(lasts).take()
     }
 
-    /// The verdict, once the counts are known if it [needs](Self::needs_counts) them. `ticket` is
-    /// that of the first unit that was charged.
+    /// The verdict. If it [needs](Self::needs_counts) the counts, they are taken first. `ticket` is
+    /// the first unit charged, 0 if none was.
     pub(super) fn verdict(&self, ticket: u64) -> Verdict {
         let charged = if ticket > 0 { self.request.cost() } else { 0 };
         let standing = self.waits().enumerate().map(|(index, (wait, limit))| {

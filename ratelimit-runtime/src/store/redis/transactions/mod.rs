@@ -2,8 +2,8 @@
 //! `WATCH`, decide here, and write in `MULTI … EXEC`; and fixed windows in one transaction.
 //!
 //! A process that dies halfway leaves nothing behind: until `EXEC` nothing is written, and `EXEC`
-//! writes all of it. A failure that is a redirect of a cluster is left to the caller, which asks
-//! the link of the other server.
+//! writes all of it. Redirects of a cluster are returned as failures; the cluster then asks the
+//! other node.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
@@ -27,16 +27,15 @@ use self::log::StoredLog;
 struct Time {
     /// In microseconds.
     now: u64,
-    /// How much longer keys live: a second where it is the caller's time, which may be coarse or
-    /// late.
+    /// How much longer than needed keys live: 1,000 with a clock of the caller, which may be coarse
+    /// or behind the server's; else 0.
     slack_ms: u64,
 }
 
-/// Decides, and charges the request if it is admitted and the operation acquires; or gives back,
-/// where `allowed` says whether there was anything.
+/// Carries out `Acquire`, `Peek` or `Refund` on a log or a counter. After a refund, `allowed` says
+/// whether it removed any unit.
 ///
-/// `clock` is the caller's; without one the server's is used. `asking` puts an `ASKING` before what
-/// is sent.
+/// Without `clock`, the time is the server's. `asking` puts `ASKING` before each command.
 pub(crate) async fn carry_out(
     link: &Link,
     asking: bool,
@@ -62,7 +61,7 @@ pub(crate) async fn carry_out(
     }
 }
 
-/// Gives back a charge. `None` if the log has changed since.
+/// Gives back a charge. `None` if the log has changed since it was read.
 async fn refund(lent: &mut Lent<'_>, log: &StoredLog<'_>, ticket: u64) -> Result<Option<Verdict>, Failure> {
     let commands = log.refund(ticket);
     let found = |any| Some(Verdict { allowed: any, ..Verdict::admitted() });
@@ -73,10 +72,10 @@ async fn refund(lent: &mut Lent<'_>, log: &StoredLog<'_>, ticket: u64) -> Result
     Ok(replies.and_then(|replies| found(replies.last() != Some(&Value::Int(0)))))
 }
 
-/// Decides, and charges the request if it is admitted and `acquires`. `None` if the log has changed
-/// since.
+/// Decides, and with `acquires` charges the request if it is admitted. `None` if the log has changed
+/// since it was read.
 async fn decide(lent: &mut Lent<'_>, mut log: StoredLog<'_>, acquires: bool) -> Result<Option<Verdict>, Failure> {
-    // Counted before anything is written.
+    // The counts come first in the transaction: they are those before the charge.
     let needs_counts = log.needs_counts();
     let (mut commands, mut ticket) = (if needs_counts { log.counts() } else { Vec::new() }, 0);
     if acquires && log.admits() {
@@ -91,7 +90,7 @@ async fn decide(lent: &mut Lent<'_>, mut log: StoredLog<'_>, acquires: bool) -> 
     Ok(Some(log.verdict(ticket)))
 }
 
-/// Reads the log.
+/// Reads the log, and watches its key.
 async fn look<'a>(
     lent: &mut Lent<'_>,
     clock: Option<&dyn Clock>,
@@ -109,7 +108,7 @@ async fn look<'a>(
     StoredLog::of(key, request, time, replies).ok_or_else(|| Failure::Other(foreign_key()))
 }
 
-/// The reply to `TIME`, in microseconds.
+/// The server's time in microseconds, from the reply to `TIME`.
 fn servers(time: &Value) -> Option<u64> {
     let (seconds, micros): (u64, u64) = from_redis_value_ref(time).ok()?;
     seconds.checked_mul(1_000_000)?.checked_add(micros).filter(|time| *time <= Limit::MAX_COUNT)
