@@ -383,12 +383,8 @@ fn sliding_counters_are_the_same() {
 }
 
 #[test]
-fn token_buckets_are_the_same() {
+fn buckets_are_the_same() {
     compare(Algorithm::TokenBucket);
-}
-
-#[test]
-fn leaky_buckets_are_the_same() {
     compare(Algorithm::LeakyBucket);
 }
 

@@ -36,7 +36,7 @@ const MOST: [Row; 15] = [
     (Work::Governor, 1_400, None),
     (Work::GovernorDenied, 1_400, None),
     (Work::Leaky, 1_020, Some((Work::Governor, Budget(0.8)))),
-    (Work::LeakyAnew, 1_073, Some((Work::Governor, SoFar(0.82, 0.8)))),
+    (Work::LeakyAnew, 1_046, Some((Work::Governor, Budget(0.8)))),
     (Work::LeakyRefused, 1_118, Some((Work::GovernorDenied, SoFar(0.86, 0.8)))),
     (Work::Sliding, 1_035, Some((Work::Governor, Budget(0.8)))),
     (Work::SlidingRefused, 1_094, Some((Work::GovernorDenied, SoFar(0.84, 0.8)))),

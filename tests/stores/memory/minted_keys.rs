@@ -169,7 +169,7 @@ async fn a_key_in_a_full_store_is_judged_by_the_fullest_of_its_limits() {
     }
 }
 
-/// Whoever comes then is counted with others.
+/// New keys are counted together then.
 #[tokio::test]
 async fn a_store_full_of_keys_that_are_used_up_drops_none() {
     for &algorithm in ALGORITHMS {

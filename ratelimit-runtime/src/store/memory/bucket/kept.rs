@@ -46,11 +46,7 @@ impl<S: AlgorithmState> Kept<S> {
             return self.acquire_step_by_step(request, now);
         }
         if now >= self.expires_at {
-            let fits = |limit| request.cost() <= request.algorithm().capacity(limit);
-            // A void state is left alone until a write: the clock may step back to before its end.
-            if !request.limits().iter().all(fits) {
-                return self.acquire_step_by_step(request, now);
-            }
+            // A store is asked for no more than its limits admit at once: a new state admits it.
             self.begin_anew();
         }
         let time = Time { now, at: now.max(self.state.newest()), is_live: true };
@@ -102,6 +98,7 @@ impl<S: AlgorithmState> Kept<S> {
         if time.is_live {
             return self.state.standing(&request.demand(), time.at);
         }
+        // A void state is left alone until a write: the clock may step back to before its end.
         S::default().standing(&request.demand(), time.at)
     }
 
