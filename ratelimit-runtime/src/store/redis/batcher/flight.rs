@@ -15,7 +15,7 @@ const MAX_KEYS: usize = 64;
 const MAX_UNITS: u64 = 1_000;
 /// Questions in one call: what ends reservations is a question for each caller.
 const MAX_QUESTIONS: usize = 256;
-/// Callers of one question in one call.
+/// Callers in one call.
 const MAX_CALLERS: usize = 30_000;
 
 type Callers = SmallVec<[Caller; 1]>;
@@ -47,9 +47,12 @@ impl Group {
 
 /// The commands sent at once, which keep the server busy for a bounded time: a question that weighs
 /// more than the bound goes alone.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Flight {
     pub(super) commands: Vec<Command>,
+    /// How many callers it carries, and the most that it may.
+    pub(super) callers: usize,
+    most_callers: usize,
     keys: usize,
     units: u64,
     questions: usize,
@@ -73,8 +76,23 @@ struct Asked {
 }
 
 impl Flight {
+    /// A flight of at most so many callers.
+    pub(super) fn of(callers: usize) -> Self {
+        Self {
+            commands: Vec::new(),
+            callers: 0,
+            most_callers: callers.min(MAX_CALLERS),
+            keys: 0,
+            units: 0,
+            questions: 0,
+        }
+    }
+
     pub(super) fn is_full(&self) -> bool {
-        self.keys >= MAX_KEYS || self.units >= MAX_UNITS || self.questions >= MAX_QUESTIONS
+        self.callers >= self.most_callers
+            || self.keys >= MAX_KEYS
+            || self.units >= MAX_UNITS
+            || self.questions >= MAX_QUESTIONS
     }
 
     /// How many callers of one more question there is room for.
@@ -82,10 +100,11 @@ impl Flight {
         if self.questions >= MAX_QUESTIONS {
             return 0;
         }
+        let callers = self.most_callers.saturating_sub(self.callers);
         match MAX_UNITS.saturating_sub(self.units).checked_div(question.weight()) {
-            None => MAX_CALLERS,
+            None => callers,
             Some(0) if self.units == 0 => 1,
-            Some(room) => usize::try_from(room).unwrap_or(MAX_CALLERS).min(MAX_CALLERS),
+            Some(room) => usize::try_from(room).unwrap_or(callers).min(callers),
         }
     }
 
@@ -93,6 +112,7 @@ impl Flight {
     /// Gives where the key's next group may stand.
     pub(super) fn add(&mut self, slot: u16, key: &Arc<[u8]>, group: Group, from: usize) -> usize {
         self.keys += usize::from(from == 0);
+        self.callers += group.callers.len();
         self.units += group.question.weight() * u64::try_from(group.callers.len()).unwrap_or(u64::MAX);
         self.questions += 1;
         let script = group.question.script;
@@ -109,6 +129,7 @@ impl Flight {
     /// A stack is a command by itself, and goes as a whole.
     pub(super) fn add_stack(&mut self, stack: Command) {
         self.keys += stack.keys.len();
+        self.callers += 1;
         self.units += stack.asked.iter().map(|asked| asked.question.weight()).sum::<u64>();
         self.commands.push(stack);
     }

@@ -103,7 +103,9 @@ pub(crate) struct Batcher {
 #[derive(Default)]
 struct State {
     queue: Queue,
+    /// How many calls are in flight, and of how many callers.
     in_flight: usize,
+    callers: usize,
 }
 
 /// What a caller does that has entered.
@@ -138,7 +140,7 @@ impl Batcher {
     ) -> Told {
         if asking {
             let connection = self.connected().await?;
-            let slot = self.take_slot(&mut self.state(), connection, Instant::now());
+            let slot = self.take_slot(&mut self.state(), 1, connection, Instant::now());
             return slot.send(stack, true).await;
         }
         match self.enter(stack, until)? {
@@ -176,11 +178,11 @@ impl Batcher {
         let (now, is_idle) = (Instant::now(), state.in_flight == 0 && state.queue.is_empty());
         match self.link.status() {
             LinkStatus::Up(connection) if is_idle && until.is_some() && !connection.is_unread(now) => {
-                return Ok(Entered::Sends(self.take_slot(&mut state, connection, now)));
+                return Ok(Entered::Sends(self.take_slot(&mut state, 1, connection, now)));
             }
             // The leases of permits are renewed meanwhile, and wait as long as that takes.
             LinkStatus::Slow(connection, _) if until.is_none() => {
-                return Ok(Entered::Sends(self.take_slot(&mut state, connection, now)));
+                return Ok(Entered::Sends(self.take_slot(&mut state, 1, connection, now)));
             }
             LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Err(why),
             LinkStatus::Up(connection) if state.in_flight < connection.depth() => self.wake.notify_one(),
@@ -191,17 +193,46 @@ impl Batcher {
         Ok(Entered::Waits(waits))
     }
 
-    fn take_slot(self: &Arc<Self>, state: &mut State, connection: Arc<Connection>, sent: Instant) -> CallSlot {
+    fn take_slot(
+        self: &Arc<Self>,
+        state: &mut State,
+        callers: usize,
+        connection: Arc<Connection>,
+        sent: Instant,
+    ) -> CallSlot {
         state.in_flight += 1;
-        CallSlot { batcher: Arc::clone(self), connection, sent, is_answered: false }
+        state.callers += callers;
+        CallSlot { batcher: Arc::clone(self), callers, connection, sent, is_answered: false }
     }
 
-    /// A call is not in flight any more.
-    fn landed(&self) {
+    /// A call of so many callers is not in flight any more.
+    fn landed(&self, callers: usize) {
         let mut state = self.state();
         state.in_flight -= 1;
+        state.callers -= callers;
         if !state.queue.is_empty() {
             self.wake.notify_one();
+        }
+    }
+
+    /// How many callers wait in the queue, and how many for calls in flight.
+    fn callers(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.queue.callers(), state.callers)
+    }
+
+    /// Lets callers that were just answered ask again, so that they come along: until as many are
+    /// queued as in flight, or no more come.
+    async fn gather(&self) {
+        for _ in 0..3 {
+            let (queued, in_flight) = self.callers();
+            if in_flight > 0 && queued >= in_flight {
+                return;
+            }
+            tokio::task::yield_now().await;
+            if self.callers().0 == queued {
+                return;
+            }
         }
     }
 
@@ -224,9 +255,11 @@ impl Batcher {
             }
         };
         let now = Instant::now();
-        let flight = state.queue.take(self.slot_of, now);
+        // Half of all callers: while the server works for one half, this process does for the other.
+        let half = (state.queue.callers() + state.callers).div_ceil(2);
+        let flight = state.queue.take(half, self.slot_of, now);
         if !flight.commands.is_empty() {
-            let slot = self.take_slot(&mut state, connection, now);
+            let slot = self.take_slot(&mut state, flight.callers, connection, now);
             drop(state);
             self.runtime.spawn(slot.send_queued(flight.commands));
         }
@@ -238,11 +271,14 @@ impl Batcher {
 /// ends with the batcher, whose link is dropped along with it.
 async fn run(batcher: Weak<Batcher>, wake: Arc<Notify>, mut status: watch::Receiver<Published>) {
     loop {
-        // Callers that were just answered ask again, and come along.
-        tokio::task::yield_now().await;
         let Some(batcher) = batcher.upgrade() else { return };
+        batcher.gather().await;
         batcher.link.look().await;
-        while batcher.send_next() {}
+        while batcher.send_next() {
+            // Two calls that are written at once are answered at once: then the server waits for this
+            // process, and this process for the server.
+            tokio::task::yield_now().await;
+        }
         drop(batcher);
         // At first without waiting: the link may be up since before its changes were seen.
         tokio::select! {

@@ -32,6 +32,7 @@ pub(super) struct Queue {
     /// Stacks, and each key of `keys` once.
     order: VecDeque<Turn>,
     keys: HashMap<Arc<[u8]>, Groups, RandomState>,
+    callers: usize,
 }
 
 impl Queue {
@@ -39,7 +40,13 @@ impl Queue {
         self.order.is_empty()
     }
 
+    /// How many callers wait.
+    pub(super) fn callers(&self) -> usize {
+        self.callers
+    }
+
     pub(super) fn push(&mut self, stack: &[(&[u8], Question)], caller: Caller) {
+        self.callers += 1;
         let [(key, question)] = stack else {
             return self.order.push_back(Turn::Stack(Box::new(Command::stack(stack, caller))));
         };
@@ -59,9 +66,9 @@ impl Queue {
         }
     }
 
-    /// The next commands, without callers that were cancelled or are late.
-    pub(super) fn take(&mut self, slot_of: fn(&[u8]) -> u16, now: Instant) -> Flight {
-        let mut flight = Flight::default();
+    /// The next commands, of at most so many callers, without those that were cancelled or are late.
+    pub(super) fn take(&mut self, callers: usize, slot_of: fn(&[u8]) -> u16, now: Instant) -> Flight {
+        let mut flight = Flight::of(callers);
         for _ in 0..self.order.len() {
             if flight.is_full() {
                 break;
@@ -69,15 +76,23 @@ impl Queue {
             match self.order.pop_front() {
                 Some(Turn::Key(key)) => {
                     let Some(groups) = self.keys.remove(&key) else { continue };
+                    self.callers -= count(&groups);
                     let later = take_groups(groups, &key, slot_of(&key), &mut flight, now);
                     if !later.is_empty() {
+                        self.callers += count(&later);
                         // Other keys are next; the order of its own callers stays.
                         self.keys.insert(Arc::clone(&key), later);
                         self.order.push_back(Turn::Key(key));
                     }
                 }
-                Some(Turn::Stack(stack)) if stack.waits(now) => flight.add_stack(*stack),
-                Some(Turn::Stack(stack)) => stack.callers().flatten().for_each(Caller::time_out),
+                Some(Turn::Stack(stack)) => {
+                    self.callers -= 1;
+                    if stack.waits(now) {
+                        flight.add_stack(*stack);
+                    } else {
+                        stack.callers().flatten().for_each(Caller::time_out);
+                    }
+                }
                 None => break,
             }
         }
@@ -98,6 +113,10 @@ impl Queue {
             caller.tell(Err(why.clone().into()));
         }
     }
+}
+
+fn count(groups: &Groups) -> usize {
+    groups.iter().map(|group| group.callers.len()).sum()
 }
 
 /// Moves what of the groups of a key fits into a call, in their order, and gives the others.
@@ -134,7 +153,7 @@ mod tests {
             let (answer, _) = oneshot::channel();
             queue.push(&[(&key.to_le_bytes(), question.clone())], Caller { answer, until: None });
         }
-        assert!(queue.take(|_| 0, Instant::now()).commands.is_empty() && queue.is_empty());
+        assert!(queue.take(usize::MAX, |_| 0, Instant::now()).commands.is_empty() && queue.is_empty());
         assert!(queue.keys.capacity() <= MAX_KEPT && queue.order.capacity() <= MAX_KEPT);
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn foreign(connection: &Connection) -> Failure {
 /// One of the calls that may be in flight: about to be sent, or sent.
 pub(super) struct CallSlot {
     pub(super) batcher: Arc<Batcher>,
+    pub(super) callers: usize,
     pub(super) connection: Arc<Connection>,
     pub(super) sent: Instant,
     pub(super) is_answered: bool,
@@ -67,14 +68,15 @@ impl Drop for CallSlot {
     /// a task waits for one to a PING behind the call, and tells the link when that is late.
     fn drop(&mut self) {
         if self.is_answered {
-            return self.batcher.landed();
+            return self.batcher.landed(self.callers);
         }
-        let (batcher, connection, sent) = (Arc::clone(&self.batcher), Arc::clone(&self.connection), self.sent);
+        let (batcher, connection) = (Arc::clone(&self.batcher), Arc::clone(&self.connection));
+        let (callers, sent) = (self.callers, self.sent);
         self.batcher.runtime.spawn(async move {
             let ping = redis::cmd("PING");
             let reply = connection.send(&ping, Instant::now());
             let _ = connection.awaited(sent, batcher.link.timeout(), reply).await;
-            batcher.landed();
+            batcher.landed(callers);
         });
     }
 }
