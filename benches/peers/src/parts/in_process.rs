@@ -24,8 +24,8 @@ const NUMBERS: u64 = 50_000;
 /// A number of 15 digits makes a key of 20 bytes.
 const FIRST: u64 = 100_000_000_000_000;
 
-// The log of an admitted call has a short window: entries leave as they come, so it has reached its
-// size. The buckets are in use, and never full.
+// With 50,000 keys in turn, what an admitted call used is free again before the next call of its key:
+// after a millisecond in a log, after 3.6 in a bucket.
 
 #[rate_limit(key = "user:<id>", window = "1ms", max = 1_000_000, name = "sliding")]
 async fn sliding_admitted(id: u64) -> Outcome {
