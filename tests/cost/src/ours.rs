@@ -12,8 +12,6 @@ pub(crate) const MAX: u64 = 100;
 pub(crate) const LONG: u64 = 10_000;
 /// The most that a log counts of one call: of more, no store is asked.
 pub(crate) const HEAVY: u64 = 1_000;
-/// The window of all.
-pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 /// A little more than a slot of [`MAX`] in a minute.
 pub(crate) const EVERY: Duration = Duration::from_millis(605);
 

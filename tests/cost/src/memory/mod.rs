@@ -130,7 +130,7 @@ impl Ready {
         } else {
             // Half of it is used up at once. Then a slot comes free for each check.
             ready.run(ours::MAX / 2);
-            ready.clock.tick_by(if work == Work::LeakyAnew { ours::WINDOW } else { ours::EVERY });
+            ready.clock.tick_by(if work == Work::LeakyAnew { 100 * ours::EVERY } else { ours::EVERY });
             ready.run(3 * ours::MAX);
         }
         assert_eq!(ready.run(1), u64::from(!work.is_refused()), "{work:?}");

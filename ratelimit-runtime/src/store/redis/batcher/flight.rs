@@ -120,7 +120,7 @@ impl Flight {
         if let Some(command) = self.commands.iter_mut().find(is_its) {
             return command.add(key, group, from);
         }
-        let mut command = Command { script, slot, keys: Vec::new(), asked: Vec::new() };
+        let mut command = Command { script, slot, keys: Vec::with_capacity(16), asked: Vec::new() };
         let next = command.add(key, group, from);
         self.commands.push(command);
         next

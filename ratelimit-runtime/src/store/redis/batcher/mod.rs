@@ -3,6 +3,8 @@
 //! - A caller that finds the link idle takes a [`CallSlot`] and sends by itself, without a task in
 //!   between. All others wait in the [`queue`], and a task sends the next [`flight`], which carries
 //!   them. Both send and read by `send_all`.
+//! - A flight carries half of all callers at most, and two are not written at once: while the server
+//!   decides one, this process reads and writes the other.
 //! - At its timeout a caller is dropped. If it is queued, it is not sent. If it has sent by itself,
 //!   its slot stays taken until a PING behind its call is answered. A reply that is late makes the
 //!   link doubtful.
@@ -222,7 +224,7 @@ impl Batcher {
     }
 
     /// Lets callers that were just answered ask again, so that they come along: until as many are
-    /// queued as in flight, or no more come.
+    /// queued as in flight, or no more come, and for three turns of the runtime at most.
     async fn gather(&self) {
         for _ in 0..3 {
             let (queued, in_flight) = self.callers();
@@ -255,7 +257,6 @@ impl Batcher {
             }
         };
         let now = Instant::now();
-        // Half of all callers: while the server works for one half, this process does for the other.
         let half = (state.queue.callers() + state.callers).div_ceil(2);
         let flight = state.queue.take(half, self.slot_of, now);
         if !flight.commands.is_empty() {
@@ -275,8 +276,7 @@ async fn run(batcher: Weak<Batcher>, wake: Arc<Notify>, mut status: watch::Recei
         batcher.gather().await;
         batcher.link.look().await;
         while batcher.send_next() {
-            // Two calls that are written at once are answered at once: then the server waits for this
-            // process, and this process for the server.
+            // Two calls that are written at once are answered at once: then each side waits for the other.
             tokio::task::yield_now().await;
         }
         drop(batcher);

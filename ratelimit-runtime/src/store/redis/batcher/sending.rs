@@ -30,6 +30,7 @@ pub(super) fn foreign(connection: &Connection) -> Failure {
 /// One of the calls that may be in flight: about to be sent, or sent.
 pub(super) struct CallSlot {
     pub(super) batcher: Arc<Batcher>,
+    /// How many callers it carries.
     pub(super) callers: usize,
     pub(super) connection: Arc<Connection>,
     pub(super) sent: Instant,
