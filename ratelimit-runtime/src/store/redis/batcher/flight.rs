@@ -158,7 +158,10 @@ impl Command {
             asked.by.push((index, callers));
             return at + 1;
         }
-        self.asked.push(Asked { question, by: vec![(index, callers)] });
+        // Most often all ask the first question.
+        let mut by = Vec::with_capacity(if self.asked.is_empty() { 16 } else { 1 });
+        by.push((index, callers));
+        self.asked.push(Asked { question, by });
         self.asked.len()
     }
 
