@@ -204,6 +204,9 @@ impl RedisCluster {
     /// Moves a slot with all its keys to another master.
     pub(crate) fn move_slot(&self, slot: u16, to: usize) {
         let from = self.owner(slot);
+        if from == to {
+            return;
+        }
         self.begin_to_move(slot, from, to);
         while self.move_keys(slot, from, to, 100) > 0 {}
         self.end_move(slot, from, to);
