@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 /// The kind of an event: what documents and filters know it by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,10 @@ struct Values(String);
 impl Log {
     /// Of this thread, until the guard is dropped.
     pub(crate) fn listen() -> (Self, DefaultGuard) {
+        // Where just one is alive, tracing takes an event that another thread meets first for one that
+        // nobody listens to.
+        static ALIVE: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Log::default())));
+        LazyLock::force(&ALIVE);
         let log = Self::default();
         (log.clone(), tracing::subscriber::set_default(log))
     }

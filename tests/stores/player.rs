@@ -373,12 +373,8 @@ fn sliding_windows_are_the_same() {
 }
 
 #[test]
-fn fixed_windows_are_the_same() {
+fn counters_are_the_same() {
     compare(Algorithm::FixedWindow);
-}
-
-#[test]
-fn sliding_counters_are_the_same() {
     compare(Algorithm::SlidingCounter);
 }
 
