@@ -17,6 +17,8 @@ const MAX_UNITS: u64 = 1_000;
 const MAX_QUESTIONS: usize = 256;
 /// Callers in one call.
 const MAX_CALLERS: usize = 30_000;
+/// Room made at once for keys, and for the callers of the first question, which most often all ask.
+const ROOM: usize = 16;
 
 type Callers = SmallVec<[Caller; 1]>;
 
@@ -47,7 +49,7 @@ impl Group {
 
 /// The commands sent at once, which keep the server busy for a bounded time: a question that weighs
 /// more than the bound goes alone.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Flight {
     pub(super) commands: Vec<Command>,
     /// How many callers it carries, and the most that it may.
@@ -78,14 +80,7 @@ struct Asked {
 impl Flight {
     /// A flight of at most so many callers.
     pub(super) fn of(callers: usize) -> Self {
-        Self {
-            commands: Vec::new(),
-            callers: 0,
-            most_callers: callers.min(MAX_CALLERS),
-            keys: 0,
-            units: 0,
-            questions: 0,
-        }
+        Self { most_callers: callers.min(MAX_CALLERS), ..Self::default() }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -120,7 +115,7 @@ impl Flight {
         if let Some(command) = self.commands.iter_mut().find(is_its) {
             return command.add(key, group, from);
         }
-        let mut command = Command { script, slot, keys: Vec::with_capacity(16), asked: Vec::new() };
+        let mut command = Command { script, slot, keys: Vec::with_capacity(ROOM), asked: Vec::new() };
         let next = command.add(key, group, from);
         self.commands.push(command);
         next
@@ -158,8 +153,7 @@ impl Command {
             asked.by.push((index, callers));
             return at + 1;
         }
-        // Most often all ask the first question.
-        let mut by = Vec::with_capacity(if self.asked.is_empty() { 16 } else { 1 });
+        let mut by = Vec::with_capacity(if self.asked.is_empty() { ROOM } else { 1 });
         by.push((index, callers));
         self.asked.push(Asked { question, by });
         self.asked.len()
