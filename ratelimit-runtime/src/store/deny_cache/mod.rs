@@ -88,14 +88,19 @@ impl<S: Store> DenyCache<S> {
         Moment { time: micros(self.clock.now()), epoch: self.own().epoch(request) }
     }
 
+    fn find(&self, request: &Request<'_>) -> Result<Verdict, Miss> {
+        self.refusals.find(request, || self.now(request), || self.own().health(request) != Health::Up)
+    }
+
     /// The refusal that answers a request.
     ///
     /// # Errors
     ///
-    /// A miss: the store has to be asked, and [`learnt`](Self::learnt) takes its answer.
-    fn look(&self, request: &Request<'_>) -> Result<Verdict, Miss> {
-        // Before the request is sent: a change from then on makes its answer void.
-        self.known_refusal(request).ok_or_else(|| self.refusals.miss(request, self.now(request)))
+    /// A miss, and when it was: the store has to be asked, and [`learnt`](Self::learnt) takes its
+    /// answer.
+    fn look(&self, request: &Request<'_>) -> Result<Verdict, (Miss, Moment)> {
+        // The request is sent later: a refusal that holds from here on also holds from then on.
+        self.find(request).map_err(|miss| (miss, self.now(request)))
     }
 
     /// The answer of the cache, or else the store's, which `ask` waits for; it is remembered. `ask`
@@ -107,23 +112,23 @@ impl<S: Store> DenyCache<S> {
     ) -> Answer<'a, Verdict> {
         match self.look(&request) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(miss) => Answer::later(async move { ask().await.map(|verdict| self.learnt(&request, &miss, verdict)) }),
+            Err(miss) => Answer::later(async move { ask().await.map(|verdict| self.learnt(&request, miss, verdict)) }),
         }
     }
 
     /// Keeps a refusal by the store, and forgets the key after an admission. A refusal by open
     /// reservations alone is not kept: they may be settled or lapse before its wait is over. A
     /// refusal by a store whose clock is behind waits for the clock too, and is kept as any other.
-    fn learnt(&self, request: &Request<'_>, miss: &Miss, verdict: Verdict) -> Verdict {
+    fn learnt(&self, request: &Request<'_>, (miss, looked_up): (Miss, Moment), verdict: Verdict) -> Verdict {
         let is_by_reservations = !verdict.blocked && verdict.retry_after_us == RESERVED_WAIT;
         if verdict.allowed {
-            self.refusals.forget(request.key());
+            self.refusals.forget_missed(miss, request.key());
         } else if !verdict.rounded
             && !is_by_reservations
             && verdict.retry_after_us != Verdict::NEVER
-            && self.own().epoch(request) == miss.looked_up.epoch
+            && self.own().epoch(request) == looked_up.epoch
         {
-            self.refusals.keep(request, miss, verdict);
+            self.refusals.keep(request, miss, looked_up, verdict);
         }
         verdict
     }
@@ -158,7 +163,7 @@ impl<S: Store> Store for DenyCache<S> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         match self.look(&request) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(miss) => self.inner.acquire(request).map(move |verdict| self.learnt(&request, &miss, verdict)),
+            Err(miss) => self.inner.acquire(request).map(move |verdict| self.learnt(&request, miss, verdict)),
         }
     }
 
@@ -197,7 +202,7 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
     }
 
     fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
-        self.refusals.find(request, || self.now(request), || self.own().health(request) != Health::Up)
+        self.find(request).ok()
     }
 
     /// The store decides all members: a refused group is told the longest wait, and the wait of a
@@ -218,7 +223,7 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         let misses = requests.first().filter(|_| requests.len() == 1).map(|request| self.look(request));
         self.own().enter(place, requests).map(move |entry| {
-            if let (Some(Err(miss)), [request], [verdict]) = (&misses, requests, &*entry.verdicts)
+            if let (Some(Err(miss)), [request], [verdict]) = (misses, requests, &*entry.verdicts)
                 && !entry.is_full
             {
                 let _ = self.learnt(request, miss, *verdict);

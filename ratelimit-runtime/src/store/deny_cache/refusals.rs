@@ -51,10 +51,8 @@ pub(super) struct Moment {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Miss {
     hash: u64,
-    /// The count of changes of the set.
+    /// The count of changes of the set, before the store is asked.
     changes: u64,
-    /// The request is sent later: a refusal that holds from here on also holds from then on.
-    pub(super) looked_up: Moment,
 }
 
 /// A request and the refusal that answered it.
@@ -91,22 +89,18 @@ impl Refusals {
         request: &Request<'_>,
         now: impl FnOnce() -> Moment,
         is_away: impl FnOnce() -> bool,
-    ) -> Option<Verdict> {
+    ) -> Result<Verdict, Miss> {
         let hash = self.hasher.hash_one(request.key());
-        let kept = self.read(hash)?;
-        let refusal = kept.refusals.iter().find(|refusal| refusal.is_to(hash, request))?;
-        refusal.answer(now(), self.staleness, is_away)
+        let Some(kept) = self.read(hash) else { return Err(Miss { hash, changes: 0 }) };
+        let refusal = kept.refusals.iter().find(|refusal| refusal.is_to(hash, request));
+        let answer = refusal.and_then(|refusal| refusal.answer(now(), self.staleness, is_away));
+        answer.ok_or(Miss { hash, changes: kept.changes })
     }
 
-    /// The state of the request's set before the store is asked.
-    pub(super) fn miss(&self, request: &Request<'_>, looked_up: Moment) -> Miss {
-        let hash = self.hasher.hash_one(request.key());
-        Miss { hash, changes: self.read(hash).map_or(0, |kept| kept.changes), looked_up }
-    }
-
-    /// Keeps a refusal, unless something has changed since the request was looked up.
-    pub(super) fn keep(&self, request: &Request<'_>, miss: &Miss, verdict: Verdict) {
-        let Miss { hash, changes, looked_up } = *miss;
+    /// Keeps a refusal of a request that was sent at `looked_up` or later, unless something has
+    /// changed since the miss.
+    pub(super) fn keep(&self, request: &Request<'_>, miss: Miss, looked_up: Moment, verdict: Verdict) {
+        let Miss { hash, changes } = miss;
         let Some(mut kept) = self.write(hash).filter(|kept| kept.changes == changes) else { return };
         if verdict.blocked {
             // Other requests may have been refused before the block, and for a shorter time.
@@ -130,10 +124,17 @@ impl Refusals {
 
     /// Forgets the refusals of a key, and those that are on their way.
     pub(super) fn forget(&self, key: &[u8]) {
-        if !self.are_kept() {
-            return;
+        if self.are_kept() {
+            self.forget_of(self.hasher.hash_one(key), key);
         }
-        let hash = self.hasher.hash_one(key);
+    }
+
+    /// The same of a key that missed.
+    pub(super) fn forget_missed(&self, miss: Miss, key: &[u8]) {
+        self.forget_of(miss.hash, key);
+    }
+
+    fn forget_of(&self, hash: u64, key: &[u8]) {
         if let Some(mut kept) = self.write(hash) {
             kept.changes += 1;
             kept.refusals.retain(|refusal| refusal.hash != hash || *refusal.key != *key);
