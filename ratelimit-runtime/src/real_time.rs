@@ -16,8 +16,15 @@ const NAP: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elapsed;
 
-/// Waits for `future` until `at`, and no longer. A future that is ready needs no timer.
-pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::Output, Elapsed> {
+/// Waits for `future` for so long, and no longer.
+pub(crate) fn timeout<F: Future>(time: Duration, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    let now = Instant::now();
+    timeout_at(now, now + time, future)
+}
+
+/// Waits for `future` until `at`, and no longer; `since` is a moment before now. A future that is
+/// ready needs no timer.
+pub(crate) async fn timeout_at<F: Future>(since: Instant, at: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut time = pin!(None);
     poll_fn(|cx| {
@@ -25,7 +32,7 @@ pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::O
             return Poll::Ready(Ok(output));
         }
         if time.is_none() {
-            time.set(Some(sleep_until(at, Instant::now())));
+            time.set(Some(sleep_until(since, at)));
         }
         match time.as_mut().as_pin_mut() {
             Some(time) => time.poll(cx).map(|()| Err(Elapsed)),
@@ -38,11 +45,13 @@ pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::O
 /// Waits for `duration`.
 pub(crate) async fn sleep(duration: Duration) {
     let now = Instant::now();
-    sleep_until(now + duration, now).await;
+    sleep_until(now, now + duration).await;
 }
 
-async fn sleep_until(at: Instant, now: Instant) {
-    if !are_apart(now, tokio::time::Instant::now()) {
+async fn sleep_until(since: Instant, at: Instant) {
+    let of_tokio = tokio::time::Instant::now();
+    // Most often it has just begun, which saves another look at the clock.
+    if !are_apart(since, of_tokio) || !are_apart(Instant::now(), of_tokio) {
         tokio::time::sleep_until(at.into()).await;
     }
     // On a paused clock, tokio's timers fire as soon as nothing else is to be done. Then threads

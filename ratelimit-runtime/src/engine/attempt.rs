@@ -263,14 +263,14 @@ impl Step<'_> {
             // With limits only where the store itself decides on them.
             let store = if requests.is_empty() { self.engine.store.innermost() } else { self.engine.store.own() };
             let mut answer = store.enter(place, &requests);
-            return self.engine.await_until(until, &mut answer).await;
+            return self.engine.await_until(Instant::now(), until, &mut answer).await;
         }
         let verdicts = if let [request] = *requests {
             let mut answer = self.engine.store.acquire(request);
-            vec![self.engine.await_until(until, &mut answer).await?]
+            vec![self.engine.await_until(Instant::now(), until, &mut answer).await?]
         } else {
             let mut answer = self.engine.store.own().acquire_all(&requests);
-            self.engine.await_until(until, &mut answer).await?
+            self.engine.await_until(Instant::now(), until, &mut answer).await?
         };
         Ok(Entry { is_full: false, in_flight: 0, verdicts })
     }

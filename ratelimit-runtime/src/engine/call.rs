@@ -1,5 +1,6 @@
 //! [`OwnedCall`]: a check with its engine, to be kept across an `.await`.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -118,10 +119,11 @@ impl OwnedCall {
     }
 
     async fn ask_in_flight(&self, place: &PlaceCheck) -> Result<u64, StoreError> {
-        let until = self.timeout_at(Instant::now());
+        let now = Instant::now();
+        let until = self.timeout_at(now);
         let request = place.request(PermitId::next(), Some(until));
         let mut answer = self.engine.store.innermost().in_flight(request);
-        self.engine.await_until(until, &mut answer).await
+        self.engine.await_until(now, until, &mut answer).await
     }
 
     /// The error of a call whose rule has no places.
@@ -161,7 +163,7 @@ impl OwnedCall {
             return Ok(check.fallback_decision(&blocked));
         }
         let mut answer = engine.store.peek(request);
-        match engine.await_until(until, &mut answer).await {
+        match engine.await_until(Instant::now(), until, &mut answer).await {
             Ok(verdict) => Ok(check.decision(&verdict)),
             Err(error) => match (engine.known_refusal(&check, &error), engine.outage_answer(&check, &error)) {
                 (Some(refusal), _) => Ok(refusal),
@@ -178,10 +180,11 @@ impl OwnedCall {
         &self,
         change: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,
     ) -> Result<T, RateLimitError> {
-        let until = self.timeout_at(Instant::now());
+        let now = Instant::now();
+        let until = self.timeout_at(now);
         let request = self.key_request()?.with_timeout_at(until);
         let mut answer = change(&*self.engine.store, request);
-        self.engine.await_until(until, &mut answer).await.map_err(Into::into)
+        self.engine.await_until(now, until, &mut answer).await.map_err(Into::into)
     }
 }
 
@@ -192,10 +195,11 @@ impl Engine {
         check.terms.timeout.unwrap_or(self.timeout).min(Limit::MAX_WINDOW)
     }
 
-    /// Waits for an answer until this moment, whatever the store does meanwhile. Real time: a server
-    /// does not know that the clock of a test is paused.
+    /// Waits for an answer until this moment, whatever the store does meanwhile; `since` is when it
+    /// began. Real time: a server does not know that the clock of a test is paused.
     pub(super) async fn await_until<T: Unpin>(
         &self,
+        since: Instant,
         until: Instant,
         answer: &mut Answer<'_, T>,
     ) -> Result<T, StoreError> {
@@ -205,12 +209,11 @@ impl Engine {
         if let Err(why) = real_time::can_wait() {
             return Err(StoreError::misconfigured(format!("a check on this store cannot be made here: {why}")));
         }
-        let start = Instant::now();
-        let answer = async {
-            let answer = real_time::timeout_at(until, answer).await;
-            let too_late = || StoreError::timed_out(format!("no answer from the store within {:?}", start.elapsed()));
+        let answer = pin!(async {
+            let answer = real_time::timeout_at(since, until, answer).await;
+            let too_late = || StoreError::timed_out(format!("no answer from the store within {:?}", since.elapsed()));
             answer.unwrap_or_else(|Elapsed| Err(too_late()))
-        };
+        });
         observe::timed(|| self.store.innermost().server(), answer).await
     }
 }

@@ -59,9 +59,10 @@ pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<De
         let (decisions, _no_permits) = Box::pin(async move { acquire_all(&group).await }).await?;
         return only(decisions);
     }
-    let until = Instant::now() + engine.timeout_of(check);
+    let now = Instant::now();
+    let until = now + engine.timeout_of(check);
     let mut answer = engine.store.acquire(check.request.with_timeout_at(until));
-    let verdict = engine.await_until(until, &mut answer).await;
+    let verdict = engine.await_until(now, until, &mut answer).await;
     let outcome = match verdict {
         Ok(verdict) => check.conclude_verdict(&verdict),
         Err(error) => {

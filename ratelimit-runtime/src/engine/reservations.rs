@@ -58,8 +58,9 @@ impl Engine {
     ///
     /// `Unavailable` after `timeout`.
     pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
-        let until = Instant::now() + timeout.min(Limit::MAX_WINDOW);
-        real_time::timeout_at(until, self.settled()).await.map_err(|_| {
+        let now = Instant::now();
+        let settled = real_time::timeout_at(now, now + timeout.min(Limit::MAX_WINDOW), self.settled());
+        settled.await.map_err(|_| {
             let open = self.settlements.open();
             StoreError::timed_out(format!("{open} settlements were not answered within {timeout:?}")).into()
         })
@@ -70,8 +71,8 @@ impl Engine {
 pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<bool, RateLimitError> {
     call.require(Feature::Refund)?;
     let Some(mut answer) = ask(call, admission.charge(), Completion::Refund, false)? else { return Ok(false) };
-    let until = call.timeout_at(Instant::now());
-    call.engine.await_until(until, &mut answer).await.map_err(Into::into)
+    let now = Instant::now();
+    call.engine.await_until(now, call.timeout_at(now), &mut answer).await.map_err(Into::into)
 }
 
 /// Reservations of one call, to be committed or released according to its return value.

@@ -139,7 +139,8 @@ impl RateLimiter {
             let call = check.changed_call(&self.engine);
             match engine::decide_now(&self.engine, &call.check(), || None) {
                 Some(decided) => decided,
-                None => return engine::finish(&self.engine, &call.check()).await,
+                // Kept apart, so that most checks have a small future.
+                None => return Box::pin(async move { engine::finish(&call.engine, &call.check()).await }).await,
             }
         };
         engine::cooperate(decided).await

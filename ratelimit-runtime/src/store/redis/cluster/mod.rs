@@ -187,7 +187,7 @@ impl Cluster {
                     _ => Ok(()),
                 }
             };
-            let serves = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, serves).await;
+            let serves = real_time::timeout(ANSWER_TIMEOUT, serves).await;
             let silent = |_| Err(StoreError::unavailable("a node of the Redis cluster does not answer"));
             serves.unwrap_or_else(silent).inspect_err(|_| self.refresh())?;
         }

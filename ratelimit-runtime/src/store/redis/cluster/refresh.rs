@@ -65,7 +65,7 @@ impl Cluster {
             // It fails where the runtime ends.
             let _ = outcome.changed().await;
         } else if takes_long {
-            let _ = real_time::timeout_at(Instant::now() + MOMENT, outcome.changed()).await;
+            let _ = real_time::timeout(MOMENT, outcome.changed()).await;
         }
         outcome.borrow().clone().unwrap_or(Ok(()))
     }
@@ -73,7 +73,7 @@ impl Cluster {
     async fn ask_again(self: Arc<Self>, at: Instant) {
         real_time::sleep(at.saturating_duration_since(Instant::now())).await;
         let mut answer = pin!(self.ask_for_slots());
-        let in_time = real_time::timeout_at(Instant::now() + SLOW, answer.as_mut()).await;
+        let in_time = real_time::timeout(SLOW, answer.as_mut()).await;
         let outcome = if let Ok(outcome) = in_time {
             outcome
         } else {

@@ -175,7 +175,7 @@ impl Connection {
     /// be less: half of it.
     pub(crate) async fn awaited<T>(&self, sent: Instant, time: Duration, reply: impl Future<Output = T>) -> T {
         let mut reply = pin!(reply);
-        if let Ok(reply) = real_time::timeout_at(sent + time, reply.as_mut()).await {
+        if let Ok(reply) = real_time::timeout_at(sent, sent + time, reply.as_mut()).await {
             return reply;
         }
         self.late(sent);

@@ -1,7 +1,7 @@
 //! Streams to a server: TCP, TLS or a Unix socket.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -53,7 +53,7 @@ async fn open_tcp(TcpAddress { host, port }: &TcpAddress) -> io::Result<TcpStrea
 /// What a server has so much time for.
 pub(super) async fn within<T>(time: Duration, future: impl Future<Output = T>) -> io::Result<T> {
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {time:?}"));
-    real_time::timeout_at(Instant::now() + time, future).await.map_err(late)
+    real_time::timeout(time, future).await.map_err(late)
 }
 
 /// Sends without delay, and lets the kernel notice within 30 seconds that the other end is gone.

@@ -120,7 +120,7 @@ impl Shared {
                 // No permit is of an earlier connection.
                 epoch = self.servers.epoch();
             } else if !is_more {
-                let _ = real_time::timeout_at(now + GATHER, self.wake.notified()).await;
+                let _ = real_time::timeout_at(now, now + GATHER, self.wake.notified()).await;
             }
         }
     }
