@@ -12,7 +12,7 @@ use super::clients::{Client, Clients};
 use super::cluster::slot_of;
 use super::errors::{unexpected_reply, unsupported};
 use super::route::Route;
-use super::scripts::{Operation, Question, own_time};
+use super::scripts::{KeyQuestion, Operation, Question, own_time};
 use super::settings::StoreSettings;
 use super::{redis_cell, transactions};
 use crate::clock::Clock;
@@ -71,8 +71,8 @@ impl Backend {
     }
 
     /// Decides, and charges the request if it is admitted.
-    pub(super) async fn charge(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
-        self.carry_out(Operation::Acquire, request).await
+    pub(super) fn charge(&self, request: Request<'_>) -> impl Future<Output = Result<Verdict, StoreError>> {
+        self.carry_out(Operation::Acquire, request)
     }
 
     /// Carries an operation out. `allowed` of one that decides nothing says whether it changed
@@ -84,7 +84,8 @@ impl Backend {
             return Box::pin(self.carry_out_without_scripts(route, operation, request)).await;
         }
         let question = [(request.key(), Question::new(operation, &request, own_time(self.clock())?))];
-        let verdicts = self.client()?.servers.ask(&question, request.timeout_at()).await?;
+        let client = self.client()?;
+        let verdicts = client.servers.ask(&question, request.timeout_at()).await?;
         verdicts.into_iter().next().ok_or_else(unexpected_reply)
     }
 
@@ -109,7 +110,7 @@ impl Backend {
     }
 
     /// The questions that charge these requests.
-    fn stack<'a>(&self, requests: &[Request<'a>]) -> Result<Vec<(&'a [u8], Question)>, StoreError> {
+    fn stack<'a>(&self, requests: &[Request<'a>]) -> Result<Vec<KeyQuestion<'a>>, StoreError> {
         let now = own_time(self.clock())?;
         let question = |request: &Request<'a>| (request.key(), Question::new(Operation::Acquire, request, now));
         Ok(requests.iter().map(question).collect())

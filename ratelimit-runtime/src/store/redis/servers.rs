@@ -8,11 +8,11 @@ use std::time::Instant;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
-use super::batcher::{Batcher, Failure, Verdicts};
+use super::batcher::{Asked, Batcher, Failure};
 use super::cluster::{Cluster, slot_of};
 use super::link::{Link, LinkSettings, Sentinels, Upstream};
 use super::listing;
-use super::scripts::{Question, load_all};
+use super::scripts::{KeyQuestion, load_all};
 use super::settings::StoreSettings;
 use super::settings::deployment::Deployment;
 use crate::error::StoreError;
@@ -57,13 +57,15 @@ impl Servers {
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
-    pub(crate) async fn ask(
-        &self,
-        stack: &[(&[u8], Question)],
-        until: Option<Instant>,
-    ) -> Result<Verdicts, StoreError> {
-        let key = stack.first().map_or(&[][..], |(key, _)| key);
-        self.at(key, until, |batcher, asking| async move { batcher.ask(stack, until, asking).await }).await
+    pub(crate) fn ask<'a>(&'a self, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> Asked<'a> {
+        match &self.reached {
+            Reached::One(batcher) => batcher.ask(stack, until, false),
+            Reached::Cluster(cluster) => {
+                let slot = stack.first().map_or(0, |(key, _)| slot_of(key));
+                let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, until, asking);
+                Asked::Sent(Box::pin(async move { Ok(cluster.at(slot, until, ask).await?) }))
+            }
+        }
     }
 
     /// Sends a command about a key, wherever that is.

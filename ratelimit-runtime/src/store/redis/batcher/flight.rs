@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Caller, Failure, told};
 use crate::store::redis::scripts::call::{Answers, Ask, Call};
-use crate::store::redis::scripts::{Question, Script};
+use crate::store::redis::scripts::{KeyQuestion, Question, Script};
 
 /// Keys in one call.
 const MAX_KEYS: usize = 64;
@@ -25,7 +25,7 @@ type Callers = SmallVec<[Caller; 1]>;
 /// Callers of one question about one key: most often one.
 #[derive(Debug)]
 pub(super) struct Group {
-    pub(super) question: Question,
+    pub(super) question: Arc<Question>,
     pub(super) callers: Callers,
 }
 
@@ -43,7 +43,7 @@ impl Group {
     /// Takes out all callers but so many, the first ones.
     pub(super) fn split_off(&mut self, room: usize) -> Option<Self> {
         let is_more = self.callers.len() > room;
-        is_more.then(|| Self { question: self.question.clone(), callers: self.callers.drain(room..).collect() })
+        is_more.then(|| Self { question: Arc::clone(&self.question), callers: self.callers.drain(room..).collect() })
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Command {
 /// stands with its first question.
 #[derive(Debug)]
 struct Asked {
-    question: Question,
+    question: Arc<Question>,
     by: Vec<(u8, Callers)>,
 }
 
@@ -132,10 +132,10 @@ impl Flight {
 
 impl Command {
     /// Questions that are charged all or none.
-    pub(super) fn stack(stack: &[(&[u8], Question)], caller: Caller) -> Self {
+    pub(super) fn stack(stack: &[KeyQuestion<'_>], caller: Caller) -> Self {
         let mut callers: Callers = smallvec![caller];
         let asked = (1..).zip(stack).map(|(key, (_, question))| Asked {
-            question: question.clone(),
+            question: Arc::clone(question),
             by: vec![(key, std::mem::take(&mut callers))],
         });
         let (asked, keys) = (asked.collect(), stack.iter().map(|(key, _)| Arc::from(*key)).collect());
@@ -149,7 +149,7 @@ impl Command {
         let index = u8::try_from(self.keys.len()).unwrap_or(u8::MAX);
         let mut others = self.asked.iter_mut().enumerate().skip(from);
         if let Some((at, asked)) = others.find(|(_, asked)| asked.question.is_same(&question)) {
-            asked.question.now = asked.question.now.max(question.now);
+            Question::keep_later(&mut asked.question, &question);
             asked.by.push((index, callers));
             return at + 1;
         }

@@ -15,7 +15,9 @@ mod flight;
 mod queue;
 mod sending;
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use redis::{Cmd, ServerError, Value};
@@ -27,7 +29,7 @@ use self::queue::Queue;
 use self::sending::CallSlot;
 use super::errors;
 use super::link::{Connection, Link, LinkStatus, Published};
-use super::scripts::{Question, ScriptAnswer};
+use super::scripts::{KeyQuestion, ScriptAnswer};
 use crate::error::StoreError;
 use crate::store::Verdict;
 
@@ -110,10 +112,27 @@ struct State {
     callers: usize,
 }
 
-/// What a caller does that has entered.
-enum Entered {
-    Sends(CallSlot),
-    Waits(oneshot::Receiver<Told>),
+/// The answers to the questions of one caller, to be waited for.
+#[must_use = "dropping it gives the questions up"]
+pub(crate) enum Asked<'a> {
+    /// The answers of a call of its own.
+    Sent(Pin<Box<dyn Future<Output = Told> + Send + 'a>>),
+    /// Those of a call of several callers, from the queue.
+    Queued(oneshot::Receiver<Told>),
+    Failed(StoreError),
+}
+
+impl Future for Asked<'_> {
+    type Output = Told;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
+        match &mut *self {
+            Self::Sent(call) => call.as_mut().poll(cx),
+            // Its call is dropped only with the runtime that its task is of.
+            Self::Queued(answer) => Pin::new(answer).poll(cx).map(|told| told.unwrap_or_else(|_| Err(sending::lost()))),
+            Self::Failed(error) => Poll::Ready(Err(error.clone().into())),
+        }
+    }
 }
 
 impl Batcher {
@@ -134,22 +153,21 @@ impl Batcher {
     ///
     /// `asking` sends it by itself behind an `ASKING`, which lets a node answer for a slot that
     /// moves to it.
-    pub(crate) async fn ask(
+    pub(crate) fn ask<'a>(
         self: &Arc<Self>,
-        stack: &[(&[u8], Question)],
+        stack: &'a [KeyQuestion<'a>],
         until: Option<Instant>,
         asking: bool,
-    ) -> Told {
-        if asking {
-            let connection = self.connected().await?;
-            let slot = self.take_slot(&mut self.state(), 1, connection, Instant::now());
-            return slot.send(stack, true).await;
+    ) -> Asked<'a> {
+        if !asking {
+            return self.enter(stack, until);
         }
-        match self.enter(stack, until)? {
-            Entered::Sends(slot) => slot.send(stack, false).await,
-            // Its call is dropped only with the runtime that its task is of.
-            Entered::Waits(answer) => answer.await.unwrap_or_else(|_| Err(sending::lost())),
-        }
+        let batcher = Arc::clone(self);
+        Asked::Sent(Box::pin(async move {
+            let connection = batcher.connected().await?;
+            let slot = batcher.take_slot(&mut batcher.state(), 1, connection, Instant::now());
+            slot.send(stack, true).await
+        }))
     }
 
     /// Sends a command by itself, behind an `ASKING` or not. Its reply repeats no number, so that
@@ -175,24 +193,29 @@ impl Batcher {
     /// Takes in a caller, which sends by itself or waits. The status is read under the lock under
     /// which queued callers are taken out to fail: a caller that enters after that sees the new
     /// status.
-    fn enter(self: &Arc<Self>, stack: &[(&[u8], Question)], until: Option<Instant>) -> Result<Entered, StoreError> {
+    fn enter<'a>(self: &Arc<Self>, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> Asked<'a> {
         let mut state = self.state();
-        let (now, is_idle) = (Instant::now(), state.in_flight == 0 && state.queue.is_empty());
+        let is_idle = state.in_flight == 0 && state.queue.is_empty();
         match self.link.status() {
-            LinkStatus::Up(connection) if is_idle && until.is_some() && !connection.is_unread(now) => {
-                return Ok(Entered::Sends(self.take_slot(&mut state, 1, connection, now)));
+            LinkStatus::Up(connection) if is_idle && until.is_some() => {
+                let now = Instant::now();
+                if !connection.is_unread(now) {
+                    return Asked::Sent(Box::pin(self.take_slot(&mut state, 1, connection, now).send(stack, false)));
+                }
+                self.wake.notify_one();
             }
             // The leases of permits are renewed meanwhile, and wait as long as that takes.
             LinkStatus::Slow(connection, _) if until.is_none() => {
-                return Ok(Entered::Sends(self.take_slot(&mut state, 1, connection, now)));
+                let slot = self.take_slot(&mut state, 1, connection, Instant::now());
+                return Asked::Sent(Box::pin(slot.send(stack, false)));
             }
-            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Err(why),
+            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Asked::Failed(why),
             LinkStatus::Up(connection) if state.in_flight < connection.depth() => self.wake.notify_one(),
             LinkStatus::Up(_) | LinkStatus::Connecting => {}
         }
         let (answer, waits) = oneshot::channel();
         state.queue.push(stack, Caller { answer, until });
-        Ok(Entered::Waits(waits))
+        Asked::Queued(waits)
     }
 
     fn take_slot(
@@ -256,8 +279,8 @@ impl Batcher {
                 return false;
             }
         };
-        let now = Instant::now();
         let half = (state.queue.callers() + state.callers).div_ceil(2);
+        let now = Instant::now();
         let flight = state.queue.take(half, self.slot_of, now);
         if !flight.commands.is_empty() {
             let slot = self.take_slot(&mut state, flight.callers, connection, now);

@@ -1,16 +1,18 @@
 //! [`Queue`]: the callers that wait, first come first served for each key; without I/O.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Instant;
 
 use foldhash::quality::RandomState;
+use hashbrown::HashTable;
 use smallvec::{SmallVec, smallvec};
 
 use super::Caller;
 use super::flight::{Command, Flight, Group};
 use crate::error::StoreError;
-use crate::store::redis::scripts::Question;
+use crate::store::redis::scripts::{KeyQuestion, Question};
 
 /// Room for more keys than this is given back once nobody waits.
 const MAX_KEPT: usize = 1_024;
@@ -21,17 +23,28 @@ type Groups = SmallVec<[Group; 1]>;
 /// A key that callers wait for, or a stack.
 #[derive(Debug)]
 enum Turn {
-    Key(Arc<[u8]>),
+    Key(KeyTurn),
     Stack(Box<Command>),
+}
+
+#[derive(Debug)]
+struct KeyTurn {
+    hash: u64,
+    key: Arc<[u8]>,
+    groups: Groups,
 }
 
 /// The callers that wait; those that gave up or are late are removed by the next call. That is soon:
 /// if no reply comes within the limiter's timeout, the link turns slow, and all callers fail.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Stacks, and each key of `keys` once.
+    /// Stacks, and each key once.
     order: VecDeque<Turn>,
-    keys: HashMap<Arc<[u8]>, Groups, RandomState>,
+    /// The number of the first turn in `order`; those behind it have the next ones.
+    first: usize,
+    /// The number of each key's turn.
+    keys: HashTable<usize>,
+    hasher: RandomState,
     callers: usize,
 }
 
@@ -45,25 +58,46 @@ impl Queue {
         self.callers
     }
 
-    pub(super) fn push(&mut self, stack: &[(&[u8], Question)], caller: Caller) {
+    pub(super) fn push(&mut self, stack: &[KeyQuestion<'_>], caller: Caller) {
         self.callers += 1;
         let [(key, question)] = stack else {
             return self.order.push_back(Turn::Stack(Box::new(Command::stack(stack, caller))));
         };
-        let group = |caller| Group { question: question.clone(), callers: smallvec![caller] };
-        let Some(groups) = self.keys.get_mut(*key) else {
-            let key: Arc<[u8]> = Arc::from(*key);
-            self.order.push_back(Turn::Key(Arc::clone(&key)));
-            self.keys.insert(key, smallvec![group(caller)]);
-            return;
+        let group = |caller| Group { question: Arc::clone(question), callers: smallvec![caller] };
+        let hash = self.hasher.hash_one(*key);
+        let is_its =
+            |turn: &usize| matches!(self.order.get(turn - self.first), Some(Turn::Key(its)) if *its.key == **key);
+        let found = self.keys.find(hash, is_its).map(|turn| turn - self.first);
+        let Some(Turn::Key(KeyTurn { groups, .. })) = found.and_then(|at| self.order.get_mut(at)) else {
+            return self.push_key(KeyTurn { hash, key: Arc::from(*key), groups: smallvec![group(caller)] });
         };
         match groups.last_mut() {
             Some(last) if question.is_charge && last.question.is_same(question) => {
-                last.question.now = last.question.now.max(question.now);
+                Question::keep_later(&mut last.question, question);
                 last.callers.push(caller);
             }
             _ => groups.push(group(caller)),
         }
+    }
+
+    fn push_key(&mut self, turn: KeyTurn) {
+        let hash_of = |turn: &usize| match self.order.get(turn - self.first) {
+            Some(Turn::Key(turn)) => turn.hash,
+            _ => 0,
+        };
+        self.keys.insert_unique(turn.hash, self.first + self.order.len(), hash_of);
+        self.order.push_back(Turn::Key(turn));
+    }
+
+    fn pop(&mut self) -> Option<Turn> {
+        let turn = self.order.pop_front()?;
+        if let Turn::Key(KeyTurn { hash, .. }) = &turn
+            && let Ok(entry) = self.keys.find_entry(*hash, |number| *number == self.first)
+        {
+            entry.remove();
+        }
+        self.first += 1;
+        Some(turn)
     }
 
     /// The next commands, of at most so many callers, without those that were cancelled or are late.
@@ -73,16 +107,14 @@ impl Queue {
             if flight.is_full() {
                 break;
             }
-            match self.order.pop_front() {
-                Some(Turn::Key(key)) => {
-                    let Some(groups) = self.keys.remove(&key) else { continue };
+            match self.pop() {
+                Some(Turn::Key(KeyTurn { hash, key, groups })) => {
                     self.callers -= count(&groups);
-                    let later = take_groups(groups, &key, slot_of(&key), &mut flight, now);
-                    if !later.is_empty() {
-                        self.callers += count(&later);
+                    let groups = take_groups(groups, &key, slot_of(&key), &mut flight, now);
+                    if !groups.is_empty() {
+                        self.callers += count(&groups);
                         // Other keys are next; the order of its own callers stays.
-                        self.keys.insert(Arc::clone(&key), later);
-                        self.order.push_back(Turn::Key(key));
+                        self.push_key(KeyTurn { hash, key, groups });
                     }
                 }
                 Some(Turn::Stack(stack)) => {
@@ -104,13 +136,12 @@ impl Queue {
 
     /// Tells all callers why their questions are not sent.
     pub(super) fn fail(self, why: &StoreError) {
-        let stacks = self.order.into_iter().filter_map(|turn| match turn {
-            Turn::Stack(stack) => Some(stack.callers()),
-            Turn::Key(_) => None,
-        });
-        let groups = self.keys.into_values().flatten().map(|group| group.callers);
-        for caller in groups.chain(stacks.flatten()).flatten() {
-            caller.tell(Err(why.clone().into()));
+        let tell = |caller: Caller| caller.tell(Err(why.clone().into()));
+        for turn in self.order {
+            match turn {
+                Turn::Key(turn) => turn.groups.into_iter().flat_map(|group| group.callers).for_each(tell),
+                Turn::Stack(stack) => stack.callers().flatten().for_each(tell),
+            }
         }
     }
 }

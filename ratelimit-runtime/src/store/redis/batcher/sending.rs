@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::observe;
 use crate::store::redis::errors::unexpected_reply;
 use crate::store::redis::link::Connection;
-use crate::store::redis::scripts::Question;
+use crate::store::redis::scripts::KeyQuestion;
 use crate::store::redis::scripts::call::{Answers, Call};
 
 /// The failure of a command without a reply, which may have been carried out.
@@ -40,7 +40,7 @@ pub(super) struct CallSlot {
 impl CallSlot {
     /// Sends the questions of one caller, behind an `ASKING` or not. It needs no timer: a caller gives
     /// up at its timeout.
-    pub(super) async fn send(mut self, stack: &[(&[u8], Question)], asking: bool) -> Told {
+    pub(super) async fn send(mut self, stack: &[KeyQuestion<'_>], asking: bool) -> Told {
         let calls = [Call::of_one(self.connection.number(), stack)];
         let mut replies = send_all(&self.connection, &calls, self.sent, asking).await;
         self.is_answered = true;

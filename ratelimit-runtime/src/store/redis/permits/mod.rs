@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use self::task::Shared;
-use super::scripts::Question;
+use super::scripts::{KeyQuestion, Question};
 use super::servers::Servers;
 use crate::clock::Clock;
 use crate::error::StoreError;
@@ -48,7 +48,7 @@ impl Permits {
     /// # Errors
     ///
     /// Those of the servers.
-    pub(crate) async fn enter(&self, place: PlaceRequest, limits: Vec<(&[u8], Question)>) -> Result<Entry, StoreError> {
+    pub(crate) async fn enter(&self, place: PlaceRequest, limits: Vec<KeyQuestion<'_>>) -> Result<Entry, StoreError> {
         let (shared, sent_at) = (&*self.shared, Instant::now());
         let leaving = shared.open().enter(&place, sent_at);
         let entry = async {

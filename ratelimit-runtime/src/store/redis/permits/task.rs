@@ -48,7 +48,7 @@ impl Shared {
         operation: &str,
         place: &PlaceRequest,
         mut leaving: Vec<String>,
-    ) -> Result<Question, StoreError> {
+    ) -> Result<Arc<Question>, StoreError> {
         leaving.insert(0, member(place));
         let lease = u64::try_from(place.lease.as_micros()).unwrap_or(u64::MAX);
         let now = own_time(self.clock.as_deref())?;
@@ -75,7 +75,7 @@ impl Shared {
         let sent_at = Instant::now();
         let answer = match self.question(if call.leaves { "leave" } else { "renew" }, place, Vec::new()) {
             Ok(question) => self.servers.ask(&[(&*place.key, question)], None).await,
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         let done = answer.ok().and_then(|verdicts| Some(verdicts.first()?.allowed));
         let mut open = self.open();

@@ -50,7 +50,7 @@ impl ScriptAnswer {
         let all_admitted = |remaining, reset| (callers, 0, [remaining, 0, reset, now, 0]);
         let (admitted, limit_index, numbers) = match (head, counts.as_chunks::<8>()) {
             ([], ([number], [])) => {
-                let (remaining, reset) = (lua(question.algorithm).number)(&question.limit, count(*number)?);
+                let (remaining, reset) = (lua(question.algorithm).number)(question.limits.first()?, count(*number)?);
                 all_admitted(remaining, reset)
             }
             ([], ([remaining, reset], [])) => all_admitted(count(*remaining)?, count(*reset)?),

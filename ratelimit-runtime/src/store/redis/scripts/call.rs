@@ -4,7 +4,7 @@ use redis::{Cmd, ServerError, Value};
 use smallvec::{SmallVec, smallvec};
 
 use super::answer::{ScriptAnswer, count};
-use super::question::{Question, double};
+use super::question::{KeyQuestion, Question, double};
 use super::script::Script;
 
 /// A question about one of the keys of a call, by its index from 1, and how many callers ask it.
@@ -32,7 +32,7 @@ pub(crate) type Answers = SmallVec<[Result<ScriptAnswer, ServerError>; 1]>;
 
 impl<'a> Call<'a> {
     /// The call of one caller: a question about a key, or a stack.
-    pub(crate) fn of_one(number: u32, stack: &'a [(&[u8], Question)]) -> Self {
+    pub(crate) fn of_one(number: u32, stack: &'a [KeyQuestion<'_>]) -> Self {
         if let [(key, question)] = stack {
             let asks = smallvec![Ask { question, key: 1, callers: 1 }];
             return Self { number, script: question.script, keys: smallvec![*key], asks };
@@ -66,7 +66,7 @@ impl<'a> Call<'a> {
         if is_stack {
             argument(&mut command, &mut bytes);
         }
-        for asks in self.asks.chunk_by(|one, other| std::ptr::eq(one.question, other.question)) {
+        for asks in self.asks.chunk_by(|one, other| !is_stack && std::ptr::eq(one.question, other.question)) {
             let Some(Ask { question, .. }) = asks.first() else { continue };
             bytes.extend(is_stack.then_some(question.script.number));
             bytes.extend_from_slice(&question.bytes);

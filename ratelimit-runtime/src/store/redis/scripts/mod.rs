@@ -10,5 +10,5 @@ mod question;
 mod script;
 
 pub(crate) use self::answer::ScriptAnswer;
-pub(crate) use self::question::{Operation, Question, own_time};
+pub(crate) use self::question::{KeyQuestion, Operation, Question, own_time};
 pub(crate) use self::script::{Script, load_all};

@@ -1,12 +1,18 @@
 //! [`Question`]: the question of one caller about one key, as bytes.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::script::Script;
 use crate::clock::{Clock, SystemClock};
 use crate::error::StoreError;
-use crate::rule::{Algorithm, Limit};
+use crate::rule::{Algorithm, BlockDuration, Limit};
 use crate::store::{Request, Reserves};
+
+/// The bytes of most questions, which have one limit.
+const ROOM: usize = 96;
 
 /// An operation on a key.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +27,7 @@ pub(crate) enum Operation {
     Unblock,
 }
 
-/// A question of a script about a key that it does not name.
+/// A question of a script about a key that it does not name. Callers that ask the same share one.
 #[derive(Debug, Clone)]
 pub(crate) struct Question {
     pub(crate) script: &'static Script,
@@ -31,24 +37,56 @@ pub(crate) struct Question {
     /// they are decided one after the other.
     pub(crate) is_charge: bool,
     pub(crate) algorithm: Algorithm,
-    /// The first limit, by which a lone number reads.
-    pub(crate) limit: Limit,
+    /// A lone number reads by the first one.
+    pub(crate) limits: SmallVec<[Limit; 1]>,
     /// What an admission costs.
     pub(crate) cost: u64,
-    pub(super) bytes: SmallVec<[u8; 88]>,
+    block: BlockDuration,
+    reserves: Reserves,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A question about this key.
+pub(crate) type KeyQuestion<'a> = (&'a [u8], Arc<Question>);
+
+thread_local! {
+    /// The last charge that this thread asked for by the server's clock: most often the next is the
+    /// same, of another key.
+    static LAST: RefCell<Option<Arc<Question>>> = const { RefCell::new(None) };
 }
 
 impl Question {
-    pub(crate) fn new(operation: Operation, request: &Request<'_>, now: Option<u64>) -> Self {
+    pub(crate) fn new(operation: Operation, request: &Request<'_>, now: Option<u64>) -> Arc<Self> {
+        if !matches!(operation, Operation::Acquire) || now.is_some() || request.has_calendar() {
+            return Arc::new(Self::written(operation, request, now));
+        }
+        LAST.with_borrow_mut(|last| match last {
+            Some(last) if last.charges(request) => Arc::clone(last),
+            _ => Arc::clone(last.insert(Arc::new(Self::written(operation, request, now)))),
+        })
+    }
+
+    /// Whether it is the charge of this request.
+    fn charges(&self, request: &Request<'_>) -> bool {
+        self.algorithm == request.algorithm()
+            && self.cost == request.cost()
+            && self.block == request.block
+            && self.reserves == request.reserves
+            && *self.limits == *request.limits()
+    }
+
+    fn written(operation: Operation, request: &Request<'_>, now: Option<u64>) -> Self {
         let (algorithm, limits, block) = (request.algorithm(), request.limits(), request.block);
         let mut question = Self {
             script: Script::of(algorithm),
             now,
             is_charge: matches!(operation, Operation::Acquire),
             algorithm,
-            limit: limits.first().copied().unwrap_or(Limit::per_second(1)),
+            limits: SmallVec::from_slice(limits),
             cost: request.cost(),
-            bytes: SmallVec::new(),
+            block,
+            reserves: request.reserves,
+            bytes: Vec::with_capacity(ROOM),
         };
         question.text(match (operation, request.reserves) {
             (Operation::Acquire, Reserves::Nothing) => "acquire",
@@ -80,7 +118,13 @@ impl Question {
 
     /// A question about a place of a call in flight: the permit it is about comes first, then those
     /// that leave in the same step.
-    pub(crate) fn of_place(operation: &str, max: u64, lease_us: u64, permits: &[String], now: Option<u64>) -> Self {
+    pub(crate) fn of_place(
+        operation: &str,
+        max: u64,
+        lease_us: u64,
+        permits: &[String],
+        now: Option<u64>,
+    ) -> Arc<Self> {
         let mut question = Self {
             script: Script::places(),
             now,
@@ -88,9 +132,11 @@ impl Question {
             // It keeps the server as busy as an entry of a log does, and is never answered by a
             // lone number.
             algorithm: Algorithm::SlidingWindow,
-            limit: Limit::per_second(1),
+            limits: SmallVec::new(),
             cost: 1,
-            bytes: SmallVec::new(),
+            block: BlockDuration::NONE,
+            reserves: Reserves::Nothing,
+            bytes: Vec::with_capacity(ROOM),
         };
         question.text(operation);
         question.doubles([1]);
@@ -101,12 +147,19 @@ impl Question {
         for permit in permits {
             question.text(permit);
         }
-        question
+        Arc::new(question)
     }
 
     /// Whether one call answers both: by their own clock, at the later one's time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.script.number == other.script.number && self.bytes == other.bytes
+        std::ptr::eq(self, other) || (self.script.number == other.script.number && self.bytes == other.bytes)
+    }
+
+    /// Keeps the later one of two that are the same.
+    pub(crate) fn keep_later(kept: &mut Arc<Self>, other: &Arc<Self>) {
+        if other.now > kept.now {
+            *kept = Arc::clone(other);
+        }
     }
 
     /// How many entries it may add to a log, which keep the server busy: a call adds a limited
