@@ -14,7 +14,7 @@ use super::flight::{Command, Flight, Group};
 use crate::error::StoreError;
 use crate::store::redis::scripts::{KeyQuestion, Question};
 
-/// Room for more keys than this is given back once nobody waits.
+/// Room for more keys and stacks than this is given back once nobody waits.
 const MAX_KEPT: usize = 1_024;
 
 /// The callers that wait for a key, in the order in which they came: most often one group.
@@ -128,7 +128,7 @@ impl Queue {
                 None => break,
             }
         }
-        if self.is_empty() && self.keys.capacity() > MAX_KEPT {
+        if self.is_empty() && self.order.capacity() > MAX_KEPT {
             *self = Self::default();
         }
         flight
@@ -179,12 +179,15 @@ mod tests {
     fn no_room_is_kept_for_a_flood_of_callers_that_gave_up() {
         let limits = [Limit::per_minute(900)];
         let question = Question::new(Operation::Acquire, &Request::new(b"", Algorithm::FixedWindow, &limits), None);
-        let mut queue = Queue::default();
-        for key in 0..100_000_u32 {
-            let (answer, _) = oneshot::channel();
-            queue.push(&[(&key.to_le_bytes(), question.clone())], Caller { answer, until: None });
+        for of_stack in [1, 2] {
+            let mut queue = Queue::default();
+            for key in 0..100_000_u32 {
+                let (answer, _) = oneshot::channel();
+                let key = key.to_le_bytes();
+                queue.push(&vec![(&key[..], Arc::clone(&question)); of_stack], Caller { answer, until: None });
+            }
+            assert!(queue.take(usize::MAX, |_| 0, Instant::now()).commands.is_empty() && queue.is_empty());
+            assert!(queue.keys.capacity() <= MAX_KEPT && queue.order.capacity() <= MAX_KEPT);
         }
-        assert!(queue.take(usize::MAX, |_| 0, Instant::now()).commands.is_empty() && queue.is_empty());
-        assert!(queue.keys.capacity() <= MAX_KEPT && queue.order.capacity() <= MAX_KEPT);
     }
 }
