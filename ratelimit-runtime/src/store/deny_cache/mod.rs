@@ -122,7 +122,7 @@ impl<S: Store> DenyCache<S> {
     fn learnt(&self, request: &Request<'_>, (miss, looked_up): (Miss, Moment), verdict: Verdict) -> Verdict {
         let is_by_reservations = !verdict.blocked && verdict.retry_after_us == RESERVED_WAIT;
         if verdict.allowed {
-            self.refusals.forget_missed(miss, request.key());
+            self.refusals.forget_of(miss.hash, request.key());
         } else if !verdict.rounded
             && !is_by_reservations
             && verdict.retry_after_us != Verdict::NEVER

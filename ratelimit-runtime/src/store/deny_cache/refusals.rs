@@ -50,7 +50,7 @@ pub(super) struct Moment {
 /// A request that no refusal answers: the store has to be asked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Miss {
-    hash: u64,
+    pub(super) hash: u64,
     /// The count of changes of the set, before the store is asked.
     changes: u64,
 }
@@ -129,12 +129,7 @@ impl Refusals {
         }
     }
 
-    /// The same of a key that missed.
-    pub(super) fn forget_missed(&self, miss: Miss, key: &[u8]) {
-        self.forget_of(miss.hash, key);
-    }
-
-    fn forget_of(&self, hash: u64, key: &[u8]) {
+    pub(super) fn forget_of(&self, hash: u64, key: &[u8]) {
         if let Some(mut kept) = self.write(hash) {
             kept.changes += 1;
             kept.refusals.retain(|refusal| refusal.hash != hash || *refusal.key != *key);

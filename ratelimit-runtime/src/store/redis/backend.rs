@@ -70,14 +70,9 @@ impl Backend {
         first.is_none_or(|first| keys.all(|key| Some(slot_of(key)) == first))
     }
 
-    /// Decides, and charges the request if it is admitted.
-    pub(super) fn charge(&self, request: Request<'_>) -> impl Future<Output = Result<Verdict, StoreError>> {
-        self.carry_out(Operation::Acquire, request)
-    }
-
     /// Carries an operation out. `allowed` of one that decides nothing says whether it changed
     /// anything.
-    async fn carry_out(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
+    pub(super) async fn carry_out(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
         let route = self.settings.route(operation, &request)?;
         if route != Route::Script {
             // Large, and most stores run scripts.
@@ -117,16 +112,14 @@ impl Backend {
     }
 
     fn must_run_scripts(&self) -> Result<(), StoreError> {
-        if self.settings.mode.runs_scripts() {
-            return Ok(());
-        }
-        unsupported("without scripts, calls in flight cannot be limited: choose RedisMode::Scripts")
+        let forbidden = || unsupported("without scripts, calls in flight cannot be limited: choose RedisMode::Scripts");
+        if self.settings.mode.runs_scripts() { Ok(()) } else { forbidden() }
     }
 }
 
 impl Store for Backend {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.charge(request))
+        Answer::later(self.carry_out(Operation::Acquire, request))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -212,11 +205,7 @@ impl BuiltInStore for Backend {
 
     fn leave(&self, place: &PlaceRequest) {
         // It may be left on another runtime than the one it entered on, or on none.
-        for client in self.clients.all() {
-            if client.permits.leave(place) {
-                return;
-            }
-        }
+        let _ = self.clients.all().iter().any(|client| client.permits.leave(place));
     }
 
     fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {

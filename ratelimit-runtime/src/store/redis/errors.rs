@@ -22,25 +22,12 @@ const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
 /// Error codes and what they mean here.
 const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("OOM", Full, "Redis is out of memory: raise `maxmemory`"),
-    (
-        "NOAUTH",
-        Misconfigured,
-        "Redis asks for a password: write redis://:password@host, or redis://user:password@host for a user of its ACL",
-    ),
+    ("NOAUTH", Misconfigured, "Redis asks for a password: write redis://:password@host, or redis://user:password@host"),
     ("WRONGPASS", Misconfigured, WRONG_LOGIN),
     ("DENIED", Misconfigured, "Redis is in protected mode: set a password, or let it bind to an address"),
-    (
-        "NOPERM",
-        Misconfigured,
-        "the ACL of the Redis user forbids this: it needs the commands that `RedisStore` lists, and a pattern that its keys match",
-    ),
+    ("NOPERM", Misconfigured, "the ACL of the Redis user forbids this: allow what `RedisStore` lists, on its keys"),
     ("WRONGTYPE", Misconfigured, FOREIGN),
-    (
-        "CLOCK",
-        Misconfigured,
-        "the clocks of this process and of the Redis server differ by more than a period of a calendar quota: set them \
-         right, as by NTP",
-    ),
+    ("CLOCK", Misconfigured, "this process and the Redis server differ by a calendar period: set their clocks"),
     ("CROSSSLOT", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
     ("MOVED", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
     ("ASK", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
@@ -61,11 +48,7 @@ const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
     ("ACL failure", Misconfigured, "the ACL of the Redis user forbids a command of the rate limiter's script"),
     ("executing the script can't", Misconfigured, "the ACL of the Redis user forbids a command of the script"),
     // Quoted in another way before Redis 7.0.
-    (
-        "SENTINEL",
-        Misconfigured,
-        "this Redis is no sentinel: name sentinels, which listen on port 26379 unless told otherwise, or write redis://",
-    ),
+    ("SENTINEL", Misconfigured, "this Redis is no sentinel: name sentinels, usually at port 26379, or write redis://"),
     // A password where none is set.
     ("AUTH", Misconfigured, WRONG_LOGIN),
     ("CL.THROTTLE", Misconfigured, "the Redis server has not loaded redis-cell: load it, or choose RedisMode::Scripts"),

@@ -85,23 +85,13 @@ fn read<T>(from: Option<&[u8]>, position: impl FnOnce(&str) -> Option<T>) -> Res
 /// The part of a server's keys at a cursor, and the next cursor; 0 at the end.
 async fn scan(batcher: &Batcher, prefix: &[u8], cursor: u64) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
     let mut scan = redis::cmd("SCAN");
-    scan.arg(cursor).arg("MATCH").arg(beginning_with(prefix)).arg("COUNT").arg(KEYS_PER_PAGE);
+    // A sign of the pattern stands for itself as for any other byte: other keys are left out below.
+    let pattern = prefix.iter().map(|byte| if b"*?[]\\".contains(byte) { b'?' } else { *byte });
+    let pattern: Vec<u8> = pattern.chain([b'*']).collect();
+    scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(KEYS_PER_PAGE);
     let reply = batcher.send(&scan, false).await?;
     let (cursor, mut keys): (u64, Vec<Vec<u8>>) =
         redis::from_redis_value_ref(&reply).map_err(|_| unexpected_reply())?;
     keys.retain(|key| key.starts_with(prefix));
     Ok((keys, cursor))
-}
-
-/// The glob pattern of all that begins with these bytes.
-fn beginning_with(bytes: &[u8]) -> Vec<u8> {
-    let mut pattern = Vec::with_capacity(bytes.len() + 8);
-    for byte in bytes {
-        if matches!(byte, b'*' | b'?' | b'[' | b']' | b'\\') {
-            pattern.push(b'\\');
-        }
-        pattern.push(*byte);
-    }
-    pattern.push(b'*');
-    pattern
 }

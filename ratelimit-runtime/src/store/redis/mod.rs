@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::backend::Backend;
+use self::scripts::Operation;
 use self::settings::StoreSettings;
 use self::settings::server::Server;
 use self::settings::url;
@@ -146,7 +147,7 @@ impl Store for RedisStore {
     }
 
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.cache.answer(request, move || self.cache.inner().charge(request))
+        self.cache.answer(request, move || self.cache.inner().carry_out(Operation::Acquire, request))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {

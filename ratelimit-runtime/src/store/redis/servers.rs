@@ -30,11 +30,6 @@ enum Reached {
     Cluster(Arc<Cluster>),
 }
 
-/// A key has no slot where there is one server.
-fn no_slot(_: &[u8]) -> u16 {
-    0
-}
-
 impl Servers {
     /// Connects in the background, on this runtime.
     pub(crate) fn start(settings: &StoreSettings, runtime: &Handle) -> Self {
@@ -51,7 +46,8 @@ impl Servers {
         };
         let reached = match &settings.deployment {
             Deployment::Cluster(seeds) => Reached::Cluster(Cluster::new(seeds.clone(), server, link, runtime)),
-            _ => Reached::One(Batcher::start(Arc::new(Link::start(link, runtime)), runtime, no_slot)),
+            // A key has no slot where there is one server.
+            _ => Reached::One(Batcher::start(Arc::new(Link::start(link, runtime)), runtime, |_| 0)),
         };
         Self { reached, epoch: Arc::clone(&settings.epoch) }
     }

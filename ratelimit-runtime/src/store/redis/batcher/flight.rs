@@ -17,8 +17,6 @@ const MAX_UNITS: u64 = 1_000;
 const MAX_QUESTIONS: usize = 256;
 /// Callers in one call.
 const MAX_CALLERS: usize = 30_000;
-/// Room made at once for keys, and for the callers of the first question, which most often all ask.
-const ROOM: usize = 16;
 
 type Callers = SmallVec<[Caller; 1]>;
 
@@ -115,7 +113,7 @@ impl Flight {
         if let Some(command) = self.commands.iter_mut().find(is_its) {
             return command.add(key, group, from);
         }
-        let mut command = Command { script, slot, keys: Vec::with_capacity(ROOM), asked: Vec::new() };
+        let mut command = Command { script, slot, keys: Vec::new(), asked: Vec::new() };
         let next = command.add(key, group, from);
         self.commands.push(command);
         next
@@ -153,9 +151,7 @@ impl Command {
             asked.by.push((index, callers));
             return at + 1;
         }
-        let mut by = Vec::with_capacity(if self.asked.is_empty() { ROOM } else { 1 });
-        by.push((index, callers));
-        self.asked.push(Asked { question, by });
+        self.asked.push(Asked { question, by: vec![(index, callers)] });
         self.asked.len()
     }
 

@@ -1,12 +1,12 @@
 //! [`Queue`]: the callers that wait, first come first served for each key; without I/O.
 
 use std::collections::VecDeque;
-use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Instant;
 
 use foldhash::quality::RandomState;
-use hashbrown::HashTable;
+use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
 use smallvec::{SmallVec, smallvec};
 
 use super::Caller;
@@ -23,28 +23,17 @@ type Groups = SmallVec<[Group; 1]>;
 /// A key that callers wait for, or a stack.
 #[derive(Debug)]
 enum Turn {
-    Key(KeyTurn),
+    Key(Arc<[u8]>),
     Stack(Box<Command>),
-}
-
-#[derive(Debug)]
-struct KeyTurn {
-    hash: u64,
-    key: Arc<[u8]>,
-    groups: Groups,
 }
 
 /// The callers that wait; those that gave up or are late are removed by the next call. That is soon:
 /// if no reply comes within the limiter's timeout, the link turns slow, and all callers fail.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Stacks, and each key once.
+    /// Stacks, and each key of `keys` once.
     order: VecDeque<Turn>,
-    /// The number of the first turn in `order`; those behind it have the next ones.
-    first: usize,
-    /// The number of each key's turn.
-    keys: HashTable<usize>,
-    hasher: RandomState,
+    keys: HashMap<Arc<[u8]>, Groups, RandomState>,
     callers: usize,
 }
 
@@ -64,12 +53,13 @@ impl Queue {
             return self.order.push_back(Turn::Stack(Box::new(Command::stack(stack, caller))));
         };
         let group = |caller| Group { question: Arc::clone(question), callers: smallvec![caller] };
-        let hash = self.hasher.hash_one(*key);
-        let is_its =
-            |turn: &usize| matches!(self.order.get(turn - self.first), Some(Turn::Key(its)) if *its.key == **key);
-        let found = self.keys.find(hash, is_its).map(|turn| turn - self.first);
-        let Some(Turn::Key(KeyTurn { groups, .. })) = found.and_then(|at| self.order.get_mut(at)) else {
-            return self.push_key(KeyTurn { hash, key: Arc::from(*key), groups: smallvec![group(caller)] });
+        let groups = match self.keys.entry_ref(*key) {
+            EntryRef::Occupied(entry) => entry.into_mut(),
+            EntryRef::Vacant(entry) => {
+                let key: Arc<[u8]> = Arc::from(*key);
+                entry.insert_with_key(Arc::clone(&key), smallvec![group(caller)]);
+                return self.order.push_back(Turn::Key(key));
+            }
         };
         match groups.last_mut() {
             Some(last) if question.is_charge && last.question.is_same(question) => {
@@ -80,26 +70,6 @@ impl Queue {
         }
     }
 
-    fn push_key(&mut self, turn: KeyTurn) {
-        let hash_of = |turn: &usize| match self.order.get(turn - self.first) {
-            Some(Turn::Key(turn)) => turn.hash,
-            _ => 0,
-        };
-        self.keys.insert_unique(turn.hash, self.first + self.order.len(), hash_of);
-        self.order.push_back(Turn::Key(turn));
-    }
-
-    fn pop(&mut self) -> Option<Turn> {
-        let turn = self.order.pop_front()?;
-        if let Turn::Key(KeyTurn { hash, .. }) = &turn
-            && let Ok(entry) = self.keys.find_entry(*hash, |number| *number == self.first)
-        {
-            entry.remove();
-        }
-        self.first += 1;
-        Some(turn)
-    }
-
     /// The next commands, of at most so many callers, without those that were cancelled or are late.
     pub(super) fn take(&mut self, callers: usize, slot_of: fn(&[u8]) -> u16, now: Instant) -> Flight {
         let mut flight = Flight::of(callers);
@@ -107,14 +77,16 @@ impl Queue {
             if flight.is_full() {
                 break;
             }
-            match self.pop() {
-                Some(Turn::Key(KeyTurn { hash, key, groups })) => {
+            match self.order.pop_front() {
+                Some(Turn::Key(key)) => {
+                    let Some(groups) = self.keys.remove(&key) else { continue };
                     self.callers -= count(&groups);
-                    let groups = take_groups(groups, &key, slot_of(&key), &mut flight, now);
-                    if !groups.is_empty() {
-                        self.callers += count(&groups);
+                    let later = take_groups(groups, &key, slot_of(&key), &mut flight, now);
+                    if !later.is_empty() {
+                        self.callers += count(&later);
                         // Other keys are next; the order of its own callers stays.
-                        self.push_key(KeyTurn { hash, key, groups });
+                        self.keys.insert(Arc::clone(&key), later);
+                        self.order.push_back(Turn::Key(key));
                     }
                 }
                 Some(Turn::Stack(stack)) => {
@@ -136,12 +108,13 @@ impl Queue {
 
     /// Tells all callers why their questions are not sent.
     pub(super) fn fail(self, why: &StoreError) {
-        let tell = |caller: Caller| caller.tell(Err(why.clone().into()));
-        for turn in self.order {
-            match turn {
-                Turn::Key(turn) => turn.groups.into_iter().flat_map(|group| group.callers).for_each(tell),
-                Turn::Stack(stack) => stack.callers().flatten().for_each(tell),
-            }
+        let stacks = self.order.into_iter().filter_map(|turn| match turn {
+            Turn::Stack(stack) => Some(stack.callers()),
+            Turn::Key(_) => None,
+        });
+        let groups = self.keys.into_values().flatten().map(|group| group.callers);
+        for caller in groups.chain(stacks.flatten()).flatten() {
+            caller.tell(Err(why.clone().into()));
         }
     }
 }
@@ -171,14 +144,10 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::rule::{Algorithm, Limit};
-    use crate::store::Request;
-    use crate::store::redis::scripts::Operation;
 
     #[test]
     fn no_room_is_kept_for_a_flood_of_callers_that_gave_up() {
-        let limits = [Limit::per_minute(900)];
-        let question = Question::new(Operation::Acquire, &Request::new(b"", Algorithm::FixedWindow, &limits), None);
+        let question = Question::of_place("look", [1, 1], &[], None);
         for of_stack in [1, 2] {
             let mut queue = Queue::default();
             for key in 0..100_000_u32 {

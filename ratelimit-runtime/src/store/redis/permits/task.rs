@@ -52,7 +52,7 @@ impl Shared {
         leaving.insert(0, member(place));
         let lease = u64::try_from(place.lease.as_micros()).unwrap_or(u64::MAX);
         let now = own_time(self.clock.as_deref())?;
-        Ok(Question::of_place(operation, place.max.min(Limit::MAX_COUNT), lease, &leaving, now))
+        Ok(Question::of_place(operation, [place.max.min(Limit::MAX_COUNT), lease], &leaving, now))
     }
 
     /// Wakes the task and waiting callers, if they have something to do at once, and frees the lock.

@@ -11,9 +11,6 @@ use crate::error::StoreError;
 use crate::rule::{Algorithm, BlockDuration, Limit};
 use crate::store::{Request, Reserves};
 
-/// The bytes of most questions, which have one limit.
-const ROOM: usize = 96;
-
 /// An operation on a key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operation {
@@ -68,10 +65,8 @@ impl Question {
 
     /// Whether it is the charge of this request.
     fn charges(&self, request: &Request<'_>) -> bool {
-        self.algorithm == request.algorithm()
-            && self.cost == request.cost()
+        (self.algorithm, self.cost, self.reserves) == (request.algorithm(), request.cost(), request.reserves)
             && self.block == request.block
-            && self.reserves == request.reserves
             && *self.limits == *request.limits()
     }
 
@@ -86,7 +81,7 @@ impl Question {
             cost: request.cost(),
             block,
             reserves: request.reserves,
-            bytes: Vec::with_capacity(ROOM),
+            bytes: Vec::new(),
         };
         question.text(match (operation, request.reserves) {
             (Operation::Acquire, Reserves::Nothing) => "acquire",
@@ -118,25 +113,19 @@ impl Question {
 
     /// A question about a place of a call in flight: the permit it is about comes first, then those
     /// that leave in the same step.
-    pub(crate) fn of_place(
-        operation: &str,
-        max: u64,
-        lease_us: u64,
-        permits: &[String],
-        now: Option<u64>,
-    ) -> Arc<Self> {
+    pub(crate) fn of_place(operation: &str, numbers: [u64; 2], permits: &[String], now: Option<u64>) -> Arc<Self> {
+        let [max, lease_us] = numbers;
         let mut question = Self {
             script: Script::places(),
             now,
             is_charge: false,
-            // It keeps the server as busy as an entry of a log does, and is never answered by a
-            // lone number.
+            // It keeps the server as busy as an entry of a log does.
             algorithm: Algorithm::SlidingWindow,
             limits: SmallVec::new(),
             cost: 1,
             block: BlockDuration::NONE,
             reserves: Reserves::Nothing,
-            bytes: Vec::with_capacity(ROOM),
+            bytes: Vec::new(),
         };
         question.text(operation);
         question.doubles([1]);

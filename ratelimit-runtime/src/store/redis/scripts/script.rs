@@ -21,8 +21,7 @@ const STACK_TAIL: &str = include_str!("stack_tail.lua");
 pub(crate) struct Script {
     pub(super) source: String,
     pub(super) sha1: String,
-    /// What the script of stacks knows it by; 0 of that itself. Scripts of one
-    /// number are the same.
+    /// What the script of stacks knows it by; 0 of that itself. Scripts of one number are the same.
     pub(crate) number: u8,
 }
 
