@@ -22,8 +22,8 @@ pub(crate) fn timeout<F: Future>(time: Duration, future: F) -> impl Future<Outpu
     timeout_at(now, now + time, future)
 }
 
-/// Waits for `future` until `at`, and no longer; `since` is a moment before now. A future that is
-/// ready needs no timer.
+/// Waits for `future` until `at`, and no longer. A future that is ready needs no timer. A `since` of a
+/// moment ago saves a look at the clock.
 pub(crate) async fn timeout_at<F: Future>(since: Instant, at: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut time = pin!(None);

@@ -17,9 +17,10 @@ static RULE: Rule = Rule::new("login", Limit::per_hour(5));
 #[tokio::test]
 async fn a_page_is_a_bounded_part_of_the_server() {
     let server = RedisServer::start();
-    let limiter = strict().redis(&server.url()).build().unwrap();
+    let with = |prefix| strict().redis(&server.url()).prefix(prefix).build().unwrap();
+    let limiter = with(r"a*[b?]\c");
     let expected = charge(&limiter, &RULE, 3_000).await;
-    charge(&limiter, &Rule::new("login2", Limit::per_hour(5)), 3_000).await;
+    charge(&with("a+(b-)/c"), &RULE, 3_000).await;
     let mut keys = limiter.keys(&RULE);
     let (mut listed, mut pages) = (BTreeSet::new(), 0);
     while let Some(page) = keys.next_page().await.unwrap() {

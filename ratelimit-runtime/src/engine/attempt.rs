@@ -202,10 +202,8 @@ struct Step<'a> {
 }
 
 /// The steps in which these are asked. Places come first, unless the last of them and all limits are
-/// taken in one step.
-/// Steps are everywhere in the same order: two groups that charge the same keys in opposite order
-/// may each be refused because of charges that the other gives back.
-/// order, each may be refused for what the other gives back.
+/// taken in one step. Steps are everywhere in the same order: two groups that charge the same keys in
+/// opposite order may each be refused because of charges that the other gives back.
 fn steps<'a>(members: &[Member<'a>]) -> Vec<Step<'a>> {
     let placed = members.iter().filter_map(|&(at, call)| Some(((at, call), call.place.as_ref()?)));
     let mut steps: Vec<Step<'a>> =

@@ -10,7 +10,7 @@ use redis::Value;
 use super::batcher::Batcher;
 use super::clients::{Client, Clients};
 use super::cluster::slot_of;
-use super::errors::{unexpected_reply, unsupported};
+use super::errors::unexpected_reply;
 use super::route::Route;
 use super::scripts::{KeyQuestion, Operation, Question, own_time};
 use super::settings::StoreSettings;
@@ -112,8 +112,8 @@ impl Backend {
     }
 
     fn must_run_scripts(&self) -> Result<(), StoreError> {
-        let forbidden = || unsupported("without scripts, calls in flight cannot be limited: choose RedisMode::Scripts");
-        if self.settings.mode.runs_scripts() { Ok(()) } else { forbidden() }
+        let why = "without scripts, calls in flight cannot be limited: choose RedisMode::Scripts";
+        self.settings.mode.runs_scripts().then_some(()).ok_or_else(|| StoreError::unsupported(why))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
-use super::batcher::{Asked, Batcher, Failure};
+use super::batcher::{Batcher, Failure, Reply};
 use super::cluster::{Cluster, slot_of};
 use super::link::{Link, LinkSettings, Sentinels, Upstream};
 use super::listing;
@@ -46,20 +46,19 @@ impl Servers {
         };
         let reached = match &settings.deployment {
             Deployment::Cluster(seeds) => Reached::Cluster(Cluster::new(seeds.clone(), server, link, runtime)),
-            // A key has no slot where there is one server.
             _ => Reached::One(Batcher::start(Arc::new(Link::start(link, runtime)), runtime, |_| 0)),
         };
         Self { reached, epoch: Arc::clone(&settings.epoch) }
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
-    pub(crate) fn ask<'a>(&'a self, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> Asked<'a> {
+    pub(crate) fn ask<'a>(&'a self, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> Reply<'a> {
         match &self.reached {
             Reached::One(batcher) => batcher.ask(stack, until, false),
             Reached::Cluster(cluster) => {
                 let slot = stack.first().map_or(0, |(key, _)| slot_of(key));
                 let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, until, asking);
-                Asked::Sent(Box::pin(async move { Ok(cluster.at(slot, until, ask).await?) }))
+                Reply::Alone(Box::pin(async move { Ok(cluster.at(slot, until, ask).await?) }))
             }
         }
     }

@@ -15,6 +15,7 @@ mod flight;
 mod queue;
 mod sending;
 
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -112,25 +113,23 @@ struct State {
     callers: usize,
 }
 
-/// The answers to the questions of one caller, to be waited for.
+/// What the questions of one caller are answered.
 #[must_use = "dropping it gives the questions up"]
-pub(crate) enum Asked<'a> {
-    /// The answers of a call of its own.
-    Sent(Pin<Box<dyn Future<Output = Told> + Send + 'a>>),
-    /// Those of a call of several callers, from the queue.
+pub(crate) enum Reply<'a> {
+    /// By a future of its own, such as one that sends a call.
+    Alone(Pin<Box<dyn Future<Output = Told> + Send + 'a>>),
+    /// By a call of several callers, from the queue.
     Queued(oneshot::Receiver<Told>),
-    Failed(StoreError),
 }
 
-impl Future for Asked<'_> {
+impl Future for Reply<'_> {
     type Output = Told;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
         match &mut *self {
-            Self::Sent(call) => call.as_mut().poll(cx),
+            Self::Alone(call) => call.as_mut().poll(cx),
             // Its call is dropped only with the runtime that its task is of.
             Self::Queued(answer) => Pin::new(answer).poll(cx).map(|told| told.unwrap_or_else(|_| Err(sending::lost()))),
-            Self::Failed(error) => Poll::Ready(Err(error.clone().into())),
         }
     }
 }
@@ -148,8 +147,9 @@ impl Batcher {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
-    /// Questions that are still queued at `until` are not sent, nor those of a dropped future.
+    /// Asks a question about a key, or several on keys of one slot, which are charged all or none. It
+    /// enters at once. Questions that are still queued at `until` are not sent, nor those of a dropped
+    /// future.
     ///
     /// `asking` sends it by itself behind an `ASKING`, which lets a node answer for a slot that
     /// moves to it.
@@ -158,12 +158,12 @@ impl Batcher {
         stack: &'a [KeyQuestion<'a>],
         until: Option<Instant>,
         asking: bool,
-    ) -> Asked<'a> {
+    ) -> Reply<'a> {
         if !asking {
             return self.enter(stack, until);
         }
         let batcher = Arc::clone(self);
-        Asked::Sent(Box::pin(async move {
+        Reply::Alone(Box::pin(async move {
             let connection = batcher.connected().await?;
             let slot = batcher.take_slot(&mut batcher.state(), 1, connection, Instant::now());
             slot.send(stack, true).await
@@ -193,41 +193,35 @@ impl Batcher {
     /// Takes in a caller, which sends by itself or waits. The status is read under the lock under
     /// which queued callers are taken out to fail: a caller that enters after that sees the new
     /// status.
-    fn enter<'a>(self: &Arc<Self>, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> Asked<'a> {
+    fn enter<'a>(self: &Arc<Self>, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> Reply<'a> {
         let mut state = self.state();
         let is_idle = state.in_flight == 0 && state.queue.is_empty();
         match self.link.status() {
             LinkStatus::Up(connection) if is_idle && until.is_some() => {
                 let now = Instant::now();
                 if !connection.is_unread(now) {
-                    return Asked::Sent(Box::pin(self.take_slot(&mut state, 1, connection, now).send(stack, false)));
+                    return Reply::Alone(Box::pin(self.take_slot(&mut state, 1, connection, now).send(stack, false)));
                 }
                 self.wake.notify_one();
             }
             // The leases of permits are renewed meanwhile, and wait as long as that takes.
             LinkStatus::Slow(connection, _) if until.is_none() => {
                 let slot = self.take_slot(&mut state, 1, connection, Instant::now());
-                return Asked::Sent(Box::pin(slot.send(stack, false)));
+                return Reply::Alone(Box::pin(slot.send(stack, false)));
             }
-            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Asked::Failed(why),
+            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Reply::Alone(Box::pin(ready(Err(why.into())))),
             LinkStatus::Up(connection) if state.in_flight < connection.depth() => self.wake.notify_one(),
             LinkStatus::Up(_) | LinkStatus::Connecting => {}
         }
         let (answer, waits) = oneshot::channel();
         state.queue.push(stack, Caller { answer, until });
-        Asked::Queued(waits)
+        Reply::Queued(waits)
     }
 
-    fn take_slot(
-        self: &Arc<Self>,
-        state: &mut State,
-        callers: usize,
-        connection: Arc<Connection>,
-        sent: Instant,
-    ) -> CallSlot {
+    fn take_slot(self: &Arc<Self>, state: &mut State, callers: usize, on: Arc<Connection>, sent: Instant) -> CallSlot {
         state.in_flight += 1;
         state.callers += callers;
-        CallSlot { batcher: Arc::clone(self), callers, connection, sent, is_answered: false }
+        CallSlot { batcher: Arc::clone(self), callers, connection: on, sent, is_answered: false }
     }
 
     /// A call of so many callers is not in flight any more.

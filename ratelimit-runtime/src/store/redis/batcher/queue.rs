@@ -100,7 +100,7 @@ impl Queue {
                 None => break,
             }
         }
-        if self.is_empty() && self.order.capacity() > MAX_KEPT {
+        if self.is_empty() && self.order.capacity().max(self.keys.capacity()) > MAX_KEPT {
             *self = Self::default();
         }
         flight
@@ -150,9 +150,8 @@ mod tests {
         let question = Question::of_place("look", [1, 1], &[], None);
         for of_stack in [1, 2] {
             let mut queue = Queue::default();
-            for key in 0..100_000_u32 {
+            for key in (0..100_000_u32).map(u32::to_le_bytes) {
                 let (answer, _) = oneshot::channel();
-                let key = key.to_le_bytes();
                 queue.push(&vec![(&key[..], Arc::clone(&question)); of_stack], Caller { answer, until: None });
             }
             assert!(queue.take(usize::MAX, |_| 0, Instant::now()).commands.is_empty() && queue.is_empty());

@@ -103,9 +103,11 @@ impl<'a> Call<'a> {
                 if answers.len() != asks.len() {
                     return None;
                 }
-                let (now, answers) = (u64::try_from(*now).ok()?, answers.iter().zip(asks));
-                let read = answers.map(|(value, ask)| ScriptAnswer::of_value(value, ask, now, is_charged));
-                (*number, read.collect::<Option<_>>()?)
+                let (now, mut read) = (u64::try_from(*now).ok()?, Answers::with_capacity(asks.len()));
+                for (value, ask) in answers.iter().zip(asks) {
+                    read.push(ScriptAnswer::of_value(value, ask, now, is_charged)?);
+                }
+                (*number, read)
             }
             _ => return None,
         };

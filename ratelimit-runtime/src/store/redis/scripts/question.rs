@@ -25,7 +25,7 @@ pub(crate) enum Operation {
 }
 
 /// A question of a script about a key that it does not name. Callers that ask the same share one.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) script: &'static Script,
     /// The caller's time in microseconds; `None` for the server's.
@@ -34,7 +34,7 @@ pub(crate) struct Question {
     /// they are decided one after the other.
     pub(crate) is_charge: bool,
     pub(crate) algorithm: Algorithm,
-    /// A lone number reads by the first one.
+    /// A lone number in an answer is read by the first of them.
     pub(crate) limits: SmallVec<[Limit; 1]>,
     /// What an admission costs.
     pub(crate) cost: u64,
@@ -81,7 +81,7 @@ impl Question {
             cost: request.cost(),
             block,
             reserves: request.reserves,
-            bytes: Vec::new(),
+            bytes: Vec::with_capacity(96),
         };
         question.text(match (operation, request.reserves) {
             (Operation::Acquire, Reserves::Nothing) => "acquire",
@@ -125,7 +125,7 @@ impl Question {
             cost: 1,
             block: BlockDuration::NONE,
             reserves: Reserves::Nothing,
-            bytes: Vec::new(),
+            bytes: Vec::with_capacity(96),
         };
         question.text(operation);
         question.doubles([1]);
