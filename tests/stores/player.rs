@@ -56,9 +56,8 @@ struct Shape {
     largest_cost: u64,
     /// Of some limits, the period of the calendar that they have in the place of their window.
     periods: Vec<Option<&'static str>>,
-    /// No call asks with a lower `max` than one before. Where that of a bucket has fallen since the
-    /// newest write, memory forgets the key once it would be empty by the old rate; on Redis, a key
-    /// in use lives up to twice as long as it takes from full to empty.
+    /// No call asks with a lower `max` than one before: memory forgets a bucket once it would be empty
+    /// by the rate of its newest write, and Redis later.
     only_rises: bool,
 }
 
@@ -152,6 +151,7 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
     // (ticket in memory, ticket on Redis, cost, reserves)
     let mut admitted: Vec<(u64, u64, u64, Reserves)> = Vec::new();
     let mut settled = Vec::new();
+    let rises = shape.only_rises && shape.limits.iter().any(|(maxima, ..)| maxima.len() > 1);
     let (mut highest, mut cached) = (0, 0);
     for (at, step) in steps.iter().enumerate() {
         if let (true, Step::Acquire { max, .. } | Step::Peek { max, .. }) = (shape.only_rises, step) {
@@ -253,9 +253,9 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
                 settled.clear();
             }
             Step::Advance { micros } => clock.advance(Duration::from_micros(micros)),
-            // A log in memory has let go of what has left the window, and that on Redis may count
-            // it again.
-            Step::Rewind { .. } if kind.algorithm == Algorithm::SlidingWindow => {}
+            // One of both may have let go of what counts again then: memory of what has left the window
+            // of a log, Redis of what has drained at a rate that has risen, once a block ends.
+            Step::Rewind { .. } if kind.algorithm == Algorithm::SlidingWindow || rises => {}
             Step::Rewind { micros } => clock.step_back(Duration::from_micros(micros)),
         }
     }
