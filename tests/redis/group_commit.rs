@@ -150,10 +150,10 @@ async fn callers_with_a_clock_of_their_own_share_a_call_at_the_latest_time_of_th
         poll_once(&mut answer);
         answer
     };
-    let steps: [(_, fn(&FakeClock, Duration)); 2] = [("on", FakeClock::advance), ("back", FakeClock::step_back)];
-    for (key, step) in steps {
+    for key in ["on", "back"] {
         // The first is sent at once; the others wait for its reply.
         let (_sent, before, first) = (ask("other"), clock.now(), ask(key));
+        let step = if key == "on" { FakeClock::advance } else { FakeClock::step_back };
         step(&clock, Duration::from_secs(1));
         let (last, latest) = (ask(key), u64::try_from(before.max(clock.now()).as_micros()).unwrap());
         assert_eq!([first.await, last.await].map(|told| told.unwrap().ticket), [latest, latest + 1], "{key}");

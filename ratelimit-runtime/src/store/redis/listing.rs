@@ -84,11 +84,10 @@ fn read<T>(from: Option<&[u8]>, position: impl FnOnce(&str) -> Option<T>) -> Res
 
 /// The part of a server's keys at a cursor, and the next cursor; 0 at the end.
 async fn scan(batcher: &Batcher, prefix: &[u8], cursor: u64) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
-    let mut scan = redis::cmd("SCAN");
     // A byte that means something in patterns is asked for as any byte; other keys are left out below.
-    let pattern = prefix.iter().map(|byte| if b"*?[]\\".contains(byte) { b'?' } else { *byte });
-    let pattern: Vec<u8> = pattern.chain([b'*']).collect();
-    scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(KEYS_PER_PAGE);
+    let plain = |byte: &u8| if b"*?[]\\".contains(byte) { b'?' } else { *byte };
+    let pattern: Vec<u8> = prefix.iter().map(plain).chain([b'*']).collect();
+    let scan = redis::cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(KEYS_PER_PAGE).take();
     let reply = batcher.send(&scan, false).await?;
     let (cursor, mut keys): (u64, Vec<Vec<u8>>) =
         redis::from_redis_value_ref(&reply).map_err(|_| unexpected_reply())?;

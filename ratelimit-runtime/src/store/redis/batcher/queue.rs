@@ -150,10 +150,14 @@ mod tests {
         let question = Question::of_place("look", [1, 1], &[], None);
         for of_stack in [1, 2] {
             let mut queue = Queue::default();
+            let mut waiting = Vec::new();
             for key in (0..100_000_u32).map(u32::to_le_bytes) {
-                let (answer, _) = oneshot::channel();
+                let (answer, waits) = oneshot::channel();
                 queue.push(&vec![(&key[..], Arc::clone(&question)); of_stack], Caller { answer, until: None });
+                waiting.push(waits);
             }
+            assert_eq!(queue.take(1, |_| 0, Instant::now()).callers + queue.callers(), 100_000);
+            drop(waiting);
             assert!(queue.take(usize::MAX, |_| 0, Instant::now()).commands.is_empty() && queue.is_empty());
             assert!(queue.keys.capacity() <= MAX_KEPT && queue.order.capacity() <= MAX_KEPT);
         }

@@ -47,8 +47,7 @@ pub(crate) struct Question {
 pub(crate) type KeyQuestion<'a> = (&'a [u8], Arc<Question>);
 
 thread_local! {
-    /// The last charge that this thread asked for by the server's clock: most often the next is the
-    /// same, of another key.
+    /// The last charge of this thread by the server's clock: most often the next is the same.
     static LAST: RefCell<Option<Arc<Question>>> = const { RefCell::new(None) };
 }
 
