@@ -17,7 +17,6 @@ const NAP: Duration = Duration::from_millis(10);
 pub(crate) struct Elapsed;
 
 /// Waits for `future` for so long, and no longer.
-#[cfg(feature = "redis")]
 pub(crate) fn timeout<F: Future>(time: Duration, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
     let now = Instant::now();
     timeout_at(now, now + time, future)

@@ -98,7 +98,7 @@ impl<'a> Attempt<'a> {
             {
                 // The refusal that takes longest to end speaks for all.
                 for &(at, call) in steps.as_slice().iter().flat_map(|step| &step.limits) {
-                    if let Ok(other) = call.peek_until(call.timeout_at(self.start)).await
+                    if let Ok(other) = call.peek_since(self.start).await
                         && (other.retry_after_us, refused.by) > (longest.retry_after_us, at)
                     {
                         (*longest, refused.by) = (other, at);
@@ -135,7 +135,7 @@ impl<'a> Attempt<'a> {
             return Err(Refused::new(by, check.decision(&refusal)));
         }
         let permit = place.map(|(_, place)| OpenPermit::new(engine, place, Some(PermitId::next())));
-        let entry = match step.ask(permit.as_ref(), &checks, until).await {
+        let entry = match step.ask(permit.as_ref(), &checks, (self.start, until)).await {
             Ok(entry) => entry,
             Err(error) => {
                 drop(permit);
@@ -254,21 +254,21 @@ impl Step<'_> {
         &self,
         permit: Option<&OpenPermit>,
         checks: &[Check<'_>],
-        until: Instant,
+        (since, until): (Instant, Instant),
     ) -> Result<Entry, StoreError> {
         let requests: Vec<Request<'_>> = checks.iter().map(|check| check.request).collect();
         if let Some(place) = permit.and_then(|permit| permit.request(Some(until))) {
             // With limits only where the store itself decides on them.
             let store = if requests.is_empty() { self.engine.store.innermost() } else { self.engine.store.own() };
             let mut answer = store.enter(place, &requests);
-            return self.engine.await_until(Instant::now(), until, &mut answer).await;
+            return self.engine.await_until(since, until, &mut answer).await;
         }
         let verdicts = if let [request] = *requests {
             let mut answer = self.engine.store.acquire(request);
-            vec![self.engine.await_until(Instant::now(), until, &mut answer).await?]
+            vec![self.engine.await_until(since, until, &mut answer).await?]
         } else {
             let mut answer = self.engine.store.own().acquire_all(&requests);
-            self.engine.await_until(Instant::now(), until, &mut answer).await?
+            self.engine.await_until(since, until, &mut answer).await?
         };
         Ok(Entry { is_full: false, in_flight: 0, verdicts })
     }

@@ -137,8 +137,7 @@ impl OwnedCall {
     /// Decides without charging, and takes no place.
     pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
         self.sound()?;
-        let limits =
-            if self.is_limited() { Some(self.peek_until(self.timeout_at(Instant::now())).await?) } else { None };
+        let limits = if self.is_limited() { Some(self.peek_since(Instant::now()).await?) } else { None };
         let Some(place) = &self.place else { return limits.ok_or_else(|| self.no_in_flight_limit()) };
         let (source, in_flight) = match self.ask_in_flight(place).await {
             Ok(in_flight) => (Source::Store, in_flight),
@@ -155,15 +154,16 @@ impl OwnedCall {
         })
     }
 
-    /// Decides on the limits without charging.
-    pub(super) async fn peek_until(&self, until: Instant) -> Result<Decision, RateLimitError> {
+    /// Decides on the limits without charging, as a part of a check that began at `since`.
+    pub(super) async fn peek_since(&self, since: Instant) -> Result<Decision, RateLimitError> {
+        let until = self.timeout_at(since);
         let request = self.request()?.with_timeout_at(until);
         let (engine, check) = (&self.engine, self.check());
         if let Some(blocked) = engine.fallback.blocked(&check) {
             return Ok(check.fallback_decision(&blocked));
         }
         let mut answer = engine.store.peek(request);
-        match engine.await_until(Instant::now(), until, &mut answer).await {
+        match engine.await_until(since, until, &mut answer).await {
             Ok(verdict) => Ok(check.decision(&verdict)),
             Err(error) => match (engine.known_refusal(&check, &error), engine.outage_answer(&check, &error)) {
                 (Some(refusal), _) => Ok(refusal),
@@ -195,8 +195,8 @@ impl Engine {
         check.terms.timeout.unwrap_or(self.timeout).min(Limit::MAX_WINDOW)
     }
 
-    /// Waits for an answer until this moment, whatever the store does meanwhile; `since` is when it
-    /// began. Real time: a server does not know that the clock of a test is paused.
+    /// Waits for an answer until this moment, whatever the store does meanwhile, in a check that began
+    /// at `since`. Real time: a server does not know that the clock of a test is paused.
     pub(super) async fn await_until<T: Unpin>(
         &self,
         since: Instant,

@@ -58,9 +58,7 @@ impl Engine {
     ///
     /// `Unavailable` after `timeout`.
     pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
-        let now = Instant::now();
-        let settled = real_time::timeout_at(now, now + timeout.min(Limit::MAX_WINDOW), self.settled());
-        settled.await.map_err(|_| {
+        real_time::timeout(timeout.min(Limit::MAX_WINDOW), self.settled()).await.map_err(|_| {
             let open = self.settlements.open();
             StoreError::timed_out(format!("{open} settlements were not answered within {timeout:?}")).into()
         })

@@ -128,8 +128,7 @@ async fn out_of_time(group: &[OwnedCall], key: &WaitedFor<'_>, refused: Option<(
     let decision = if let Some((refusal, then)) = refused {
         refusal.aged(now.saturating_duration_since(then))
     } else {
-        let decision =
-            call.peek_until(call.timeout_at(std::time::Instant::now())).await.map_err(|error| Refused { by, error })?;
+        let decision = call.peek_since(std::time::Instant::now()).await.map_err(|error| Refused { by, error })?;
         if decision.source() == Source::Nobody {
             return attempt::acquire(group).await;
         }
