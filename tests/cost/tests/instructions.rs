@@ -62,8 +62,8 @@ const COUNTED: [(Work, [u64; 3]); 3] = [
 /// out; what it is meant to cost; and how many are made.
 const ON_REDIS: [(Load, u64, Option<u64>, u64); 4] = [
     (Load::One, 17_600, Some(15_000), 500),
-    (Load::Some, 9_100, None, 3_200),
-    (Load::Many, 9_000, None, 12_800),
+    (Load::Some, 8_200, None, 3_200),
+    (Load::Many, 8_000, None, 12_800),
     (Load::Hot, 5_500, None, 12_800),
 ];
 

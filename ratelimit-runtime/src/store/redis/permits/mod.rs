@@ -44,10 +44,6 @@ impl Permits {
 
     /// Takes a place, and charges what these questions ask, all or none. The caller
     /// [leaves](Self::leave) the place whatever the answer is, and if it drops the call.
-    ///
-    /// # Errors
-    ///
-    /// Those of the servers.
     pub(crate) async fn enter(&self, place: PlaceRequest, limits: Vec<KeyQuestion<'_>>) -> Result<Entry, StoreError> {
         let (shared, sent_at) = (&*self.shared, Instant::now());
         let leaving = shared.open().enter(&place, sent_at);
@@ -71,10 +67,6 @@ impl Permits {
     }
 
     /// How many calls of the key are in flight.
-    ///
-    /// # Errors
-    ///
-    /// Those of the servers.
     pub(crate) async fn in_flight(&self, place: PlaceRequest) -> Result<u64, StoreError> {
         let leaving = self.shared.open().leaving(&place.key);
         let question = self.shared.question("look", &place, leaving)?;

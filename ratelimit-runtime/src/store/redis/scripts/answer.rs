@@ -1,6 +1,7 @@
 //! [`ScriptAnswer`]: the answer of a script to the callers of one question about one key.
 
 use redis::{ServerError, Value};
+use rmp::{Marker, decode};
 
 use super::call::Ask;
 use super::question::double;
@@ -25,21 +26,25 @@ pub(crate) struct ScriptAnswer {
 const RECORD: usize = 43;
 
 impl ScriptAnswer {
-    /// Reads an answer in the table of a reply; `None` if no script would say that. Where
+    /// Reads the next answer of a packed reply; `None` if no script would say that. Where
     /// `is_charged` is false, admitted callers are not charged.
-    pub(super) fn of_value(
-        value: &Value,
+    pub(super) fn packed(
+        bytes: &mut &[u8],
         ask: &Ask<'_>,
         now: u64,
         is_charged: bool,
     ) -> Option<Result<Self, ServerError>> {
-        let bytes = match value {
-            Value::ServerError(error) => return Some(Err(error.clone())),
-            Value::BulkString(bytes) => &bytes[..],
-            Value::Int(number) => &double(u64::try_from(*number).ok()?).to_le_bytes(),
-            _ => return None,
+        let answer = match Marker::from_u8(*bytes.first()?) {
+            Marker::FixArray(1) => {
+                *bytes = bytes.get(1..)?;
+                let error = [b"-", packed_text(bytes)?, b"\r\n"].concat();
+                let Ok(Value::ServerError(error)) = redis::parse_redis_value(&error) else { return None };
+                return Some(Err(error));
+            }
+            Marker::FixStr(_) | Marker::Str8 => packed_text(bytes)?,
+            _ => &double(packed_number(bytes)?).to_le_bytes(),
         };
-        Self::read(bytes, ask, now, is_charged).map(Ok)
+        Self::read(answer, ask, now, is_charged).map(Ok)
     }
 
     /// Reads a number, a pair or a record. Times are in microseconds, and `now` is that of the
@@ -108,4 +113,21 @@ pub(super) fn count(bytes: [u8; 8]) -> Option<u64> {
     // Numbers that are not negative are ordered as their bits; all others have greater bits.
     let is_count = number.to_bits() < 9_007_199_254_740_992.0_f64.to_bits() || number == 0.0;
     is_count.then_some(number as u64)
+}
+
+/// The next value of a packed reply, a number.
+pub(super) fn packed_number(bytes: &mut &[u8]) -> Option<u64> {
+    match Marker::from_u8(*bytes.first()?) {
+        Marker::F32 => count(f64::from(decode::read_f32(bytes).ok()?).to_le_bytes()),
+        Marker::F64 => count(decode::read_f64(bytes).ok()?.to_le_bytes()),
+        _ => decode::read_int(bytes).ok(),
+    }
+}
+
+/// The next value of a packed reply, a text.
+fn packed_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(decode::read_str_len(bytes).ok()?).ok()?;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(text)
 }

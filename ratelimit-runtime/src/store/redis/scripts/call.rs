@@ -1,9 +1,10 @@
 //! [`Call`]: a call of one script: written, and its reply read.
 
 use redis::{Cmd, ServerError, Value};
+use rmp::decode;
 use smallvec::{SmallVec, smallvec};
 
-use super::answer::{ScriptAnswer, count};
+use super::answer::{ScriptAnswer, count, packed_number};
 use super::question::{KeyQuestion, Question, double};
 use super::script::Script;
 
@@ -86,32 +87,22 @@ impl<'a> Call<'a> {
     /// What the reply to its command says; `None` if it is no reply to it: it has another number,
     /// or another shape.
     pub(crate) fn read(&self, reply: &Value) -> Option<Answers> {
-        let (number, answers) = match (reply, &self.asks[..]) {
-            (Value::BulkString(bytes), [ask]) if self.is_lone() => {
-                let (number, bytes) = bytes.split_first_chunk()?;
-                let (now, answer) = bytes.split_first_chunk()?;
-                let answer = ScriptAnswer::read(answer, ask, count(*now)?, true)?;
-                (u32::from_le_bytes(*number).into(), smallvec![Ok(answer)])
-            }
-            (Value::Array(values), asks) if !self.is_lone() => {
-                let [Value::Int(number), Value::Int(now), answers @ ..] = &values[..] else { return None };
-                let (is_charged, answers) = match (self.script.is_stack(), answers) {
-                    (true, [Value::Int(all), answers @ ..]) => (*all == 1, answers),
-                    (true, _) => return None,
-                    (false, answers) => (true, answers),
-                };
-                if answers.len() != asks.len() {
-                    return None;
-                }
-                let (now, mut read) = (u64::try_from(*now).ok()?, Answers::with_capacity(asks.len()));
-                for (value, ask) in answers.iter().zip(asks) {
-                    read.push(ScriptAnswer::of_value(value, ask, now, is_charged)?);
-                }
-                (*number, read)
-            }
-            _ => return None,
-        };
-        (number == i64::from(self.number)).then_some(answers)
+        let Value::BulkString(bytes) = reply else { return None };
+        if let ([ask], true) = (&self.asks[..], self.is_lone()) {
+            let (number, bytes) = bytes.split_first_chunk()?;
+            let (now, answer) = bytes.split_first_chunk()?;
+            let answer = ScriptAnswer::read(answer, ask, count(*now)?, true)?;
+            return (u32::from_le_bytes(*number) == self.number).then(|| smallvec![Ok(answer)]);
+        }
+        let (mut bytes, is_stack) = (&bytes[..], self.script.is_stack());
+        decode::read_array_len(&mut bytes).ok()?;
+        let (number, now) = (packed_number(&mut bytes)?, packed_number(&mut bytes)?);
+        let is_charged = !is_stack || packed_number(&mut bytes)? == 1;
+        let mut answers = Answers::with_capacity(self.asks.len());
+        for ask in &self.asks {
+            answers.push(ScriptAnswer::packed(&mut bytes, ask, now, is_charged)?);
+        }
+        (bytes.is_empty() && number == u64::from(self.number)).then_some(answers)
     }
 }
 

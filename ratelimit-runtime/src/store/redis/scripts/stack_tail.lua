@@ -19,7 +19,7 @@ local function ask(i, name, extra)
   if not ok then
     -- An error of Redis is a table, up to 6.2 a text that begins with its place in the script.
     answer = type(answer) == 'table' and answer.err or answer
-    states[key], answers[i] = nil, redis.error_reply(string.find(answer, '^%u+ ') and answer or 'ERR ' .. answer)
+    states[key], answers[i] = nil, { string.find(answer, '^%u+ ') and answer or 'ERR ' .. answer }
     return nil, operation
   end
   states[key], answers[i] = state, answer
@@ -70,4 +70,4 @@ local reply = { number, now, all and 1 or 0 }
 for i = 1, last do
   reply[i + 3] = answers[i]
 end
-return reply
+return cmsgpack.pack(reply)

@@ -7,8 +7,9 @@ end
 -- admitted, which limit decided, what remains, the time until the next caller would be admitted,
 -- the time until that limit is whole, the first ticket, and the block's end (0: none).
 --
--- A lone reply: the call's number, its time, and the answer. Of a call: a table of number, time,
--- and an answer for each pair of a question and a key. A key that fails, fails alone.
+-- A lone reply: the call's number, its time, and the answer. Of a call, packed by MessagePack, because
+-- a client reads one string much faster than an array: number, time, and an answer for each pair of a
+-- question and a key. A key that fails, fails alone: its answer is a table of the error's text.
 if not ARGV[2] then
   local answer = decide(KEYS[1], 1, nil, call, now, base, nil,
     ARGV[1], operation, cost, count, shortest, longest, max, window, rest)
@@ -46,9 +47,9 @@ for i = 2, #ARGV, 2 do
     if not ok then
       -- An error of Redis is a table, up to 6.2 a text that begins with its place in the script.
       failure = type(failure) == 'table' and failure.err or failure
-      reply[#reply + 1] = redis.error_reply(string.find(failure, '^%u+ ') and failure or 'ERR ' .. failure)
+      reply[#reply + 1] = { string.find(failure, '^%u+ ') and failure or 'ERR ' .. failure }
       states[string.byte(asks, 3 * (#reply - before) - 2)] = nil
     end
   end
 end
-return reply
+return cmsgpack.pack(reply)

@@ -53,24 +53,16 @@ impl<'a> Lent<'a> {
     /// Waits for the connection that serves this key, and opens it if it is closed. `asking` puts
     /// `ASKING` before each command.
     pub(super) async fn by(link: &'a Link, key: &[u8], asking: bool) -> Result<Self, Failure> {
-        let (own, main) = Self::opened(link, slot_of(key)).await?;
-        Ok(Self { link, own, main, asking, pauses: PAUSES })
-    }
-
-    async fn opened(
-        link: &Link,
-        slot: u16,
-    ) -> Result<(OwnedMutexGuard<Option<Connection>>, Arc<Connection>), StoreError> {
-        loop {
+        let (own, main) = loop {
             let main = link.connected().await?;
-            let mut own = main.beside(slot).lock_owned().await;
+            let mut own = main.beside(slot_of(key)).lock_owned().await;
             // The driver sees here that the server has closed an idle connection.
             look().await;
             if main.has_ended() {
                 continue;
             }
             if own.as_ref().is_some_and(|own| !own.has_ended()) {
-                return Ok((own, main));
+                break (own, main);
             }
             // On a task of its own: if the caller gives up during a slow login, the next caller finds
             // the connection open.
@@ -79,8 +71,9 @@ impl<'a> Lent<'a> {
                 Ok((own, main))
             });
             let cut_short = |_| Err(StoreError::unavailable("connecting to Redis was cut short"));
-            return connecting.await.unwrap_or_else(cut_short);
-        }
+            break connecting.await.unwrap_or_else(cut_short)?;
+        };
+        Ok(Self { link, own, main, asking, pauses: PAUSES })
     }
 
     async fn send(&mut self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {

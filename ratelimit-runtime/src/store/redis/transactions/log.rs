@@ -116,7 +116,7 @@ impl<'a> StoredLog<'a> {
     /// Whether the verdict needs the counts. A limit that refuses a call of cost 1 has no units
     /// left.
     pub(super) fn needs_counts(&self) -> bool {
-        self.request.cost() > 1 || !self.is_full()
+        self.request.cost() > 1 || self.admits()
     }
 
     /// For each limit, how long it refuses in microseconds; 0 if it admits.
@@ -127,12 +127,8 @@ impl<'a> StoredLog<'a> {
         })
     }
 
-    fn is_full(&self) -> bool {
-        self.waits().any(|(wait, _)| wait > 0)
-    }
-
     pub(super) fn admits(&self) -> bool {
-        !self.is_full()
+        self.waits().all(|(wait, _)| wait == 0)
     }
 
     /// Adds a member for each unit; returns the first one's ticket.
