@@ -139,6 +139,11 @@ for name in "${names[@]}"; do
 done
 [ "${1:-}" = list ] && exit 0
 
+if [ "$(uname -s)" = Linux ] && ! compgen -G '/usr/lib*/*/libnss_wrapper.so' >/dev/null; then
+    echo 'error: the tests of names that move need libnss_wrapper, which scripts/test.sh --all installs' >&2
+    exit 1
+fi
+
 programs=(stores redis faults flood)
 step 'building the tests'
 built=$(cargo test --quiet --workspace --exclude ratelimit-cost --exclude ratelimit-examples --all-features --locked \
