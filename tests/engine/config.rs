@@ -14,12 +14,14 @@ fn policies_come_from_toml_and_json() {
         upload = { limits = ["1_000/1h"] }
         api = { limits = "100/1s", algorithm = "token_bucket", burst = 20, block = "10m" }
         strict = { limits = "5/1m", block = "1m..1h" }
+        plan = { limits = "5/day", algorithm = "fixed_window", zone = "UTC" }
     "#;
     let json = r#"{
         "login": { "limits": ["5/1m", "50/1d"] },
         "upload": { "limits": ["1000/60m"] },
         "api": "token_bucket 100/1s burst 20 block 600s",
-        "strict": "5/1m block 60s..60m"
+        "strict": "5/1m block 60s..60m",
+        "plan": "fixed_window 5/day zone UTC"
     }"#;
     let from_toml: Policies = toml::from_str(toml).unwrap();
     assert_eq!(from_toml, serde_json::from_str::<Policies>(json).unwrap());

@@ -141,6 +141,21 @@ async fn a_call_that_is_settled_later_leaves_no_number() {
     assert_eq!((refused.status, &refused.standings[0].1[0]), (429, &("r".to_owned(), 0)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn of_several_keys_of_a_rule_the_one_closest_to_a_refusal_is_told() {
+    let handler = async |request: Request| -> Result<(), RateLimitError> {
+        let rule = Rule::new("twice", Limit::per_hour(5));
+        for key in request.uri().path().chars() {
+            let _ = RateLimiter::current().acquire(&rule, &Key::of(&key)).await?;
+        }
+        Ok(())
+    };
+    let app = Router::new().fallback(handler).layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
+    for (path, left) in [("/aab", 3), ("/ca", 2)] {
+        assert_eq!(ask(&app, request(path)).await.standings[0].1[0], ("r".to_owned(), left));
+    }
+}
+
 /// A response speaks of ten rules at most.
 #[tokio::test(start_paused = true)]
 async fn the_refusing_rule_is_named_however_many_rules_were_asked() {

@@ -24,8 +24,8 @@ pub(crate) enum Mischief {
     Lose,
     /// It comes after the one that follows it.
     Swap,
-    /// Its text ends a byte early.
-    Cut,
+    /// It says nothing.
+    Empty,
 }
 
 /// A connection that is so young is left in peace, mostly: one that ends at once makes the client
@@ -334,21 +334,10 @@ impl Replies {
                 Some(Mischief::Double) => sent.extend([reply.as_slice(), &reply].concat()),
                 Some(Mischief::Lose) => {}
                 Some(Mischief::Swap) => self.kept = Some(reply),
-                Some(Mischief::Cut) => sent.extend(cut(reply)),
+                Some(Mischief::Empty) => sent.extend(b"$0\r\n\r\n"),
             }
         }
         sent
-    }
-}
-
-/// A reply without the last byte of its text, if it has one.
-fn cut(reply: Vec<u8>) -> Vec<u8> {
-    let text = reply.split_inclusive(|byte| *byte == b'\n').next().and_then(|length| reply.strip_prefix(length));
-    match text {
-        Some([text @ .., _, b'\r', b'\n']) if reply.starts_with(b"$") => {
-            [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat()
-        }
-        _ => reply,
     }
 }
 

@@ -1,9 +1,6 @@
-//! The memory store during and after a flood of keys that have too much to lose to make room:
-//! newcomers share buckets.
+//! The memory store full of keys that have too much to lose to make room: newcomers share buckets.
 
 use super::*;
-
-const CAPACITY: usize = 1_000;
 
 struct Flooded {
     store: MemoryStore,
@@ -13,9 +10,9 @@ struct Flooded {
 }
 
 impl Flooded {
-    async fn new(algorithm: Algorithm, keys: u32) -> Self {
+    async fn new(algorithm: Algorithm, capacity: usize, keys: u32) -> Self {
         let clock = FakeClock::new();
-        let store = MemoryStore::with_capacity(CAPACITY).with_clock(clock.clone());
+        let store = MemoryStore::with_capacity(capacity).with_clock(clock.clone());
         let flooded = Self { store, clock, algorithm, limits: [per(5, MINUTE)] };
         flooded.flood("flood", keys).await;
         flooded
@@ -43,7 +40,7 @@ impl Flooded {
 #[tokio::test]
 async fn newcomers_have_a_limit_of_their_own_once_a_flood_is_over() {
     for &algorithm in ALGORITHMS {
-        let flooded = Flooded::new(algorithm, 20_000).await;
+        let flooded = Flooded::new(algorithm, 1_000, 20_000).await;
         let mut refused = 0;
         // The keys of a sliding counter live for two windows.
         let pause = if algorithm == Algorithm::SlidingCounter { SECOND / 5 } else { SECOND / 10 };
@@ -57,14 +54,7 @@ async fn newcomers_have_a_limit_of_their_own_once_a_flood_is_over() {
     }
 }
 
-/// A store for one key, in which two share the overflow bucket as soon as a third is there.
-fn tiny(algorithm: Algorithm) -> Flooded {
-    let clock = FakeClock::new();
-    let store = MemoryStore::with_capacity(1).with_clock(clock.clone());
-    Flooded { store, clock, algorithm, limits: [per(5, MINUTE)] }
-}
-
-/// Two keys that share an overflow bucket, because the one that has the only place stays.
+/// Two keys that share an overflow bucket of a store for one key, because that stays.
 async fn neighbours(flooded: &Flooded) -> (Vec<u8>, Vec<u8>) {
     flooded.store.block(flooded.request(b"tenant"), micros(DAY)).await.unwrap();
     let stranger = b"stranger".to_vec();
@@ -83,7 +73,7 @@ async fn neighbours(flooded: &Flooded) -> (Vec<u8>, Vec<u8>) {
 #[tokio::test]
 async fn a_newcomer_is_not_blocked_for_strangers_and_has_a_bucket_of_its_own_once_there_is_room() {
     for &algorithm in ALGORITHMS {
-        let flooded = tiny(algorithm);
+        let flooded = Flooded::new(algorithm, 1, 0).await;
         let (stranger, key) = neighbours(&flooded).await;
         for _ in 0..2 {
             assert!(flooded.acquire(&stranger).await.allowed);

@@ -303,3 +303,6 @@ impl fmt::Debug for MemoryStore {
 fn lock<T>(shard: &Mutex<T>) -> MutexGuard<'_, T> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(all(test, feature = "testkit"))]
+mod tests;
