@@ -120,7 +120,7 @@ pub(super) fn packed_number(bytes: &mut &[u8]) -> Option<u64> {
     match Marker::from_u8(*bytes.first()?) {
         Marker::F32 => count(f64::from(decode::read_f32(bytes).ok()?).to_le_bytes()),
         Marker::F64 => count(decode::read_f64(bytes).ok()?.to_le_bytes()),
-        _ => decode::read_int(bytes).ok(),
+        _ => decode::read_int(bytes).ok().filter(|number| *number < 1 << 53),
     }
 }
 
