@@ -304,5 +304,5 @@ fn lock<T>(shard: &Mutex<T>) -> MutexGuard<'_, T> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(all(test, feature = "testkit"))]
+#[cfg(test)]
 mod tests;

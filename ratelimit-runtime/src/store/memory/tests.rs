@@ -1,5 +1,6 @@
-//! What a clock that steps back does not admit.
+//! A clock that steps back, such as to units that were admitted and removed.
 
+#![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::*;
@@ -12,7 +13,6 @@ fn admitted(store: &MemoryStore, request: Request<'_>) -> u64 {
     (0..).take_while(|_| store.acquire(request).known().unwrap().unwrap().allowed).count() as u64
 }
 
-/// A look removes units that were admitted, and the clock may go back to them.
 #[test]
 fn a_log_admits_nothing_into_a_window_of_units_that_it_has_removed() {
     for max in [3, 5] {
