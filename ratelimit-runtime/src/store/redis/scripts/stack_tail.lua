@@ -1,5 +1,5 @@
--- What the script of stacks ends with. The reply: the call's number, its time, 1 if all questions
--- are charged and 0 if none is, and an answer to each: of the charge; where none is charged of a
+-- What the script of stacks ends with. The reply, packed as in tail.lua: the call's number, its time,
+-- 1 if all questions are charged and 0 if none is, and an answer to each: of the charge; where none is charged of a
 -- look, of a refusal that set a block, or an error.
 --
 -- `states`: what keys hold, as far as it is known; false: nothing.
