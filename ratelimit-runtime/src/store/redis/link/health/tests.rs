@@ -29,11 +29,12 @@ impl Clock {
     /// What is due now, and when to ask again.
     fn due(&mut self) -> (Option<Action>, Option<Instant>) {
         let (action, wake) = self.health.due(self.now, self.last_reply, self.used);
+        assert!(action == Some(Action::HangUp) || wake.is_none_or(|wake| wake > self.now), "without end");
         self.used &= action != Some(Action::Ping);
         (action, wake)
     }
 
-    /// Lets milliseconds pass; gives the actions.
+    /// Lets milliseconds pass, in which it is asked again only when it says; gives the actions.
     fn pass(&mut self, millis: u64) -> Vec<Action> {
         let end = self.now + ms(millis);
         let mut actions = Vec::new();
@@ -41,11 +42,12 @@ impl Clock {
             let (action, wake) = self.due();
             actions.extend(action);
             match wake {
-                Some(wake) if wake <= end && wake > self.now => self.now = wake,
-                _ if self.now == end => return actions,
-                _ => self.now = end,
+                Some(wake) if wake > self.now && wake <= end => self.now = wake,
+                _ => break,
             }
         }
+        self.now = end;
+        actions
     }
 
     /// The pause until the next attempt, which begins.
@@ -86,6 +88,7 @@ fn a_doubt_sends_one_ping_without_whose_answer_it_is_slow_then_down() {
     clock.health.doubted(clock.now);
     assert_eq!(clock.pass(50), [Action::Ping]);
     clock.health.doubted(clock.now);
+    assert_eq!((clock.pass(49), clock.health.state()), (vec![], LinkState::Up), "it has its time");
     clock.health.answered(clock.now);
     assert_eq!((clock.pass(800), clock.health.state()), (vec![], LinkState::Up));
     clock.health.doubted(clock.now);
