@@ -97,7 +97,7 @@ async fn a_call_has_at_most_64_keys_256_questions_and_1_000_units_of_logs() {
     // Each with one caller more than fits.
     assert_eq!(sent(1 + 2 * 64, FixedWindow, |caller| caller, |_| 1).await, 3, "64 keys");
     assert_eq!(sent(1 + 2 * 256, FixedWindow, |_| 0, |caller| 1 + caller).await, 3, "256 questions");
-    assert_eq!(sent(1 + 2 * 3, SlidingWindow, |_| 0, |_| 300).await, 3, "1,000 units");
+    assert_eq!(sent(1 + 4 * 3, SlidingWindow, |caller| caller % 2, |_| 300).await, 5, "1,000 units");
     assert_eq!(sent(1 + 1_000, FixedWindow, |_| 0, |_| 1).await, 2, "half of all callers");
 }
 

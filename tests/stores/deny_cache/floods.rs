@@ -11,16 +11,12 @@ async fn refuse(cache: &DenyCache<Far>, key: &str) {
     assert!(!ask(cache, request(key)).await.allowed);
 }
 
-async fn mint(cache: &DenyCache<Far>, nth: u64) {
-    refuse(cache, &format!("minted:{nth}")).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_client_that_mints_keys_gets_the_room_and_no_more() {
     let far = Far::new();
     let cache = DenyCache::new(far.clone()).with_capacity(64);
     for nth in 0..5_000 {
-        mint(&cache, nth).await;
+        refuse(&cache, &format!("minted:{nth}")).await;
     }
     let asked = far.asked();
     let mut kept = 0;
@@ -45,7 +41,7 @@ async fn a_client_that_mints_keys_drives_no_hot_refusal_out() {
                 assert!(ask(&cache, request(key)).await.cached, "{key}, {nth} minted");
             }
         }
-        mint(&cache, nth).await;
+        refuse(&cache, &format!("minted:{nth}")).await;
         tokio::time::advance(MICROSECOND).await;
     }
 }
