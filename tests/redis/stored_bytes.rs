@@ -65,19 +65,12 @@ impl Key {
         (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
     }
 
-    /// The string as little-endian doubles.
-    fn numbers(&self) -> Vec<u64> {
+    /// The string as little-endian doubles, without fractions of a microsecond.
+    fn numbers(&self) -> Vec<i64> {
         let bytes = self.bytes("");
         assert_eq!(bytes.len() % 8, 0);
         let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().unwrap());
-        bytes
-            .chunks(8)
-            .map(|bytes| {
-                let number = number(bytes);
-                assert!(number >= 0.0 && number.fract() == 0.0, "{number}");
-                format!("{number}").parse().unwrap()
-            })
-            .collect()
+        bytes.chunks(8).map(|bytes| format!("{}", number(bytes).trunc()).parse().unwrap()).collect()
     }
 
     /// The sorted set: members and scores.
@@ -147,7 +140,7 @@ fn members(units: &[(u64, &str)]) -> Vec<String> {
 /// What is stored in the form of little-endian doubles after each of these. A form that is missing
 /// in this table, or differs, is printed as a row of it.
 #[rustfmt::skip]
-const GOLDEN: &[(&str, &[u64])] = &[
+const GOLDEN: &[(&str, &[i64])] = &[
     // The newest write; for each limit when its window began, and what is used of it and the last.
     ("sliding_counter, two limits", &[1_700_000_000_000_000, 1_700_000_000_000_000, 3, 0, 1_700_000_000_000_000, 3, 0]),
     ("sliding_counter, first", &[1_700_000_000_000_000, 1_700_000_000_000_000, 3, 0]),
@@ -170,17 +163,17 @@ const GOLDEN: &[(&str, &[u64])] = &[
     ("fixed_window, a strike", &[1_700_000_000_000_008, 1_700_000_000_000_000, 1_700_000_060_000_000, 6, 0, 1_700_000_000_000_608, 1, 3_600_000_000]),
     ("fixed_window, a strike that is remembered", &[1_700_000_060_000_009, 1_700_000_060_000_009, 1_700_000_120_000_009, 1, 0, 1_700_000_000_000_608, 1, 3_600_000_000]),
     ("fixed_window, under another max", &[1_700_000_000_000_001, 1_700_000_000_000_000, 1_700_000_060_000_000, 4]),
-    // The newest write; 0, as by a caller's clock; for each limit the level.
-    ("bucket, two limits", &[1_700_000_000_000_000, 0, 180_000_000, 10_800_000_000]),
-    ("bucket, first", &[1_700_000_000_000_000, 0, 180_000_000]),
-    ("bucket, again", &[1_700_000_000_000_007, 0, 299_999_951]),
-    ("bucket, reserved", &[1_700_000_000_000_007, 0, 299_999_951, 1, 0, 1_700_000_000_000_007, 0, 0, 0]),
-    ("bucket, settled", &[1_700_000_000_000_008, 0, 359_999_944]),
-    ("bucket, blocked", &[1_700_000_000_000_008, 0, 359_999_944, 0, 0, 0, 1_700_000_000_000_608, 0, 0]),
-    ("bucket, unblocked", &[1_700_000_000_000_008, 0, 359_999_944]),
-    ("bucket, a strike", &[1_700_000_000_000_008, 0, 359_999_944, 0, 0, 0, 1_700_000_000_000_608, 1, 3_600_000_000]),
-    ("bucket, a strike that is remembered", &[1_700_000_060_000_009, 0, 60_000_000, 0, 0, 0, 1_700_000_000_000_608, 1, 3_600_000_000]),
-    ("bucket, under another max", &[1_700_000_000_000_001, 0, 239_999_990]),
+    // The newest write; until when the levels count, below 0 as by a caller's clock; for each limit the level.
+    ("bucket, two limits", &[1_700_000_000_000_000, -1_700_000_771_428_572, 180_000_000, 10_800_000_000]),
+    ("bucket, first", &[1_700_000_000_000_000, -1_700_000_025_714_285, 180_000_000]),
+    ("bucket, again", &[1_700_000_000_000_007, -1_700_000_120_000_007, 299_999_951]),
+    ("bucket, reserved", &[1_700_000_000_000_007, -1_700_000_120_000_007, 299_999_951, 1, 0, 1_700_000_000_000_007, 0, 0, 0]),
+    ("bucket, settled", &[1_700_000_000_000_008, -1_700_000_051_428_572, 359_999_944]),
+    ("bucket, blocked", &[1_700_000_000_000_008, -1_700_000_051_428_572, 359_999_944, 0, 0, 0, 1_700_000_000_000_608, 0, 0]),
+    ("bucket, unblocked", &[1_700_000_000_000_008, -1_700_000_051_428_572, 359_999_944]),
+    ("bucket, a strike", &[1_700_000_000_000_008, -1_700_000_051_428_572, 359_999_944, 0, 0, 0, 1_700_000_000_000_608, 1, 3_600_000_000]),
+    ("bucket, a strike that is remembered", &[1_700_000_060_000_009, -1_700_000_068_571_438, 60_000_000, 0, 0, 0, 1_700_000_000_000_608, 1, 3_600_000_000]),
+    ("bucket, under another max", &[1_700_000_000_000_001, -1_700_000_120_000_001, 239_999_990]),
     // As of other fixed windows.
     ("periods, first", &[1_700_000_000_000_007, 1_700_000_000_000_000, 1_700_006_400_000_000, 5, 1_700_000_000_000_000, 1_701_385_200_000_000, 5, 1_700_000_000_000_000, 1_700_001_000_000_000, 5, 1_700_000_000_000_000, 1_700_000_060_000_000, 5]),
     ("periods, later", &[1_700_001_000_000_007, 1_700_000_000_000_000, 1_700_006_400_000_000, 6, 1_700_000_000_000_000, 1_701_385_200_000_000, 6, 1_700_001_000_000_007, 1_700_004_600_000_000, 1, 1_700_001_000_000_007, 1_700_001_060_000_007, 1]),
@@ -188,10 +181,10 @@ const GOLDEN: &[(&str, &[u64])] = &[
 ];
 
 /// A number as the table writes it: `60_000_000`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
+fn grouped(number: i64) -> String {
+    let digits = number.abs().to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
-    groups.join("_")
+    format!("{}{}", if number < 0 { "-" } else { "" }, groups.join("_"))
 }
 
 /// Compares what is stored with the table.

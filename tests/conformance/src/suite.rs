@@ -77,6 +77,7 @@ macro_rules! __cases {
             blocks::a_block_that_is_set_while_the_clock_is_behind_is_kept [Has(Block)]
             growing_blocks::a_clock_that_steps_back_forgets_no_offences [Has(GrowingBlock)]
             growing_blocks::unblock_and_reset_forget_offences [Has(GrowingBlock)]
+            growing_blocks::a_block_by_hand_has_its_own_length [Has(GrowingBlock)]
             growing_blocks::the_rule_that_asks_says_how_blocks_grow [Has(GrowingBlock)]
             growing_blocks::offences_survive_what_is_charged [Has(GrowingBlock)]
             growing_blocks::random_offences_agree_with_the_model [Has(GrowingBlock)]

@@ -11,4 +11,4 @@ mod redis;
 
 pub use self::memory::{Ready, Work};
 pub use self::recording::Recording;
-pub use self::redis::{COLUMNS, CountedServer, Load, Lowered, OnRedis, STACKED_COLUMNS, Stacked, Table};
+pub use self::redis::{COLUMNS, CountedServer, Load, OnRedis, STACKED_COLUMNS, Stacked, Table, lowered};

@@ -7,7 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
-use ratelimit_cost::{CountedServer, Load, Lowered, OnRedis, Ready, Recording, Stacked, Table, Work};
+use ratelimit_cost::{CountedServer, Load, OnRedis, Ready, Recording, Stacked, Table, Work, lowered};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -17,7 +17,7 @@ fn main() {
             let mut server = CountedServer::start();
             println!("{}", Table::measure(&mut server));
             println!("{}", Stacked::measure(&mut server));
-            println!("{}", Lowered::measure(&mut server));
+            println!("2,000 entries, at most 3 now: {}", lowered(&mut server));
         }
         [work, checks] => count(work, checks.parse().unwrap()),
         [work, checks, recorder] => {

@@ -4,8 +4,8 @@
 -- does not drain, and is forgotten with its period, which is as long as the limit needs from empty
 -- to full, or with the next one.
 --
--- The value, in doubles: the time of the newest write; until when the key lives, 0 where the clock
--- is the caller's; a level for each limit. While anything is open, or there is a block or strikes
+-- The value, in doubles: the time of the newest write; until when the levels count, below 0 where the
+-- clock is the caller's; a level for each limit. While anything is open, or there is a block or strikes
 -- are remembered: what is open of each limit's period and of the one before, and when this began;
 -- the block's end, the strikes, and for how long they are remembered after it.
 --
@@ -42,7 +42,7 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
           call('SETRANGE', key, '0', value)
         else
           lives = state and now + 2 * capacity / max or drained
-          value = struct.pack('<ddd', now, base == 0 and lives or 0, level)
+          value = struct.pack('<ddd', now, base == 0 and lives or -lives, level)
           local expiry = string.format('%d', (lives - base) / 1000 + 1)
           if state then
             call('SETRANGE', key, '0', value)
@@ -71,7 +71,7 @@ end
 -- Everything else is decided by counters.lua, which stands behind this file, with these functions.
 local holds, first, own, opens = 'buckets', 3, 1, 3
 local function brought(at, now, max, window, burst, _, numbers, own, open)
-  local newest, level, tick = numbers[1], numbers[own], 1
+  local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] <= at and 0 or numbers[own], 1
   while 2 * burst * math.ceil(window / tick) >= 2 ^ 53 or math.ceil(level / tick) >= 2 ^ 53 do
     tick = 2 * tick
   end

@@ -2,7 +2,7 @@
 -- them, which has said:
 --   holds    what the key holds
 --   first    which number of the value is the first of a limit's: 1 is the time of the newest write,
---            2 of a bucket until when the key lives
+--            2 of a bucket until when its charges count
 --   own      how many numbers a limit has
 --   opens    how many of what is open of it by `count`
 --   brought  a limit at a time. A unit of cost takes `each` of its `capacity` (one, unless said), of
@@ -29,9 +29,9 @@ for i = stored + 1, size do
   numbers[i] = 0
 end
 for i = 1, sound and stored or 0 do
-  -- Of a bucket a level may be any number, and so may be until when the key lives.
+  -- Of a bucket a level may be any number, and so may be until when it counts.
   local number, most = numbers[i], (first == 2 or i == 1 or i > plain) and 2 ^ 53 or 1 / 0
-  sound = sound and number >= 0 and number < most and (most > 2 ^ 53 or number % 1 == 0)
+  sound = sound and (number >= 0 or first > 2 and i == 2) and number < most and (most > 2 ^ 53 or number % 1 == 0)
 end
 if not sound then
   error('WRONGTYPE the key does not hold ' .. holds .. ' of these limits', 0)
@@ -131,6 +131,12 @@ if charged or blocks then
     local open = keep(limits[i], charged and numbers or {}, first + own * (i - 1), plain + opens * (i - 1) + 1)
     lives = math.max(lives, open, ends_at(limits[i], at) or 0)
   end
+  if first > 2 then
+    -- A block by another `max` leaves that as it is, too.
+    local counts = math.abs(numbers[2])
+    lives = not charged and counts > at and counts or lives
+    numbers[2] = base == 0 and lives or -lives
+  end
   for i = 1, lives == 0 and size or 0 do
     numbers[i] = 0
   end
@@ -140,9 +146,6 @@ if charged or blocks then
   numbers[size - 2], numbers[size - 1], numbers[size] = ends, strikes, remembered
   lives = math.max(lives, strikes > 0 and ends + remembered or ends)
   if lives > 0 then
-    if first > 2 then
-      numbers[2] = base == 0 and lives or 0
-    end
     for i = plain + 1, size - 2 do
       last = numbers[i] > 0 and size or last
     end

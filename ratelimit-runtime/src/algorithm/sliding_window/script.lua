@@ -4,7 +4,7 @@
 --   score  t           member  t           charged
 --   score  t           member  t .. 'e'    charged, the last unit of an open estimate
 --   score  -t          member  t           reserved by `count`, open
---   score  5e15 + end  member  meta:<newest ticket>:<strikes>:<remembered>
+--   score  5e15 + end  member  meta:<newest ticket, in 16 digits>:<strikes>:<remembered>
 -- A unit counts in a window while its ticket is above now - window: scores above now - window, and
 -- below -(now - window). All between those has lapsed.
 -- The meta member says when a block ends, how many strikes there are, and for how long they are
@@ -249,7 +249,7 @@ if changed then
   if meta and open == 0 then open = call('ZCOUNT', key, '-inf', '(0') end
   local member
   if open > 0 or strikes > 0 or ends > now or added == 0 and (meta or removed) and newest >= now then
-    member = fmt('meta:%d:%d:%d', newest, strikes, remembered)
+    member = fmt('meta:%016d:%d:%d', newest, strikes, remembered)
     call('ZADD', key, fmt('%d', 5e15 + ends), member)
   end
   if meta and meta ~= member then call('ZREM', key, meta) end

@@ -82,6 +82,7 @@ fn text(error: &ServerError) -> &str {
 /// An error that the server replied.
 pub(super) fn from_server(error: &ServerError) -> StoreError {
     let (code, text) = (code(error), text(error));
+    let text = text.strip_prefix(code).unwrap_or(text).trim_start();
     let row = CODES.iter().find(|row| row.0 == code).or_else(|| TEXTS.iter().find(|row| text.contains(row.0)));
     match (row, code) {
         (Some((_, kind, meaning)), _) => StoreError::new(*kind, format!("{meaning} ({code} {text})")),

@@ -76,14 +76,17 @@ pub(crate) async fn a_block_leaves_the_charges(bench: Bench, algorithm: Algorith
     assert!(!refused.blocked, "{refused:?}");
     bucket.wait_out(&refused, 1).await;
 
-    let bucket = bench.bucket("ended", algorithm, 3);
-    bucket.admit(1).await;
-    bucket.block(HOUR).await;
+    // Also where another `max` sets and ends it.
+    let (bucket, of_more) = (bench.bucket("ended", algorithm, 3), bench.bucket("ended", algorithm, 1_000));
+    for _ in 0..3 {
+        bucket.admit(1).await;
+    }
+    bucket.advance(SECOND);
+    of_more.block(HOUR).await;
     bucket.refuse(1).await;
-    assert!(bucket.unblock().await);
+    assert!(of_more.unblock().await);
     assert!(!bucket.unblock().await, "there is no block any more");
-    assert_eq!(bucket.remaining().await, 2);
-    bucket.admit(1).await;
+    bucket.wait_out(&bucket.refused(1).await, 1).await;
 }
 
 /// Ending a block that is not there makes no key; a reset ends one, too.

@@ -67,6 +67,18 @@ pub(crate) async fn unblock_and_reset_forget_offences(bench: Bench, algorithm: A
     assert_eq!(key.serve().await, MINUTE, "the key was reset");
 }
 
+/// A block by hand on a key without charges, under ranges of any length.
+pub(crate) async fn a_block_by_hand_has_its_own_length(bench: Bench, algorithm: Algorithm) {
+    for digits in 3..14 {
+        let longest = Duration::from_micros(10_u64.pow(digits));
+        let key = Offender::new(&bench, algorithm, &digits.to_string());
+        let request = key.0.request(1).with_growing_block(longest / 2, longest);
+        answered(bench.store.block(request, HOUR).await);
+        let refused = answered(bench.store.acquire(request).await);
+        assert!(refused.blocked && refused.retry_after() == Some(HOUR), "{longest:?}: {refused:?}");
+    }
+}
+
 /// A clock that is set back shortens no block and forgets no offence.
 pub(crate) async fn a_clock_that_steps_back_forgets_no_offences(bench: Bench, algorithm: Algorithm) {
     let key = Offender::new(&bench, algorithm, "");

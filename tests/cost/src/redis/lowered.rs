@@ -1,6 +1,4 @@
-//! [`Lowered`]: what a refusal costs a redis-server whose sorted set holds far more than is admitted now.
-
-use std::fmt;
+//! [`lowered`]: what a refusal costs a redis-server whose sorted set holds far more than is admitted now.
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::Request;
@@ -9,33 +7,21 @@ use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use super::server::CountedServer;
 
 /// The instructions of one refusal, after a limit of 2,000 has been lowered to 3.
-#[derive(Debug)]
-pub struct Lowered(pub u64);
-
-impl Lowered {
-    /// Measures it.
-    ///
-    /// # Panics
-    ///
-    /// If a decision is not what it has to be.
-    pub fn measure(server: &mut CountedServer) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
-        store.answers_within(super::COUNTED);
-        runtime.block_on(store.ready()).unwrap();
-        let allows = |max| {
-            let limits = [Limit::per_hour(max)];
-            let request = Request::new(b"log", Algorithm::SlidingWindow, &limits);
-            runtime.block_on(store.acquire(request)).unwrap().allowed
-        };
-        assert!((0..2_000).all(|_| allows(2_000)));
-        // Beside one of them the link may ask the server how it is.
-        Self((0..3).map(|_| server.instructions(|| assert!(!allows(3)))).min().unwrap())
-    }
-}
-
-impl fmt::Display for Lowered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<28} {:>11}", "2,000 entries, at most 3 now", self.0)
-    }
+///
+/// # Panics
+///
+/// If a decision is not what it has to be.
+pub fn lowered(server: &mut CountedServer) -> u64 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
+    store.answers_within(super::COUNTED);
+    runtime.block_on(store.ready()).unwrap();
+    let allows = |max| {
+        let limits = [Limit::per_hour(max)];
+        let request = Request::new(b"log", Algorithm::SlidingWindow, &limits);
+        runtime.block_on(store.acquire(request)).unwrap().allowed
+    };
+    assert!((0..2_000).all(|_| allows(2_000)));
+    // Beside one of them the link may ask the server how it is.
+    (0..3).map(|_| server.instructions(|| assert!(!allows(3)))).min().unwrap()
 }

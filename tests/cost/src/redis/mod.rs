@@ -13,7 +13,7 @@ use std::time::Duration;
 use ratelimit_runtime::Algorithm;
 
 pub use self::client::{Load, OnRedis};
-pub use self::lowered::Lowered;
+pub use self::lowered::lowered;
 pub use self::server::CountedServer;
 pub use self::stacked::{STACKED_COLUMNS, Stacked};
 pub use self::table::{COLUMNS, Table};
