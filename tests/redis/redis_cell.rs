@@ -138,6 +138,9 @@ async fn what_the_module_cannot_do_is_said() {
         assert!(error.message().contains(expected), "{error}");
         assert_eq!(store.supports(&request).unwrap_err().message(), error.message());
     }
+    let rates = [1_000, 1_001, 2_000, 1_000_000, 1_000_001].map(|max| [limit(max, 1, 9)]);
+    let are_exact = rates.each_ref().map(|limits| store.supports(&request(limits)).is_ok());
+    assert_eq!(are_exact, [true, false, true, true, false]);
     let together = store.acquire_all(&[request(&fine), request(&fine)]).await.unwrap_err();
     let refund = store.refund(request(&fine), 1).await.unwrap_err();
     let block = store.block(request(&fine), Duration::from_secs(1)).await.unwrap_err();
