@@ -2,7 +2,12 @@
 //! decisions on Redis, in the instructions of this process and in those of the server.
 
 #![allow(missing_docs, reason = "work that is measured, and no library")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a measurement that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a measurement that cannot go on fails"
+)]
 
 mod memory;
 mod ours;

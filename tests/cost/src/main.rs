@@ -1,30 +1,23 @@
-//! Makes checks for a tool that counts, or prints the costs of a server.
+//! Makes checks for a tool that counts.
 //!
 //! ```text
 //! ratelimit-cost WORK CHECKS [RECORDER]   checks in memory or on Redis; with the feature `metrics` counted by RECORDER
-//! ratelimit-cost server                   what decisions cost a redis-server
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a measurement that cannot go on fails")]
 
-use ratelimit_cost::{CountedServer, Load, OnRedis, Ready, Recording, Stacked, Table, Work, lowered};
+use ratelimit_cost::{Load, OnRedis, Ready, Recording, Work};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["server"] => {
-            let mut server = CountedServer::start();
-            println!("{}", Table::measure(&mut server));
-            println!("{}", Stacked::measure(&mut server));
-            println!("2,000 entries, at most 3 now: {}", lowered(&mut server));
-        }
         [work, checks] => count(work, checks.parse().unwrap()),
         [work, checks, recorder] => {
             Recording::named(recorder).unwrap().install();
             count(work, checks.parse().unwrap());
         }
-        _ => panic!("WORK CHECKS [RECORDER], or server"),
+        _ => panic!("WORK CHECKS [RECORDER]"),
     }
 }
 

@@ -24,10 +24,6 @@ impl Recording {
     }
 
     /// Installs the recorder for the rest of the process.
-    ///
-    /// # Panics
-    ///
-    /// If there is one already.
     pub fn install(self) {
         let recorder: Box<dyn Recorder + Sync> = match self {
             Self::None => return,

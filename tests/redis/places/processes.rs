@@ -55,7 +55,7 @@ fn the_places_of_a_killed_process_are_free_after_the_lease_and_not_before() {
     let (_fourth, fourth_id) = holder(&server, &key);
     std::thread::sleep(LEASE + LEASE / 5);
     assert!(!by_process(&server, &key).contains_key(&fourth_id), "leases are renewed");
-    drop(first.kill());
+    assert_eq!(first.kill(), "", "none of its places was lost");
     let freed = until("its places are taken by others", LEASE + LEASE / 2, || {
         by_process(&server, &key).get(&fourth_id) == Some(&2)
     });

@@ -9,12 +9,13 @@ use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{
     Algorithm, Key, Limit, OnUnavailable, RateLimitError, RedisMode, RedisStore, Rule, Source, Store,
 };
+use tokio::task::JoinSet;
 
 use crate::processes::expiring_keys;
 use crate::support::proxy::Proxy;
 use crate::support::{eventually, strict};
 
-use super::{unique, url, without_scripts};
+use super::{ask, unique, url, without_scripts};
 
 /// A process that dies is a connection that ends in the middle of what it was sending. Here it does
 /// so behind every few bytes of an admission.
@@ -84,6 +85,23 @@ async fn callers_who_give_up_do_no_harm() {
     }
     // Nothing is left of the connections that were given up.
     assert!(eventually(|| server.cli(&["CLIENT", "LIST"]).lines().count() <= 12), "connections are closed");
+}
+
+/// A transaction whose key has changed meanwhile is made again, on the same connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_of_two_stores_at_once_are_all_answered_on_few_connections() {
+    let server = without_scripts();
+    let stores = [(); 2].map(|()| Arc::new(RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions)));
+    let mut running = JoinSet::new();
+    for caller in 0..200 {
+        let store = Arc::clone(&stores[caller % 2]);
+        running
+            .spawn(async move { ask(&store, "key", Algorithm::SlidingWindow, Limit::per_hour(1_000)).await.allowed });
+    }
+    assert_eq!(running.join_all().await, [true; 200]);
+    assert_eq!(server.number(&["ZCARD", "key%log"]), 200);
+    let connections = server.info("stats", "total_connections_received");
+    assert!(connections.parse::<u64>().unwrap() <= 20, "{connections} connections");
 }
 
 /// A flood that takes all connections of a server must not switch limits off.

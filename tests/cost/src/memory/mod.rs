@@ -107,9 +107,6 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// # Panics
-    ///
-    /// If checks are not answered as the work says.
     #[must_use]
     pub fn new(work: Work) -> Self {
         let clock = Ticking::new();

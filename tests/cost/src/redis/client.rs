@@ -48,9 +48,6 @@ pub struct OnRedis {
 }
 
 impl OnRedis {
-    /// # Panics
-    ///
-    /// If there is no redis-server.
     #[must_use]
     pub fn new(load: Load) -> Self {
         let server = Server::start();
@@ -60,10 +57,6 @@ impl OnRedis {
     }
 
     /// Makes so many checks. Tools find it by its name.
-    ///
-    /// # Panics
-    ///
-    /// If one is refused.
     #[inline(never)]
     pub fn measured(&self, checks: u64) {
         assert_eq!(black_box(self.run(checks)), checks);

@@ -7,10 +7,6 @@ use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use super::server::CountedServer;
 
 /// The instructions of one refusal, after a limit of 2,000 has been lowered to 3.
-///
-/// # Panics
-///
-/// If a decision is not what it has to be.
 pub fn lowered(server: &mut CountedServer) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);

@@ -81,10 +81,6 @@ pub struct CountedServer {
 
 impl CountedServer {
     /// Starts one.
-    ///
-    /// # Panics
-    ///
-    /// If there is no redis-server or no valgrind.
     #[must_use]
     pub fn start() -> Self {
         let found = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
@@ -131,10 +127,6 @@ impl CountedServer {
     }
 
     /// The version of the server: `7.0.15`.
-    ///
-    /// # Panics
-    ///
-    /// If the server does not tell.
     pub fn version(&mut self) -> String {
         let info: String = redis::cmd("INFO").arg("server").query(&mut self.control).unwrap();
         let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);

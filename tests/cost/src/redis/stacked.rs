@@ -30,10 +30,6 @@ pub struct Stacked(pub Vec<(Algorithm, [u64; STACKED_COLUMNS.len()])>);
 
 impl Stacked {
     /// Measures a row for every algorithm.
-    ///
-    /// # Panics
-    ///
-    /// If a decision is not what it has to be.
     pub fn measure(server: &mut CountedServer) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let rows = Algorithm::ALL.iter().map(|&algorithm| {

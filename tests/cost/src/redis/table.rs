@@ -27,10 +27,6 @@ pub struct Table(pub Vec<(Algorithm, [u64; COLUMNS.len()])>);
 
 impl Table {
     /// Measures a row for every algorithm.
-    ///
-    /// # Panics
-    ///
-    /// If a decision is not what it has to be.
     pub fn measure(server: &mut CountedServer) -> Self {
         Self(Algorithm::ALL.iter().map(|&algorithm| (algorithm, figures(server, algorithm))).collect())
     }
