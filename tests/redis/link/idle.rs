@@ -1,10 +1,11 @@
-//! Servers close connections that were idle for a while.
+//! Servers close connections that were idle for a while, and some say nothing any more.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use ratelimit_runtime::__private::{BuiltInStore as _, Health};
 use ratelimit_runtime::{Limit, RedisMode, RedisStore};
 
-use crate::support::asking::{Outcome, ask_within, connected};
+use crate::support::asking::{Outcome, TIMEOUT, ask_within, connected, health};
 use crate::support::redis::RedisServer;
 
 /// A call that has time enough to make another connection, however busy the machine is: it fails if
@@ -40,4 +41,21 @@ async fn a_connection_that_was_closed_unnoticed_is_not_used() {
             assert!(outcome.is_answered(), "{mode:?}: {outcome:?}");
         }
     }
+}
+
+/// After a call that waits in vain, and a PING: long before the PING that is sent each second.
+#[tokio::test]
+async fn a_server_that_stands_still_is_slow_after_two_timeouts() {
+    let server = RedisServer::start();
+    let store = connected(&server.url()).await;
+    store.answers_within(TIMEOUT);
+    assert!(ask(&store).await.is_answered());
+    server.freeze();
+    let start = Instant::now();
+    let outcome = ask_within(&store, "key", Limit::per_hour(1_000), TIMEOUT).await;
+    assert!(matches!(outcome, Outcome::Silent(Health::Up)), "{outcome:?}");
+    while health(&store) == Health::Up {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!((TIMEOUT * 2..TIMEOUT * 7).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
