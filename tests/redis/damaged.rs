@@ -92,6 +92,16 @@ async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
     }
 }
 
+/// A level is said to count for longer than any bucket takes to refill.
+#[tokio::test]
+async fn a_block_keeps_a_bucket_for_two_years_at_most() {
+    let (store, key) = (RedisStore::new(&shared().url()).unwrap(), unique("kept"));
+    let value: Vec<u8> = [1.0, 9e15, 1.0].into_iter().flat_map(f64::to_le_bytes).collect();
+    shared().cli(&[b"SET", key.as_bytes(), &value, b"PX", b"60000"]);
+    store.block(Request::new(key.as_bytes(), Algorithm::TokenBucket, &[Limit::new(5, WINDOW)]), WINDOW).await.unwrap();
+    assert!((1..=2 * 366 * 86_400_000 + 1).contains(&shared().number(&["PTTL", &key])));
+}
+
 /// A key may expire or be evicted between any two calls: then it is a new one, and those beside it
 /// are what they were.
 #[tokio::test]

@@ -256,7 +256,7 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
             // Memory may have let go of what counts again then: of what has left the window of a log, or
             // has drained from a bucket when a block was set or ended.
             Step::Rewind { .. } if kind.algorithm == Algorithm::SlidingWindow => {}
-            Step::Rewind { .. } if kind.algorithm.has_burst() && blocked_by_hand => {}
+            Step::Rewind { .. } if kind.algorithm.has_burst() && blocked_by_hand && kind.column == Column::Scripts => {}
             Step::Rewind { micros } => clock.step_back(Duration::from_micros(micros)),
         }
     }

@@ -132,8 +132,8 @@ if charged or blocks then
     lives = math.max(lives, open, ends_at(limits[i], at) or 0)
   end
   if first > 2 then
-    -- A block by another `max` leaves that as it is, too.
-    local counts = math.abs(numbers[2])
+    -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
+    local counts = math.min(math.abs(numbers[2]), at + 2 * 366 * 86400e6)
     lives = not charged and counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
