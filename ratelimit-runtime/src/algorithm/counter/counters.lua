@@ -133,8 +133,8 @@ if charged or blocks then
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
-    local counts = math.min(math.abs(numbers[2]), at + 2 * 366 * 86400e6)
-    lives = not charged and counts > at and counts or lives
+    local counts = charged and 0 or math.min(math.abs(numbers[2]), at + 2 * 366 * 86400e6)
+    lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
   for i = 1, lives == 0 and size or 0 do
