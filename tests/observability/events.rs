@@ -112,26 +112,23 @@ fn nothing_is_logged_elsewhere() {
 mod twins {
     use super::{RateLimitError, RateLimiter, rate_limit};
 
+    macro_rules! closure {
+        () => {
+            async |limiter: &RateLimiter| {
+                #[rate_limit(limiter = limiter, window = "1h", max = 9)]
+                async fn inner(limiter: &RateLimiter) -> Result<(), RateLimitError> {
+                    tokio::task::yield_now().await;
+                    Ok(())
+                }
+                inner(limiter).await
+            }
+        };
+    }
+
     /// Two closures' bodies have one path.
     pub(super) async fn both(limiter: &RateLimiter) {
-        let first = async |limiter: &RateLimiter| {
-            #[rate_limit(limiter = limiter, window = "1h", max = 9)]
-            async fn inner(limiter: &RateLimiter) -> Result<(), RateLimitError> {
-                tokio::task::yield_now().await;
-                Ok(())
-            }
-            inner(limiter).await
-        };
-        let second = async |limiter: &RateLimiter| {
-            #[rate_limit(limiter = limiter, window = "1h", max = 9)]
-            async fn inner(limiter: &RateLimiter) -> Result<(), RateLimitError> {
-                tokio::task::yield_now().await;
-                Ok(())
-            }
-            inner(limiter).await
-        };
-        first(limiter).await.unwrap();
-        second(limiter).await.unwrap();
+        closure!()(limiter).await.unwrap();
+        closure!()(limiter).await.unwrap();
     }
 }
 

@@ -73,7 +73,13 @@ impl Fault {
                 cluster.restart(master);
             }
             Self::MasterFrozenBriefly => frozen(cluster, master, 50 + random.below(500)),
-            Self::MasterFrozenForSeconds => frozen(cluster, master, 1_500 + random.below(3_000)),
+            Self::MasterFrozenForSeconds => {
+                cluster.freeze(master);
+                // Beside a master that is back, its replica would take over at a moment that has no mark.
+                cluster.wait_for_fail_over(slot, master);
+                thread::sleep(Duration::from_millis(500 + random.below(2_000)));
+                cluster.thaw(master);
+            }
             Self::ReplicaFrozen => frozen(cluster, replica, 1_500 + random.below(3_000)),
             Self::ReplicaKilled => {
                 cluster.kill(replica);

@@ -285,12 +285,8 @@ impl Account {
     fn check_windows(&self, lane: &Lane) {
         let policy = lane.policy;
         for epoch in 0..=self.marks.forgets.len() {
-            let most = self.most_by_store(lane, epoch);
-            let allowed = max() * self.masters;
-            assert!(
-                most <= allowed,
-                "`{policy}`: the store admitted {most} of {allowed} in one window (epoch {epoch})"
-            );
+            let (most, allowed) = (self.most_by_store(lane, epoch), max() * self.masters);
+            assert!(most <= allowed, "`{policy}`: the store admitted {most} of {allowed} in epoch {epoch}");
         }
         let fallback = most_in_a_window(lane.hot(|call| call.by == Answered::Fallback), LIMIT.window());
         assert!(fallback <= max(), "`{policy}`: this process admitted {fallback} of {} in one window", max());
@@ -301,13 +297,11 @@ impl Account {
     /// How many of the hot key's calls the store admitted in one window, at most, in one life of
     /// its logs.
     fn most_by_store(&self, lane: &Lane, epoch: usize) -> usize {
-        let begin = epoch.checked_sub(1).and_then(|last| self.marks.forgets.get(last)).copied();
-        let end = self.marks.forgets.get(epoch).copied().unwrap_or(Duration::MAX);
-        let begin = begin.unwrap_or_default();
-        most_in_a_window(
-            lane.hot(|call| call.by == Answered::Store && call.sent >= begin && call.answered <= end),
-            LIMIT.window(),
-        )
+        let mark = |at: usize| self.marks.forgets.get(at).copied();
+        let begin = epoch.checked_sub(1).and_then(mark).unwrap_or_default();
+        let end = mark(epoch).unwrap_or(Duration::MAX);
+        let within = |call: &Call| call.by == Answered::Store && call.sent >= begin && call.answered <= end;
+        most_in_a_window(lane.hot(within), LIMIT.window())
     }
 
     /// How many were checked and admitted in one window, at most, by whomever.
