@@ -182,7 +182,7 @@ async fn every_documented_event_is_logged_when_it_happens() {
     let mut server = RedisServer::start();
     let unknown = RedisStore::new(&server.url().replace("//", "//nobody:wrong@")).unwrap();
     assert_eq!(unknown.ready().await.unwrap_err().kind(), StoreErrorKind::Misconfigured);
-    server.cli(&["ACL", "SETUSER", "default", "-role", "-eval"]);
+    server.cli(&["ACL", "SETUSER", "default", "-role", "-eval", "-ping"]);
     let on_redis = limiter(&server);
     on_redis.ready().await.unwrap();
     let _ = on_redis.acquire(&plain, &key).await;
