@@ -25,11 +25,11 @@ async fn a_frozen_seed_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn one_living_seed_among_dead_ones_is_enough() {
-    let cluster = shared();
-    let alive = cluster.node(1).port();
-    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:1,localhost:2,localhost:{alive}")).unwrap();
-    store.ready().await.unwrap();
+async fn one_living_seed_is_enough_among_others_that_are_dead_or_know_of_no_slots() {
+    let (cluster, empty) = (shared(), lone_node(&[]));
+    let seeds = format!("127.0.0.1:{},localhost:2,localhost:{}", empty.port(), cluster.node(1).port());
+    let store = RedisStore::new(&format!("redis+cluster://{seeds}")).unwrap();
+    timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
     for node in 0..3 {
         assert!(acquire_in_time(&store, &key_on(cluster, node), Limit::per_hour(3)).await.is_ok());
     }
@@ -56,9 +56,10 @@ async fn without_any_seed_callers_are_told_in_time_and_it_is_tried_again() {
 #[tokio::test]
 async fn a_single_server_is_told_from_a_cluster_and_a_cluster_from_a_single_server() {
     let single = RedisServer::start();
-    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", single.port())).unwrap();
+    // A mistake is told rather than that other seeds are dead.
+    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{},127.0.0.1:1", single.port())).unwrap();
     for error in [
-        store.ready().await.unwrap_err(),
+        timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err(),
         acquire_in_time(&store, &unique("single"), Limit::per_hour(3)).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
