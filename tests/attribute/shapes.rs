@@ -234,6 +234,11 @@ impl<'a, T: Clone + Send + Sync> Holder<'a, T> {
     async fn pick(&'a self, other: &str) -> Result<(T, &'a str), RateLimitError> {
         Ok((self.value.clone(), self.name))
     }
+
+    #[rate_limit(key = "<self.name>:<other>", window = "60s", max = 1)]
+    async fn name(&'a self, other: &str) -> Result<Box<dyn Fn(&str) -> &'a str + 'a>, RateLimitError> {
+        Ok(Box::new(|_| self.name))
+    }
 }
 
 #[tokio::test]
@@ -245,6 +250,7 @@ async fn instances_of_a_generic_function_share_a_bucket() {
         let holder = Holder { name: "h", value: 5 };
         assert_eq!(holder.pick("x").await.ok(), Some((5, "h")));
         assert!(is_exceeded(&holder.pick("x").await));
+        assert_eq!(holder.name("x").await.ok().map(|name| name("y")), Some("h"));
     })
     .await;
 }

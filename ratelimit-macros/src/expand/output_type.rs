@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
-use syn::{BoundLifetimes, GenericParam, Lifetime, Token, Type, TypeInfer};
+use syn::{BoundLifetimes, GenericParam, Lifetime, ParenthesizedGenericArguments, Token, Type, TypeFnPtr, TypeInfer};
 
 use crate::check::function::output::Output;
 
@@ -60,6 +60,10 @@ fn named(ty: &Type) -> Type {
             }));
         }
 
+        // There, `'_` would be a lifetime of the arguments.
+        fn visit_parenthesized_generic_arguments_mut(&mut self, _: &mut ParenthesizedGenericArguments) {}
+        fn visit_type_fn_ptr_mut(&mut self, _: &mut TypeFnPtr) {}
+
         fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
             if lifetime.ident != "static" && !self.bound.contains(lifetime) {
                 lifetime.ident = Ident::new("_", lifetime.ident.span());
@@ -84,8 +88,9 @@ mod tests {
             ("Result<impl X + 'a, E>", "Result < _ , E >"),
             ("Result<&'a T, Box<dyn E + 'static>>", "Result < & '_ T , Box < dyn E + 'static > >"),
             ("Self::Item<'a>", "Self :: Item < '_ >"),
-            ("Box<dyn for<'x> Fn(&'x A<'a>) + 'a>", "Box < dyn for < 'x > Fn (& 'x A < '_ >) + '_ >"),
-            ("for<'x> fn(&'x A) -> &'x A", "for < 'x > fn (& 'x A) -> & 'x A"),
+            ("Box<dyn for<'x> B<'x, A<'a>> + 'a>", "Box < dyn for < 'x > B < 'x , A < '_ > > + '_ >"),
+            ("Box<dyn for<'x> Fn(&'x A) -> &'a A + 'a>", "Box < dyn for < 'x > Fn (& 'x A) -> & 'a A + '_ >"),
+            ("fn(&A) -> B<'a>", "fn (& A) -> B < 'a >"),
             ("Result<(), Box<dyn E>>", "Result < () , Box < dyn E > >"),
         ] {
             let actual = named(&syn::parse_str(ty).unwrap()).into_token_stream();
