@@ -11,6 +11,7 @@ use actix_web::web;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
+use poem::endpoint::make;
 use poem::error::NotFoundError;
 use poem::{EndpointExt as _, Route};
 use ratelimit_runtime::store::StoreError;
@@ -75,17 +76,25 @@ async fn a_foreign_error_of_an_actix_middleware_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_of_poem_reach_the_handlers_around_the_layer() {
-    let refused = poem::endpoint::make(async |_| search("alice").await);
+async fn errors_of_poem_but_refusals_reach_the_handlers_around_the_layer() {
+    fn answered(error: RateLimitError) -> poem::Error {
+        poem::Error::from_response(error.into())
+    }
     let app = Route::new()
-        .at("/refused", refused)
+        .at("/refused", make(async |_| search("alice").await))
+        .at("/status", make(async |_| search("alice").await.map_err(StatusCode::from)))
+        .at("/response", make(async |_| search("alice").await.map_err(answered)))
         .with(RateLimitLayer::new().limiter(limiter()))
         .catch_error(async |_: NotFoundError| StatusCode::IM_A_TEAPOT);
-    assert_eq!(poem_server::ask(&app, poem_server::request("/nowhere")).await.status, 418);
-    for _ in 0..2 {
-        assert_eq!(poem_server::ask(&app, poem_server::request("/refused")).await.status, 200);
+    let ask = async |path| poem_server::ask(&app, poem_server::request(path)).await;
+    assert_eq!(ask("/nowhere").await.status, 418);
+    for path in ["/refused", "/status"] {
+        assert_eq!(ask(path).await.status, 200);
     }
-    let refused = poem_server::ask(&app, poem_server::request("/refused")).await;
-    assert_ours(&refused, 429);
-    assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])]);
+    for path in ["/refused", "/status", "/response"] {
+        let refused = ask(path).await;
+        assert_eq!((refused.status, refused.retry_after.as_deref()), (429, Some("60")), "{path}");
+        assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])], "{path}");
+    }
+    assert_ours(&ask("/refused").await, 429);
 }

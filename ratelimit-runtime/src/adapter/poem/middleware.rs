@@ -1,6 +1,7 @@
 //! [`RateLimitLayer`] as a middleware of poem.
 
 use poem::error::ResponseError as _;
+use poem::http::StatusCode;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
 use crate::adapter::layer::header_update::keep_out_of_caches;
@@ -51,16 +52,25 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint for 
     }
 }
 
-/// An error of this crate becomes a response while the layer's limiter is in force, because the
-/// response tells of the decisions too. Other errors are for the handlers around the layer.
+/// An error of this crate, and any refusal, becomes a response while the layer's limiter is in
+/// force, because the response tells of the decisions too. Other errors are for the handlers around
+/// the layer.
 fn responded(mut error: poem::Error) -> poem::Result<Response> {
-    if let Some(refusal) = error.downcast_ref::<RateLimitError>() {
-        // The response of an error has the extensions of the error, not those that it was made
-        // with.
-        if let Some(decision) = refusal.decision().copied() {
-            error.set_data(RefusalDecision(decision));
-        }
-        return Ok(error.into_response());
+    let refusal = error.downcast_ref::<RateLimitError>().and_then(|refusal| refusal.decision().copied());
+    // The response of an error has the extensions of the error, not those that it was made with.
+    if let Some(decision) = refusal {
+        error.set_data(RefusalDecision(decision));
     }
-    if error.is::<KeyRejection>() { Ok(error.into_response()) } else { Err(error) }
+    let is_ours = error.is::<RateLimitError>() || error.is::<KeyRejection>();
+    if !is_ours && error.status() != StatusCode::TOO_MANY_REQUESTS {
+        return Err(error);
+    }
+    let mut response = error.into_response();
+    if refusal.is_none() {
+        // All decisions are written anew.
+        for field in ["ratelimit", "ratelimit-policy"] {
+            response.headers_mut().remove(field);
+        }
+    }
+    Ok(response)
 }
