@@ -144,13 +144,13 @@ async fn a_status_about_calls_in_flight_says_so_and_names_no_time() {
 /// The delay is exact, where header fields count whole seconds. A call that is too heavy is refused at any time.
 #[tokio::test(start_paused = true)]
 async fn details_name_the_delay_where_waiting_helps() {
-    let (limiter, rule) = (RateLimiter::memory(), Rule::new("upload", Limit::per_minute(1)));
+    let (limiter, rule) = (RateLimiter::memory(), Rule::new("shop.upload", Limit::per_minute(1)));
     let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
     tokio::time::advance(Duration::from_micros(7_654_321)).await;
     for (cost, delay) in [(1, Some(Duration::from_micros(60_000_000 - 7_654_321))), (9, None)] {
         let status = Status::from(limiter.acquire(&rule.with_cost(cost), &Key::global()).await.unwrap_err());
         let said = status.check_error_details().unwrap();
-        assert_eq!(said.quota_failure().unwrap().violations.len(), 1);
+        assert_eq!(details(&status).0, ["upload"], "the last part of a name");
         assert_eq!(said.retry_info().and_then(|info| info.retry_delay), delay, "{said:?}");
     }
 }

@@ -10,6 +10,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use super::client_ip::{client_ip, lines};
 use super::grpc;
 use super::header_key::{HeaderKey, NamedHeader};
+use crate::response::public_name;
 use crate::{ClientIp, KeyRejection, RateLimitError};
 
 /// `RESOURCE_EXHAUSTED`, `INVALID_ARGUMENT` for a cost above the limit, `UNAVAILABLE` or
@@ -17,7 +18,8 @@ use crate::{ClientIp, KeyRejection, RateLimitError};
 /// mistake in the setup is logged, not told to the client.
 ///
 /// The details are those of `google.rpc`: `RetryInfo` with the exact delay where waiting helps, and
-/// where a limit refuses `QuotaFailure`, whose subject is the rule. No detail holds a key.
+/// where a limit refuses `QuotaFailure`, whose subject is the last part of the rule's name. No detail
+/// holds a key.
 impl From<RateLimitError> for Status {
     fn from(error: RateLimitError) -> Self {
         error.log_if_misconfigured();
@@ -40,10 +42,10 @@ fn detailed(error: &RateLimitError) -> Status {
             } else {
                 format!("at most {} in {:?}", decision.limit(), decision.window())
             };
-            details.add_quota_failure_violation(decision.rule(), description);
+            details.add_quota_failure_violation(public_name(decision.rule()), description);
         }
         RateLimitError::CostExceedsLimit { rule, limit, .. } => {
-            details.add_quota_failure_violation(*rule, format!("at most {limit} at once"));
+            details.add_quota_failure_violation(public_name(rule), format!("at most {limit} at once"));
         }
         RateLimitError::Unavailable(_) | RateLimitError::Misconfigured(_) => return refused(code, message),
     }

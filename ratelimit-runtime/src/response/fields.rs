@@ -206,10 +206,14 @@ fn reset(decision: &Decision) -> Option<u64> {
 /// A structured string holds printable ASCII, and two names must not become one.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// The limits of a rule have names of their own. Of a path, which derived names are, clients are
-/// told the last part alone.
+/// What clients are told of a rule's name: of a path, which derived names are, the last part alone.
+pub(crate) fn public_name(rule: &str) -> &str {
+    rule.rsplit('.').next().unwrap_or(rule)
+}
+
+/// The limits of a rule have names of their own.
 pub(super) fn name(rule: &str, index: usize) -> String {
-    let mut name = utf8_percent_encode(rule.rsplit('.').next().unwrap_or(rule), ENCODED).to_string();
+    let mut name = utf8_percent_encode(public_name(rule), ENCODED).to_string();
     if index > 0 {
         let _ = write!(name, "/{}", index + 1);
     }

@@ -8,6 +8,8 @@ mod rejection;
 mod responses;
 
 #[cfg(feature = "_layer")]
+#[cfg(feature = "tonic")]
+pub(crate) use self::fields::public_name;
 pub(crate) use self::fields::{Standings, legacy_fields};
 pub use self::refusal::Refusal;
 pub use self::rejection::KeyRejection;
