@@ -18,7 +18,8 @@ mod refusals;
 /// request has the same answer: the same key, algorithm, limits with every `max`, cost, block and
 /// reservation.
 ///
-/// - **Counted from the time of sending**: a slot that the store frees is free here.
+/// - **Held from the time of sending**, and told from that of the reply: a slot that the store frees
+///   is free here, and nobody is told to come back before that.
 /// - **Never older than a second**: that is how late a change elsewhere is seen. A refusal by a block
 ///   outlives that while the store is away.
 /// - **Void at once** by changes of the key through this layer, along with refusals that are on
@@ -123,12 +124,8 @@ impl<S: Store> DenyCache<S> {
         let is_by_reservations = !verdict.blocked && verdict.retry_after_us == RESERVED_WAIT;
         if verdict.allowed {
             self.refusals.forget_of(miss.hash, request.key());
-        } else if !verdict.rounded
-            && !is_by_reservations
-            && verdict.retry_after_us != Verdict::NEVER
-            && self.own().epoch(request) == looked_up.epoch
-        {
-            self.refusals.keep(request, miss, looked_up, verdict);
+        } else if !verdict.rounded && !is_by_reservations && verdict.retry_after_us != Verdict::NEVER {
+            self.refusals.keep(request, miss, looked_up, self.now(request), verdict);
         }
         verdict
     }

@@ -67,7 +67,8 @@ struct CachedRefusal {
     /// When the refusal was last given as an answer.
     used: AtomicU64,
     looked_up: Moment,
-    /// The verdict as it was at `looked_up`.
+    /// When the verdict came, which the store had reached between the two.
+    replied: u64,
     verdict: Verdict,
 }
 
@@ -99,9 +100,10 @@ impl Refusals {
 
     /// Keeps a refusal of a request that was sent at `looked_up` or later, unless something has
     /// changed since the miss.
-    pub(super) fn keep(&self, request: &Request<'_>, miss: Miss, looked_up: Moment, verdict: Verdict) {
+    pub(super) fn keep(&self, request: &Request<'_>, miss: Miss, looked_up: Moment, now: Moment, verdict: Verdict) {
         let Miss { hash, changes } = miss;
-        let Some(mut kept) = self.write(hash).filter(|kept| kept.changes == changes) else { return };
+        let is_void = |kept: &Kept| kept.changes != changes || now.epoch != looked_up.epoch;
+        let Some(mut kept) = self.write(hash).filter(|kept| !is_void(kept)) else { return };
         if verdict.blocked {
             // Other requests may have been refused before the block, and for a shorter time.
             let is_of = |other: &CachedRefusal| other.hash == hash && *other.key == *request.key();
@@ -109,11 +111,11 @@ impl Refusals {
         }
         if let Some(known) = kept.refusals.iter_mut().find(|refusal| refusal.is_to(hash, request)) {
             if known.looked_up.time <= looked_up.time {
-                (known.looked_up, known.verdict) = (looked_up, verdict);
+                (known.looked_up, known.replied, known.verdict) = (looked_up, now.time, verdict);
             }
             return;
         }
-        let newcomer = CachedRefusal::new(request, hash, looked_up, verdict);
+        let newcomer = CachedRefusal::new(request, hash, looked_up, now.time, verdict);
         if kept.refusals.len() < SET_SIZE {
             kept.refusals.push(newcomer);
         } else if let Some(least) = kept.refusals.iter_mut().min_by_key(|refusal| refusal.used.load(Ordering::Relaxed))
@@ -154,7 +156,7 @@ impl Refusals {
 }
 
 impl CachedRefusal {
-    fn new(request: &Request<'_>, hash: u64, looked_up: Moment, verdict: Verdict) -> Self {
+    fn new(request: &Request<'_>, hash: u64, looked_up: Moment, replied: u64, verdict: Verdict) -> Self {
         Self {
             hash,
             key: request.key().into(),
@@ -165,6 +167,7 @@ impl CachedRefusal {
             reservation: request.is_reservation(),
             used: AtomicU64::new(looked_up.time),
             looked_up,
+            replied,
             verdict,
         }
     }
@@ -197,6 +200,6 @@ impl CachedRefusal {
             return None;
         }
         self.used.store(now.time, Ordering::Relaxed);
-        Some(Verdict { cached: true, ..self.verdict.aged(elapsed) })
+        Some(Verdict { cached: true, ..self.verdict.aged(now.time.saturating_sub(self.replied)) })
     }
 }
