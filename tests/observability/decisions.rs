@@ -70,8 +70,9 @@ fn checks_are_counted_by_outcome_and_source_and_peeks_are_not() {
             &[("near_limit", "store", 1), ("denied", "store", 1), ("denied", "deny_cache", 10)],
         ),
         (&memory, rule("heavy", 1).with_cost(2), &[("cost_exceeds_limit", "none", 2)]),
+        (&memory, rule("heavy-shadow", 1).with_cost(2).with_shadow(true), &[("shadow_denied", "store", 2)]),
         // In shadow mode no error refuses a call.
-        (&memory, rule("heavy-shadow", 1).with_cost(2).with_shadow(true), &[("allowed", "nobody", 2)]),
+        (&memory, rule("lost", 1).with_policy("never-set").with_shadow(true), &[("allowed", "nobody", 2)]),
         (&memory, rule("missing", 1).with_policy("nobody-has-set-it"), &[("misconfigured", "none", 2)]),
     ] {
         assert_counted(&runtime, limiter, &rule, counted);

@@ -2,7 +2,7 @@
 //! answer means for the call. Every outcome of a check passes here once, and is observed here and
 //! nowhere else.
 
-use crate::decision::{Decision, Measure, Source, Status};
+use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::{Limit, Name, Terms};
@@ -153,6 +153,12 @@ impl Check<'_> {
     pub(super) fn conclude(&self, decided: Result<Decision, RateLimitError>) -> Result<Decision, RateLimitError> {
         let decision = match decided {
             Ok(decision) | Err(RateLimitError::Exceeded(decision)) => decision,
+            Err(RateLimitError::CostExceedsLimit { .. }) if self.shadow => Decision {
+                status: Status::Exceeded,
+                retry_after_us: NEVER_US,
+                source: Source::Store,
+                ..self.unchecked()
+            },
             Err(error) if self.shadow => {
                 observe::log::shadow_failed(self.name.as_str(), &error);
                 self.unchecked()
