@@ -75,15 +75,17 @@ async fn changes_by_one_process_are_seen_by_others_at_once() {
     assert_eq!(there.peek(&rule, &alice()).await.unwrap().remaining(), 1);
     assert!(there.refund(&rule, &alice(), &first).await.unwrap());
     assert_eq!(here.peek(&rule, &alice()).await.unwrap().remaining(), 2);
-    here.block(&rule, &alice(), MINUTE).await.unwrap();
+    // To what changes a key, no cost is too large.
+    let heavy = rule.clone().with_cost(1_001);
+    here.block(&heavy, &alice(), MINUTE).await.unwrap();
     assert!(there.peek(&rule, &alice()).await.unwrap().is_blocked());
     for apart in [&other_secret, &other_prefix] {
         assert!(apart.peek(&rule, &alice()).await.unwrap().is_allowed());
         assert!(!apart.unblock(&rule, &alice()).await.unwrap());
     }
-    assert!(there.unblock(&rule, &alice()).await.unwrap());
+    assert!(there.unblock(&heavy, &alice()).await.unwrap());
     assert!(here.acquire(&rule, &alice()).await.is_ok());
-    assert!(there.reset(&rule, &alice()).await.unwrap());
+    assert!(there.reset(&heavy, &alice()).await.unwrap());
     assert_eq!(here.peek(&rule, &alice()).await.unwrap().remaining(), 2);
 }
 

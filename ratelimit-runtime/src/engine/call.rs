@@ -174,7 +174,8 @@ impl OwnedCall {
         }
     }
 
-    /// Asks the store to change something about the key. `on_unavailable` does not apply: if the
+    /// Asks the store to change something about the key, for which the cost of a call does not
+    /// matter. `on_unavailable` does not apply: if the
     /// store fails, so does this.
     pub(crate) async fn change<T: Unpin>(
         &self,
@@ -182,7 +183,7 @@ impl OwnedCall {
     ) -> Result<T, RateLimitError> {
         let now = Instant::now();
         let until = self.timeout_at(now);
-        let request = self.key_request()?.with_timeout_at(until);
+        let request = self.key_request()?.with_cost(1).with_timeout_at(until);
         let mut answer = change(&*self.engine.store, request);
         self.engine.await_until(now, until, &mut answer).await.map_err(Into::into)
     }
