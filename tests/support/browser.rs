@@ -37,17 +37,13 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// A browser with one empty page of this size; `None`, with the reason printed, where there is
-    /// no Chromium.
-    pub(crate) fn start(width: u32, height: u32) -> Option<Self> {
+    /// A browser with one empty page of this size.
+    pub(crate) fn start(width: u32, height: u32) -> Self {
         let runs = |name: &&str| {
             let mut command = Command::new(name);
             command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
         };
-        let Some(name) = NAMES.into_iter().find(runs) else {
-            eprintln!("skipped: there is no Chromium here (looked for {})", NAMES.join(", "));
-            return None;
-        };
+        let name = NAMES.into_iter().find(runs).expect("one of these names is Chromium");
         let folder = std::env::temp_dir().join(super::unique("browser"));
         fs::create_dir(&folder).expect("a folder of its own");
         let pipe = |name: &str| -> PathBuf {
@@ -72,7 +68,7 @@ impl Browser {
         attached["sessionId"].as_str().expect("a session").clone_into(&mut browser.session);
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         browser.call("Emulation.setDeviceMetricsOverride", &size);
-        Some(browser)
+        browser
     }
 
     pub(crate) fn open(&mut self, url: &str) {
