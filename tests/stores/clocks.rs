@@ -1,12 +1,14 @@
 //! Clocks at both ends of time. A machine whose clock is set to before 1970 is at 0 for ever.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{MemoryStore, Store as _};
+use ratelimit_runtime::{MemoryStore, RedisStore, Store as _};
 
+use crate::support::redis::shared;
+use crate::support::unique;
 use crate::units::{ALGORITHMS, DAY, MINUTE, micros, per};
 
 #[test]
@@ -47,6 +49,23 @@ async fn a_memory_clock_that_stands_at_an_end_of_time_admits_no_more() {
                 for _ in 0..3 {
                     assert!(store.acquire(request).await.unwrap().blocked, "{algorithm:?} at {now:?}");
                 }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_on_redis_may_go_by_a_clock_that_shows_any_time_since_1970() {
+    let (clock, limits) = (FakeClock::new(), [per(3, MINUTE)]);
+    let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
+    for now in [1, 999_999, 1_000_000, 1_000_001, 1 << 51] {
+        clock.set(SystemTime::UNIX_EPOCH + micros(now));
+        for &algorithm in ALGORITHMS {
+            let key = unique("since 1970");
+            let request = Request::new(key.as_bytes(), algorithm, &limits);
+            for admits in [true, true, true, false] {
+                let admitted = store.acquire(request).await.unwrap().allowed;
+                assert_eq!(admitted, admits, "{algorithm:?} at {now}");
             }
         }
     }

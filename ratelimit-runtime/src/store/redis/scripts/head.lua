@@ -18,7 +18,7 @@
 --   block    duration
 --
 -- Expiries are absolute by the server's clock, relative by the caller's, and a second later, as
--- that may be coarse or late: `base` is 0, or a second before `now`.
+-- that may be coarse or late: `base` is 0, or a second and half a microsecond before `now`.
 -- `shared`: what is made once for all keys of a question; nil for a lone caller, and in a stack. The
 -- text of `expiry`, the end of a first charge, in milliseconds. Where keys are no strings, those of
 -- `now`, and of `live`, the first microsecond that counts in the first limit's window; else the
@@ -29,7 +29,7 @@
 -- 500 instructions.
 local number, now, operation, cost, count, shortest, longest, max, window, rest =
   struct.unpack('<I4dBc0dBdddd', ARGV[1])
-local base, call = now - 1000000, redis.call
+local base, call = now - 1000000.5, redis.call
 if now == 0 then
   local time = call('TIME')
   now, base = time[1] * 1000000 + time[2], 0

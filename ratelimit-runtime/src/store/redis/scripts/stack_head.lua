@@ -6,7 +6,7 @@
 -- ARGV[1]  the call's number, and the caller's clock, as in head.lua
 -- ARGV[2]  and further: a byte, the number of the algorithm, and the question
 local number, now = struct.unpack('<I4d', ARGV[1])
-local base, call = now - 1000000, redis.call
+local base, call = now - 1000000.5, redis.call
 if now == 0 then
   local time = call('TIME')
   now, base = time[1] * 1000000 + time[2], 0
