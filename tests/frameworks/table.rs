@@ -224,14 +224,16 @@ async fn a_missing_key_is_401_where_it_is_a_credential() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cost_above_the_limit_has_the_status_that_the_limiter_says() {
-    let limiter = with(&Responses::new().cost_exceeds_limit(422));
+    // A status without a name of its own.
+    let limiter = with(&Responses::new().problem_json().cost_exceeds_limit(499));
     let heavy = Rule::named("heavy", Limit::per_minute(1)).with_cost(2);
     for server in Site::limited(RateLimitLayer::new().limiter(limiter.clone()), &heavy, of_all).serve().await {
         let answer = server.answer(ask("/alice")).await;
-        assert_eq!((answer.status, answer.retry_after), (422, None), "{}", server.name);
+        assert_eq!((answer.status, answer.retry_after), (499, None), "{}", server.name);
+        assert!(answer.body.contains("\"title\":\"Refused\""), "{}: {}", server.name, answer.body);
     }
     let error = limiter.acquire(&heavy, &key!("all")).await.unwrap_err();
-    assert_eq!(limiter.scope(async { StatusCode::from(error.clone()) }).await, 422);
+    assert_eq!(limiter.scope(async { StatusCode::from(error.clone()) }).await, 499);
     let (status, _) = RateLimiter::memory().scope(async { <(StatusCode, String)>::from(error.clone()) }).await;
     assert_eq!(status, 413);
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::InvalidArgument, "an exhausted client would try again");

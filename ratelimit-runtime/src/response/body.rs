@@ -49,7 +49,7 @@ fn envelope(refusal: &Refusal<'_>) -> String {
 }
 
 fn problem(refusal: &Refusal<'_>) -> Value {
-    let (title, code) = (refusal.http_status().canonical_reason(), refusal.status());
+    let (title, code) = (refusal.http_status().canonical_reason().unwrap_or("Refused"), refusal.status());
     let mut problem = json!({"type": "about:blank", "title": title, "status": code, "detail": refusal.message()});
     let decision = refusal.error().and_then(RateLimitError::decision);
     if let (Some(decision), Some(members)) = (decision, problem.as_object_mut()) {
