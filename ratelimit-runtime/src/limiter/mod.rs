@@ -193,13 +193,16 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight.
+    /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight; or
+    /// `CostExceedsLimit`, where no call of the rule could enter.
     pub async fn in_flight(&self, rule: &Rule, key: &Key) -> Result<u64, RateLimitError> {
         self.placed_call(rule, key).in_flight().await
     }
 
     /// Forgets the charges and the block of the key, for all processes on the same store; says
-    /// whether there was anything. Calls in flight keep their places.
+    /// whether there was anything. Calls in flight keep their places. Settlements and refunds of
+    /// earlier charges are forgotten by a sliding window, but for tickets that it gives again within
+    /// the same microseconds; in the sums of the other algorithms they count as those of later calls.
     ///
     /// # Errors
     ///

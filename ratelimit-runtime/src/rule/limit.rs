@@ -23,8 +23,9 @@ impl Limit {
     /// The longest window: 366 days.
     pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-    /// The largest count that a limit or a cost can hold: 2⁵² − 1, so that Redis scripts, which
-    /// count in doubles, add two of them exactly. Larger numbers mean this one.
+    /// The largest count that a limit can hold: 2⁵² − 1, so that Redis scripts, which count in
+    /// doubles, add two of them exactly. Larger numbers mean this one. A cost above it is above every
+    /// limit.
     pub const MAX_COUNT: u64 = (1 << 52) - 1;
 
     /// At most `max` in any `window`. A `max` of 0 admits nothing; one above

@@ -20,7 +20,7 @@ pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
             let meant = known.map_or_else(|| "the argument".to_owned(), |name| format!("`{name}`"));
             let message = format!(
                 "`{placeholder}` is only text here, because the key is an expression: write {meant} itself, or make all \
-                 of the key one template, as in `key = \"<email>:<ip>\"`"
+                 of the key one template, as in `key = \"<email>:<ip>\"` (if the text is meant, make it a constant)"
             );
             diagnostics.push(Error::new(literal.span(), message));
         }

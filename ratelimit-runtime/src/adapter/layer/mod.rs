@@ -23,7 +23,7 @@ use crate::rule::Rule;
 ///   for them, by attributes or by hand, admitted or refused; see [`Responses`](crate::Responses).
 ///   Decisions that are made while a body is already being streamed come too late for that.
 /// - With a [`limiter`](Self::limiter), checks made for a request use it, wherever it was made.
-///   Without one, they use the installed one.
+///   Without one, they use the installed one, and so do checks while a body is being streamed.
 /// - With a [`rule`](Self::rule), the layer limits requests by itself. Several rules are several
 ///   layers.
 ///
