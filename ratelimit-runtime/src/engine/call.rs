@@ -175,8 +175,7 @@ impl OwnedCall {
     }
 
     /// Asks the store to change something about the key, for which the cost of a call does not
-    /// matter. `on_unavailable` does not apply: if the
-    /// store fails, so does this.
+    /// matter. `on_unavailable` does not apply: if the store fails, so does this.
     pub(crate) async fn change<T: Unpin>(
         &self,
         change: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,

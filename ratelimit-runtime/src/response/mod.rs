@@ -7,9 +7,9 @@ mod refusal;
 mod rejection;
 mod responses;
 
-#[cfg(feature = "_layer")]
 #[cfg(feature = "tonic")]
 pub(crate) use self::fields::public_name;
+#[cfg(feature = "_layer")]
 pub(crate) use self::fields::{Standings, legacy_fields};
 pub use self::refusal::Refusal;
 pub use self::rejection::KeyRejection;
