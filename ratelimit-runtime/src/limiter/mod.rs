@@ -203,6 +203,7 @@ impl RateLimiter {
     /// whether there was anything. Calls in flight keep their places. Settlements and refunds of
     /// earlier charges are forgotten by a sliding window, but for tickets that it gives again within
     /// the same microseconds; in the sums of the other algorithms they count as those of later calls.
+    /// Callers that wait are not woken by it: they ask at the time that they were told.
     ///
     /// # Errors
     ///

@@ -66,6 +66,6 @@ impl BlockDuration {
 
 #[allow(clippy::cast_possible_truncation, reason = "a year in microseconds has 45 bits; `try_from` is not const")]
 const fn micros(duration: Duration) -> u64 {
-    let (given, most) = (duration.as_micros(), Limit::MAX_WINDOW.as_micros());
+    let (given, most) = (duration.as_nanos().div_ceil(1_000), Limit::MAX_WINDOW.as_micros());
     if given < most { given as u64 } else { most as u64 }
 }

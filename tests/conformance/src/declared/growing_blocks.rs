@@ -77,6 +77,10 @@ pub(crate) async fn a_block_by_hand_has_its_own_length(bench: Bench, algorithm: 
         let refused = answered(bench.store.acquire(request).await);
         assert!(refused.blocked && refused.retry_after() == Some(HOUR), "{longest:?}: {refused:?}");
     }
+    // It is rounded up to a microsecond.
+    let key = Offender::new(&bench, algorithm, "shortest");
+    answered(bench.store.block(key.request(), Duration::from_nanos(1)).await);
+    assert!(key.acquire().await.blocked);
 }
 
 /// A clock that is set back shortens no block and forgets no offence.
