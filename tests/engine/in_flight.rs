@@ -8,7 +8,8 @@ use ratelimit_runtime::__private::{BuiltInStore, Entry, PlaceRequest, Sealed};
 use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, Source, Store, rate_limit,
+    Decision, Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, Source, Store,
+    rate_limit,
 };
 use tokio::time::Instant;
 
@@ -23,7 +24,7 @@ fn alice() -> Key {
 
 fn is_full<T: std::fmt::Debug>(answer: &Result<T, RateLimitError>) -> bool {
     let Err(error) = answer else { return false };
-    assert_eq!(error.retry_after(), None);
+    assert_eq!((error.retry_after(), &*error.to_string()), (None, "too many calls in flight"));
     matches!(error, RateLimitError::Exceeded(refusal) if refusal.is_in_flight_limit() && refusal.limit() > 0)
 }
 
@@ -293,7 +294,8 @@ async fn in_an_outage_this_process_goes_on_counting_its_own() {
     assert_eq!((during.decision().source(), during.decision().remaining()), (Source::Fallback, 0));
     assert!(is_full(&local.enter(&TWO, &alice()).await), "one from before the outage, one from now");
     let unchecked: Vec<_> = [allow.enter(&TWO, &alice()).await, allow.enter(&TWO, &alice()).await].into();
-    assert!(unchecked.iter().flatten().all(|permit| permit.decision().source() == Source::Nobody));
+    let is_unchecked = |decision: &Decision| decision.source() == Source::Nobody && decision.remaining() == 0;
+    assert!(unchecked.iter().flatten().all(|permit| is_unchecked(permit.decision())));
     assert!(matches!(deny.enter(&TWO, &alice()).await, Err(RateLimitError::Unavailable(_))));
     store.fail_with(StoreErrorKind::Misconfigured);
     assert!(matches!(deny.enter(&TWO, &alice()).await, Err(RateLimitError::Misconfigured(_))));
