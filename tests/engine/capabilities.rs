@@ -36,6 +36,12 @@ async fn counted(limiter: &RateLimiter) -> Result<(), RateLimitError> {
     Ok(())
 }
 
+#[rate_limit(limiter = limiter, window = "1h", max = 5)]
+#[rate_limit(limiter = limiter, window = "1d", max = 9)]
+async fn stacked(limiter: &RateLimiter) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_rule_that_its_store_cannot_keep_is_misconfigured_at_first_use() {
     let limiter = RateLimiter::with_store(Careless);
@@ -54,6 +60,8 @@ async fn a_rule_that_its_store_cannot_keep_is_misconfigured_at_first_use() {
     assert!(words(limiter.block(&rule, &key, Duration::from_secs(1)).await).contains("block"));
     assert!(words(limiter.unblock(&rule, &key).await).contains("block"));
     assert!(words(counted(&limiter).await).contains("count"));
+    // Where one limit refuses, the store could not give back the charge of the other.
+    assert!(words(stacked(&limiter).await).contains("refunds"));
     assert!(words(limiter.reserve(&rule, &key).await).contains("reservations"));
 }
 

@@ -20,7 +20,7 @@ use super::reservations;
 use super::state::Engine;
 use crate::decision::{Decision, Receipt, Source};
 use crate::error::{RateLimitError, StoreError};
-use crate::store::{Entry, PermitId, Request};
+use crate::store::{Entry, Feature, PermitId, Request};
 
 /// The outcome of a group that is let through: of each check, in their order, with the permits of
 /// those that take places. Checks with an error are in shadow mode.
@@ -89,7 +89,14 @@ impl<'a> Attempt<'a> {
             call.sound().map_err(|error| Refused { by, error })?;
         }
         let (permits, charges) = (self.permits.len(), self.charged.len());
-        let mut steps = steps(members).into_iter();
+        let steps = steps(members);
+        if steps.iter().filter(|step| !step.limits.is_empty()).count() > 1 {
+            // What one step has charged is given back where another refuses.
+            for &(by, call) in steps.iter().flat_map(|step| &step.limits).filter(|(_, call)| !call.reserves()) {
+                call.require(Feature::Refund).map_err(|error| Refused { by, error })?;
+            }
+        }
+        let mut steps = steps.into_iter();
         while let Some(step) = steps.next() {
             let Err(mut refused) = self.step(&step).await else { continue };
             self.give_back(permits, charges);

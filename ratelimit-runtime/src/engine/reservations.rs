@@ -59,8 +59,11 @@ impl Engine {
     /// `Unavailable` after `timeout`.
     pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
         real_time::timeout(timeout.min(Limit::MAX_WINDOW), self.settled()).await.map_err(|_| {
-            let open = self.settlements.open();
-            StoreError::timed_out(format!("{open} settlements were not answered within {timeout:?}")).into()
+            let open = match self.settlements.open() {
+                0 => "permits".to_owned(),
+                open => format!("{open} settlements"),
+            };
+            StoreError::timed_out(format!("{open} were not answered within {timeout:?}")).into()
         })
     }
 }

@@ -10,7 +10,8 @@ use crate::rule::Algorithm;
 pub enum Feature {
     /// Several limits on one key.
     Limits,
-    /// [`Store::refund`](super::Store::refund).
+    /// [`Store::refund`](super::Store::refund). Stacked rules need it too, unless one call of the store
+    /// decides them all.
     Refund,
     /// Reservations: [`Request::reserving`] and [`Store::settle`](super::Store::settle).
     Reserve,
@@ -42,7 +43,7 @@ impl Feature {
     fn asked_for_by(self) -> &'static str {
         match self {
             Self::Limits => "several limits on one key",
-            Self::Refund => "refunds",
+            Self::Refund => "refunds, which stacked rules need as well",
             Self::Reserve => "reservations (`count`)",
             Self::ActualCost => "costs that are known afterwards (`actual_cost`)",
             Self::Block => "blocks (`block`)",

@@ -7,6 +7,7 @@ use ratelimit_runtime::{Limit, RedisMode, RedisStore};
 
 use crate::support::asking::{Outcome, TIMEOUT, ask_within, connected, health};
 use crate::support::redis::RedisServer;
+use crate::support::until;
 
 /// A call that has time enough to make another connection, however busy the machine is: it fails if
 /// it was sent on one that is closed.
@@ -58,4 +59,18 @@ async fn a_server_that_stands_still_is_slow_after_two_timeouts() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!((TIMEOUT * 2..TIMEOUT * 7).contains(&start.elapsed()), "{:?}", start.elapsed());
+}
+
+/// However long a call may take.
+#[tokio::test]
+async fn a_busy_server_serves_again_within_a_second() {
+    let server = RedisServer::start_with(&["--lua-time-limit", "1"]);
+    let store = connected(&server.url()).await;
+    store.answers_within(Duration::from_secs(10));
+    let mut other = server.connect();
+    std::thread::spawn(move || drop(other.send(&["EVAL", "while true do end", "0"])));
+    let is_busy = async || !ask(&store).await.is_answered() && health(&store) != Health::Up;
+    until("it is busy", Duration::from_secs(20), is_busy).await;
+    server.cli(&["SCRIPT", "KILL"]);
+    until("it serves again", Duration::from_secs(1), async || health(&store) == Health::Up).await;
 }

@@ -132,7 +132,7 @@ impl LinkHealth {
 
     /// The server says BUSY, LOADING, MISCONF or MASTERDOWN.
     pub(super) fn busy(&mut self, now: Instant) {
-        (self.state, self.next_ping, self.ping) = (LinkState::Slow, now + self.timeout, None);
+        (self.state, self.next_ping, self.ping) = (LinkState::Slow, now + self.timeout.min(HEARTBEAT / 2), None);
     }
 
     /// The next action, and the time at which to ask again at the latest. `last_reply` is when a
