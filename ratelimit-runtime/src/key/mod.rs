@@ -55,8 +55,8 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// If no key has this rendering: brackets that do not match, a brace, or a character that
-    /// rendering escapes.
+    /// If no key has this rendering: brackets that do not match, a brace, or a control character.
+    /// Other texts are taken, though they may be no call's.
     ///
     /// ```
     /// # #[cfg(feature = "macros")] {

@@ -41,7 +41,8 @@ impl RateLimiterBuilder {
     }
 
     /// The beginning of every stored key, which keeps services and stages that share a Redis apart:
-    /// `shop:prod`. At most 64 bytes, without braces, white space or control characters.
+    /// `shop:prod`. At most 64 bytes, without braces, white space, control characters
+    /// or a part `rl1`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.engine.prefix = prefix.into().into_boxed_str();
         self
@@ -79,8 +80,8 @@ impl RateLimiterBuilder {
     }
 
     /// Several policies at once, as they come from a configuration: with the feature `serde` a
-    /// [`Policy`] is read from `"5/1m, 50/1d"` or `"token_bucket 10/1s burst 50"`, from a list of
-    /// limits, or from a table of `limits`, `algorithm`, `burst` and `block`.
+    /// [`Policy`] is read from `"5/1m, 50/1d"` or `"token_bucket 10/1s burst 50"`, or from a table
+    /// of `limits` (a text or a list), `algorithm`, `burst`, `block` and more.
     pub fn policies(mut self, policies: impl IntoIterator<Item = (impl Into<String>, Policy)>) -> Self {
         self.policies.extend(policies.into_iter().map(|(name, policy)| (name.into(), policy)));
         self

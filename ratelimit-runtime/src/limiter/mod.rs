@@ -334,8 +334,8 @@ impl RateLimiter {
         self.engine.store.innermost().ready().await.map_err(Into::into)
     }
 
-    /// Waits until the store has answered all settlements, refunds and permits that calls left
-    /// behind, as long as that takes. A `main` calls it last: otherwise a success under
+    /// Waits until the store has answered all settlements and refunds that calls left behind, and the
+    /// permits of the current tokio runtime, as long as that takes. A `main` calls it last: otherwise a success under
     /// `count = "err"` stays counted as a failure, and a place stays taken until its lease ends.
     pub async fn settled(&self) {
         self.engine.settled().await;
