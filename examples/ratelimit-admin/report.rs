@@ -1,8 +1,9 @@
 //! The output of the program, as text or JSON.
 
-#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+#![allow(clippy::print_stderr, reason = "a program for the terminal")]
 
 use std::fmt;
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -190,11 +191,21 @@ impl Report {
     pub(crate) fn print(&self, json: bool) -> ExitCode {
         if json {
             let Ok(json) = serde_json::to_string(self) else { return ExitCode::FAILURE };
-            println!("{}", in_json(&json));
+            written(&in_json(&json))
         } else {
-            println!("{self}");
+            written(&self.to_string())
         }
-        ExitCode::SUCCESS
+    }
+}
+
+/// Writes a text to standard output. A reader that wants no more of it, as `head`, is no failure.
+fn written(text: &str) -> ExitCode {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("error: standard output: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
     }
 }
 
@@ -202,7 +213,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Standing(standing) => {
-                write!(f, "{} {}: {standing}", standing.rule, name(&standing.key))?;
+                write!(f, "{} {}: {standing}", escaped(standing.rule), name(&standing.key))?;
                 if standing.is_untouched() { write!(f, "; nothing is counted, {}", standing.hint()) } else { Ok(()) }
             }
             Self::Rules(rules) => rules.fmt(f),
@@ -231,7 +242,7 @@ impl fmt::Display for Report {
                 }
             }
             Self::Outcome(Outcome { command, changed, existed, before, after }) => {
-                let (rule, key) = (before.rule, name(&before.key));
+                let (rule, key) = (escaped(before.rule), name(&before.key));
                 if !*changed {
                     let hint = before.hint();
                     return write!(f, "{rule} {key}: there was nothing to {command}; {hint}\n  now:    {after}");
@@ -256,7 +267,7 @@ fn hint(rule: &str, zone: Option<&str>) -> String {
             "if the rule has no `name` of its own, its name is the path with dots: shop.Mailer.send".to_owned()
         }
         Some(zone) => format!("are name, windows, algorithm, zone ({zone}) and prefix those of the service?"),
-        None => "are name, windows, algorithm and prefix those of the service?".to_owned(),
+        None => "are name, windows, algorithm, prefix and secret those of the service?".to_owned(),
     }
 }
 

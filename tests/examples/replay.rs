@@ -223,6 +223,11 @@ fn bad_lines_are_counted_and_the_first_is_named() {
     let error = failed(&["--rule", "gcra 5/1m"], EDGE);
     assert!(error.contains("'gcra 5/1m'") && error.contains("unknown algorithm \"gcra\""), "{error}");
     assert!(failed(&[], EDGE).contains("Usage"), "a rule is needed");
+    // What would change nothing, or refuse nothing.
+    for setting in ["wait 2m", "shadow", "timeout 1s", "on_unavailable deny"] {
+        let error = failed(&["--rule", &format!("1/1h {setting}")], EDGE);
+        assert!(error.contains(setting.split(' ').next().unwrap_or(setting)), "{error}");
+    }
 }
 
 #[test]

@@ -17,10 +17,16 @@ pub(crate) struct Candidate {
 }
 
 impl FromStr for Candidate {
-    type Err = ParseError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        Ok(Self { text: text.to_owned(), policy: text.parse()? })
+    fn from_str(text: &str) -> Result<Self, String> {
+        let policy = text.parse().map_err(|error: ParseError| error.to_string())?;
+        // They are about callers that are there.
+        let unused = |word: &&str| ["wait", "shadow", "timeout", "on_unavailable"].contains(word);
+        match text.split_whitespace().find(unused) {
+            Some(word) => Err(format!("a replay only counts what a rule refuses: leave `{word}` out")),
+            None => Ok(Self { text: text.to_owned(), policy }),
+        }
     }
 }
 
