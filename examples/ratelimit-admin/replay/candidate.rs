@@ -21,7 +21,7 @@ impl FromStr for Candidate {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let policy = text.parse().map_err(|error: ParseError| error.to_string())?;
-        // They are about callers that are there.
+        // They change what a call does, not what the limits refuse.
         let unused = |word: &&str| ["wait", "shadow", "timeout", "on_unavailable"].contains(word);
         match text.split_whitespace().find(unused) {
             Some(word) => Err(format!("a replay only counts what a rule refuses: leave `{word}` out")),

@@ -335,8 +335,9 @@ impl RateLimiter {
     }
 
     /// Waits until the store has answered all settlements and refunds that calls left behind, and the
-    /// permits of the current tokio runtime, as long as that takes. A `main` calls it last: otherwise a success under
-    /// `count = "err"` stays counted as a failure, and a place stays taken until its lease ends.
+    /// permits of the current tokio runtime, as long as that takes. A `main` calls it last: otherwise
+    /// a success under `count = "err"` stays counted as a failure, and a place stays taken until its
+    /// lease ends.
     pub async fn settled(&self) {
         self.engine.settled().await;
     }

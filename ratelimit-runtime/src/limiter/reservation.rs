@@ -14,7 +14,8 @@ use crate::rule::Limit;
 /// It ends by [`commit`](Self::commit) or [`release`](Self::release). A reservation that is dropped
 /// is committed as estimated: a call that is cancelled is not free. Both return at once: a store in
 /// memory is told at once as well, any other by a task of the current tokio runtime, again where it
-/// does not answer, once it is back. A settlement that fails is logged (`unsettled`), and the estimate stays charged until it expires.
+/// does not answer, once it is back. A settlement that fails is logged (`unsettled`), and the
+/// estimate stays charged until it expires.
 #[must_use = "dropping it commits the estimate"]
 pub struct Reservation {
     decision: Decision,

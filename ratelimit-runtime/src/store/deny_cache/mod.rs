@@ -18,8 +18,8 @@ mod refusals;
 /// request has the same answer: the same key, algorithm, limits with every `max`, cost, block and
 /// reservation.
 ///
-/// - **Held from the time of sending**, and told from that of the reply: a slot that the store frees
-///   is free here, and nobody is told to come back before that.
+/// - **Held from the time of sending**: a slot that the store frees is free here. The wait counts from
+///   the reply, so it is never too short.
 /// - **Never older than a second**: that is how late a change elsewhere is seen. A refusal by a block
 ///   outlives that while the store is away.
 /// - **Void at once** by changes of the key through this layer, along with refusals that are on
