@@ -12,8 +12,16 @@ fn words() {
     use tonic_build::manual::{Builder, Method, Service};
 
     // A `String` is the well-known type `google.protobuf.StringValue`.
-    let search = Method::builder().name("search").route_name("Search").input_type("String").output_type("String");
+    let search = Method::builder()
+        .name("search")
+        .route_name("Search")
+        .input_type("String")
+        .output_type("String");
     let search = search.codec_path("tonic_prost::ProstCodec").build();
-    let words = Service::builder().package("example").name("Words").method(search).build();
+    let words = Service::builder()
+        .package("example")
+        .name("Words")
+        .method(search)
+        .build();
     Builder::new().build_client(false).compile(&[words]);
 }

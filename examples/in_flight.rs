@@ -42,14 +42,18 @@ async fn begin_job(Path(user): Path<String>) -> Result<StatusCode, RateLimitErro
 
 /// How many jobs of a user run, in all processes.
 async fn jobs(Path(user): Path<String>) -> Result<String, RateLimitError> {
-    let running = RateLimiter::current().in_flight(&JOBS, &key!("<user>")).await?;
+    let running = RateLimiter::current()
+        .in_flight(&JOBS, &key!("<user>"))
+        .await?;
     Ok(format!("{running} of 2"))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     RateLimiter::builder().store_from_env()?.build()?.install(); // REDIS_URL, or in memory
-    let app = Router::new().route("/export/{user}", get(export)).route("/jobs/{user}", post(begin_job).get(jobs));
+    let app = Router::new()
+        .route("/export/{user}", get(export))
+        .route("/jobs/{user}", post(begin_job).get(jobs));
 
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await?;

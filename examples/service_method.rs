@@ -4,7 +4,11 @@
 //! cargo run --example service_method
 //! ```
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program for the terminal, which checks itself")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program for the terminal, which checks itself"
+)]
 
 use std::fmt;
 use std::time::Duration;
@@ -74,15 +78,23 @@ impl fmt::Display for NotifyError {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), NotifyError> {
     let limiter = RateLimiter::memory();
-    let acme = Tenant { name: "acme".to_owned(), limiter: limiter.clone() };
-    let globex = Tenant { name: "globex".to_owned(), limiter };
+    let acme = Tenant {
+        name: "acme".to_owned(),
+        limiter: limiter.clone(),
+    };
+    let globex = Tenant {
+        name: "globex".to_owned(),
+        limiter,
+    };
 
     for _ in 0..3 {
         println!("{}", acme.export().await?);
     }
     let refused = acme.export().await.unwrap_err();
     println!("the fourth of a day: {refused}");
-    assert!(matches!(refused, NotifyError::TooMany { retry_after } if retry_after <= Duration::from_secs(86_400)));
+    assert!(
+        matches!(refused, NotifyError::TooMany { retry_after } if retry_after <= Duration::from_secs(86_400))
+    );
     println!("{}", globex.export().await?);
 
     let notifier: &dyn Notifier = &acme;

@@ -33,7 +33,10 @@ struct Log {
 
 impl<C: Clock> LogStore<C> {
     pub(crate) fn new(clock: C) -> Self {
-        Self { clock, keys: Mutex::default() }
+        Self {
+            clock,
+            keys: Mutex::default(),
+        }
     }
 
     /// The lock makes a decision atomic; the time is read under it, so that it never runs backwards
@@ -56,7 +59,9 @@ impl<C: Clock> Store for LogStore<C> {
         }
         let first = log.charge(request.cost(), now);
         // The same request again, with a cost of 0, gives `remaining` after the charge.
-        Answer::ready(Ok(log.decide(&request.with_cost(0), now).with_ticket(first)))
+        Answer::ready(Ok(log
+            .decide(&request.with_cost(0), now)
+            .with_ticket(first)))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -94,7 +99,11 @@ impl Keys {
 impl Log {
     /// Removes the admissions that have left the longest window; returns whether none is left.
     fn is_void(&mut self, now: u64) -> bool {
-        while self.admissions.front().is_some_and(|tickets| tickets.end + self.horizon <= now + 1) {
+        while self
+            .admissions
+            .front()
+            .is_some_and(|tickets| tickets.end + self.horizon <= now + 1)
+        {
             self.admissions.pop_front();
         }
         self.admissions.is_empty()
@@ -103,7 +112,10 @@ impl Log {
     /// Charges so many units; returns the ticket of the first. A ticket is later than the newest one,
     /// even if that was charged in this microsecond, or before the clock was set back.
     fn charge(&mut self, cost: u64, now: u64) -> u64 {
-        let first = self.admissions.back().map_or(now, |newest| now.max(newest.end));
+        let first = self
+            .admissions
+            .back()
+            .map_or(now, |newest| now.max(newest.end));
         self.admissions.push_back(first..first + cost);
         first
     }
@@ -116,7 +128,11 @@ impl Log {
         for (index, limit) in request.limits().iter().enumerate() {
             // Tickets from this one on count.
             let live_from = (now + 1).saturating_sub(limit.window_us());
-            let live = || self.admissions.iter().map(|tickets| tickets.start.max(live_from)..tickets.end);
+            let live = || {
+                self.admissions
+                    .iter()
+                    .map(|tickets| tickets.start.max(live_from)..tickets.end)
+            };
             let live = || live().filter(|tickets| !tickets.is_empty());
             let used: u64 = live().map(|tickets| tickets.end - tickets.start).sum();
             let mut excess = (used + request.cost()).saturating_sub(limit.max());
@@ -130,11 +146,19 @@ impl Log {
                 excess -= leaving;
                 wait = tickets.start + leaving - 1 + limit.window_us() - now;
             }
-            let reset = live().next_back().map_or(0, |tickets| tickets.end - 1 + limit.window_us() - now);
+            let reset = live()
+                .next_back()
+                .map_or(0, |tickets| tickets.end - 1 + limit.window_us() - now);
             let left = limit.max().saturating_sub(used);
             // The limit with the longest wait decides; if none refuses, that with the lowest `remaining`.
-            if wait > decisive.retry_after_us || (wait == decisive.retry_after_us && left < decisive.remaining) {
-                let verdict = if wait == 0 { Verdict::admitted() } else { Verdict::refused() };
+            if wait > decisive.retry_after_us
+                || (wait == decisive.retry_after_us && left < decisive.remaining)
+            {
+                let verdict = if wait == 0 {
+                    Verdict::admitted()
+                } else {
+                    Verdict::refused()
+                };
                 decisive = verdict
                     .with_remaining(left)
                     .with_retry_after(Duration::from_micros(wait))

@@ -10,8 +10,8 @@
 use actix_web::dev::ServiceRequest;
 use actix_web::{App, HttpServer, get, web};
 use ratelimit_runtime::{
-    ClientIp, HeaderKey, Limit, NamedHeader, RateLimitError, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key,
-    rate_limit,
+    ClientIp, HeaderKey, Limit, NamedHeader, RateLimitError, RateLimitLayer, RateLimiter, Rule,
+    TrustedProxies, key, rate_limit,
 };
 
 struct ApiKey;
@@ -36,7 +36,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // This trusts every process of this machine. If other programs run here, or the proxy runs on
     // another machine, use the proxy's address.
     let proxies = TrustedProxies::new(["127.0.0.0/8"])?;
-    RateLimiter::builder().store_from_env()?.trusted_proxies(proxies).build()?.install(); // REDIS_URL, or in memory
+    RateLimiter::builder()
+        .store_from_env()?
+        .trusted_proxies(proxies)
+        .build()?
+        .install(); // REDIS_URL, or in memory
     let app = || {
         let layer = RateLimitLayer::new().rule(&PER_KEY, |request: &ServiceRequest| {
             HeaderKey::<ApiKey>::try_from(request).map(|api_key| key!("<api_key>"))
@@ -45,7 +49,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
 
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
-    let server = HttpServer::new(app).workers(2).bind(format!("127.0.0.1:{port}"))?;
+    let server = HttpServer::new(app)
+        .workers(2)
+        .bind(format!("127.0.0.1:{port}"))?;
     for address in server.addrs() {
         println!("listens on http://{address}");
     }

@@ -12,8 +12,8 @@ use axum::Router;
 use axum::extract::{Path, Request};
 use axum::routing::get;
 use ratelimit_runtime::{
-    ClientIp, HeaderKey, Limit, NamedHeader, RateLimitError, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key,
-    rate_limit,
+    ClientIp, HeaderKey, Limit, NamedHeader, RateLimitError, RateLimitLayer, RateLimiter, Rule,
+    TrustedProxies, key, rate_limit,
 };
 use tokio::net::TcpListener;
 
@@ -38,15 +38,25 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // This trusts every process of this machine. If other programs run here, or the proxy runs on
     // another machine, use the proxy's address.
     let proxies = TrustedProxies::new(["127.0.0.0/8"])?;
-    RateLimiter::builder().store_from_env()?.trusted_proxies(proxies).build()?.install(); // REDIS_URL, or in memory
+    RateLimiter::builder()
+        .store_from_env()?
+        .trusted_proxies(proxies)
+        .build()?
+        .install(); // REDIS_URL, or in memory
     let layer = RateLimitLayer::new().rule(&PER_KEY, |request: &Request| {
         HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
     });
-    let app = Router::new().route("/search/{term}", get(search)).layer(layer);
+    let app = Router::new()
+        .route("/search/{term}", get(search))
+        .layer(layer);
 
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await?;
     println!("listens on http://{}", listener.local_addr()?);
-    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+    axum::serve(
+        listener,
+        app.into_make_service_with_connect_info::<SocketAddr>(),
+    )
+    .await?;
     Ok(())
 }

@@ -10,8 +10,8 @@ use poem::listener::{Acceptor as _, Listener as _, TcpListener};
 use poem::web::Path;
 use poem::{EndpointExt as _, Request, Route, Server, get, handler};
 use ratelimit_runtime::{
-    ClientIp, HeaderKey, Limit, NamedHeader, RateLimitError, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key,
-    rate_limit,
+    ClientIp, HeaderKey, Limit, NamedHeader, RateLimitError, RateLimitLayer, RateLimiter, Rule,
+    TrustedProxies, key, rate_limit,
 };
 
 struct ApiKey;
@@ -36,15 +36,25 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // This trusts every process of this machine. If other programs run here, or the proxy runs on
     // another machine, use the proxy's address.
     let proxies = TrustedProxies::new(["127.0.0.0/8"])?;
-    RateLimiter::builder().store_from_env()?.trusted_proxies(proxies).build()?.install(); // REDIS_URL, or in memory
+    RateLimiter::builder()
+        .store_from_env()?
+        .trusted_proxies(proxies)
+        .build()?
+        .install(); // REDIS_URL, or in memory
     let layer = RateLimitLayer::new().rule(&PER_KEY, |request: &Request| {
         HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
     });
     let app = Route::new().at("/search/:term", get(search)).with(layer);
 
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
-    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).into_acceptor().await?;
-    if let Some(address) = listener.local_addr().first().and_then(|address| address.as_socket_addr()) {
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}"))
+        .into_acceptor()
+        .await?;
+    if let Some(address) = listener
+        .local_addr()
+        .first()
+        .and_then(|address| address.as_socket_addr())
+    {
         println!("listens on http://{address}");
     }
     Server::new_with_acceptor(listener).run(app).await?;

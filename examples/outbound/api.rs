@@ -28,7 +28,9 @@ struct Seen {
 impl Api {
     pub(crate) async fn start() -> std::io::Result<Self> {
         let seen = Arc::<Mutex<Seen>>::default();
-        let app = Router::new().route("/", get(answer)).with_state(Arc::clone(&seen));
+        let app = Router::new()
+            .route("/", get(answer))
+            .with_state(Arc::clone(&seen));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}/", listener.local_addr()?);
         tokio::spawn(async { axum::serve(listener, app).await });
@@ -38,7 +40,8 @@ impl Api {
 
 async fn answer(State(seen): State<Arc<Mutex<Seen>>>) -> StatusCode {
     let (mut seen, now) = (lock(&seen), Instant::now());
-    seen.recent.retain(|call| now.duration_since(*call) < Duration::from_secs(2));
+    seen.recent
+        .retain(|call| now.duration_since(*call) < Duration::from_secs(2));
     seen.recent.push_back(now);
     seen.most = seen.most.max(seen.recent.len());
     if seen.recent.len() > 20 {
@@ -51,7 +54,12 @@ async fn answer(State(seen): State<Arc<Mutex<Seen>>>) -> StatusCode {
 
 impl fmt::Display for Api {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Seen { admitted, refused, most, .. } = &*lock(&self.seen);
+        let Seen {
+            admitted,
+            refused,
+            most,
+            ..
+        } = &*lock(&self.seen);
         write!(
             f,
             "the API answered {admitted} calls and refused {refused}; at most {most} of 20 came in any two seconds"

@@ -24,7 +24,13 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// The API admits 20 calls in two seconds. The window here is half a second longer, because a call
 /// may take longer to arrive at the API than the calls after it.
-#[rate_limit(name = "their_api", window = "2500ms", max = 20, wait = "1m", timeout = "5s")]
+#[rate_limit(
+    name = "their_api",
+    window = "2500ms",
+    max = 20,
+    wait = "1m",
+    timeout = "5s"
+)]
 async fn call_their_api(client: &reqwest::Client, url: &str) -> Result<(), Error> {
     client.get(url).send().await?.error_for_status()?;
     Ok(())
@@ -33,7 +39,10 @@ async fn call_their_api(client: &reqwest::Client, url: &str) -> Result<(), Error
 /// Makes the calls of one process.
 async fn work(url: &str) -> Result<(), Error> {
     // Without Redis no call is made: the limit of the API must not be exceeded.
-    let limiter = RateLimiter::builder().store_from_env()?.on_unavailable(OnUnavailable::Deny).build()?;
+    let limiter = RateLimiter::builder()
+        .store_from_env()?
+        .on_unavailable(OnUnavailable::Deny)
+        .build()?;
     limiter.ready().await?;
     limiter.install();
     let client = reqwest::Client::new();
@@ -55,12 +64,21 @@ async fn main() -> Result<ExitCode, Error> {
         return Ok(ExitCode::from(2));
     }
     let api = Api::start().await?;
-    let process = || Command::new(env::current_exe()?).arg(&api.url).kill_on_drop(true).spawn();
+    let process = || {
+        Command::new(env::current_exe()?)
+            .arg(&api.url)
+            .kill_on_drop(true)
+            .spawn()
+    };
     let processes = (0..4).map(|_| process()).collect::<Result<Vec<_>, _>>()?;
     let mut all_done = true;
     for mut process in processes {
         all_done &= process.wait().await?.success();
     }
     println!("{api}");
-    Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if all_done {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

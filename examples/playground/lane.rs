@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::clock::Clock;
-use ratelimit_runtime::{Key, Limit, MemoryStore, Permit, Policy, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{
+    Key, Limit, MemoryStore, Permit, Policy, RateLimitError, RateLimiter, Rule,
+};
 use serde::{Deserialize, Serialize};
 
 /// The limits come from the policy `lane`; the limit given here is not used.
@@ -65,12 +67,21 @@ impl Lane {
     pub(crate) fn new(settings: Settings) -> Result<Self, RateLimitError> {
         let moment = Moment::default();
         let store = MemoryStore::new().with_clock(moment.clone());
-        let limiter = RateLimiter::builder().store(store).policy("lane", settings.policy).build()?;
+        let limiter = RateLimiter::builder()
+            .store(store)
+            .policy("lane", settings.policy)
+            .build()?;
         let rule = match settings.concurrent {
             Some(concurrent) => RULE.clone().with_concurrent(concurrent.get()),
             None => RULE.clone(),
         };
-        Ok(Self { limiter, rule, calls: Vec::new(), moment, start: Instant::now() })
+        Ok(Self {
+            limiter,
+            rule,
+            calls: Vec::new(),
+            moment,
+            start: Instant::now(),
+        })
     }
 
     /// Makes `count` requests at the same time of the clock; each ends before the next one begins.
@@ -81,7 +92,10 @@ impl Lane {
             let (arrival, _) = self.arrive(cost).await?;
             arrivals.push(arrival);
         }
-        Ok(Fired { arrivals, next: self.standing(cost).await? })
+        Ok(Fired {
+            arrivals,
+            next: self.standing(cost).await?,
+        })
     }
 
     /// Starts a call that is in flight until [`end`](Self::end).
@@ -89,7 +103,10 @@ impl Lane {
         self.moment.set(self.start.elapsed());
         let (arrival, permit) = self.arrive(cost).await?;
         self.calls.extend(permit);
-        Ok(Fired { arrivals: vec![arrival], next: self.standing(cost).await? })
+        Ok(Fired {
+            arrivals: vec![arrival],
+            next: self.standing(cost).await?,
+        })
     }
 
     /// Ends the oldest call in flight.
@@ -103,8 +120,16 @@ impl Lane {
     async fn arrive(&self, cost: u64) -> Result<(Arrival, Option<Permit>), RateLimitError> {
         let rule = self.rule.with_cost(cost);
         let answer = match rule.concurrent() {
-            Some(_) => self.limiter.enter(&rule, &key()).await.map(|permit| (Some(*permit.decision()), Some(permit))),
-            None => self.limiter.acquire(&rule, &key()).await.map(|decision| (Some(decision), None)),
+            Some(_) => self
+                .limiter
+                .enter(&rule, &key())
+                .await
+                .map(|permit| (Some(*permit.decision()), Some(permit))),
+            None => self
+                .limiter
+                .acquire(&rule, &key())
+                .await
+                .map(|decision| (Some(decision), None)),
         };
         let (decision, permit) = match answer {
             Ok(admitted) => admitted,
@@ -113,8 +138,17 @@ impl Lane {
             Err(error) => return Err(error),
         };
         let allowed = decision.is_some_and(|decision| decision.is_allowed());
-        let reset_after = millis(decision.map_or(Duration::ZERO, |decision| decision.reset_after()));
-        Ok((Arrival { at: millis(self.moment.now()), allowed, cost, reset_after }, permit))
+        let reset_after =
+            millis(decision.map_or(Duration::ZERO, |decision| decision.reset_after()));
+        Ok((
+            Arrival {
+                at: millis(self.moment.now()),
+                allowed,
+                cost,
+                reset_after,
+            },
+            permit,
+        ))
     }
 
     /// The state of the limit now, for a request of this cost.
@@ -124,19 +158,32 @@ impl Lane {
     }
 
     async fn standing(&self, cost: u64) -> Result<Standing, RateLimitError> {
-        let (retry_after, blocked_for) = match self.limiter.peek(&self.rule.with_cost(cost), &key()).await {
-            Ok(decision) if decision.is_allowed() => (Some(0.0), 0.0),
-            Ok(decision) => {
-                let retry_after = decision.retry_after().map(millis);
-                (retry_after, retry_after.filter(|_| decision.is_blocked()).unwrap_or_default())
-            }
-            Err(RateLimitError::CostExceedsLimit { .. }) => (None, 0.0),
-            Err(error) => return Err(error),
-        };
+        let (retry_after, blocked_for) =
+            match self.limiter.peek(&self.rule.with_cost(cost), &key()).await {
+                Ok(decision) if decision.is_allowed() => (Some(0.0), 0.0),
+                Ok(decision) => {
+                    let retry_after = decision.retry_after().map(millis);
+                    (
+                        retry_after,
+                        retry_after
+                            .filter(|_| decision.is_blocked())
+                            .unwrap_or_default(),
+                    )
+                }
+                Err(RateLimitError::CostExceedsLimit { .. }) => (None, 0.0),
+                Err(error) => return Err(error),
+            };
         let whole = self.limiter.peek(&RULE.with_cost(0), &key()).await?;
         let at = millis(self.moment.now());
         let (limit, remaining) = (whole.limit(), whole.remaining());
-        Ok(Standing { at, limit, remaining, retry_after, blocked_for, in_flight: self.calls.len() })
+        Ok(Standing {
+            at,
+            limit,
+            remaining,
+            retry_after,
+            blocked_for,
+            in_flight: self.calls.len(),
+        })
     }
 }
 
@@ -154,7 +201,10 @@ struct Moment(Arc<AtomicU64>);
 
 impl Moment {
     fn set(&self, elapsed: Duration) {
-        self.0.store(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.store(
+            u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
     }
 }
 

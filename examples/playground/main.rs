@@ -35,8 +35,14 @@ type Lanes = Arc<Mutex<Vec<Lane>>>;
 const LARGEST_BURST: u32 = 100;
 
 /// Replaces the lanes by new ones, with empty limits.
-async fn set_up(State(lanes): State<Lanes>, Json(settings): Json<Vec<Settings>>) -> Result<(), Problem> {
-    let new = settings.into_iter().map(Lane::new).collect::<Result<_, _>>()?;
+async fn set_up(
+    State(lanes): State<Lanes>,
+    Json(settings): Json<Vec<Settings>>,
+) -> Result<(), Problem> {
+    let new = settings
+        .into_iter()
+        .map(Lane::new)
+        .collect::<Result<_, _>>()?;
     *lanes.lock().await = new;
     Ok(())
 }
@@ -48,10 +54,16 @@ struct Burst {
 }
 
 /// Sends a burst of requests to each lane.
-async fn fire(State(lanes): State<Lanes>, Json(burst): Json<Burst>) -> Result<Json<Vec<Fired>>, Problem> {
+async fn fire(
+    State(lanes): State<Lanes>,
+    Json(burst): Json<Burst>,
+) -> Result<Json<Vec<Fired>>, Problem> {
     let mut all = Vec::new();
     for lane in lanes.lock().await.iter_mut() {
-        all.push(lane.fire(burst.count.min(LARGEST_BURST), burst.cost).await?);
+        all.push(
+            lane.fire(burst.count.min(LARGEST_BURST), burst.cost)
+                .await?,
+        );
     }
     Ok(Json(all))
 }
@@ -62,7 +74,10 @@ struct Next {
 }
 
 /// Starts a call in each lane, which stays in flight.
-async fn begin(State(lanes): State<Lanes>, Json(next): Json<Next>) -> Result<Json<Vec<Fired>>, Problem> {
+async fn begin(
+    State(lanes): State<Lanes>,
+    Json(next): Json<Next>,
+) -> Result<Json<Vec<Fired>>, Problem> {
     let mut all = Vec::new();
     for lane in lanes.lock().await.iter_mut() {
         all.push(lane.begin(next.cost).await?);
@@ -83,7 +98,10 @@ async fn end(State(lanes): State<Lanes>, Json(ended): Json<Ended>) {
 }
 
 /// Says for each lane whether its next request would be admitted.
-async fn peek(State(lanes): State<Lanes>, Json(next): Json<Next>) -> Result<Json<Vec<Standing>>, Problem> {
+async fn peek(
+    State(lanes): State<Lanes>,
+    Json(next): Json<Next>,
+) -> Result<Json<Vec<Standing>>, Problem> {
     let mut all = Vec::new();
     for lane in lanes.lock().await.iter() {
         all.push(lane.peek(next.cost).await?);
@@ -107,14 +125,24 @@ impl IntoResponse for Problem {
 }
 
 fn app() -> Router {
-    let file =
-        |kind: &'static str, text: &'static str| get(move || async move { ([(header::CONTENT_TYPE, kind)], text) });
+    let file = |kind: &'static str, text: &'static str| {
+        get(move || async move { ([(header::CONTENT_TYPE, kind)], text) })
+    };
     Router::new()
         .route("/", get(|| async { Html(include_str!("page/index.html")) }))
         .route("/page.css", file("text/css", include_str!("page/page.css")))
-        .route("/page.js", file("text/javascript", include_str!("page/page.js")))
-        .route("/algorithms.js", file("text/javascript", include_str!("page/algorithms.js")))
-        .route("/timeline.js", file("text/javascript", include_str!("page/timeline.js")))
+        .route(
+            "/page.js",
+            file("text/javascript", include_str!("page/page.js")),
+        )
+        .route(
+            "/algorithms.js",
+            file("text/javascript", include_str!("page/algorithms.js")),
+        )
+        .route(
+            "/timeline.js",
+            file("text/javascript", include_str!("page/timeline.js")),
+        )
         .route("/lanes", post(set_up))
         .route("/fire", post(fire))
         .route("/begin", post(begin))
@@ -136,15 +164,20 @@ async fn main() -> ExitCode {
 
 async fn serve() -> Result<(), String> {
     let port = match std::env::var("PORT") {
-        Ok(port) => {
-            port.parse().map_err(|_| format!("PORT is a number from 0 (any free port) to 65535, not {port:?}"))?
-        }
+        Ok(port) => port.parse().map_err(|_| {
+            format!("PORT is a number from 0 (any free port) to 65535, not {port:?}")
+        })?,
         Err(_) => 3000,
     };
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let listener = TcpListener::bind(address)
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        format!("cannot listen on {address}: {error}; PORT=3001 chooses another port")
+    })?;
+    println!(
+        "open http://{}",
+        listener.local_addr().map_err(|error| error.to_string())?
+    );
+    axum::serve(listener, app())
         .await
-        .map_err(|error| format!("cannot listen on {address}: {error}; PORT=3001 chooses another port"))?;
-    println!("open http://{}", listener.local_addr().map_err(|error| error.to_string())?);
-    axum::serve(listener, app()).await.map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())
 }

@@ -35,7 +35,9 @@ pub(crate) async fn follow(url: String, limiter: RateLimiter) -> Result<(), Stri
                     // A wrong policy is reported once, not every second.
                     in_force = rows;
                 }
-                Err(error) => tracing::warn!("the policies cannot be read, and stay as they are: {error}"),
+                Err(error) => {
+                    tracing::warn!("the policies cannot be read, and stay as they are: {error}")
+                }
             }
         }
     });
@@ -47,9 +49,13 @@ async fn read(client: &redis::Client) -> Result<Rows, String> {
     let rows = spawn_blocking(move || {
         let mut connection = client.get_connection_with_timeout(Duration::from_secs(1))?;
         connection.set_read_timeout(Some(Duration::from_secs(1)))?;
-        redis::cmd("HGETALL").arg(POLICIES).query::<Rows>(&mut connection)
+        redis::cmd("HGETALL")
+            .arg(POLICIES)
+            .query::<Rows>(&mut connection)
     });
-    rows.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    rows.await
+        .map_err(|error| error.to_string())?
+        .map_err(|error| error.to_string())
 }
 
 /// Replaces all policies, or none: `set_policies` refuses a set that lacks a policy in use.
@@ -59,7 +65,9 @@ fn replace(limiter: &RateLimiter, rows: &Rows) -> Result<(), String> {
         Ok((name.clone(), policy))
     };
     let policies: Vec<_> = rows.iter().map(policy).collect::<Result<_, String>>()?;
-    limiter.set_policies(policies).map_err(|error| error.to_string())
+    limiter
+        .set_policies(policies)
+        .map_err(|error| error.to_string())
 }
 
 fn parsed(text: &str) -> Result<Policy, String> {

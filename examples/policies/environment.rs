@@ -8,7 +8,9 @@ pub(crate) fn read() -> Result<Vec<(String, Policy)>, String> {
     for (variable, text) in std::env::vars_os() {
         let (variable, text) = (variable.to_string_lossy(), text.to_string_lossy());
         if let Some(name) = variable.strip_prefix("RATELIMIT_POLICY_") {
-            let policy = text.parse().map_err(|error: ParseError| format!("{variable}: {error}"))?;
+            let policy = text
+                .parse()
+                .map_err(|error: ParseError| format!("{variable}: {error}"))?;
             policies.push((name.to_lowercase(), policy));
         }
     }

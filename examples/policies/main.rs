@@ -40,7 +40,9 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
     }
     limiter.install();
 
-    let app = Router::new().route("/login/{user}", get(login)).route("/search/{term}", get(search));
+    let app = Router::new()
+        .route("/login/{user}", get(login))
+        .route("/search/{term}", get(search));
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await?;
     println!("listens on http://{}", listener.local_addr()?);
@@ -50,7 +52,9 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .init();
     match serve().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {

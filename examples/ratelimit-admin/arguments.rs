@@ -1,6 +1,9 @@
 //! The arguments of the program: the service, the rule, the key.
 
-#![allow(clippy::doc_markdown, reason = "these comments are what `--help` prints")]
+#![allow(
+    clippy::doc_markdown,
+    reason = "these comments are what `--help` prints"
+)]
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -194,13 +197,17 @@ impl Command {
 impl Change {
     pub(crate) fn bucket(&self) -> &Bucket {
         match self {
-            Self::Reset { bucket, .. } | Self::Block { bucket, .. } | Self::Unblock { bucket, .. } => bucket,
+            Self::Reset { bucket, .. }
+            | Self::Block { bucket, .. }
+            | Self::Unblock { bucket, .. } => bucket,
         }
     }
 
     fn service(&self) -> &Service {
         match self {
-            Self::Reset { service, .. } | Self::Block { service, .. } | Self::Unblock { service, .. } => service,
+            Self::Reset { service, .. }
+            | Self::Block { service, .. }
+            | Self::Unblock { service, .. } => service,
         }
     }
 
@@ -220,8 +227,12 @@ impl Change {
 impl Service {
     pub(crate) fn url(&self) -> Result<String, String> {
         let given = self.url.clone().filter(|url| !url.is_empty());
-        let url = given.or_else(|| std::env::var("REDIS_URL").ok()).filter(|url| !url.is_empty());
-        url.ok_or_else(|| "which Redis? Say --url redis://host/, or set RATELIMIT_URL or REDIS_URL".to_owned())
+        let url = given
+            .or_else(|| std::env::var("REDIS_URL").ok())
+            .filter(|url| !url.is_empty());
+        url.ok_or_else(|| {
+            "which Redis? Say --url redis://host/, or set RATELIMIT_URL or REDIS_URL".to_owned()
+        })
     }
 }
 
@@ -238,30 +249,53 @@ impl RuleArgs {
     pub(crate) fn rule(&self) -> Result<(Rule, Policy), String> {
         let policy = match &self.policies {
             Some(file) => self.policy_of(file)?,
-            None => self.policy_of_flags().map_err(|why| format!("--limits, --algorithm, --burst, --zone: {why}"))?,
+            None => self
+                .policy_of_flags()
+                .map_err(|why| format!("--limits, --algorithm, --burst, --zone: {why}"))?,
         };
-        let [first, ..] = policy.limits() else { return Err("a rule has at least one limit".to_owned()) };
-        Ok((Rule::named(self.name.as_str(), *first).with_policy(POLICY), policy))
+        let [first, ..] = policy.limits() else {
+            return Err("a rule has at least one limit".to_owned());
+        };
+        Ok((
+            Rule::named(self.name.as_str(), *first).with_policy(POLICY),
+            policy,
+        ))
     }
 
     fn policy_of(&self, file: &PathBuf) -> Result<Policy, String> {
-        let wrong = |why: &dyn std::fmt::Display| format!("the policies in {}: {why}", file.display());
+        let wrong =
+            |why: &dyn std::fmt::Display| format!("the policies in {}: {why}", file.display());
         let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
-        let mut policies: HashMap<String, Policy> = toml::from_str(&text).map_err(|error| wrong(&error))?;
+        let mut policies: HashMap<String, Policy> =
+            toml::from_str(&text).map_err(|error| wrong(&error))?;
         let name = self.policy.as_ref().unwrap_or(&self.name);
         policies.remove(name).ok_or_else(|| {
             let mut names: Vec<_> = policies.into_keys().collect();
             names.sort();
-            wrong(&format!("there is no `{name}` among them, only {}; say --policy NAME", names.join(", ")))
+            wrong(&format!(
+                "there is no `{name}` among them, only {}; say --policy NAME",
+                names.join(", ")
+            ))
         })
     }
 
     fn policy_of_flags(&self) -> Result<Policy, serde_json::Error> {
         let mut policy = Map::new();
-        policy.extend(self.limits.clone().map(|limits| ("limits".to_owned(), limits.into())));
-        policy.extend(self.algorithm.map(|algorithm| ("algorithm".to_owned(), algorithm.to_string().into())));
+        policy.extend(
+            self.limits
+                .clone()
+                .map(|limits| ("limits".to_owned(), limits.into())),
+        );
+        policy.extend(
+            self.algorithm
+                .map(|algorithm| ("algorithm".to_owned(), algorithm.to_string().into())),
+        );
         policy.extend(self.burst.map(|burst| ("burst".to_owned(), burst.into())));
-        policy.extend(self.zone.clone().map(|zone| ("zone".to_owned(), zone.into())));
+        policy.extend(
+            self.zone
+                .clone()
+                .map(|zone| ("zone".to_owned(), zone.into())),
+        );
         serde_json::from_value(Value::Object(policy))
     }
 }
@@ -270,13 +304,19 @@ impl Bucket {
     /// The key, and which one it may be instead, if that is stored.
     pub(crate) fn key(&self) -> Result<(Key, Option<Key>), String> {
         let Some(text) = &self.key else {
-            let missing = || "which key? Say it behind the rule, or --global for a rule without one".to_owned();
-            return self.global.then(|| (Key::global(), None)).ok_or_else(missing);
+            let missing = || {
+                "which key? Say it behind the rule, or --global for a rule without one".to_owned()
+            };
+            return self
+                .global
+                .then(|| (Key::global(), None))
+                .ok_or_else(missing);
         };
         let text = &unescaped(text);
         let is_digest = text.len() == 33 && text.starts_with('#');
         if is_digest || text.contains(['<', '>']) {
-            let key = Key::from_rendered(text).map_err(|error: ParseError| format!("the key {text}: {error}"))?;
+            let key = Key::from_rendered(text)
+                .map_err(|error: ParseError| format!("the key {text}: {error}"))?;
             return Ok((key, None));
         }
         let exact = Key::of(text);

@@ -19,7 +19,10 @@ impl Period {
         let unit = limit.calendar_unit()?;
         let zone = TimeZone::get(zone.unwrap_or("UTC")).ok()?;
         let now = Zoned::now().with_time_zone(zone.clone());
-        Some(Self { end: end(&now, unit).ok()?, zone: zone.iana_name().unwrap_or("UTC").to_owned() })
+        Some(Self {
+            end: end(&now, unit).ok()?,
+            zone: zone.iana_name().unwrap_or("UTC").to_owned(),
+        })
     }
 
     pub(crate) fn zone(&self) -> &str {
@@ -31,13 +34,17 @@ impl Period {
 fn end(now: &Zoned, unit: CalendarUnit) -> Result<Zoned, jiff::Error> {
     let today = now.start_of_day()?;
     match unit {
-        CalendarUnit::Hour => {
-            now.round(jiff::ZonedRound::new().smallest(Unit::Hour).mode(jiff::RoundMode::Trunc))?.checked_add(1.hour())
-        }
+        CalendarUnit::Hour => now
+            .round(
+                jiff::ZonedRound::new()
+                    .smallest(Unit::Hour)
+                    .mode(jiff::RoundMode::Trunc),
+            )?
+            .checked_add(1.hour()),
         CalendarUnit::Day => today.tomorrow()?.start_of_day(),
-        CalendarUnit::Week => {
-            today.checked_add(i64::from(7 - now.weekday().to_monday_zero_offset()).days())?.start_of_day()
-        }
+        CalendarUnit::Week => today
+            .checked_add(i64::from(7 - now.weekday().to_monday_zero_offset()).days())?
+            .start_of_day(),
         CalendarUnit::Month => now.first_of_month()?.checked_add(1.month())?.start_of_day(),
         _ => now.first_of_year()?.checked_add(1.year())?.start_of_day(),
     }

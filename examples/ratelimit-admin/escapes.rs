@@ -8,7 +8,9 @@ pub(crate) fn unescaped(text: &str) -> String {
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let code = part.split_once('}').and_then(|(digits, rest)| {
-            let c = u32::from_str_radix(digits, 16).ok().and_then(char::from_u32)?;
+            let c = u32::from_str_radix(digits, 16)
+                .ok()
+                .and_then(char::from_u32)?;
             Some((c, rest))
         });
         if let Some((c, rest)) = code {
@@ -27,7 +29,11 @@ pub(crate) fn in_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         if is_unprintable(c) {
-            out.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+            out.extend(
+                c.encode_utf16(&mut [0; 2])
+                    .iter()
+                    .map(|unit| format!("\\u{unit:04x}")),
+            );
         } else {
             out.push(c);
         }

@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, RateLimiterBuilder, RedisMode,
-    RedisStore, Rule,
+    Algorithm, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, RateLimiterBuilder,
+    RedisMode, RedisStore, Rule,
 };
 
 use arguments::{Bucket, Change, Command, POLICY, Program, Service};
@@ -46,44 +46,84 @@ async fn main() -> ExitCode {
 
 async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
     match command {
-        Command::Peek { bucket, .. } => Ok(Report::Standing(Target::new(bucket, service, None).await?.look().await?)),
-        Command::Rules { .. } => Ok(Report::Rules(stored_rules(service, service.prefix.as_deref()).await?.into())),
+        Command::Peek { bucket, .. } => Ok(Report::Standing(
+            Target::new(bucket, service, None).await?.look().await?,
+        )),
+        Command::Rules { .. } => Ok(Report::Rules(
+            stored_rules(service, service.prefix.as_deref())
+                .await?
+                .into(),
+        )),
         Command::List { rule, max_keys, .. } => {
             let (rule, policy) = rule.rule()?;
-            Ok(Report::Listing(list(connected(service, policy.clone()).await?, rule, &policy, *max_keys).await?))
+            Ok(Report::Listing(
+                list(
+                    connected(service, policy.clone()).await?,
+                    rule,
+                    &policy,
+                    *max_keys,
+                )
+                .await?,
+            ))
         }
         Command::InFlight { name, max_keys, .. } => {
             let limiter = limiter(service, RateLimiter::builder()).await?;
             let rule = Rule::named(name.as_str(), Limit::per_second(1)).with_concurrent(1);
             let of = (service.prefix.as_deref().unwrap_or_default(), name.as_str());
-            let (keys, complete) = rules::in_flight(&store(service)?, of, *max_keys, service.timeout).await?;
+            let (keys, complete) =
+                rules::in_flight(&store(service)?, of, *max_keys, service.timeout).await?;
             let mut counts = Vec::new();
             for text in keys {
-                let Ok(key) = Key::from_rendered(&text) else { continue };
-                counts.push(CallsInFlight { key: text, in_flight: limiter.in_flight(&rule, &key).await? });
+                let Ok(key) = Key::from_rendered(&text) else {
+                    continue;
+                };
+                counts.push(CallsInFlight {
+                    key: text,
+                    in_flight: limiter.in_flight(&rule, &key).await?,
+                });
             }
-            Ok(Report::InFlight(InFlightList { rule: name.clone(), keys: counts, complete }))
+            Ok(Report::InFlight(InFlightList {
+                rule: name.clone(),
+                keys: counts,
+                complete,
+            }))
         }
         Command::Change(change) => {
             let target = Target::new(change.bucket(), service, Some(change)).await?;
             let before = target.look().await?;
-            let Target { limiter, rule, key, .. } = &target;
+            let Target {
+                limiter, rule, key, ..
+            } = &target;
             let changed = match change {
                 Change::Reset { .. } => limiter.reset(rule, key).await,
-                Change::Block { duration, .. } => limiter.block(rule, key, *duration).await.map(|()| true),
+                Change::Block { duration, .. } => {
+                    limiter.block(rule, key, *duration).await.map(|()| true)
+                }
                 Change::Unblock { .. } => limiter.unblock(rule, key).await,
             };
             let changed = changed.map_err(Failure::Change)?;
             let existed = !before.is_untouched();
             let after = target.look().await?;
-            Ok(Report::Outcome(Outcome { command: change.name(), changed, existed, before, after }))
+            Ok(Report::Outcome(Outcome {
+                command: change.name(),
+                changed,
+                existed,
+                before,
+                after,
+            }))
         }
     }
 }
 
 fn store(service: &Service) -> Result<RedisStore, Failure> {
-    let mode = if service.no_scripts { RedisMode::Transactions } else { RedisMode::Scripts };
-    Ok(RedisStore::new(&service.url()?).map_err(RateLimitError::from)?.mode(mode))
+    let mode = if service.no_scripts {
+        RedisMode::Transactions
+    } else {
+        RedisMode::Scripts
+    };
+    Ok(RedisStore::new(&service.url()?)
+        .map_err(RateLimitError::from)?
+        .mode(mode))
 }
 
 async fn stored_rules(service: &Service, prefix: Option<&str>) -> Result<Rules, Failure> {
@@ -107,7 +147,11 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
     match stored.named(&bucket.rule.name) {
         Named::LastPartOf(name) => bucket.rule.name_is(name),
         Named::LastPartOfSeveral(names) if blocks => {
-            let names = names.iter().map(|name| printable::escaped(name)).collect::<Vec<_>>().join(", ");
+            let names = names
+                .iter()
+                .map(|name| printable::escaped(name))
+                .collect::<Vec<_>>()
+                .join(", ");
             return Err(Failure::Arguments(format!(
                 "{} may be {names}: say which",
                 printable::escaped(&bucket.rule.name)
@@ -115,8 +159,16 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
         }
         Named::Unknown(near) if blocks => {
             let name = &bucket.rule.name;
-            let near = near.iter().map(|name| printable::escaped(name)).collect::<Vec<_>>().join(", ");
-            let there = if near.is_empty() { "no key of any rule".to_owned() } else { format!("keys of {near}") };
+            let near = near
+                .iter()
+                .map(|name| printable::escaped(name))
+                .collect::<Vec<_>>()
+                .join(", ");
+            let there = if near.is_empty() {
+                "no key of any rule".to_owned()
+            } else {
+                format!("keys of {near}")
+            };
             return Err(Failure::Arguments(format!(
                 "Redis holds no key of a rule {}, so nothing was changed; it holds {there}, under this prefix. If the name \
                  is right, say --new",
@@ -132,7 +184,10 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
             "Redis holds keys of {} under {}, and none under {kept}, so nothing was changed: say --limits, --algorithm and \
              --zone as the service does, or --new",
             printable::escaped(&bucket.rule.name),
-            ways.iter().map(|way| printable::escaped(way)).collect::<Vec<_>>().join(" and under "),
+            ways.iter()
+                .map(|way| printable::escaped(way))
+                .collect::<Vec<_>>()
+                .join(" and under "),
         )));
     }
     Ok(bucket)
@@ -141,8 +196,15 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
 /// A limiter with the settings of the service, connected to Redis. If Redis does not answer, the next
 /// command fails and says why. Settings of the policy for limited calls, such as `wait`, do not apply.
 async fn connected(service: &Service, policy: Policy) -> Result<RateLimiter, Failure> {
-    let policy = policy.with_shadow(false).with_wait(Duration::ZERO).with_timeout(service.timeout);
-    limiter(service, RateLimiter::builder().policy(POLICY, policy.with_on_unavailable(OnUnavailable::Deny))).await
+    let policy = policy
+        .with_shadow(false)
+        .with_wait(Duration::ZERO)
+        .with_timeout(service.timeout);
+    limiter(
+        service,
+        RateLimiter::builder().policy(POLICY, policy.with_on_unavailable(OnUnavailable::Deny)),
+    )
+    .await
 }
 
 async fn limiter(service: &Service, builder: RateLimiterBuilder) -> Result<RateLimiter, Failure> {
@@ -171,13 +233,22 @@ struct Target {
 
 impl Target {
     /// Checks the arguments before it sends anything to Redis.
-    async fn new(bucket: &Bucket, service: &Service, change: Option<&Change>) -> Result<Self, Failure> {
+    async fn new(
+        bucket: &Bucket,
+        service: &Service,
+        change: Option<&Change>,
+    ) -> Result<Self, Failure> {
         let ((mut rule, policy), (key, other)) = (bucket.rule.rule()?, bucket.key()?);
         let limiter = connected(service, policy.clone()).await?;
         if let Some(change) = change {
             (rule, _) = of_a_stored_rule(change, service).await?.rule.rule()?;
         }
-        let mut target = Self { limiter, rule, policy, key };
+        let mut target = Self {
+            limiter,
+            rule,
+            policy,
+            key,
+        };
         if let Some(other) = other
             && target.look().await?.is_untouched()
         {
@@ -190,12 +261,21 @@ impl Target {
     }
 
     async fn look(&self) -> Result<Standing, RateLimitError> {
-        Ok(Standing::new(&self.key, &self.limiter.peek(&self.rule, &self.key).await?, &self.policy))
+        Ok(Standing::new(
+            &self.key,
+            &self.limiter.peek(&self.rule, &self.key).await?,
+            &self.policy,
+        ))
     }
 }
 
 /// At most `max_keys` keys, each once, in order.
-async fn list(limiter: RateLimiter, rule: Rule, policy: &Policy, max_keys: usize) -> Result<Listing, RateLimitError> {
+async fn list(
+    limiter: RateLimiter,
+    rule: Rule,
+    policy: &Policy,
+    max_keys: usize,
+) -> Result<Listing, RateLimitError> {
     let (mut pages, mut found) = (limiter.keys(&rule), BTreeSet::new());
     while found.len() <= max_keys
         && let Some(page) = pages.next_page().await?
@@ -205,11 +285,23 @@ async fn list(limiter: RateLimiter, rule: Rule, policy: &Policy, max_keys: usize
     let complete = found.len() <= max_keys;
     let mut keys = Vec::new();
     for key in found.into_iter().take(max_keys) {
-        keys.push(Standing::new(&key, &limiter.peek(&rule, &key).await?, policy));
+        keys.push(Standing::new(
+            &key,
+            &limiter.peek(&rule, &key).await?,
+            policy,
+        ));
     }
-    let period = policy.limits().iter().find_map(|limit| Period::of(limit, policy.zone()));
+    let period = policy
+        .limits()
+        .iter()
+        .find_map(|limit| Period::of(limit, policy.zone()));
     let zone = period.map(|period| period.zone().to_owned());
-    Ok(Listing { rule: rule.name(), keys, complete, zone })
+    Ok(Listing {
+        rule: rule.name(),
+        keys,
+        complete,
+        zone,
+    })
 }
 
 /// Why a command was not carried out.
@@ -236,10 +328,15 @@ impl Failure {
     /// Exit code 1 if a later attempt may succeed, 2 if the operator has to change something.
     fn print(self) -> ExitCode {
         let (message, code) = match self {
-            Self::Limiter(RateLimitError::Unavailable(cause)) => (format!("Redis cannot be asked: {cause}"), 1),
-            Self::Change(RateLimitError::Unavailable(cause)) => {
-                (format!("the change may have been made or not, see `ratelimit-admin peek`: {cause}"), 1)
+            Self::Limiter(RateLimitError::Unavailable(cause)) => {
+                (format!("Redis cannot be asked: {cause}"), 1)
             }
+            Self::Change(RateLimitError::Unavailable(cause)) => (
+                format!(
+                    "the change may have been made or not, see `ratelimit-admin peek`: {cause}"
+                ),
+                1,
+            ),
             Self::Limiter(error) | Self::Change(error) => (error.to_string(), 2),
             Self::Arguments(message) => (message, 2),
         };

@@ -103,23 +103,51 @@ struct RuleRow {
 impl From<Rules> for RuleList {
     fn from(rules: Rules) -> Self {
         let row = |(rule, keys)| {
-            let RuleKeys { prefix, name, algorithm, windows } = rule;
-            let calendar = windows.iter().map(|window| window.is_calendar().then(|| window.to_string())).collect();
-            RuleRow { prefix, rule: name, algorithm, calendar, windows, keys }
+            let RuleKeys {
+                prefix,
+                name,
+                algorithm,
+                windows,
+            } = rule;
+            let calendar = windows
+                .iter()
+                .map(|window| window.is_calendar().then(|| window.to_string()))
+                .collect();
+            RuleRow {
+                prefix,
+                rule: name,
+                algorithm,
+                calendar,
+                windows,
+                keys,
+            }
         };
-        Self { rules: rules.seen.into_iter().map(row).collect(), complete: rules.complete }
+        Self {
+            rules: rules.seen.into_iter().map(row).collect(),
+            complete: rules.complete,
+        }
     }
 }
 
 impl fmt::Display for RuleList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let wide = |text: fn(&RuleRow) -> String| {
-            self.rules.iter().map(|row| text(row).chars().count()).max().unwrap_or_default()
+            self.rules
+                .iter()
+                .map(|row| text(row).chars().count())
+                .max()
+                .unwrap_or_default()
         };
         let (names, kept) = (wide(RuleRow::name), wide(RuleRow::kept));
         for row in &self.rules {
             let keys = if row.keys == 1 { "key" } else { "keys" };
-            write!(f, "{:names$}  {:kept$}  {} {keys}", row.name(), row.kept(), row.keys)?;
+            write!(
+                f,
+                "{:names$}  {:kept$}  {} {keys}",
+                row.name(),
+                row.kept(),
+                row.keys
+            )?;
             if row.prefix.is_empty() {
                 writeln!(f)?;
             } else {
@@ -173,7 +201,10 @@ impl Standing {
             state,
             limit: decision.limit(),
             window: decision.window(),
-            period: policy.limits().get(decision.limit_index()).and_then(|limit| Period::of(limit, policy.zone())),
+            period: policy
+                .limits()
+                .get(decision.limit_index())
+                .and_then(|limit| Period::of(limit, policy.zone())),
             remaining: decision.remaining(),
             retry_after: decision.retry_after(),
             reset_after: decision.reset_after(),
@@ -190,7 +221,9 @@ impl Standing {
 impl Report {
     pub(crate) fn print(&self, json: bool) -> ExitCode {
         if json {
-            let Ok(json) = serde_json::to_string(self) else { return ExitCode::FAILURE };
+            let Ok(json) = serde_json::to_string(self) else {
+                return ExitCode::FAILURE;
+            };
             written(&in_json(&json))
         } else {
             written(&self.to_string())
@@ -213,42 +246,100 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Standing(standing) => {
-                write!(f, "{} {}: {standing}", escaped(standing.rule), name(&standing.key))?;
-                if standing.is_untouched() { write!(f, "; nothing is counted, {}", standing.hint()) } else { Ok(()) }
+                write!(
+                    f,
+                    "{} {}: {standing}",
+                    escaped(standing.rule),
+                    name(&standing.key)
+                )?;
+                if standing.is_untouched() {
+                    write!(f, "; nothing is counted, {}", standing.hint())
+                } else {
+                    Ok(())
+                }
             }
             Self::Rules(rules) => rules.fmt(f),
-            Self::Listing(Listing { rule, keys, complete, zone }) => {
-                let width = keys.iter().map(|standing| name(&standing.key).chars().count()).max().unwrap_or_default();
+            Self::Listing(Listing {
+                rule,
+                keys,
+                complete,
+                zone,
+            }) => {
+                let width = keys
+                    .iter()
+                    .map(|standing| name(&standing.key).chars().count())
+                    .max()
+                    .unwrap_or_default();
                 for standing in keys {
                     writeln!(f, "{:width$}  {standing}", name(&standing.key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) => write!(f, "no keys of {rule} are stored; {}", hint(rule, zone.as_deref())),
+                    (0, true) => write!(
+                        f,
+                        "no keys of {rule} are stored; {}",
+                        hint(rule, zone.as_deref())
+                    ),
                     (1, true) => write!(f, "1 key of {rule}"),
                     (keys, true) => write!(f, "{keys} keys of {rule}"),
-                    (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),
+                    (keys, false) => write!(
+                        f,
+                        "{keys} keys of {rule}, and there are more: see --max-keys"
+                    ),
                 }
             }
-            Self::InFlight(InFlightList { rule, keys, complete }) => {
-                let width = keys.iter().map(|calls| name(&calls.key).chars().count()).max().unwrap_or_default();
+            Self::InFlight(InFlightList {
+                rule,
+                keys,
+                complete,
+            }) => {
+                let width = keys
+                    .iter()
+                    .map(|calls| name(&calls.key).chars().count())
+                    .max()
+                    .unwrap_or_default();
                 for CallsInFlight { key, in_flight } in keys {
                     writeln!(f, "{:width$}  {in_flight} in flight", name(key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) => write!(f, "no calls of {rule} are in flight; {}", hint(rule, None)),
+                    (0, true) => {
+                        write!(f, "no calls of {rule} are in flight; {}", hint(rule, None))
+                    }
                     (1, true) => write!(f, "1 key of {rule}"),
                     (keys, true) => write!(f, "{keys} keys of {rule}"),
-                    (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),
+                    (keys, false) => write!(
+                        f,
+                        "{keys} keys of {rule}, and there are more: see --max-keys"
+                    ),
                 }
             }
-            Self::Outcome(Outcome { command, changed, existed, before, after }) => {
+            Self::Outcome(Outcome {
+                command,
+                changed,
+                existed,
+                before,
+                after,
+            }) => {
                 let (rule, key) = (escaped(before.rule), name(&before.key));
                 if !*changed {
                     let hint = before.hint();
-                    return write!(f, "{rule} {key}: there was nothing to {command}; {hint}\n  now:    {after}");
+                    return write!(
+                        f,
+                        "{rule} {key}: there was nothing to {command}; {hint}\n  now:    {after}"
+                    );
                 }
-                write!(f, "{command} {rule} {key}\n  before: {before}\n  now:    {after}")?;
-                if *existed { Ok(()) } else { write!(f, "\n  nothing was counted for it before; {}", before.hint()) }
+                write!(
+                    f,
+                    "{command} {rule} {key}\n  before: {before}\n  now:    {after}"
+                )?;
+                if *existed {
+                    Ok(())
+                } else {
+                    write!(
+                        f,
+                        "\n  nothing was counted for it before; {}",
+                        before.hint()
+                    )
+                }
             }
         }
     }
@@ -264,21 +355,30 @@ impl Standing {
 fn hint(rule: &str, zone: Option<&str>) -> String {
     match zone {
         _ if rule.contains("::") => {
-            "if the rule has no `name` of its own, its name is the path with dots: shop.Mailer.send".to_owned()
+            "if the rule has no `name` of its own, its name is the path with dots: shop.Mailer.send"
+                .to_owned()
         }
-        Some(zone) => format!("are name, windows, algorithm, zone ({zone}) and prefix those of the service?"),
+        Some(zone) => {
+            format!("are name, windows, algorithm, zone ({zone}) and prefix those of the service?")
+        }
         None => "are name, windows, algorithm, prefix and secret those of the service?".to_owned(),
     }
 }
 
 /// The key, escaped, because clients choose its values; or a note for a rule without a key.
 fn name(key: &str) -> String {
-    if key.is_empty() { "(all callers)".to_owned() } else { escaped(key) }
+    if key.is_empty() {
+        "(all callers)".to_owned()
+    } else {
+        escaped(key)
+    }
 }
 
 impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limit, remaining, .. } = self;
+        let Self {
+            limit, remaining, ..
+        } = self;
         write!(f, "{remaining} of {limit} left ")?;
         match &self.period {
             Some(period) => write!(f, "until {period}"),
@@ -293,15 +393,22 @@ impl fmt::Display for Standing {
         match (&self.state, &self.period) {
             // The end of the period has been printed already.
             (State::Refused, Some(_)) => Ok(()),
-            _ => self.retry_after.map_or(Ok(()), |wait| write!(f, " for {}", rounded(wait))),
+            _ => self
+                .retry_after
+                .map_or(Ok(()), |wait| write!(f, " for {}", rounded(wait))),
         }
     }
 }
 
 /// In whole seconds, if it is longer than one.
 fn rounded(duration: Duration) -> impl fmt::Display {
-    let precise = if duration > Duration::from_secs(1) { 1_000 } else { 1 };
-    let millis = u64::try_from(duration.as_micros().div_ceil(1_000 * precise) * precise).unwrap_or(u64::MAX);
+    let precise = if duration > Duration::from_secs(1) {
+        1_000
+    } else {
+        1
+    };
+    let millis =
+        u64::try_from(duration.as_micros().div_ceil(1_000 * precise) * precise).unwrap_or(u64::MAX);
     format_duration(Duration::from_millis(millis))
 }
 
@@ -314,6 +421,11 @@ fn all_seconds<S: Serializer>(windows: &[Window], serializer: S) -> Result<S::Ok
 }
 
 #[allow(clippy::ref_option, reason = "what serde calls takes it so")]
-fn optional_seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    duration.map(|duration| duration.as_secs_f64()).serialize(serializer)
+fn optional_seconds<S: Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    duration
+        .map(|duration| duration.as_secs_f64())
+        .serialize(serializer)
 }

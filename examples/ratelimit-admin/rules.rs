@@ -49,8 +49,14 @@ pub(crate) async fn list(
     prefix: Option<&str>,
     timeout: Duration,
 ) -> Result<Rules, RateLimitError> {
-    let mut rules = Rules { seen: BTreeMap::new(), complete: true };
-    let beginning = prefix.filter(|prefix| !prefix.is_empty()).map(|prefix| format!("{prefix}:")).unwrap_or_default();
+    let mut rules = Rules {
+        seen: BTreeMap::new(),
+        complete: true,
+    };
+    let beginning = prefix
+        .filter(|prefix| !prefix.is_empty())
+        .map(|prefix| format!("{prefix}:"))
+        .unwrap_or_default();
     for algorithm in algorithms {
         let mut add = |known: RuleKeys, _: &str| {
             // An empty prefix stands for limiters without a prefix.
@@ -71,14 +77,25 @@ pub(crate) async fn in_flight(
     max_keys: usize,
     timeout: Duration,
 ) -> Result<(BTreeSet<String>, bool), RateLimitError> {
-    let beginning = if prefix.is_empty() { "rl1:cc:".to_owned() } else { format!("{prefix}:rl1:cc:") };
+    let beginning = if prefix.is_empty() {
+        "rl1:cc:".to_owned()
+    } else {
+        format!("{prefix}:rl1:cc:")
+    };
     let mut found = BTreeSet::new();
     let mut add = |known: RuleKeys, key: &str| {
         if known.prefix == prefix && known.name == name && found.len() <= max_keys {
             found.insert(key.to_owned());
         }
     };
-    for_each_key(store, &beginning, Algorithm::SlidingWindow, timeout, &mut add).await?;
+    for_each_key(
+        store,
+        &beginning,
+        Algorithm::SlidingWindow,
+        timeout,
+        &mut add,
+    )
+    .await?;
     let complete = found.len() <= max_keys;
     Ok((found.into_iter().take(max_keys).collect(), complete))
 }
@@ -96,7 +113,9 @@ async fn for_each_key(
     loop {
         let keys = store.keys(Request::new(beginning.as_bytes(), algorithm, &limits), from);
         let late = || StoreError::unavailable("no answer in time");
-        let page = tokio::time::timeout(timeout, keys).await.unwrap_or_else(|_| Err(late()))?;
+        let page = tokio::time::timeout(timeout, keys)
+            .await
+            .unwrap_or_else(|_| Err(late()))?;
         for key in page.keys {
             if let Some((known, rendered)) = std::str::from_utf8(&key).ok().and_then(read) {
                 work(known, rendered);
@@ -128,14 +147,19 @@ impl Rules {
             return Named::Stored;
         }
         let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-        let ends: Vec<&str> = names.iter().copied().filter(|known| last(known) == name).collect();
+        let ends: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|known| last(known) == name)
+            .collect();
         match ends[..] {
             [] => {}
             [only] => return Named::LastPartOf(only.to_owned()),
             [..] => return Named::LastPartOfSeveral(ends.into_iter().map(str::to_owned).collect()),
         }
-        let alike =
-            |known: &str| strsim::jaro_winkler(known, name).max(strsim::jaro_winkler(&last(known), &last(name)));
+        let alike = |known: &str| {
+            strsim::jaro_winkler(known, name).max(strsim::jaro_winkler(&last(known), &last(name)))
+        };
         let mut near: Vec<&str> = names.into_iter().collect();
         near.sort_by(|a, b| alike(b).total_cmp(&alike(a)));
         Named::Unknown(near.into_iter().take(MAX_NEAR).map(str::to_owned).collect())
@@ -143,8 +167,13 @@ impl Rules {
 
     /// The algorithms and windows under which keys of a rule are stored.
     pub(crate) fn ways_of(&self, name: &str) -> BTreeSet<String> {
-        let limited = self.seen.keys().filter(|rule| rule.name == name && !rule.windows.is_empty());
-        limited.map(|rule| kept_as(rule.algorithm, &rule.windows)).collect()
+        let limited = self
+            .seen
+            .keys()
+            .filter(|rule| rule.name == name && !rule.windows.is_empty());
+        limited
+            .map(|rule| kept_as(rule.algorithm, &rule.windows))
+            .collect()
     }
 
     fn add(&mut self, rule: RuleKeys) {
@@ -167,7 +196,9 @@ fn read(key: &str) -> Option<(RuleKeys, &str)> {
     };
     let mut segments = rest.splitn(3, ':');
     let (kept, name, rendered) = (segments.next()?, segments.next()?, segments.next()?);
-    let (tag, windows) = kept.split_once('-').map_or((kept, None), |(tag, windows)| (tag, Some(windows)));
+    let (tag, windows) = kept
+        .split_once('-')
+        .map_or((kept, None), |(tag, windows)| (tag, Some(windows)));
     let algorithm = match tag {
         "sw" => "sliding_window",
         "sc" => "sliding_counter",
@@ -177,37 +208,60 @@ fn read(key: &str) -> Option<(RuleKeys, &str)> {
         "cc" => "concurrent",
         _ => return None,
     };
-    let windows = windows.map_or_else(|| Some(Vec::new()), |windows| windows.split('+').map(Window::read).collect())?;
+    let windows = windows.map_or_else(
+        || Some(Vec::new()),
+        |windows| windows.split('+').map(Window::read).collect(),
+    )?;
     if windows.is_empty() != (tag == "cc") {
         return None;
     }
-    Some((RuleKeys { prefix: prefix.to_owned(), name: unescaped(name)?, algorithm, windows }, rendered))
+    Some((
+        RuleKeys {
+            prefix: prefix.to_owned(),
+            name: unescaped(name)?,
+            algorithm,
+            windows,
+        },
+        rendered,
+    ))
 }
 
 /// The algorithm and the windows of a policy: `sliding_window 1m + 1day`.
 pub(crate) fn kept(policy: &Policy) -> String {
     let zone = policy.zone().and_then(|zone| TimeZone::get(zone).ok());
     let zone = zone.as_ref().and_then(TimeZone::iana_name).unwrap_or("UTC");
-    let windows = policy.limits().iter().map(|limit| match limit.calendar_unit() {
-        Some(unit) => Window::Calendar(unit, zone.to_owned()),
-        None => Window::Span(limit.window()),
-    });
-    kept_as(&policy.algorithm().to_string(), &windows.collect::<Vec<_>>())
+    let windows = policy
+        .limits()
+        .iter()
+        .map(|limit| match limit.calendar_unit() {
+            Some(unit) => Window::Calendar(unit, zone.to_owned()),
+            None => Window::Span(limit.window()),
+        });
+    kept_as(
+        &policy.algorithm().to_string(),
+        &windows.collect::<Vec<_>>(),
+    )
 }
 
 pub(crate) fn kept_as(algorithm: &str, windows: &[Window]) -> String {
     let windows: Vec<_> = windows.iter().map(Window::to_string).collect();
-    format!("{algorithm} {}", windows.join(" + ")).trim_end().to_owned()
+    format!("{algorithm} {}", windows.join(" + "))
+        .trim_end()
+        .to_owned()
 }
 
 impl Window {
     /// `60s`, `day@Europe/Berlin`.
     fn read(text: &str) -> Option<Self> {
         if let Some((name, zone)) = text.split_once('@') {
-            let unit = CalendarUnit::ALL.iter().find(|unit| unit.to_string() == name)?;
+            let unit = CalendarUnit::ALL
+                .iter()
+                .find(|unit| unit.to_string() == name)?;
             return Some(Self::Calendar(*unit, unescaped(zone)?));
         }
-        Some(Self::Span(format!("1/{text}").parse::<Limit>().ok()?.window()))
+        Some(Self::Span(
+            format!("1/{text}").parse::<Limit>().ok()?.window(),
+        ))
     }
 
     pub(crate) fn is_calendar(&self) -> bool {

@@ -15,7 +15,10 @@ impl<'a> Input<'a> {
     pub(super) fn number(&mut self) -> u64 {
         let mut bytes = [0; 8];
         let taken = self.take(8);
-        bytes.iter_mut().zip(taken).for_each(|(byte, taken)| *byte = *taken);
+        bytes
+            .iter_mut()
+            .zip(taken)
+            .for_each(|(byte, taken)| *byte = *taken);
         u64::from_le_bytes(bytes)
     }
 

@@ -53,7 +53,9 @@ impl KeyPart for Value {
             Self::Pair(a, b) => (a, b).write_key(key),
             Self::List(values) => values.as_slice().write_key(key),
             // As the derive writes an enum.
-            Self::Variant(name, values) => key.group(name, |group| values.iter().for_each(|value| group.part(value))),
+            Self::Variant(name, values) => key.group(name, |group| {
+                values.iter().for_each(|value| group.part(value))
+            }),
         }
     }
 }
@@ -76,7 +78,9 @@ impl Type {
     }
 
     fn value(&self, input: &mut Input<'_>) -> Value {
-        let values = |of: &Self, input: &mut Input<'_>| (0..input.below(4)).map(|_| of.value(input)).collect();
+        let values = |of: &Self, input: &mut Input<'_>| {
+            (0..input.below(4)).map(|_| of.value(input)).collect()
+        };
         match self {
             Self::Text => Value::Text(input.text()),
             Self::Bytes => Value::Bytes(input.some().to_vec()),
@@ -84,12 +88,17 @@ impl Type {
             Self::Signed => Value::Signed(input.number().cast_signed()),
             Self::Flag => Value::Flag(input.below(2) == 1),
             Self::Char => Value::Char(input.text().chars().next().unwrap_or_default()),
-            Self::Option(of) => Value::Option((input.below(2) == 1).then(|| Box::new(of.value(input)))),
+            Self::Option(of) => {
+                Value::Option((input.below(2) == 1).then(|| Box::new(of.value(input))))
+            }
             Self::Pair(a, b) => Value::Pair(Box::new(a.value(input)), Box::new(b.value(input))),
             Self::List(of) => Value::List(values(of, input)),
             Self::Variant(of) => {
                 let names = ["", "a", "none", "some", "A(b", "#"];
-                let name = names.get(usize::from(input.below(6))).copied().unwrap_or_default();
+                let name = names
+                    .get(usize::from(input.below(6)))
+                    .copied()
+                    .unwrap_or_default();
                 Value::Variant(name, values(of, input))
             }
         }
@@ -100,7 +109,13 @@ impl Type {
 pub fn key(data: &[u8]) {
     let mut input = Input(data);
     let template: Vec<_> = (0..input.below(4))
-        .map(|_| if input.below(2) == 0 { Piece::Text(input.text()) } else { Piece::Part(Type::read(&mut input, 0)) })
+        .map(|_| {
+            if input.below(2) == 0 {
+                Piece::Text(input.text())
+            } else {
+                Piece::Part(Type::read(&mut input, 0))
+            }
+        })
         .collect();
     let mut values = || -> Vec<_> {
         let mut value = |piece: &Piece<Type>| match piece {
@@ -111,21 +126,30 @@ pub fn key(data: &[u8]) {
     };
     same_key_for_same_values(&values(), &values());
     // Of texts alone, also under different templates.
-    let mut pieces =
-        || -> Vec<_> {
-            let count = input.below(4);
-            (0..count)
-                .map(|_| {
-                    if input.below(2) == 0 { Piece::Text(input.text()) } else { Piece::Part(Value::Text(input.text())) }
-                })
-                .collect()
-        };
+    let mut pieces = || -> Vec<_> {
+        let count = input.below(4);
+        (0..count)
+            .map(|_| {
+                if input.below(2) == 0 {
+                    Piece::Text(input.text())
+                } else {
+                    Piece::Part(Value::Text(input.text()))
+                }
+            })
+            .collect()
+    };
     same_key_for_same_values(&pieces(), &pieces());
 }
 
 fn same_key_for_same_values(a: &[Piece<Value>], b: &[Piece<Value>]) {
     let (key_a, key_b) = (rendered(a), rendered(b));
-    assert_eq!(meaning(a) == meaning(b), key_a == key_b, "{:?} and {:?}", meaning(a), meaning(b));
+    assert_eq!(
+        meaning(a) == meaning(b),
+        key_a == key_b,
+        "{:?} and {:?}",
+        meaning(a),
+        meaning(b)
+    );
 }
 
 /// The values between the texts; no text at all where one is empty.
@@ -161,7 +185,10 @@ fn rendered(pieces: &[Piece<Value>]) -> Key {
     let key = builder.finish();
     let text = std::str::from_utf8(key.as_bytes()).expect("a key is text");
     assert!(text.len() <= longest, "{} bytes of {longest}", text.len());
-    assert!(!text.contains(['{', '}']) && !text.contains(|c: char| c.is_ascii_control()), "{text:?}");
+    assert!(
+        !text.contains(['{', '}']) && !text.contains(|c: char| c.is_ascii_control()),
+        "{text:?}"
+    );
     assert_eq!(Key::from_rendered(text).as_ref(), Ok(&key));
     key
 }

@@ -18,7 +18,11 @@ pub(crate) fn numbered(tokens: TokenStream) -> (TokenStream, Vec<Group>) {
 
 /// `tokens` with `change` applied to the async block of this number. All other blocks stay as they
 /// are, with the places of their brackets.
-pub(crate) fn replaced(tokens: TokenStream, number: usize, change: &dyn Fn(&Group) -> Group) -> TokenStream {
+pub(crate) fn replaced(
+    tokens: TokenStream,
+    number: usize,
+    change: &dyn Fn(&Group) -> Group,
+) -> TokenStream {
     let mut at = 0;
     let (tokens, _) = walk(tokens, &mut |block| {
         at += 1;
@@ -35,7 +39,10 @@ pub(crate) fn with_stream(group: &Group, stream: TokenStream) -> Group {
 }
 
 /// `tokens` with `change` applied to each async block, and whether any was changed.
-fn walk(tokens: TokenStream, change: &mut dyn FnMut(&Group) -> Option<Group>) -> (TokenStream, bool) {
+fn walk(
+    tokens: TokenStream,
+    change: &mut dyn FnMut(&Group) -> Option<Group>,
+) -> (TokenStream, bool) {
     let mut walked = TokenStream::new();
     let mut any = false;
     // Whether `async` was read last, or `async move`.
@@ -44,7 +51,9 @@ fn walk(tokens: TokenStream, change: &mut dyn FnMut(&Group) -> Option<Group>) ->
         let is_body = after_async || after_move;
         let tree = if is_body { visible(tree) } else { tree };
         let replacement = match &tree {
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace && is_body => change(group),
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace && is_body => {
+                change(group)
+            }
             TokenTree::Group(group) => {
                 let (stream, changed) = walk(group.stream(), change);
                 changed.then(|| with_stream(group, stream))
@@ -61,7 +70,9 @@ fn walk(tokens: TokenStream, change: &mut dyn FnMut(&Group) -> Option<Group>) ->
 
 /// The braces that `macro_rules!` passed on as `$body:block`, out of its invisible brackets.
 fn visible(tree: TokenTree) -> TokenTree {
-    let TokenTree::Group(group) = &tree else { return tree };
+    let TokenTree::Group(group) = &tree else {
+        return tree;
+    };
     let mut inside = group.stream().into_iter();
     match (group.delimiter(), inside.next(), inside.next()) {
         (Delimiter::None, Some(only), None) => visible(only),
@@ -77,11 +88,13 @@ mod tests {
 
     #[test]
     fn blocks_are_numbered_in_written_order() {
-        let text =
-            "f(async { a }); async move { async { b } } async fn g() { async move { #![c] } } async move || { d }";
+        let text = "f(async { a }); async move { async { b } } async fn g() { async move { #![c] } } async move || { d }";
         let (tokens, blocks) = numbered(text.parse().unwrap());
         let plain = |tokens: TokenStream| tokens.to_string().replace(' ', "");
-        assert_eq!(plain(tokens), "f(async{0});asyncmove{1}asyncfng(){asyncmove{2}}asyncmove||{d}");
+        assert_eq!(
+            plain(tokens),
+            "f(async{0});asyncmove{1}asyncfng(){asyncmove{2}}asyncmove||{d}"
+        );
         assert_eq!(blocks.len(), 3);
         let change = |block: &Group| with_stream(block, "x".parse().unwrap());
         let expected = "f(async{a});asyncmove{x}asyncfng(){asyncmove{#![c]}}asyncmove||{d}";

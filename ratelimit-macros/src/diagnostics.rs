@@ -38,7 +38,8 @@ impl Diagnostics {
             (Some(errors), _) => Err(errors),
             (None, Some(value)) => Ok(value),
             (None, None) => {
-                let message = "this could not be understood: please report it as a bug of `ratelimit-macros`";
+                let message =
+                    "this could not be understood: please report it as a bug of `ratelimit-macros`";
                 Err(Error::new(Span::call_site(), message))
             }
         }
@@ -46,7 +47,11 @@ impl Diagnostics {
 
     #[cfg(test)]
     pub(crate) fn messages(self) -> Vec<String> {
-        self.errors.into_iter().flatten().map(|error| error.to_string()).collect()
+        self.errors
+            .into_iter()
+            .flatten()
+            .map(|error| error.to_string())
+            .collect()
     }
 }
 

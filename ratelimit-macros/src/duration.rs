@@ -21,19 +21,31 @@ pub(crate) struct Bounds {
 }
 
 /// A window: 1 ms to 366 days.
-pub(crate) const WINDOW: Bounds = Bounds { shortest: MILLISECOND, longest: 366 * DAY, usual: "s" };
+pub(crate) const WINDOW: Bounds = Bounds {
+    shortest: MILLISECOND,
+    longest: 366 * DAY,
+    usual: "s",
+};
 
 /// Reads `text` as a duration within `bounds`. The error says what to write instead.
 pub(crate) fn parse(text: &str, bounds: &Bounds) -> Result<u64, String> {
     let micros = read(text, bounds.usual)?;
     if micros == 0 {
-        return Err(format!("`{text}` is no time at all: write a duration such as \"60s\""));
+        return Err(format!(
+            "`{text}` is no time at all: write a duration such as \"60s\""
+        ));
     }
     if micros < bounds.shortest {
-        return Err(format!("`{text}` is too short: the shortest is {}", Readable(bounds.shortest)));
+        return Err(format!(
+            "`{text}` is too short: the shortest is {}",
+            Readable(bounds.shortest)
+        ));
     }
     if micros > bounds.longest {
-        return Err(format!("`{text}` is too long: the longest is {}", Readable(bounds.longest)));
+        return Err(format!(
+            "`{text}` is too long: the longest is {}",
+            Readable(bounds.longest)
+        ));
     }
     Ok(micros)
 }
@@ -55,7 +67,9 @@ pub(crate) fn unit(name: &str) -> Option<u64> {
 /// The shortest spelling of the unit called `name`.
 pub(crate) fn short(name: &str) -> Option<&'static str> {
     let micros = unit(name)?;
-    ["us", "ms", "s", "m", "h", "d", "w"].into_iter().find(|short| unit(short) == Some(micros))
+    ["us", "ms", "s", "m", "h", "d", "w"]
+        .into_iter()
+        .find(|short| unit(short) == Some(micros))
 }
 
 /// `text` as a limit is written, if it reads as one: "3/1m" of "3 per minute".
@@ -63,19 +77,29 @@ pub(crate) fn limit(text: &str) -> Option<String> {
     let (max, window) = text.split_once('/').or_else(|| text.split_once(" per "))?;
     let (max, window) = (max.trim(), window.trim());
     let is_number = !max.is_empty() && max.chars().all(|c| c.is_ascii_digit() || c == '_');
-    let window = if parse(window, &WINDOW).is_ok() { window.to_owned() } else { format!("1{}", short(window)?) };
+    let window = if parse(window, &WINDOW).is_ok() {
+        window.to_owned()
+    } else {
+        format!("1{}", short(window)?)
+    };
     is_number.then(|| format!("{max}/{window}"))
 }
 
 /// The name of the short unit `usual`.
 pub(crate) fn meaning(usual: &str) -> &'static str {
-    if usual == "ms" { "milliseconds" } else { "seconds" }
+    if usual == "ms" {
+        "milliseconds"
+    } else {
+        "seconds"
+    }
 }
 
 fn read(text: &str, usual: &str) -> Result<u64, String> {
     let mut rest = text.trim();
     if rest.is_empty() {
-        return Err(format!("no duration: write one such as \"60s\" or \"1h 30m\" (units: {UNITS})"));
+        return Err(format!(
+            "no duration: write one such as \"60s\" or \"1h 30m\" (units: {UNITS})"
+        ));
     }
     let mut total: u64 = 0;
     let mut used = Vec::new();
@@ -83,17 +107,26 @@ fn read(text: &str, usual: &str) -> Result<u64, String> {
         let (digits, after) = split(rest, |c| c.is_ascii_digit());
         if digits.is_empty() {
             let wrong = rest.chars().next().unwrap_or_default();
-            let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-            return Err(if let (true, Some(short)) = (used.is_empty() && word == rest, short(word)) {
-                format!("`{text}` has no number: write \"1{short}\"")
-            } else if wrong == '-' {
-                format!("`{text}` is negative: write a duration such as \"60s\"")
-            } else {
-                format!("`{text}` is not a duration: expected a number at `{rest}`, as in \"60s\" or \"1h 30m\"")
-            });
+            let word = rest
+                .split(|c: char| !c.is_alphabetic())
+                .next()
+                .unwrap_or_default();
+            return Err(
+                if let (true, Some(short)) = (used.is_empty() && word == rest, short(word)) {
+                    format!("`{text}` has no number: write \"1{short}\"")
+                } else if wrong == '-' {
+                    format!("`{text}` is negative: write a duration such as \"60s\"")
+                } else {
+                    format!(
+                        "`{text}` is not a duration: expected a number at `{rest}`, as in \"60s\" or \"1h 30m\""
+                    )
+                },
+            );
         }
         if after.starts_with(['.', ',']) {
-            return Err(format!("`{text}` has a fraction: write whole numbers, such as \"1h 30m\" or \"1500ms\""));
+            return Err(format!(
+                "`{text}` has a fraction: write whole numbers, such as \"1h 30m\" or \"1500ms\""
+            ));
         }
         let (name, after) = split(after.trim_start(), char::is_alphabetic);
         if name.is_empty() {
@@ -112,12 +145,18 @@ fn read(text: &str, usual: &str) -> Result<u64, String> {
             return Err(unknown(text, name));
         };
         if used.contains(&unit) {
-            return Err(format!("`{text}` gives `{name}` twice: write each unit once"));
+            return Err(format!(
+                "`{text}` gives `{name}` twice: write each unit once"
+            ));
         }
         used.push(unit);
-        let too_long = || format!("`{text}` is too long: it does not fit in 64 bits of microseconds");
+        let too_long =
+            || format!("`{text}` is too long: it does not fit in 64 bits of microseconds");
         let count: u64 = digits.parse().map_err(|_| too_long())?;
-        total = count.checked_mul(unit).and_then(|micros| total.checked_add(micros)).ok_or_else(too_long)?;
+        total = count
+            .checked_mul(unit)
+            .and_then(|micros| total.checked_add(micros))
+            .ok_or_else(too_long)?;
         rest = after.trim_start();
     }
     Ok(total)
@@ -126,10 +165,12 @@ fn read(text: &str, usual: &str) -> Result<u64, String> {
 fn unknown(text: &str, name: &str) -> String {
     let meant = match name.to_lowercase().as_str() {
         "mo" | "mon" | "month" | "months" => {
-            ": months differ in length, write \"30d\", or \"month\" for one of the calendar".to_owned()
+            ": months differ in length, write \"30d\", or \"month\" for one of the calendar"
+                .to_owned()
         }
         "y" | "yr" | "year" | "years" => {
-            ": years differ in length, write \"365d\", or \"year\" for one of the calendar".to_owned()
+            ": years differ in length, write \"365d\", or \"year\" for one of the calendar"
+                .to_owned()
         }
         "ns" | "nanosecond" | "nanoseconds" => ": the clock counts microseconds".to_owned(),
         lower if name != lower && unit(lower).is_some() => format!(": did you mean `{lower}`?"),
@@ -171,7 +212,10 @@ mod tests {
             ("30s 1m", 90 * SECOND),
             ("1h 30min", 90 * MINUTE),
             (" 2 days ", 2 * DAY),
-            ("1w2d3h4m5s6ms7us", WEEK + 2 * DAY + 3 * HOUR + 4 * MINUTE + 5 * SECOND + 6 * MILLISECOND + 7),
+            (
+                "1w2d3h4m5s6ms7us",
+                WEEK + 2 * DAY + 3 * HOUR + 4 * MINUTE + 5 * SECOND + 6 * MILLISECOND + 7,
+            ),
             ("366d", 366 * DAY),
         ] {
             assert_eq!(parse(text, &WINDOW), Ok(micros), "{text}");

@@ -9,10 +9,12 @@ pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) if group.attrs.is_empty() => bare(&group.expr),
         Expr::Paren(paren) if paren.attrs.is_empty() => bare(&paren.expr),
-        Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => match block.block.stmts.as_slice() {
-            [Stmt::Expr(only, None)] => bare(only),
-            _ => expr,
-        },
+        Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => {
+            match block.block.stmts.as_slice() {
+                [Stmt::Expr(only, None)] => bare(only),
+                _ => expr,
+            }
+        }
         _ => expr,
     }
 }
@@ -46,7 +48,9 @@ pub(crate) fn strings(tokens: TokenStream) -> Vec<LitStr> {
     let mut found = Vec::new();
     for tree in tokens {
         match tree {
-            TokenTree::Literal(literal) => found.extend(syn::parse2::<LitStr>(literal.into_token_stream())),
+            TokenTree::Literal(literal) => {
+                found.extend(syn::parse2::<LitStr>(literal.into_token_stream()))
+            }
             TokenTree::Group(group) => found.extend(strings(group.stream())),
             _ => {}
         }

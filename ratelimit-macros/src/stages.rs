@@ -21,8 +21,8 @@ pub(crate) fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStre
 
 /// `key!(input)`.
 pub(crate) fn key(input: TokenStream) -> TokenStream {
-    let checked =
-        syn::parse2(input).and_then(|input: KeyInput| Ok((check::key::key_macro::check(&input)?, input.krate)));
+    let checked = syn::parse2(input)
+        .and_then(|input: KeyInput| Ok((check::key::key_macro::check(&input)?, input.krate)));
     match checked {
         Ok((pieces, krate)) => expand::key::key_macro::expand(&pieces, krate.as_ref()),
         Err(errors) => {

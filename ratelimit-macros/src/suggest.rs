@@ -26,15 +26,29 @@ where
             begun.push(candidate);
         }
     }
-    best.1.or_else(|| begun.pop().filter(|_| begun.is_empty() && wrong.chars().count() >= BEGINNING))
+    best.1.or_else(|| {
+        begun
+            .pop()
+            .filter(|_| begun.is_empty() && wrong.chars().count() >= BEGINNING)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const NAMES: [&str; 10] =
-        ["key", "window", "max", "on_refused", "on_unavailable", "limits", "algorithm", "burst", "block", "wait"];
+    const NAMES: [&str; 10] = [
+        "key",
+        "window",
+        "max",
+        "on_refused",
+        "on_unavailable",
+        "limits",
+        "algorithm",
+        "burst",
+        "block",
+        "wait",
+    ];
 
     #[test]
     fn suggests_the_nearest_name() {
@@ -54,7 +68,9 @@ mod tests {
 
     #[test]
     fn suggests_nothing_silly() {
-        for wrong in ["banana", "x", "ms", "ttl", "redis", "user", "enabled", "on_", "wi", ""] {
+        for wrong in [
+            "banana", "x", "ms", "ttl", "redis", "user", "enabled", "on_", "wi", "",
+        ] {
             assert_eq!(nearest(wrong, NAMES), None, "{wrong}");
         }
         assert_eq!(nearest("ip", ["id"]), None);

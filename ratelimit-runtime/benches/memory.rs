@@ -6,7 +6,13 @@
 //! Every side is given a number and makes its key of it. `scripts/bench.sh` counts the instructions
 //! of the same.
 
-#![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::wildcard_imports, missing_docs, reason = "a benchmark")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::wildcard_imports,
+    missing_docs,
+    reason = "a benchmark"
+)]
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -41,7 +47,11 @@ fn ask<T>(bencher: Bencher<'_, '_>, mut before: impl FnMut(u64), asked: impl Fn(
     (0..8 * KEYS).for_each(&mut before);
     bencher.bench(|| {
         let id = NEXT.get();
-        NEXT.set(if (id + 1).is_multiple_of(KEYS) { id + 1 - KEYS } else { id + 1 });
+        NEXT.set(if (id + 1).is_multiple_of(KEYS) {
+            id + 1 - KEYS
+        } else {
+            id + 1
+        });
         asked(black_box(id))
     });
 }
@@ -61,7 +71,11 @@ mod admitted {
     fn governor(bencher: Bencher<'_, '_>) {
         static GOVERNOR: LazyLock<DefaultKeyedRateLimiter<String>> =
             LazyLock::new(|| DefaultKeyedRateLimiter::keyed(Quota::per_second(NonZeroU32::MAX)));
-        ask(bencher, |_| {}, |id| GOVERNOR.check_key(&format!("user:{id}")).is_ok());
+        ask(
+            bencher,
+            |_| {},
+            |id| GOVERNOR.check_key(&format!("user:{id}")).is_ok(),
+        );
     }
 
     #[divan::bench(threads = [1, 2])]
@@ -69,10 +83,24 @@ mod admitted {
         static GOVERNOR: LazyLock<DefaultKeyedRateLimiter<String>> =
             LazyLock::new(|| DefaultKeyedRateLimiter::keyed(Quota::per_second(NonZeroU32::MAX)));
         let keys: Vec<String> = (0..KEYS).map(|id| format!("user:{id}")).collect();
-        ask(bencher, |_| {}, |id| GOVERNOR.check_key(&keys[usize::try_from(id % KEYS).unwrap()]).is_ok());
+        ask(
+            bencher,
+            |_| {},
+            |id| {
+                GOVERNOR
+                    .check_key(&keys[usize::try_from(id % KEYS).unwrap()])
+                    .is_ok()
+            },
+        );
     }
 
-    #[rate_limit(key = "user:<id>", window = "1s", max = 100_000_000, algorithm = "leaky_bucket", name = "leaky")]
+    #[rate_limit(
+        key = "user:<id>",
+        window = "1s",
+        max = 100_000_000,
+        algorithm = "leaky_bucket",
+        name = "leaky"
+    )]
     async fn leaky(id: u64) -> Outcome {
         Ok(())
     }
@@ -96,7 +124,11 @@ mod admitted {
     #[divan::bench(threads = [1, 2])]
     fn sliding_window_by_hand(bencher: Bencher<'_, '_>) {
         static RULE: Rule = Rule::new("by hand", Limit::new(1_000_000, Duration::from_millis(1)));
-        ask(bencher, |_| {}, |id| at_once(LIMITER.acquire(&RULE, &key!("user:<id>"))).is_ok());
+        ask(
+            bencher,
+            |_| {},
+            |id| at_once(LIMITER.acquire(&RULE, &key!("user:<id>"))).is_ok(),
+        );
     }
 }
 
@@ -108,17 +140,29 @@ mod refused {
         static GOVERNOR: LazyLock<DefaultKeyedRateLimiter<String>> =
             LazyLock::new(|| DefaultKeyedRateLimiter::keyed(Quota::per_hour(NonZeroU32::MIN)));
         let use_up = |id| drop(GOVERNOR.check_key(&format!("user:{id}")));
-        ask(bencher, use_up, |id| GOVERNOR.check_key(&format!("user:{id}")).is_ok());
+        ask(bencher, use_up, |id| {
+            GOVERNOR.check_key(&format!("user:{id}")).is_ok()
+        });
     }
 
-    #[rate_limit(key = "user:<id>", window = "1h", max = 1, algorithm = "leaky_bucket", name = "leaky refused")]
+    #[rate_limit(
+        key = "user:<id>",
+        window = "1h",
+        max = 1,
+        algorithm = "leaky_bucket",
+        name = "leaky refused"
+    )]
     async fn leaky(id: u64) -> Outcome {
         Ok(())
     }
 
     #[divan::bench(threads = [1, 2])]
     fn leaky_bucket(bencher: Bencher<'_, '_>) {
-        ask(bencher, |id| drop(at_once(leaky(id))), |id| at_once(leaky(id)).is_ok());
+        ask(
+            bencher,
+            |id| drop(at_once(leaky(id))),
+            |id| at_once(leaky(id)).is_ok(),
+        );
     }
 
     #[rate_limit(key = "user:<id>", window = "1h", max = 1, name = "sliding refused")]
@@ -128,6 +172,10 @@ mod refused {
 
     #[divan::bench(threads = [1, 2])]
     fn sliding_window(bencher: Bencher<'_, '_>) {
-        ask(bencher, |id| drop(at_once(sliding(id))), |id| at_once(sliding(id)).is_ok());
+        ask(
+            bencher,
+            |id| drop(at_once(sliding(id))),
+            |id| at_once(sliding(id)).is_ok(),
+        );
     }
 }

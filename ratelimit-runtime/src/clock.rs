@@ -32,7 +32,9 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Duration {
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+        SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default()
     }
 }
 
@@ -59,8 +61,14 @@ impl TokioClock {
         let (now, since) = (tokio::time::Instant::now(), SystemClock.now().max(DAY));
         let into_second = Duration::from_nanos(since.subsec_nanos().into());
         match now.checked_sub(into_second) {
-            Some(anchor) => Self { anchor, seconds: since.as_secs() },
-            None => Self { anchor: now, seconds: since.as_secs() },
+            Some(anchor) => Self {
+                anchor,
+                seconds: since.as_secs(),
+            },
+            None => Self {
+                anchor: now,
+                seconds: since.as_secs(),
+            },
         }
     }
 }
@@ -69,7 +77,8 @@ impl TokioClock {
     /// A paused clock of another runtime may read earlier.
     #[cold]
     fn before_anchor(&self, now: &tokio::time::Instant) -> Duration {
-        Duration::from_secs(self.seconds).saturating_sub(self.anchor.saturating_duration_since(*now))
+        Duration::from_secs(self.seconds)
+            .saturating_sub(self.anchor.saturating_duration_since(*now))
     }
 }
 

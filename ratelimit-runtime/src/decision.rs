@@ -141,7 +141,11 @@ impl Decision {
             NEVER_US => NEVER_US,
             retry_after => retry_after.saturating_sub(elapsed),
         };
-        Self { retry_after_us, reset_after_us: self.reset_after_us.saturating_sub(elapsed), ..self }
+        Self {
+            retry_after_us,
+            reset_after_us: self.reset_after_us.saturating_sub(elapsed),
+            ..self
+        }
     }
 
     /// Time from now until the limit is unused, if no other call arrives. Microsecond resolution,

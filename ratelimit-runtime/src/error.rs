@@ -85,21 +85,35 @@ impl RateLimitError {
 impl fmt::Display for RateLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exceeded(decision) if decision.is_in_flight_limit() => f.write_str("too many calls in flight"),
+            Self::Exceeded(decision) if decision.is_in_flight_limit() => {
+                f.write_str("too many calls in flight")
+            }
             Self::Exceeded(_) => match self.retry_after_seconds() {
                 Some(seconds) => write!(f, "too many requests, try again in {seconds}s"),
                 None => f.write_str("too many requests"),
             },
-            Self::CostExceedsLimit { cost, limit, is_of_log: false, .. } => {
+            Self::CostExceedsLimit {
+                cost,
+                limit,
+                is_of_log: false,
+                ..
+            } => {
                 write!(f, "a request of cost {cost} is above the limit of {limit}")
             }
-            Self::CostExceedsLimit { cost, limit, is_of_log: true, .. } => write!(
+            Self::CostExceedsLimit {
+                cost,
+                limit,
+                is_of_log: true,
+                ..
+            } => write!(
                 f,
                 "a request of cost {cost} is above the {limit} that `sliding_window` counts at once: `token_bucket` and \
                  `sliding_counter` count any number"
             ),
             Self::Unavailable(_) => f.write_str("the rate limiter is unavailable"),
-            Self::Misconfigured(error) => write!(f, "the rate limiter is misconfigured: {}", error.message()),
+            Self::Misconfigured(error) => {
+                write!(f, "the rate limiter is misconfigured: {}", error.message())
+            }
         }
     }
 }
@@ -141,8 +155,12 @@ impl Error for RateLimitError {
 impl From<StoreError> for RateLimitError {
     fn from(error: StoreError) -> Self {
         match error.kind {
-            StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full => Self::Unavailable(error),
-            StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => Self::Misconfigured(error),
+            StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full => {
+                Self::Unavailable(error)
+            }
+            StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => {
+                Self::Misconfigured(error)
+            }
         }
     }
 }
@@ -178,7 +196,12 @@ pub enum StoreErrorKind {
 impl StoreError {
     /// An error of `kind`; `message` says what happened and, where it can, what to do.
     pub fn new(kind: StoreErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, is_lost: false, message: message.into(), source: None }
+        Self {
+            kind,
+            is_lost: false,
+            message: message.into(),
+            source: None,
+        }
     }
 
     /// The store cannot be reached, or did not answer.
@@ -204,7 +227,10 @@ impl StoreError {
     /// The same, of a request that may have been carried out: its reply was lost.
     #[must_use]
     pub fn lost(self) -> Self {
-        Self { is_lost: true, ..self }
+        Self {
+            is_lost: true,
+            ..self
+        }
     }
 
     /// Whether the request may have been carried out.

@@ -52,7 +52,10 @@ pub mod testkit;
 
 /// Types that [`RateLimitLayer`] makes.
 #[cfg(feature = "_layer")]
-#[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
+#[cfg_attr(
+    docsrs,
+    doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower")))
+)]
 pub mod layer {
     #[cfg(feature = "actix-web")]
     pub use crate::adapter::actix_web::RateLimitMiddleware;
@@ -63,7 +66,10 @@ pub mod layer {
 }
 
 #[cfg(feature = "_layer")]
-#[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
+#[cfg_attr(
+    docsrs,
+    doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower")))
+)]
 pub use self::{adapter::layer::RateLimitLayer, client_ip::by_client_ip};
 pub use adapter::FromRateLimitError;
 #[cfg(feature = "http")]
@@ -73,7 +79,9 @@ pub use client_ip::{ClientIp, TrustedProxies};
 pub use decision::{Decision, Source};
 pub use error::RateLimitError;
 pub use key::{ExactIp, Key, KeyPart, KeyWriter};
-pub use limiter::{DefaultGuard, Keys, Permit, RateLimiter, RateLimiterBuilder, Reservation, Scoped};
+pub use limiter::{
+    DefaultGuard, Keys, Permit, RateLimiter, RateLimiterBuilder, Reservation, Scoped,
+};
 pub use parse_error::ParseError;
 #[cfg(feature = "http")]
 pub use response::{KeyRejection, Refusal, Responses};

@@ -53,7 +53,10 @@ impl<'r> CheckBuilder<'r> {
         self.decide_by(engine)
     }
 
-    #[allow(clippy::inline_always, reason = "a call to it would cost what a key of two parts does")]
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost what a key of two parts does"
+    )]
     #[inline(always)]
     fn decide_by(&mut self, engine: &Arc<Engine>) -> Guard<()> {
         match self.plain_check(engine) {
@@ -105,7 +108,10 @@ impl<T> Guard<T> {
 }
 
 impl Guard<()> {
-    #[allow(clippy::inline_always, reason = "a call to it would cost what a key of two parts does")]
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost what a key of two parts does"
+    )]
     #[inline(always)]
     fn of(engine: &Arc<Engine>, check: &Check<'_>) -> Self {
         engine::decide_now(engine, check, || Self::later(engine, check))
@@ -134,7 +140,10 @@ impl<T: Unpin> Future for Guard<T> {
     type Output = Result<T, RateLimitError>;
 
     #[inline]
-    #[allow(clippy::expect_used, reason = "the contract of a future: not to be polled once it is ready")]
+    #[allow(
+        clippy::expect_used,
+        reason = "the contract of a future: not to be polled once it is ready"
+    )]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         const AGAIN: &str = "a guard polled after completion";
         match &mut self.get_mut().0 {
@@ -143,7 +152,11 @@ impl<T: Unpin> Future for Guard<T> {
                 ready!(engine::poll_cooperative(cx));
                 Poll::Ready(Err(error.take().expect(AGAIN)))
             }
-            Repr::Waiting(outcome) => outcome.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx),
+            Repr::Waiting(outcome) => outcome
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner)
+                .as_mut()
+                .poll(cx),
         }
     }
 }
@@ -163,17 +176,30 @@ pub fn run(check: &mut CheckBuilder<'_>) -> Guard<()> {
 /// false.
 pub fn run_all<const N: usize>(checks: [Option<CheckBuilder<'_>>; N]) -> Guard<()> {
     let mut checks = checks.into_iter().flatten();
-    let Some(mut first) = checks.next() else { return Guard(Repr::Admitted(Some(()))) };
-    let Some(second) = checks.next() else { return run(&mut first) };
-    let group = [first, second].into_iter().chain(checks).map(|check| check.into_call(None));
+    let Some(mut first) = checks.next() else {
+        return Guard(Repr::Admitted(Some(())));
+    };
+    let Some(second) = checks.next() else {
+        return run(&mut first);
+    };
+    let group = [first, second]
+        .into_iter()
+        .chain(checks)
+        .map(|check| check.into_call(None));
     let group: Vec<OwnedCall> = group.collect();
     Guard::waiting(async move { engine::acquire_all(&group).await.map(drop) })
 }
 
 /// The guard of a function whose outcome decides whether the call counts, or its cost.
-pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder<'_>>; N]) -> Guard<Reservations<N>> {
+pub fn run_reserved<const N: usize>(
+    checks: [Option<CheckBuilder<'_>>; N],
+) -> Guard<Reservations<N>> {
     let calls = checks.map(|check| check.map(|check| check.into_call(None)));
-    Guard::waiting(async move { engine::reserve(calls).await.map(|(reservations, _no_permits)| reservations) })
+    Guard::waiting(async move {
+        engine::reserve(calls)
+            .await
+            .map(|(reservations, _no_permits)| reservations)
+    })
 }
 
 /// A check, and how many calls of its key may be in flight, where the call says so.
@@ -181,18 +207,32 @@ pub type Entering<'r> = (CheckBuilder<'r>, Option<u64>);
 
 /// The guard of a function whose calls in flight are limited. The permits live as long as the body.
 pub fn enter<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<CallPermits> {
-    let group: Vec<OwnedCall> = checks.into_iter().flatten().map(|(check, max)| check.into_call(max)).collect();
-    Guard::waiting(async move { engine::acquire_all(&group).await.map(|(_, permits)| permits) })
+    let group: Vec<OwnedCall> = checks
+        .into_iter()
+        .flatten()
+        .map(|(check, max)| check.into_call(max))
+        .collect();
+    Guard::waiting(async move {
+        engine::acquire_all(&group)
+            .await
+            .map(|(_, permits)| permits)
+    })
 }
 
 /// The same, where the outcome decides whether the call counts, or its cost.
-pub fn enter_reserved<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<(Reservations<N>, CallPermits)> {
+pub fn enter_reserved<const N: usize>(
+    checks: [Option<Entering<'_>>; N],
+) -> Guard<(Reservations<N>, CallPermits)> {
     let calls = checks.map(|check| check.map(|(check, max)| check.into_call(max)));
     Guard::waiting(engine::reserve(calls))
 }
 
 fn counting(counts: bool) -> Completion {
-    if counts { Completion::Commit } else { Completion::Release }
+    if counts {
+        Completion::Commit
+    } else {
+        Completion::Release
+    }
 }
 
 /// Commits or releases the reservation, as the closure of `count` says of the outcome.

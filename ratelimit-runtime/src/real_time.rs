@@ -17,14 +17,21 @@ const NAP: Duration = Duration::from_millis(10);
 pub(crate) struct Elapsed;
 
 /// Waits for `future` for so long, and no longer.
-pub(crate) fn timeout<F: Future>(time: Duration, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
+pub(crate) fn timeout<F: Future>(
+    time: Duration,
+    future: F,
+) -> impl Future<Output = Result<F::Output, Elapsed>> {
     let now = Instant::now();
     timeout_at(now, now + time, future)
 }
 
 /// Waits for `future` until `at`, and no longer. A future that is ready needs no timer. A `since` of a
 /// moment ago saves a look at the clock.
-pub(crate) async fn timeout_at<F: Future>(since: Instant, at: Instant, future: F) -> Result<F::Output, Elapsed> {
+pub(crate) async fn timeout_at<F: Future>(
+    since: Instant,
+    at: Instant,
+    future: F,
+) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut time = pin!(None);
     poll_fn(|cx| {
@@ -63,7 +70,10 @@ async fn sleep_until(since: Instant, at: Instant) {
 async fn nap(at: Instant) -> bool {
     let left = at.saturating_duration_since(Instant::now());
     // Timers are a millisecond coarse.
-    left >= Duration::from_millis(1) && tokio::task::spawn_blocking(move || thread::sleep(left.min(NAP))).await.is_ok()
+    left >= Duration::from_millis(1)
+        && tokio::task::spawn_blocking(move || thread::sleep(left.min(NAP)))
+            .await
+            .is_ok()
 }
 
 /// Whether the clock of tokio stands still, or has. Its first millisecond does not show it.
@@ -75,7 +85,8 @@ fn are_apart(real: Instant, of_tokio: tokio::time::Instant) -> bool {
 }
 
 /// The reason why a caller outside of a tokio runtime cannot wait.
-pub(crate) const NO_RUNTIME: &str = "it has to wait, which needs a tokio runtime, and none is running here";
+pub(crate) const NO_RUNTIME: &str =
+    "it has to wait, which needs a tokio runtime, and none is running here";
 
 /// Whether a caller can wait here, or the reason why not.
 pub(crate) fn can_wait() -> Result<(), &'static str> {

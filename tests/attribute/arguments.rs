@@ -1,5 +1,9 @@
 //! What the arguments of the attribute do at run time.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 #![allow(
     clippy::unused_async,
     clippy::manual_async_fn,
@@ -25,7 +29,17 @@ async fn max_may_be_an_expression_and_change_between_calls() {
         assert!(dynamic(1, i64::MAX).await.is_ok());
         for nothing in [0, -1, i64::MIN] {
             let refused = dynamic(1, nothing).await;
-            assert!(matches!(refused, Err(RateLimitError::CostExceedsLimit { limit: 0, cost: 1, .. })), "{refused:?}");
+            assert!(
+                matches!(
+                    refused,
+                    Err(RateLimitError::CostExceedsLimit {
+                        limit: 0,
+                        cost: 1,
+                        ..
+                    })
+                ),
+                "{refused:?}"
+            );
             assert_eq!(refused.unwrap_err().retry_after(), None);
         }
     })
@@ -75,7 +89,10 @@ async fn functions_that_share_a_name_share_budgets_and_must_agree_on_the_window(
         assert!(one(1).await.is_ok());
         assert!(is_exceeded(&two(1).await));
         let error = three(1).await.unwrap_err();
-        assert!(matches!(&error, RateLimitError::Misconfigured(_)), "{error:?}");
+        assert!(
+            matches!(&error, RateLimitError::Misconfigured(_)),
+            "{error:?}"
+        );
         assert!(error.to_string().contains("shared name"), "{error}");
     })
     .await;
@@ -98,8 +115,20 @@ async fn a_key_expression_reaches_the_bucket_of_the_same_value() {
         .await;
     let email = "alice";
     assert_eq!(key!("<email>"), Key::of("alice"));
-    assert!(!limiter.peek(&rule, &key!("<email>")).await.unwrap().is_allowed());
+    assert!(
+        !limiter
+            .peek(&rule, &key!("<email>"))
+            .await
+            .unwrap()
+            .is_allowed()
+    );
     assert!(limiter.reset(&rule, &key!("{email}")).await.unwrap());
     assert!(!limiter.reset(&rule, &key!("<email>")).await.unwrap());
-    assert!(limiter.peek(&rule, &key!("<email>")).await.unwrap().is_allowed());
+    assert!(
+        limiter
+            .peek(&rule, &key!("<email>"))
+            .await
+            .unwrap()
+            .is_allowed()
+    );
 }

@@ -1,5 +1,9 @@
 //! The guarded future is `Send`, `Sync` and unwind safe where the bare one is.
-#![allow(clippy::manual_async_fn, clippy::unused_async, reason = "the shapes are the point")]
+#![allow(
+    clippy::manual_async_fn,
+    clippy::unused_async,
+    reason = "the shapes are the point"
+)]
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -47,7 +51,9 @@ fn returned(id: u32) -> impl Future<Output = Outcome> + Send + Sync + UnwindSafe
 }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1, count = "ok")]
-fn boxed(id: u32) -> Pin<Box<dyn Future<Output = Outcome> + Send + Sync + UnwindSafe + RefUnwindSafe>> {
+fn boxed(
+    id: u32,
+) -> Pin<Box<dyn Future<Output = Outcome> + Send + Sync + UnwindSafe + RefUnwindSafe>> {
     Box::pin(async move { Ok(()) })
 }
 
@@ -118,8 +124,12 @@ async fn a_guarded_future_has_the_auto_traits_of_the_bare_one() {
     const fn a_permit_is_plain<T: Plain + 'static>() {}
     a_permit_is_plain::<ratelimit_runtime::Permit>();
     let limiter = RateLimiter::memory();
-    let service = Service { limiter: limiter.clone() };
-    let again = || Service { limiter: limiter.clone() };
+    let service = Service {
+        limiter: limiter.clone(),
+    };
+    let again = || Service {
+        limiter: limiter.clone(),
+    };
     limiter
         .scope(async {
             for refused in [false, true] {

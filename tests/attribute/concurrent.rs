@@ -1,6 +1,10 @@
 //! `concurrent`: a call is in flight as long as its body runs, however that ends.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 #![allow(
     clippy::manual_async_fn,
     clippy::needless_return,
@@ -22,7 +26,10 @@ use crate::{Outcome, alone, is_exceeded};
 static EXPORT: Rule = Rule::in_flight("export", 1);
 
 async fn in_flight(rule: &Rule) -> u64 {
-    RateLimiter::current().in_flight(rule, &Key::of("alice")).await.unwrap()
+    RateLimiter::current()
+        .in_flight(rule, &Key::of("alice"))
+        .await
+        .unwrap()
 }
 
 /// How the body of [`export`] ends.
@@ -37,12 +44,21 @@ enum End {
 
 #[rate_limit(key = "<user>", concurrent = 1, name = "export")]
 async fn export(user: &str, end: End) -> Outcome {
-    assert_eq!(RateLimiter::current().in_flight(&EXPORT, &key!("<user>")).await?, 1);
+    assert_eq!(
+        RateLimiter::current()
+            .in_flight(&EXPORT, &key!("<user>"))
+            .await?,
+        1
+    );
     tokio::task::yield_now().await;
     match end {
         End::Value => Ok(()),
         End::Return => return Ok(()),
-        End::QuestionMark => Err(RateLimiter::current().acquire(&EXPORT, &Key::global()).await.map(drop).unwrap_err())?,
+        End::QuestionMark => Err(RateLimiter::current()
+            .acquire(&EXPORT, &Key::global())
+            .await
+            .map(drop)
+            .unwrap_err())?,
         End::Panic => panic!("as it is told"),
         End::Never => std::future::pending().await,
     }
@@ -51,10 +67,18 @@ async fn export(user: &str, end: End) -> Outcome {
 #[tokio::test]
 async fn the_place_is_left_however_the_body_ends() {
     alone(async {
-        for end in [End::Value, End::Return, End::QuestionMark, End::Panic, End::Never] {
-            let _ =
-                tokio::time::timeout(Duration::from_millis(20), AssertUnwindSafe(export("alice", end)).catch_unwind())
-                    .await;
+        for end in [
+            End::Value,
+            End::Return,
+            End::QuestionMark,
+            End::Panic,
+            End::Never,
+        ] {
+            let _ = tokio::time::timeout(
+                Duration::from_millis(20),
+                AssertUnwindSafe(export("alice", end)).catch_unwind(),
+            )
+            .await;
             assert_eq!(in_flight(&EXPORT).await, 0);
         }
         let mut first = std::pin::pin!(export("alice", End::Never));
@@ -72,7 +96,11 @@ struct Local<'a>(&'a Mutex<Vec<u64>>);
 
 impl Drop for Local<'_> {
     fn drop(&mut self) {
-        let here = RateLimiter::current().in_flight(&EXPORT, &Key::of("alice")).now_or_never().unwrap().unwrap();
+        let here = RateLimiter::current()
+            .in_flight(&EXPORT, &Key::of("alice"))
+            .now_or_never()
+            .unwrap()
+            .unwrap();
         self.0.lock().unwrap().push(here);
     }
 }
@@ -121,7 +149,14 @@ async fn the_number_of_places_may_be_computed_and_stands_beside_limits() {
             call.await.unwrap();
         }
         assert!(computed(1, true, &gate).await.is_ok());
-        assert!(computed(1, true, &gate).await.unwrap_err().retry_after().is_some(), "three an hour");
+        assert!(
+            computed(1, true, &gate)
+                .await
+                .unwrap_err()
+                .retry_after()
+                .is_some(),
+            "three an hour"
+        );
     })
     .await;
 }
@@ -192,25 +227,41 @@ impl Service {
 }
 
 fn service() -> Service {
-    Service { limiter: RateLimiter::memory(), running: Semaphore::new(0) }
+    Service {
+        limiter: RateLimiter::memory(),
+        running: Semaphore::new(0),
+    }
 }
 
 #[tokio::test]
 async fn every_shape_of_a_function_keeps_its_place_while_it_runs() {
     static WORK: Rule = Rule::in_flight("work", 1);
     let service = service();
-    let count = async || service.limiter.in_flight(&WORK, &Key::of("alice")).await.unwrap();
+    let count = async || {
+        service
+            .limiter
+            .in_flight(&WORK, &Key::of("alice"))
+            .await
+            .unwrap()
+    };
     {
         let mut running = std::pin::pin!(service.spawned("alice"));
         assert!(running.as_mut().now_or_never().is_none());
         assert_eq!(count().await, 1);
-        for refused in [service.boxed("alice").await, service.future("alice").await, service.when("alice").await] {
+        for refused in [
+            service.boxed("alice").await,
+            service.future("alice").await,
+            service.when("alice").await,
+        ] {
             assert!(is_exceeded(&refused), "{refused:?}");
         }
         let mut uncounted = std::pin::pin!(service.when(""));
         assert!(uncounted.as_mut().now_or_never().is_none());
         let mut shadowed = std::pin::pin!(service.shadowed("alice"));
-        assert!(shadowed.as_mut().now_or_never().is_none(), "it runs without a place");
+        assert!(
+            shadowed.as_mut().now_or_never().is_none(),
+            "it runs without a place"
+        );
         assert_eq!(count().await, 1);
     }
     assert_eq!(count().await, 0);
@@ -233,7 +284,14 @@ async fn a_place_stands_beside_a_limit_that_counts_outcomes() {
     {
         let mut counted = std::pin::pin!(service.counted("alice"));
         assert!(counted.as_mut().now_or_never().is_none());
-        assert_eq!(service.limiter.in_flight(&WORK, &Key::of("alice")).await.unwrap(), 1);
+        assert_eq!(
+            service
+                .limiter
+                .in_flight(&WORK, &Key::of("alice"))
+                .await
+                .unwrap(),
+            1
+        );
         assert!(is_exceeded(&service.counted("alice").await));
         service.running.add_permits(1);
         counted.await.unwrap();
@@ -241,7 +299,14 @@ async fn a_place_stands_beside_a_limit_that_counts_outcomes() {
     for _ in 0..3 {
         service.counted("alice").await.unwrap();
     }
-    assert_eq!(service.limiter.in_flight(&WORK, &Key::of("alice")).await.unwrap(), 0);
+    assert_eq!(
+        service
+            .limiter
+            .in_flight(&WORK, &Key::of("alice"))
+            .await
+            .unwrap(),
+        0
+    );
 }
 
 #[tokio::test]
@@ -253,12 +318,23 @@ async fn stacked_rules_charge_and_enter_together() {
         assert!(first.as_mut().now_or_never().is_none());
         let refused = service.stacked("bob").await;
         assert_eq!(refused.unwrap_err().decision().unwrap().rule(), "all");
-        assert_eq!(service.limiter.peek(&per_hour, &Key::of("bob")).await.unwrap().remaining(), 2);
+        assert_eq!(
+            service
+                .limiter
+                .peek(&per_hour, &Key::of("bob"))
+                .await
+                .unwrap()
+                .remaining(),
+            2
+        );
     }
     service.running.add_permits(9);
     assert!(service.stacked("alice").await.is_ok());
     let refused = service.stacked("alice").await.unwrap_err();
     assert_eq!(refused.decision().unwrap().rule(), "per_hour");
-    assert!(service.stacked("bob").await.is_ok(), "a refused call leaves its place");
+    assert!(
+        service.stacked("bob").await.is_ok(),
+        "a refused call leaves its place"
+    );
     assert_eq!(refused.decision().unwrap().source(), Source::Store);
 }

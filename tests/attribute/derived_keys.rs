@@ -27,11 +27,20 @@ enum Either<T> {
 #[test]
 fn a_marker_is_no_part_of_a_key() {
     assert_eq!(Key::of(&Id::<Users>(7, PhantomData)), Key::of(&7_u64));
-    let named = Named::<Users> { id: 7, of: PhantomData };
+    let named = Named::<Users> {
+        id: 7,
+        of: PhantomData,
+    };
     assert_ne!(Key::of(&named), Key::of(&Named::<Users> { id: 8, ..named }));
     let left = Key::of(&Either::<Users>::Left(PhantomData, 1));
     assert_ne!(left, Key::of(&Either::<Users>::Left(PhantomData, 2)));
-    assert_ne!(left, Key::of(&Either::<Users>::Right { right: 1, of: PhantomData }));
+    assert_ne!(
+        left,
+        Key::of(&Either::<Users>::Right {
+            right: 1,
+            of: PhantomData
+        })
+    );
 }
 
 #[deprecated]

@@ -89,13 +89,22 @@ async fn arguments_are_dropped_in_the_same_order() {
         ($log:ident, $name:ident) => {{
             let noted = |name| Noted(name, Arc::clone(&$log));
             let mut fifth = Noted("fifth", Log::default());
-            $name(noted("first"), (noted("second"), noted("third")), noted("fourth"), &mut fifth, noted("sixth")).await
+            $name(
+                noted("first"),
+                (noted("second"), noted("third")),
+                noted("fourth"),
+                &mut fifth,
+                noted("sixth"),
+            )
+            .await
         }};
     }
     macro_rules! method {
         ($log:ident, $receiver:ident, $name:ident) => {{
             let noted = |name| Noted(name, Arc::clone(&$log));
-            $receiver(noted("self")).$name(noted("first"), noted("second")).await
+            $receiver(noted("self"))
+                .$name(noted("first"), noted("second"))
+                .await
         }};
     }
     macro_rules! assert_orders {

@@ -48,27 +48,55 @@ async fn own_error() -> Result<&'static str, RateLimitError> {
 /// Status, `Retry-After`, type and body.
 async fn axum_parts(response: impl IntoResponse) -> (u16, Option<String>, Option<String>, String) {
     let (parts, body) = response.into_response().into_parts();
-    let header = |headers: &HeaderMap, name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    let header = |headers: &HeaderMap, name| {
+        headers
+            .get(name)
+            .map(|value| value.to_str().unwrap().to_owned())
+    };
     let body = to_bytes(body, 1024).await.unwrap();
     let text = String::from_utf8(body.to_vec()).unwrap();
-    (parts.status.as_u16(), header(&parts.headers, "retry-after"), header(&parts.headers, "content-type"), text)
+    (
+        parts.status.as_u16(),
+        header(&parts.headers, "retry-after"),
+        header(&parts.headers, "content-type"),
+        text,
+    )
 }
 
 fn json(body: &str) -> (u16, Option<String>, Option<String>, String) {
-    (429, Some("60".to_owned()), Some("application/json".to_owned()), body.to_owned())
+    (
+        429,
+        Some("60".to_owned()),
+        Some("application/json".to_owned()),
+        body.to_owned(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
 async fn axum_handlers_are_refused_with_all_that_their_return_type_can_carry() {
     alone(async {
         for refused in [false, true] {
-            let expected = if refused { json(BODY) } else { (200, None, Some(PLAIN.to_owned()), "done".to_owned()) };
+            let expected = if refused {
+                json(BODY)
+            } else {
+                (200, None, Some(PLAIN.to_owned()), "done".to_owned())
+            };
             assert_eq!(axum_parts(response().await).await, expected);
             assert_eq!(axum_parts(result_of_responses().await).await, expected);
             assert_eq!(axum_parts(own_error().await).await, expected);
             let (status, text) = (StatusCode::TOO_MANY_REQUESTS, REFUSED.to_owned());
-            assert_eq!(status_code().await, if refused { Err(status) } else { Ok("done") });
-            assert_eq!(status_code_and_text().await, if refused { Err((status, text)) } else { Ok("done") });
+            assert_eq!(
+                status_code().await,
+                if refused { Err(status) } else { Ok("done") }
+            );
+            assert_eq!(
+                status_code_and_text().await,
+                if refused {
+                    Err((status, text))
+                } else {
+                    Ok("done")
+                }
+            );
         }
     })
     .await;
@@ -93,14 +121,28 @@ async fn debug_above(Json(req): Json<SendCode>) -> Result<Json<usize>, RateLimit
 
 #[tokio::test]
 async fn a_request_that_cannot_be_read_consumes_nothing() {
-    let app = Router::new().route("/below", post(debug_below)).route("/above", post(debug_above));
+    let app = Router::new()
+        .route("/below", post(debug_below))
+        .route("/above", post(debug_above));
     let call = async |path: &str, body: &'static str| {
-        let request = Request::post(path).header("content-type", "application/json").body(Body::from(body)).unwrap();
-        app.clone().oneshot(request).await.unwrap().status().as_u16()
+        let request = Request::post(path)
+            .header("content-type", "application/json")
+            .body(Body::from(body))
+            .unwrap();
+        app.clone()
+            .oneshot(request)
+            .await
+            .unwrap()
+            .status()
+            .as_u16()
     };
     alone(async {
         for path in ["/below", "/above"] {
-            for (body, status) in [("{", 400), (r#"{"email":"a"}"#, 200), (r#"{"email":"a"}"#, 429)] {
+            for (body, status) in [
+                ("{", 400),
+                (r#"{"email":"a"}"#, 200),
+                (r#"{"email":"a"}"#, 429),
+            ] {
                 assert_eq!(call(path, body).await, status, "{path}: {body}");
             }
         }
@@ -124,10 +166,24 @@ async fn actix_response() -> HttpResponse {
 }
 
 async fn actix_parts(response: HttpResponse) -> (u16, Option<String>, Option<String>, String) {
-    let header = |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
-    let (status, retry, kind) = (response.status().as_u16(), header("retry-after"), header("content-type"));
+    let header = |name| {
+        response
+            .headers()
+            .get(name)
+            .map(|value| value.to_str().unwrap().to_owned())
+    };
+    let (status, retry, kind) = (
+        response.status().as_u16(),
+        header("retry-after"),
+        header("content-type"),
+    );
     let body = actix_body(response.into_body()).await.unwrap();
-    (status, retry, kind, String::from_utf8(body.to_vec()).unwrap())
+    (
+        status,
+        retry,
+        kind,
+        String::from_utf8(body.to_vec()).unwrap(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,9 +197,17 @@ async fn actix_handlers_are_refused_like_axum_handlers() {
         for path in ["/result", "/own_error", "/response"] {
             let call = || call_service(&app, TestRequest::get().uri(path).to_request());
             let (_, admitted) = call().await.into_parts();
-            assert_eq!(actix_parts(admitted.map_into_boxed_body()).await.3, "done", "{path}");
+            assert_eq!(
+                actix_parts(admitted.map_into_boxed_body()).await.3,
+                "done",
+                "{path}"
+            );
             let (_, refused) = call().await.into_parts();
-            assert_eq!(actix_parts(refused.map_into_boxed_body()).await, json(BODY), "{path}");
+            assert_eq!(
+                actix_parts(refused.map_into_boxed_body()).await,
+                json(BODY),
+                "{path}"
+            );
         }
     })
     .await;

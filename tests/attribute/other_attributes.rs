@@ -61,11 +61,22 @@ async fn instrument_stands_above_below_and_between() {
     one_each(async || below(1).await, async || below(2).await).await;
     one_each(async || by_cfg_attr(1).await, async || by_cfg_attr(2).await).await;
     let mailer = Mailer { region: "eu" };
-    one_each(async || mailer.above((1, "a")).await, async || mailer.above((2, "a")).await).await;
-    one_each(async || mailer.below((1, "a")).await, async || mailer.below((1, "b")).await).await;
+    one_each(
+        async || mailer.above((1, "a")).await,
+        async || mailer.above((2, "a")).await,
+    )
+    .await;
+    one_each(
+        async || mailer.below((1, "a")).await,
+        async || mailer.below((1, "b")).await,
+    )
+    .await;
     alone(async {
         assert!(around(1).await.is_ok());
-        assert!(around(2).await.is_err(), "the attribute below `instrument` was lost");
+        assert!(
+            around(2).await.is_err(),
+            "the attribute below `instrument` was lost"
+        );
     })
     .await;
 }
@@ -73,12 +84,18 @@ async fn instrument_stands_above_below_and_between() {
 /// Sends a code.
 #[must_use = "a code that is not read is lost"]
 #[inline]
-#[allow(clippy::needless_pass_by_value, reason = "kept, or the deny below is an error")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "kept, or the deny below is an error"
+)]
 #[rate_limit(key = "<email>", window = "60s", max = 1)]
 #[doc(alias = "mail")]
 #[cfg_attr(any(), deprecated)]
 async fn send(email: String) -> Outcome {
-    #![deny(clippy::needless_pass_by_value, reason = "inner attributes stay innermost")]
+    #![deny(
+        clippy::needless_pass_by_value,
+        reason = "inner attributes stay innermost"
+    )]
     drop(email);
     Ok(())
 }

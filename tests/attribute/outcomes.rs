@@ -1,7 +1,16 @@
 //! The arguments for limits, costs, outcomes and refused calls at run time: in memory, with tokio's
 //! clock stopped.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-#![allow(clippy::unused_async, clippy::needless_pass_by_value, reason = "the shapes are the point")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+#![allow(
+    clippy::unused_async,
+    clippy::needless_pass_by_value,
+    reason = "the shapes are the point"
+)]
 
 mod block_and_wait;
 mod count;
@@ -42,7 +51,9 @@ fn refusal<T>(result: &Result<T, Failure>) -> Option<&Decision> {
 /// The wait that a refusal by a limit names.
 #[track_caller]
 fn retry_after<T>(result: &Result<T, Failure>) -> Duration {
-    refusal(result).and_then(Decision::retry_after).expect("a refusal by a limit")
+    refusal(result)
+        .and_then(Decision::retry_after)
+        .expect("a refusal by a limit")
 }
 
 async fn pass(duration: Duration) {

@@ -30,7 +30,11 @@
     clippy::large_futures,
     clippy::future_not_send
 )]
-#![allow(clippy::manual_async_fn, clippy::unused_self, reason = "the shapes are the point")]
+#![allow(
+    clippy::manual_async_fn,
+    clippy::unused_self,
+    reason = "the shapes are the point"
+)]
 
 mod counted;
 mod futures;
@@ -156,21 +160,58 @@ async fn by_a_lazy(id: u32) -> Outcome {
 #[tokio::test]
 async fn functions_are_limited_whatever_they_take() {
     one_each(async || free("a").await, async || free("b").await).await;
-    one_each(async || mutable("a".to_owned()).await, async || mutable("b".to_owned()).await).await;
-    one_each(async || early_return(1).await, async || early_return(-1).await).await;
-    one_each(async || items_in_the_body(2).await, async || items_in_the_body(3).await).await;
+    one_each(
+        async || mutable("a".to_owned()).await,
+        async || mutable("b".to_owned()).await,
+    )
+    .await;
+    one_each(
+        async || early_return(1).await,
+        async || early_return(-1).await,
+    )
+    .await;
+    one_each(
+        async || items_in_the_body(2).await,
+        async || items_in_the_body(3).await,
+    )
+    .await;
     let call = async |b| patterns((1, 2), (b, 0), Point { x: 3, y: 4 }, [1; 3], "n", 0, "").await;
     one_each(async || call(1).await, async || call(2).await).await;
-    one_each(async || raw_identifier("a").await, async || raw_identifier("b").await).await;
-    one_each(async || attributes_of_arguments(1, 2).await, async || attributes_of_arguments(2, 2).await).await;
-    one_each(async || combining_marks(1).await, async || combining_marks(2).await).await;
-    one_each(async || digits_in_groups(1).await, async || digits_in_groups(2).await).await;
-    one_each(async || by_a_lazy_lock(1).await, async || by_a_lazy_lock(2).await).await;
+    one_each(
+        async || raw_identifier("a").await,
+        async || raw_identifier("b").await,
+    )
+    .await;
+    one_each(
+        async || attributes_of_arguments(1, 2).await,
+        async || attributes_of_arguments(2, 2).await,
+    )
+    .await;
+    one_each(
+        async || combining_marks(1).await,
+        async || combining_marks(2).await,
+    )
+    .await;
+    one_each(
+        async || digits_in_groups(1).await,
+        async || digits_in_groups(2).await,
+    )
+    .await;
+    one_each(
+        async || by_a_lazy_lock(1).await,
+        async || by_a_lazy_lock(2).await,
+    )
+    .await;
     one_each(async || by_a_lazy(1).await, async || by_a_lazy(2).await).await;
     alone(async {
         let (max, cost) = (NonZero::<i64>::MAX, NonZero::<i8>::MAX);
         assert!(signed_non_zero_numbers(1, max, cost).await.is_ok());
-        assert!(signed_non_zero_numbers(1, NonZero::<i64>::MIN, cost).await.is_err(), "a negative limit is 0");
+        assert!(
+            signed_non_zero_numbers(1, NonZero::<i64>::MIN, cost)
+                .await
+                .is_err(),
+            "a negative limit is 0"
+        );
     })
     .await;
 }
@@ -182,7 +223,10 @@ async fn functions_are_limited_whatever_they_return() {
         assert!(only_in_expressions(1, true, false).await.is_err());
         assert!(only_in_expressions(1, false, false).await.is_ok());
         assert!(only_in_expressions(1, true, true).await.is_ok());
-        assert_eq!((gives_an_option("A").await, gives_an_option("a").await), (Some(1), None));
+        assert_eq!(
+            (gives_an_option("A").await, gives_an_option("a").await),
+            (Some(1), None)
+        );
         nothing_to_return().await;
         shadow().await;
         assert_eq!(mutable("a".to_owned()).await.ok().as_deref(), Some("a!"));
@@ -220,7 +264,10 @@ async fn bodies_that_a_macro_makes_are_limited() {
 }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
-async fn generic<T: KeyPart + Send + Sync, const N: usize>(id: T, pad: [u8; N]) -> Result<usize, RateLimitError> {
+async fn generic<T: KeyPart + Send + Sync, const N: usize>(
+    id: T,
+    pad: [u8; N],
+) -> Result<usize, RateLimitError> {
     Ok(pad.len())
 }
 
@@ -236,7 +283,10 @@ impl<'a, T: Clone + Send + Sync> Holder<'a, T> {
     }
 
     #[rate_limit(key = "<self.name>:<other>", window = "60s", max = 1)]
-    async fn name(&'a self, other: &str) -> Result<Box<dyn Fn(&str) -> &'a str + 'a>, RateLimitError> {
+    async fn name(
+        &'a self,
+        other: &str,
+    ) -> Result<Box<dyn Fn(&str) -> &'a str + 'a>, RateLimitError> {
         Ok(Box::new(|_| self.name))
     }
 }
@@ -247,7 +297,10 @@ async fn instances_of_a_generic_function_share_a_bucket() {
         assert_eq!(generic(7_u8, [0; 3]).await.ok(), Some(3));
         assert!(is_exceeded(&generic(7_u64, [0; 4]).await));
         assert!(is_exceeded(&generic("7", [0; 5]).await));
-        let holder = Holder { name: "h", value: 5 };
+        let holder = Holder {
+            name: "h",
+            value: 5,
+        };
         assert_eq!(holder.pick("x").await.ok(), Some((5, "h")));
         assert!(is_exceeded(&holder.pick("x").await));
         assert_eq!(holder.name("x").await.ok().map(|name| name("y")), Some("h"));
@@ -274,7 +327,10 @@ struct Service {
 
 impl Service {
     const fn new(id: u32) -> Self {
-        Self { id, ran: AtomicUsize::new(0) }
+        Self {
+            id,
+            ran: AtomicUsize::new(0),
+        }
     }
 
     #[rate_limit(key = "<id>", window = "60s", max = 1)]
@@ -332,7 +388,10 @@ impl Native for Other {
 #[async_trait::async_trait]
 trait Boxed {
     async fn patterns(&mut self, to: (u32, &str), point: Point) -> Outcome;
-    async fn inferred<T: KeyPart + Send + Sync>(self: Arc<Self>, id: T) -> Result<String, RateLimitError>
+    async fn inferred<T: KeyPart + Send + Sync>(
+        self: Arc<Self>,
+        id: T,
+    ) -> Result<String, RateLimitError>
     where
         Self: Sized;
 }
@@ -346,7 +405,10 @@ impl Boxed for Service {
     }
 
     #[rate_limit(key = "<id>", window = "60s", max = 1)]
-    async fn inferred<T: KeyPart + Send + Sync>(self: Arc<Self>, id: T) -> Result<String, RateLimitError> {
+    async fn inferred<T: KeyPart + Send + Sync>(
+        self: Arc<Self>,
+        id: T,
+    ) -> Result<String, RateLimitError> {
         let text = "ran".parse();
         Ok(text.unwrap_or_default())
     }
@@ -357,19 +419,46 @@ async fn methods_are_limited_whatever_their_receivers() {
     let [one, two] = [1, 2].map(Service::new);
     one_each(async || one.by_ref().await, async || two.by_ref().await).await;
     assert_eq!(one.ran.load(Ordering::SeqCst), 1, "a refused body ran");
-    one_each(async || Service::associated(1).await, async || Service::associated(2).await).await;
-    one_each(async || Service::new(1).by_mut().await, async || Service::new(2).by_mut().await).await;
-    one_each(async || Service::new(1).by_value().await, async || Service::new(2).by_value().await).await;
+    one_each(
+        async || Service::associated(1).await,
+        async || Service::associated(2).await,
+    )
+    .await;
+    one_each(
+        async || Service::new(1).by_mut().await,
+        async || Service::new(2).by_mut().await,
+    )
+    .await;
+    one_each(
+        async || Service::new(1).by_value().await,
+        async || Service::new(2).by_value().await,
+    )
+    .await;
     let arc = |id| Arc::new(Service::new(id));
-    one_each(async || arc(1).by_arc().await, async || arc(2).by_arc().await).await;
-    one_each(async || arc(1).inferred("a").await, async || arc(1).inferred("b").await).await;
+    one_each(
+        async || arc(1).by_arc().await,
+        async || arc(2).by_arc().await,
+    )
+    .await;
+    one_each(
+        async || arc(1).inferred("a").await,
+        async || arc(1).inferred("b").await,
+    )
+    .await;
     let patterns = async |y| Service::new(1).patterns((1, "a"), Point { x: 1, y }).await;
     one_each(async || patterns(1).await, async || patterns(2).await).await;
 }
 
 #[tokio::test]
 async fn implementations_of_one_trait_method_have_buckets_of_their_own() {
-    one_each(async || Service::new(1).call(7).await, async || Other.call(7).await).await;
-    let (account, kinds) = (Account { id: 1, name: "a" }, [Kind::Guest, Kind::User { id: 1 }]);
+    one_each(
+        async || Service::new(1).call(7).await,
+        async || Other.call(7).await,
+    )
+    .await;
+    let (account, kinds) = (
+        Account { id: 1, name: "a" },
+        [Kind::Guest, Kind::User { id: 1 }],
+    );
     assert_ne!(key!("<account>:<kinds>"), key!("<account.name>"));
 }

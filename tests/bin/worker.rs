@@ -15,7 +15,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::__private::{PermitId, PlaceRequest};
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Source};
+use ratelimit_runtime::{
+    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Source,
+};
 use tokio::task::JoinSet;
 
 const USAGE: &str = "worker hammer URL PREFIX TASKS MAX ALGORITHM \
@@ -29,16 +31,22 @@ async fn main() {
     let number = |text: &str| text.parse().unwrap();
     match args.as_slice() {
         ["hammer", url, prefix, tasks, max, algorithm] => {
-            let rule = Rule::new("hammer", Limit::per_hour(number(max))).with_algorithm(algorithm.parse().unwrap());
+            let rule = Rule::new("hammer", Limit::per_hour(number(max)))
+                .with_algorithm(algorithm.parse().unwrap());
             hammer(strict(url, prefix), number(tasks), rule).await;
         }
         ["live", url, prefix, policy, tasks, max, window] => {
-            let builder = RateLimiter::builder().redis(url).prefix(*prefix).on_unavailable(policy_of(policy));
+            let builder = RateLimiter::builder()
+                .redis(url)
+                .prefix(*prefix)
+                .on_unavailable(policy_of(policy));
             let limit = Limit::new(number(max), Duration::from_millis(number(window)));
             live(builder.build().unwrap(), number(tasks), limit).await;
         }
         ["trace", url, policy] => {
-            let builder = RateLimiter::builder().redis(url).on_unavailable(policy_of(policy));
+            let builder = RateLimiter::builder()
+                .redis(url)
+                .on_unavailable(policy_of(policy));
             trace(builder.build().unwrap()).await;
         }
         ["enter", url, key, calls, max] => enter(url, key, number(calls), number(max)).await,
@@ -79,8 +87,15 @@ async fn enter(url: &str, key: &str, calls: u64, max: u64) {
     let store = RedisStore::new(url).unwrap();
     for _ in 0..calls {
         loop {
-            let place = PlaceRequest { lease: PlaceRequest::MIN_LEASE, ..PlaceRequest::new(key.as_bytes(), max) };
-            if store.enter(place, &[]).await.is_ok_and(|entry| entry.is_entered()) {
+            let place = PlaceRequest {
+                lease: PlaceRequest::MIN_LEASE,
+                ..PlaceRequest::new(key.as_bytes(), max)
+            };
+            if store
+                .enter(place, &[])
+                .await
+                .is_ok_and(|entry| entry.is_entered())
+            {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -100,7 +115,9 @@ fn policy_of(text: &str) -> OnUnavailable {
 
 /// A limiter that admits nothing by itself. It uses no scripts where the URL begins with `plain+`.
 fn strict(url: &str, prefix: &str) -> RateLimiter {
-    let builder = RateLimiter::builder().prefix(prefix).timeout(Duration::from_secs(30));
+    let builder = RateLimiter::builder()
+        .prefix(prefix)
+        .timeout(Duration::from_secs(30));
     let builder = builder.on_unavailable(OnUnavailable::Deny);
     let builder = match url.strip_prefix("plain+") {
         Some(url) => builder.store(RedisStore::new(url).unwrap().mode(RedisMode::Transactions)),
@@ -172,7 +189,9 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
             lines
         });
     }
-    std::io::stdout().write_all(&running.join_all().await.concat()).unwrap();
+    std::io::stdout()
+        .write_all(&running.join_all().await.concat())
+        .unwrap();
 }
 
 /// Calls until its standard input ends, and prints for each call how long it took, in microseconds,
@@ -199,5 +218,8 @@ async fn trace(limiter: RateLimiter) {
 }
 
 fn now_us() -> u128 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros()
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_micros()
 }

@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source, Store,
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source,
+    Store,
 };
 use tokio::task::JoinSet;
 
@@ -26,7 +27,10 @@ const SLACK_MB: u64 = 24;
 
 fn resident_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
@@ -50,25 +54,40 @@ async fn a_million_keys_in_memory() {
     let started = Instant::now();
     let grown = growth(1_000_000, 200_000, async |number| {
         let key = number.to_be_bytes();
-        let _ = store.acquire(Request::new(&key, Algorithm::SlidingWindow, &limits)).await.unwrap();
+        let _ = store
+            .acquire(Request::new(&key, Algorithm::SlidingWindow, &limits))
+            .await
+            .unwrap();
     })
     .await;
-    println!("a million keys in memory: {} kept, {grown} MB more, {:?}", store.len(), started.elapsed());
+    println!(
+        "a million keys in memory: {} kept, {grown} MB more, {:?}",
+        store.len(),
+        started.elapsed()
+    );
     assert!(store.len() <= 102_000, "{}", store.len());
     assert!(grown <= SLACK_MB, "{grown} MB");
     // The flood makes room for others.
-    let verdict = store.acquire(Request::new(b"newcomer", Algorithm::SlidingWindow, &limits)).await.unwrap();
+    let verdict = store
+        .acquire(Request::new(b"newcomer", Algorithm::SlidingWindow, &limits))
+        .await
+        .unwrap();
     assert_eq!((verdict.allowed, verdict.remaining), (true, 2));
 }
 
 #[tokio::test]
 async fn a_flood_of_keys_while_redis_is_away() {
     let _alone = ALONE.lock().await;
-    let limiter = RateLimiter::builder().redis("redis://127.0.0.1:1").build().unwrap();
+    let limiter = RateLimiter::builder()
+        .redis("redis://127.0.0.1:1")
+        .build()
+        .unwrap();
     let rule = Rule::new("away", Limit::per_hour(1));
-    let grown = growth(180_000, 120_000, async |number| match limiter.acquire(&rule, &Key::of(&number)).await {
-        Ok(decision) => assert_eq!(decision.source(), Source::Fallback),
-        Err(error) => assert!(matches!(error, RateLimitError::Exceeded(_)), "{error}"),
+    let grown = growth(180_000, 120_000, async |number| {
+        match limiter.acquire(&rule, &Key::of(&number)).await {
+            Ok(decision) => assert_eq!(decision.source(), Source::Fallback),
+            Err(error) => assert!(matches!(error, RateLimitError::Exceeded(_)), "{error}"),
+        }
     })
     .await;
     println!("a flood while Redis is away: {grown} MB more");
@@ -81,14 +100,23 @@ async fn a_flood_of_keys_while_redis_is_away() {
 async fn a_flood_of_callers_while_redis_stalls() {
     let _alone = ALONE.lock().await;
     let server = RedisServer::start();
-    let limiter = RateLimiter::builder().redis(&server.url()).on_unavailable(OnUnavailable::Deny).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .redis(&server.url())
+        .on_unavailable(OnUnavailable::Deny)
+        .build()
+        .unwrap();
     limiter.ready().await.unwrap();
     let rule = Arc::new(Rule::new("stall", Limit::per_hour(1)));
     let wave = async |wave: u64| {
         let mut calls = JoinSet::new();
         for number in 0..10_000 {
             let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
-            calls.spawn(async move { limiter.acquire(&rule, &Key::of(&(wave, number))).await.is_ok() });
+            calls.spawn(async move {
+                limiter
+                    .acquire(&rule, &Key::of(&(wave, number)))
+                    .await
+                    .is_ok()
+            });
         }
         calls.join_all().await
     };

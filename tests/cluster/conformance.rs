@@ -13,7 +13,9 @@ conformance!(cluster, on_a_cluster);
 
 async fn on_a_cluster() -> (RedisStore, FakeClock) {
     let clock = FakeClock::new();
-    let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
+    let store = RedisStore::new(&shared().url())
+        .unwrap()
+        .with_clock(clock.clone());
     store.ready().await.unwrap();
     (store, clock)
 }

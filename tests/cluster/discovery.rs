@@ -16,22 +16,36 @@ async fn a_frozen_seed_is_not_waited_for() {
     let cluster = shared();
     let frozen = RedisServer::start();
     frozen.freeze();
-    let seeds = cluster.url().replace("redis+cluster://", &format!("redis+cluster://127.0.0.1:{},", frozen.port()));
+    let seeds = cluster.url().replace(
+        "redis+cluster://",
+        &format!("redis+cluster://127.0.0.1:{},", frozen.port()),
+    );
     let store = RedisStore::new(&seeds).unwrap();
     let key = unique("seed");
     let answer = timeout(ATTEMPT, acquire(&store, &key, Limit::per_hour(3))).await;
-    assert!(answer.is_ok_and(|answer| answer.unwrap().allowed), "it waits for the frozen seed");
+    assert!(
+        answer.is_ok_and(|answer| answer.unwrap().allowed),
+        "it waits for the frozen seed"
+    );
     frozen.thaw();
 }
 
 #[tokio::test]
 async fn one_living_seed_is_enough_among_others_that_are_dead_or_know_of_no_slots() {
     let (cluster, empty) = (shared(), lone_node(&[]));
-    let seeds = format!("127.0.0.1:{},localhost:2,localhost:{}", empty.port(), cluster.node(1).port());
+    let seeds = format!(
+        "127.0.0.1:{},localhost:2,localhost:{}",
+        empty.port(),
+        cluster.node(1).port()
+    );
     let store = RedisStore::new(&format!("redis+cluster://{seeds}")).unwrap();
     timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
     for node in 0..3 {
-        assert!(acquire_in_time(&store, &key_on(cluster, node), Limit::per_hour(3)).await.is_ok());
+        assert!(
+            acquire_in_time(&store, &key_on(cluster, node), Limit::per_hour(3))
+                .await
+                .is_ok()
+        );
     }
 }
 
@@ -42,32 +56,53 @@ async fn without_any_seed_callers_are_told_in_time_and_it_is_tried_again() {
     let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", server.port())).unwrap();
     let key = unique("late");
     for _ in 0..3 {
-        let error = acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap_err();
+        let error = acquire_in_time(&store, &key, Limit::per_hour(3))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     }
     server.restart();
-    let error = acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "no node serves any slot: {error}");
+    let error = acquire_in_time(&store, &key, Limit::per_hour(3))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.kind(),
+        StoreErrorKind::Unavailable,
+        "no node serves any slot: {error}"
+    );
     serve_all_slots(&server);
     store.ready().await.unwrap();
-    assert!(acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap().allowed);
+    assert!(
+        acquire_in_time(&store, &key, Limit::per_hour(3))
+            .await
+            .unwrap()
+            .allowed
+    );
 }
 
 #[tokio::test]
 async fn a_single_server_is_told_from_a_cluster_and_a_cluster_from_a_single_server() {
     let single = RedisServer::start();
     // A mistake is told rather than that other seeds are dead.
-    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{},127.0.0.1:1", single.port())).unwrap();
+    let store = RedisStore::new(&format!(
+        "redis+cluster://127.0.0.1:{},127.0.0.1:1",
+        single.port()
+    ))
+    .unwrap();
     for error in [
         timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err(),
-        acquire_in_time(&store, &unique("single"), Limit::per_hour(3)).await.unwrap_err(),
+        acquire_in_time(&store, &unique("single"), Limit::per_hour(3))
+            .await
+            .unwrap_err(),
     ] {
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
         assert!(error.message().contains("write redis://"), "{error}");
     }
     let cluster = shared();
     let store = RedisStore::new(&cluster.node(0).url()).unwrap();
-    let error = acquire_in_time(&store, &key_on(cluster, 1), Limit::per_hour(3)).await.unwrap_err();
+    let error = acquire_in_time(&store, &key_on(cluster, 1), Limit::per_hour(3))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("redis+cluster://"), "{error}");
 }
@@ -75,16 +110,23 @@ async fn a_single_server_is_told_from_a_cluster_and_a_cluster_from_a_single_serv
 /// A password holds for all nodes, also for those that are found.
 #[tokio::test]
 async fn the_login_of_the_seeds_is_that_of_all_nodes() {
-    let cluster = RedisCluster::start_with(2, 0, &["--requirepass", "secret", "--masterauth", "secret"]);
+    let cluster =
+        RedisCluster::start_with(2, 0, &["--requirepass", "secret", "--masterauth", "secret"]);
     let seed = format!("127.0.0.1:{}", cluster.node(0).port());
     let store = RedisStore::new(&format!("redis+cluster://:secret@{seed}")).unwrap();
     store.ready().await.unwrap();
     for node in 0..2 {
-        assert!(acquire_in_time(&store, &key_on(&cluster, node), Limit::per_hour(3)).await.unwrap().allowed);
+        assert!(
+            acquire_in_time(&store, &key_on(&cluster, node), Limit::per_hour(3))
+                .await
+                .unwrap()
+                .allowed
+        );
     }
-    for (url, expected) in
-        [(format!("redis+cluster://{seed}"), "password"), (format!("redis+cluster://:wrong@{seed}"), "password")]
-    {
+    for (url, expected) in [
+        (format!("redis+cluster://{seed}"), "password"),
+        (format!("redis+cluster://:wrong@{seed}"), "password"),
+    ] {
         let store = RedisStore::new(&url).unwrap();
         let error = store.ready().await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
@@ -97,14 +139,35 @@ async fn the_login_of_the_seeds_is_that_of_all_nodes() {
 async fn tls_holds_for_all_nodes() {
     let (authority, port) = (Authority::new(), free_ports().to_string());
     let identity = authority.identity(&["127.0.0.1", "localhost"]);
-    let args = ["--cluster-enabled", "yes", "--tls-cluster", "yes", "--tls-port", &port];
+    let args = [
+        "--cluster-enabled",
+        "yes",
+        "--tls-cluster",
+        "yes",
+        "--tls-port",
+        &port,
+    ];
     let node = TlsServer::start_with(&authority, &identity, &args);
     serve_all_slots(&node.server);
     let url = format!("rediss+cluster://localhost:{port}");
-    let store = RedisStore::new(&url).unwrap().ca_certificates(authority.certificate().as_bytes()).unwrap();
+    let store = RedisStore::new(&url)
+        .unwrap()
+        .ca_certificates(authority.certificate().as_bytes())
+        .unwrap();
     timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
-    assert!(acquire(&store, &unique("tls"), Limit::per_hour(3)).await.unwrap().allowed);
-    let stranger = RedisStore::new(&url).unwrap().ca_certificates(Authority::new().certificate().as_bytes()).unwrap();
-    let error = timeout(PATIENCE, stranger.ready()).await.unwrap().unwrap_err();
+    assert!(
+        acquire(&store, &unique("tls"), Limit::per_hour(3))
+            .await
+            .unwrap()
+            .allowed
+    );
+    let stranger = RedisStore::new(&url)
+        .unwrap()
+        .ca_certificates(Authority::new().certificate().as_bytes())
+        .unwrap();
+    let error = timeout(PATIENCE, stranger.ready())
+        .await
+        .unwrap()
+        .unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
 }

@@ -22,21 +22,35 @@ impl Liar {
     async fn start(slots: &'static str, script: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (slots, script) = (slots.replace("PORT", &port.to_string()), script.replace("PORT", &port.to_string()));
-        let (scripts, is_replica) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (slots, script) = (
+            slots.replace("PORT", &port.to_string()),
+            script.replace("PORT", &port.to_string()),
+        );
+        let (scripts, is_replica) = (
+            Arc::new(AtomicUsize::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
         let (counted, role) = (Arc::clone(&scripts), Arc::clone(&is_replica));
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let (slots, script, scripts) = (slots.clone(), script.clone(), Arc::clone(&counted));
+                let (slots, script, scripts) =
+                    (slots.clone(), script.clone(), Arc::clone(&counted));
                 let role = Arc::clone(&role);
                 tokio::spawn(async move {
                     let mut client = BufStream::new(client);
                     while let Some(command) = next_command(&mut client).await {
-                        let reply = match command.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                        let reply = match command
+                            .iter()
+                            .map(String::as_str)
+                            .collect::<Vec<_>>()
+                            .as_slice()
+                        {
                             ["CLUSTER", "SLOTS"] => slots.clone(),
                             ["PING", number] => format!("${}\r\n{number}\r\n", number.len()),
                             ["PING"] => "+PONG\r\n".to_owned(),
-                            ["ROLE"] if role.load(Ordering::Relaxed) => "*1\r\n$5\r\nslave\r\n".to_owned(),
+                            ["ROLE"] if role.load(Ordering::Relaxed) => {
+                                "*1\r\n$5\r\nslave\r\n".to_owned()
+                            }
                             ["ROLE"] => "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n".to_owned(),
                             ["EVALSHA" | "EVAL", ..] => {
                                 scripts.fetch_add(1, Ordering::Relaxed);
@@ -44,18 +58,26 @@ impl Liar {
                             }
                             _ => "+OK\r\n".to_owned(),
                         };
-                        if client.write_all(reply.as_bytes()).await.is_err() || client.flush().await.is_err() {
+                        if client.write_all(reply.as_bytes()).await.is_err()
+                            || client.flush().await.is_err()
+                        {
                             return;
                         }
                     }
                 });
             }
         });
-        Self { port, scripts, is_replica }
+        Self {
+            port,
+            scripts,
+            is_replica,
+        }
     }
 
     fn store(&self) -> RedisStore {
-        RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", self.port)).unwrap().deny_cache(false)
+        RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", self.port))
+            .unwrap()
+            .deny_cache(false)
     }
 
     /// One that has its slots, and a connection.
@@ -102,23 +124,39 @@ async fn calls_that_are_sent_round_in_circles_end() {
     ] {
         let liar = Liar::start(ALL_SLOTS, said).await;
         let store = liar.connected().await;
-        let error = timeout(PATIENCE, acquire(&store, "key", Limit::per_hour(3))).await.unwrap().unwrap_err();
+        let error = timeout(PATIENCE, acquire(&store, "key", Limit::per_hour(3)))
+            .await
+            .unwrap()
+            .unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{said}: {error}");
         let asked = liar.scripts.load(Ordering::Relaxed);
-        assert!((2..=20).contains(&asked), "{said}: asked {asked} times: {error}");
+        assert!(
+            (2..=20).contains(&asked),
+            "{said}: asked {asked} times: {error}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_cluster_that_is_down_is_not_waited_for() {
-    for said in ["-CLUSTERDOWN The cluster is down\r\n", "-CLUSTERDOWN Hash slot not served\r\n"] {
+    for said in [
+        "-CLUSTERDOWN The cluster is down\r\n",
+        "-CLUSTERDOWN Hash slot not served\r\n",
+    ] {
         let liar = Liar::start(ALL_SLOTS, said).await;
         let store = liar.connected().await;
         for _ in 0..30 {
-            let error = timeout(PATIENCE, acquire(&store, "key", Limit::per_hour(3))).await.unwrap().unwrap_err();
+            let error = timeout(PATIENCE, acquire(&store, "key", Limit::per_hour(3)))
+                .await
+                .unwrap()
+                .unwrap_err();
             assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         }
-        assert_eq!(liar.scripts.load(Ordering::Relaxed), 30, "{said}: each is asked once");
+        assert_eq!(
+            liar.scripts.load(Ordering::Relaxed),
+            30,
+            "{said}: each is asked once"
+        );
     }
 }
 
@@ -133,8 +171,16 @@ async fn slots_that_cannot_be_are_not_believed() {
         "-ERR no\r\n",
     ] {
         let liar = Liar::start(said, "+OK\r\n").await;
-        let error = acquire_in_time(&liar.store(), "key", Limit::per_hour(3)).await.unwrap_err();
-        assert!(matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Misconfigured), "{said}: {error}");
+        let error = acquire_in_time(&liar.store(), "key", Limit::per_hour(3))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(
+                error.kind(),
+                StoreErrorKind::Unavailable | StoreErrorKind::Misconfigured
+            ),
+            "{said}: {error}"
+        );
         assert_eq!(liar.scripts.load(Ordering::Relaxed), 0);
     }
 }

@@ -27,7 +27,11 @@ async fn keys_of_all_masters_are_listed_wherever_slots_have_moved() {
     let (mut listed, mut pages, mut cursor) = (BTreeSet::new(), 0, None::<Vec<u8>>);
     loop {
         let keys = limiter(&cluster).keys(&RULE);
-        let mut keys = if let Some(bytes) = cursor.take() { keys.resume(bytes) } else { keys };
+        let mut keys = if let Some(bytes) = cursor.take() {
+            keys.resume(bytes)
+        } else {
+            keys
+        };
         listed.extend(keys.next_page().await.unwrap().unwrap());
         pages += 1;
         let Some(next) = keys.cursor() else { break };
@@ -41,7 +45,11 @@ async fn keys_of_all_masters_are_listed_wherever_slots_have_moved() {
     let newcomer = cluster.add();
     for (turn, key) in expected.iter().take(6).enumerate() {
         let slot = slot(&cluster, key);
-        let to = if turn % 2 == 0 { newcomer } else { (cluster.owner(slot) + 1) % 3 };
+        let to = if turn % 2 == 0 {
+            newcomer
+        } else {
+            (cluster.owner(slot) + 1) % 3
+        };
         if cluster.owner(slot) != to {
             cluster.move_slot(slot, to);
         }
@@ -50,8 +58,16 @@ async fn keys_of_all_masters_are_listed_wherever_slots_have_moved() {
     let single = strict().redis(&cluster.node(0).url()).build().unwrap();
     let mut keys = limiter(&cluster).keys(&RULE);
     keys.next_page().await.unwrap();
-    let error = single.keys(&RULE).resume(keys.cursor().unwrap()).next_page().await.unwrap_err();
-    assert!(error.to_string().contains("begin with the first page"), "{error}");
+    let error = single
+        .keys(&RULE)
+        .resume(keys.cursor().unwrap())
+        .next_page()
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("begin with the first page"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -60,11 +76,20 @@ async fn a_replica_that_takes_over_is_listed() {
     let limiter = limiter(&cluster);
     let expected = charge(&limiter, &RULE, 150).await;
     let keys_on = |node: usize| cluster.node(node).number(&["DBSIZE"]);
-    assert!(eventually(|| (0..6).map(keys_on).sum::<i64>() == 300), "the replicas have all keys");
+    assert!(
+        eventually(|| (0..6).map(keys_on).sum::<i64>() == 300),
+        "the replicas have all keys"
+    );
     for lost in [0, 1] {
         let slot = cluster.slots_of(lost)[0];
         let mut keys = limiter.keys(&RULE);
-        let mut listed: BTreeSet<Key> = keys.next_page().await.unwrap().unwrap().into_iter().collect();
+        let mut listed: BTreeSet<Key> = keys
+            .next_page()
+            .await
+            .unwrap()
+            .unwrap()
+            .into_iter()
+            .collect();
         cluster.kill(lost);
         listed.extend(rest(&mut keys).await);
         assert_eq!(listed, expected);
@@ -75,7 +100,11 @@ async fn a_replica_that_takes_over_is_listed() {
 #[tokio::test]
 async fn a_list_that_cannot_be_whole_is_an_error() {
     let cluster = RedisCluster::start_with(3, 0, &["--cluster-require-full-coverage", "no"]);
-    let limiter = strict().timeout(Duration::from_millis(500)).redis(&cluster.url()).build().unwrap();
+    let limiter = strict()
+        .timeout(Duration::from_millis(500))
+        .redis(&cluster.url())
+        .build()
+        .unwrap();
     limiter.ready().await.unwrap();
     cluster.freeze(1);
     let mut keys = limiter.keys(&RULE);
@@ -88,6 +117,10 @@ async fn a_list_that_cannot_be_whole_is_an_error() {
         }
     };
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error}");
-    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        asked.elapsed()
+    );
     cluster.thaw(1);
 }

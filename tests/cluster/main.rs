@@ -1,6 +1,11 @@
 //! Redis Cluster: what the store makes of slots, redirects and nodes.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 #[path = "../support/mod.rs"]
@@ -48,10 +53,16 @@ async fn acquire(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict,
 }
 
 /// As a limiter would call: dropped at the deadline.
-async fn acquire_in_time(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
+async fn acquire_in_time(
+    store: &RedisStore,
+    key: &str,
+    limit: Limit,
+) -> Result<Verdict, StoreError> {
     let limits = [limit];
     let request = request(key, &limits).with_timeout_at(Instant::now() + DEADLINE);
-    timeout(DEADLINE, store.acquire(request)).await.unwrap_or_else(|_| Err(StoreError::unavailable("deadline")))
+    timeout(DEADLINE, store.acquire(request))
+        .await
+        .unwrap_or_else(|_| Err(StoreError::unavailable("deadline")))
 }
 
 /// A key whose slot this node serves.

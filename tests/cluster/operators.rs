@@ -1,6 +1,8 @@
 //! What operators decide, and blocks that grow: rules of a limiter whose keys are on all nodes.
 
-use ratelimit_runtime::{OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, rate_limit};
+use ratelimit_runtime::{
+    OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, rate_limit,
+};
 
 use super::*;
 use crate::support::cluster::shared;
@@ -9,7 +11,10 @@ use crate::support::cluster::shared;
 const KEYS: u64 = 12;
 
 fn limiter() -> RateLimiterBuilder {
-    let builder = RateLimiter::builder().redis(&shared().url()).prefix(unique("operators")).timeout(PATIENCE);
+    let builder = RateLimiter::builder()
+        .redis(&shared().url())
+        .prefix(unique("operators"))
+        .timeout(PATIENCE);
     builder.on_unavailable(OnUnavailable::Deny)
 }
 
@@ -28,7 +33,10 @@ async fn of_a_stack_whose_rules_both_offend_a_block_refuses() {
         log_in(&limiter, key, key + 1_000).await.unwrap();
         for _ in 0..2 {
             let refused = log_in(&limiter, key, key + 1_000).await.unwrap_err();
-            assert!(refused.decision().unwrap().is_blocked(), "key {key}: {refused:?}");
+            assert!(
+                refused.decision().unwrap().is_blocked(),
+                "key {key}: {refused:?}"
+            );
         }
         // Another user from another address.
         log_in(&limiter, key + 2_000, key + 3_000).await.unwrap();

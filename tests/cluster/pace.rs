@@ -18,14 +18,22 @@ async fn callers_of_many_keys_do_not_wait_for_each_other() {
     let server = lone_node(&[]);
     serve_all_slots(&server);
     let proxy = Proxy::start(server.port()).await;
-    for (name, value) in
-        [("cluster-announce-ip", "127.0.0.1".to_owned()), ("cluster-announce-port", proxy.port().to_string())]
-    {
+    for (name, value) in [
+        ("cluster-announce-ip", "127.0.0.1".to_owned()),
+        ("cluster-announce-port", proxy.port().to_string()),
+    ] {
         assert_eq!(server.cli(&["CONFIG", "SET", name, &value]), "OK");
     }
-    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", proxy.port())).unwrap().deny_cache(false);
+    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", proxy.port()))
+        .unwrap()
+        .deny_cache(false);
     store.ready().await.unwrap();
-    assert!(acquire(&store, "warm", Limit::per_hour(3)).await.unwrap().allowed);
+    assert!(
+        acquire(&store, "warm", Limit::per_hour(3))
+            .await
+            .unwrap()
+            .allowed
+    );
     let taken = proxy.accepted();
     proxy.delay(ROUND_TRIP / 2);
     let store = Arc::new(store);
@@ -35,14 +43,26 @@ async fn callers_of_many_keys_do_not_wait_for_each_other() {
         let store = Arc::clone(&store);
         running.spawn(async move {
             for call in 0..CALLS {
-                assert!(acquire(&store, &format!("{caller}/{call}"), Limit::per_hour(3)).await.unwrap().allowed);
+                assert!(
+                    acquire(&store, &format!("{caller}/{call}"), Limit::per_hour(3))
+                        .await
+                        .unwrap()
+                        .allowed
+                );
             }
         });
     }
     running.join_all().await;
     let took = start.elapsed();
     // Two at a time would take 160 round trips, one after the other 320.
-    assert!(took < ROUND_TRIP * CALLS * 6, "{took:?} for {CALLS} round trips of {ROUND_TRIP:?}");
+    assert!(
+        took < ROUND_TRIP * CALLS * 6,
+        "{took:?} for {CALLS} round trips of {ROUND_TRIP:?}"
+    );
     // The slots may have been asked for once more.
-    assert!(proxy.accepted() <= taken + 1, "on one connection, not on {}", proxy.accepted() - taken);
+    assert!(
+        proxy.accepted() <= taken + 1,
+        "on one connection, not on {}",
+        proxy.accepted() - taken
+    );
 }

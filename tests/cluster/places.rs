@@ -14,7 +14,10 @@ use crate::support::{unique, until};
 const LEASE: Duration = PlaceRequest::MIN_LEASE;
 
 fn place(key: &str) -> PlaceRequest {
-    PlaceRequest { lease: LEASE, ..PlaceRequest::new(key.as_bytes(), 1) }
+    PlaceRequest {
+        lease: LEASE,
+        ..PlaceRequest::new(key.as_bytes(), 1)
+    }
 }
 
 async fn is_entered(store: &RedisStore, place: &PlaceRequest) -> bool {
@@ -23,7 +26,10 @@ async fn is_entered(store: &RedisStore, place: &PlaceRequest) -> bool {
 
 /// Waits until no call is in flight, but not for leases to end.
 async fn left(store: &RedisStore, key: &str) {
-    until("the permit leaves", LEASE / 2, async || store.in_flight(place(key)).await.unwrap() == 0).await;
+    until("the permit leaves", LEASE / 2, async || {
+        store.in_flight(place(key)).await.unwrap() == 0
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,5 +1,9 @@
 //! A user in edition 2018, where `async` is a keyword but closures capture all of a variable.
-#![allow(clippy::manual_async_fn, clippy::unused_self, reason = "the shapes are the point")]
+#![allow(
+    clippy::manual_async_fn,
+    clippy::unused_self,
+    reason = "the shapes are the point"
+)]
 
 use std::future::Future;
 use std::pin::Pin;
@@ -77,9 +81,18 @@ impl Mail for Service {
 #[tokio::test]
 async fn everything_works() {
     let limiter = RateLimiter::memory();
-    let mut service = Service { id: 1, calls: 0, limiter: limiter.clone() };
+    let mut service = Service {
+        id: 1,
+        calls: 0,
+        limiter: limiter.clone(),
+    };
     let calls = async {
-        for kind in [Kind::Guest, Kind::User { name: "a".to_owned() }] {
+        for kind in [
+            Kind::Guest,
+            Kind::User {
+                name: "a".to_owned(),
+            },
+        ] {
             let account = Account { id: 1, kind };
             assert!(free(1, &account, 1).await.is_ok());
             assert!(free(1, &account, 1).await.is_err());

@@ -86,9 +86,16 @@ limited!(by_dollar_crate);
 #[tokio::test]
 async fn everything_works_under_another_name() {
     let limiter = RateLimiter::memory();
-    let service = Service { limiter: limiter.clone() };
+    let service = Service {
+        limiter: limiter.clone(),
+    };
     let calls = async {
-        for kind in [Kind::Guest, Kind::User { name: "a".to_owned() }] {
+        for kind in [
+            Kind::Guest,
+            Kind::User {
+                name: "a".to_owned(),
+            },
+        ] {
             let account = Account { id: 1, kind };
             assert!(free(1, &account, 1).await.is_ok());
             assert!(free(1, &account, 1).await.is_err());
@@ -106,7 +113,10 @@ async fn everything_works_under_another_name() {
     limiter.scope(calls).await;
     let gen = Id(7);
     assert_eq!(key!(crate = ::limits, "<gen>"), Key::of(&7));
-    assert_eq!(key!(crate = crate::re_export::inner, "<gen.0>"), Key::of("7"));
+    assert_eq!(
+        key!(crate = crate::re_export::inner, "<gen.0>"),
+        Key::of("7")
+    );
 }
 
 mod drop_order {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, Verdict};
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, Store, rate_limit,
+    Algorithm, Key, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, Store,
+    rate_limit,
 };
 
 /// A store that admits everything, whatever the request says.
@@ -68,9 +69,15 @@ async fn a_rule_that_its_store_cannot_keep_is_misconfigured_at_first_use() {
 #[tokio::test]
 async fn a_policy_that_its_store_cannot_keep_is_named_when_the_limiter_is_built() {
     let policy = Policy::new(Limit::per_hour(1)).with_block(Duration::from_secs(1));
-    let built = RateLimiter::builder().store(Careless).policy("login", policy.clone()).build();
+    let built = RateLimiter::builder()
+        .store(Careless)
+        .policy("login", policy.clone())
+        .build();
     let error = words(built);
-    assert!(error.contains("`login`") && error.contains("block"), "{error}");
+    assert!(
+        error.contains("`login`") && error.contains("block"),
+        "{error}"
+    );
     let limiter = RateLimiter::with_store(Careless);
     assert_eq!(words(limiter.set_policies([("login", policy)])), error);
 }
@@ -82,7 +89,11 @@ fn memory_declares_everything() {
     for &algorithm in ratelimit_conformance::ALGORITHMS {
         assert!(all.supports_algorithm(algorithm));
         let has_calendar = algorithm == Algorithm::FixedWindow;
-        assert_eq!(all.supports_feature(algorithm, Feature::Calendar), has_calendar, "{algorithm}");
+        assert_eq!(
+            all.supports_feature(algorithm, Feature::Calendar),
+            has_calendar,
+            "{algorithm}"
+        );
     }
 }
 
@@ -95,14 +106,30 @@ fn the_missing_capability_of_a_request_is_named() {
     assert!(default.supports(&one).is_ok());
     let with = |feature| default.with(Algorithm::SlidingWindow, &[feature]);
     for (declared, request, word) in [
-        (default, Request::new(b"key", Algorithm::TokenBucket, &limits[..1]), "token_bucket"),
-        (default, Request::new(b"key", Algorithm::SlidingWindow, &limits), "several limits"),
+        (
+            default,
+            Request::new(b"key", Algorithm::TokenBucket, &limits[..1]),
+            "token_bucket",
+        ),
+        (
+            default,
+            Request::new(b"key", Algorithm::SlidingWindow, &limits),
+            "several limits",
+        ),
         (default, one.reserving(), "reservations"),
         (default, one.reserving_estimate(), "reservations"),
-        (with(Feature::Reserve), one.reserving_estimate(), "`actual_cost`"),
+        (
+            with(Feature::Reserve),
+            one.reserving_estimate(),
+            "`actual_cost`",
+        ),
         (default, one.with_block(second), "blocks"),
         (default, one.with_growing_block(second, longer), "blocks"),
-        (with(Feature::Block), one.with_growing_block(second, longer), "`block` of a range"),
+        (
+            with(Feature::Block),
+            one.with_growing_block(second, longer),
+            "`block` of a range",
+        ),
     ] {
         let error = declared.supports(&request).unwrap_err();
         assert!(error.message().contains(word), "{error}");

@@ -32,7 +32,10 @@ fn policies_come_from_toml_and_json() {
     let strict = Policy::new(Limit::per_minute(5)).with_growing_block(minute, hour);
     assert_eq!(from_toml.get("strict"), Some(&strict));
     assert_eq!(from_toml.get("api"), Some(&api));
-    assert_eq!(from_toml.get("login"), Some(&Policy::new(Limit::per_minute(5)).and(Limit::per_day(50))));
+    assert_eq!(
+        from_toml.get("login"),
+        Some(&Policy::new(Limit::per_minute(5)).and(Limit::per_day(50)))
+    );
 }
 
 #[test]
@@ -70,7 +73,10 @@ fn a_table_holds_all_settings_of_a_policy() {
         .with_override(&key("<acme>"), Override::max(20).with_burst(50))
         .with_override(&key("<bob>"), Override::burst(1))
         .with_override(&key("<eve>"), Override::max(1));
-    assert_eq!(read, Policies::from([("api".to_owned(), api), ("upload".to_owned(), upload)]));
+    assert_eq!(
+        read,
+        Policies::from([("api".to_owned(), api), ("upload".to_owned(), upload)])
+    );
 }
 
 #[test]
@@ -82,36 +88,107 @@ fn mistakes_in_a_configuration_are_named() {
         ("[]", "or a table of `limits`"),
         (r#"{"limits": "5/1m", "brust": 5}"#, "unknown field `brust`"),
         (r#"{"algorithm": "fixed_window"}"#, "missing field `limits`"),
-        (r#"{"limits": "5/1m", "algorithm": "gcra"}"#, "unknown algorithm \"gcra\": write sliding_window"),
-        (r#"{"limits": "fixed_window 5/1m"}"#, "`fixed_window 5` is not a number of calls"),
-        (r#"{"limits": {"limits": "5/1m", "block": "1m"}}"#, "or a list of them"),
+        (
+            r#"{"limits": "5/1m", "algorithm": "gcra"}"#,
+            "unknown algorithm \"gcra\": write sliding_window",
+        ),
+        (
+            r#"{"limits": "fixed_window 5/1m"}"#,
+            "`fixed_window 5` is not a number of calls",
+        ),
+        (
+            r#"{"limits": {"limits": "5/1m", "block": "1m"}}"#,
+            "or a list of them",
+        ),
         (r#"{"limits": []}"#, "at least one limit"),
-        (r#"{"limits": "5/1m", "burst": 5}"#, "`sliding_window` has no burst"),
-        (r#"{"limits": "5/1m", "block": "5"}"#, "`5` is not a duration"),
-        (r#"{"limits": "5/1m", "wait": "2s", "block": "1m"}"#, "either waits or is blocked"),
-        (r#"{"limits": "5/1m", "wait": "2s", "shadow": true}"#, "`wait` is never used"),
-        (r#"{"limits": "5/1m", "wait": "2h"}"#, "from \"1ms\" to \"1h\""),
-        (r#"{"limits": "5/1m", "timeout": "2m"}"#, "from \"1ms\" to \"60s\""),
-        (r#"{"limits": "5/1m", "on_unavailable": "open"}"#, "write local, allow, deny"),
-        (r#"{"limits": "5/1m", "shadow": "yes"}"#, "expected a boolean"),
-        (r#"{"limits": "5/1m", "overrides": {"alice": 9}}"#, "did you mean `<alice>`?"),
-        (r#"{"limits": "5/1m", "overrides": {"<a/b": 9}}"#, "each value in its brackets"),
-        (r#"{"limits": "5/1m", "overrides": {"<%61>": 9}}"#, "the override of `<%61>`: no call has this key"),
-        (r##"{"limits": "5/1m", "overrides": {"#fdb7f3c40645e79ca4c5d1638753243c": 9}}"##, "this key is hashed"),
-        (r#"{"limits": "5/1m", "overrides": {"": 9}}"#, "no call has this key"),
-        (r#"{"limits": "5/1m", "overrides": {"<a>": 9, "<a>": 8}}"#, "there is one already"),
-        (r#"{"limits": "5/1m", "overrides": {"<a>": 0}}"#, "or block the key"),
-        (r#"{"limits": "5/1m", "overrides": {"<a>": -1}}"#, "expected a number of calls, a list of them"),
-        (r#"{"limits": "5/1m", "overrides": {"<a>": {}}}"#, "it changes nothing"),
+        (
+            r#"{"limits": "5/1m", "burst": 5}"#,
+            "`sliding_window` has no burst",
+        ),
+        (
+            r#"{"limits": "5/1m", "block": "5"}"#,
+            "`5` is not a duration",
+        ),
+        (
+            r#"{"limits": "5/1m", "wait": "2s", "block": "1m"}"#,
+            "either waits or is blocked",
+        ),
+        (
+            r#"{"limits": "5/1m", "wait": "2s", "shadow": true}"#,
+            "`wait` is never used",
+        ),
+        (
+            r#"{"limits": "5/1m", "wait": "2h"}"#,
+            "from \"1ms\" to \"1h\"",
+        ),
+        (
+            r#"{"limits": "5/1m", "timeout": "2m"}"#,
+            "from \"1ms\" to \"60s\"",
+        ),
+        (
+            r#"{"limits": "5/1m", "on_unavailable": "open"}"#,
+            "write local, allow, deny",
+        ),
+        (
+            r#"{"limits": "5/1m", "shadow": "yes"}"#,
+            "expected a boolean",
+        ),
+        (
+            r#"{"limits": "5/1m", "overrides": {"alice": 9}}"#,
+            "did you mean `<alice>`?",
+        ),
+        (
+            r#"{"limits": "5/1m", "overrides": {"<a/b": 9}}"#,
+            "each value in its brackets",
+        ),
+        (
+            r#"{"limits": "5/1m", "overrides": {"<%61>": 9}}"#,
+            "the override of `<%61>`: no call has this key",
+        ),
+        (
+            r##"{"limits": "5/1m", "overrides": {"#fdb7f3c40645e79ca4c5d1638753243c": 9}}"##,
+            "this key is hashed",
+        ),
+        (
+            r#"{"limits": "5/1m", "overrides": {"": 9}}"#,
+            "no call has this key",
+        ),
+        (
+            r#"{"limits": "5/1m", "overrides": {"<a>": 9, "<a>": 8}}"#,
+            "there is one already",
+        ),
+        (
+            r#"{"limits": "5/1m", "overrides": {"<a>": 0}}"#,
+            "or block the key",
+        ),
+        (
+            r#"{"limits": "5/1m", "overrides": {"<a>": -1}}"#,
+            "expected a number of calls, a list of them",
+        ),
+        (
+            r#"{"limits": "5/1m", "overrides": {"<a>": {}}}"#,
+            "it changes nothing",
+        ),
         (
             r#"{"limits": "5/1m", "overrides": {"<a>": [5, 6]}}"#,
             "one `max` for each limit of the policy, in their order: 1",
         ),
-        (r#"{"limits": "5/1m, 9/1h", "overrides": {"<a>": 9}}"#, "in their order: 2"),
-        (r#"{"limits": "5/1m", "overrides": {"<a>": {"window": "1h"}}}"#, "or a table of `max` and `burst`"),
-        (r#"{"limits": "5/1m", "overrides": {"<a>": {"burst": 9}}}"#, "`sliding_window` has no burst"),
+        (
+            r#"{"limits": "5/1m, 9/1h", "overrides": {"<a>": 9}}"#,
+            "in their order: 2",
+        ),
+        (
+            r#"{"limits": "5/1m", "overrides": {"<a>": {"window": "1h"}}}"#,
+            "or a table of `max` and `burst`",
+        ),
+        (
+            r#"{"limits": "5/1m", "overrides": {"<a>": {"burst": 9}}}"#,
+            "`sliding_window` has no burst",
+        ),
     ] {
-        let error = serde_json::from_str::<Policy>(json).unwrap_err().to_string();
+        let error = serde_json::from_str::<Policy>(json)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected), "{json}: {error}");
     }
 }

@@ -19,7 +19,9 @@ struct Taken {
 impl Taken {
     fn refuse<'a>(&self) -> Answer<'a, Verdict> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        Answer::ready(Ok(Verdict::refused().with_reset_after(Duration::from_secs(60))))
+        Answer::ready(Ok(
+            Verdict::refused().with_reset_after(Duration::from_secs(60))
+        ))
     }
 }
 
@@ -48,7 +50,10 @@ async fn an_endless_refusal_is_not_waited_for() {
     let start = Instant::now();
     let error = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert_eq!((error.retry_after(), error.to_string().as_str()), (None, "too many requests"));
+    assert_eq!(
+        (error.retry_after(), error.to_string().as_str()),
+        (None, "too many requests")
+    );
     let decision = error.decision().unwrap();
     assert!(!decision.is_allowed() && decision.retry_after().is_none());
     assert_eq!(decision.reset_after(), Duration::from_secs(60));
@@ -65,13 +70,19 @@ async fn among_several_refusals_the_one_that_ends_last_decides() {
     let _ = later.acquire(&second, &Key::global()).await.unwrap();
     for (other, wait) in [(later, Some(minute)), (taken, None)] {
         let refused = stacked(&memory, &other).await.unwrap_err();
-        assert_eq!((refused.decision().unwrap().rule(), refused.retry_after()), (second.name(), wait));
+        assert_eq!(
+            (refused.decision().unwrap().rule(), refused.retry_after()),
+            (second.name(), wait)
+        );
     }
 }
 
 #[ratelimit_runtime::rate_limit(name = "used", limiter = memory, window = "1m", max = 1)]
 #[ratelimit_runtime::rate_limit(name = "taken", limiter = taken, window = "1m", max = 1)]
-async fn stacked(memory: &RateLimiter, taken: &RateLimiter) -> Result<(), ratelimit_runtime::RateLimitError> {
+async fn stacked(
+    memory: &RateLimiter,
+    taken: &RateLimiter,
+) -> Result<(), ratelimit_runtime::RateLimitError> {
     Ok(())
 }
 
@@ -83,7 +94,13 @@ async fn an_endless_refusal_is_asked_for_each_time() {
     let cache = DenyCache::new(store);
     let limits = [Limit::per_minute(5)];
     for calls in 1..4 {
-        let verdict = cache.acquire(Request::new(b"key", ratelimit_runtime::Algorithm::default(), &limits)).await;
+        let verdict = cache
+            .acquire(Request::new(
+                b"key",
+                ratelimit_runtime::Algorithm::default(),
+                &limits,
+            ))
+            .await;
         assert!(!verdict.unwrap().cached);
         assert_eq!(asked.load(Ordering::SeqCst), calls);
     }

@@ -8,7 +8,9 @@ use std::fs;
 use std::path::Path;
 
 fn replay(target: &str, run: fn(&[u8])) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../fuzz/corpus")
+        .join(target);
     let mut files = 0;
     for file in fs::read_dir(&corpus).unwrap() {
         let file = file.unwrap().path();

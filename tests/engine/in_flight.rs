@@ -8,8 +8,8 @@ use ratelimit_runtime::__private::{BuiltInStore, Entry, PlaceRequest, Sealed};
 use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Decision, Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, Source, Store,
-    rate_limit,
+    Decision, Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule,
+    Source, Store, rate_limit,
 };
 use tokio::time::Instant;
 
@@ -24,7 +24,10 @@ fn alice() -> Key {
 
 fn is_full<T: std::fmt::Debug>(answer: &Result<T, RateLimitError>) -> bool {
     let Err(error) = answer else { return false };
-    assert_eq!((error.retry_after(), &*error.to_string()), (None, "too many calls in flight"));
+    assert_eq!(
+        (error.retry_after(), &*error.to_string()),
+        (None, "too many calls in flight")
+    );
     matches!(error, RateLimitError::Exceeded(refusal) if refusal.is_in_flight_limit() && refusal.limit() > 0)
 }
 
@@ -38,7 +41,10 @@ struct Shared {
 
 impl Shared {
     fn new() -> Self {
-        Self { memory: Arc::new(MemoryStore::new()), entries: Arc::default() }
+        Self {
+            memory: Arc::new(MemoryStore::new()),
+            entries: Arc::default(),
+        }
     }
 
     fn limiter(&self) -> RateLimiter {
@@ -101,7 +107,10 @@ async fn in_a_store_that_is_full_each_key_has_its_own_places() {
     }
     first.clear();
     for key in 1..=100 {
-        assert!(is_full(&enter(key).await), "{key}: there is room for another key, and none for its calls");
+        assert!(
+            is_full(&enter(key).await),
+            "{key}: there is room for another key, and none for its calls"
+        );
     }
     drop(others);
     assert_eq!(limiter.in_flight(&TWO, &Key::of(&7_u64)).await.unwrap(), 0);
@@ -126,7 +135,14 @@ async fn a_caller_who_gives_up_between_two_steps_is_charged_nothing() {
     }
     let beside = Rule::new("beside", Limit::per_hour(5)).with_concurrent(2);
     assert_eq!(limiter.in_flight(&beside, &Key::global()).await.unwrap(), 0);
-    assert_eq!(limiter.peek(&beside, &Key::global()).await.unwrap().remaining(), 5);
+    assert_eq!(
+        limiter
+            .peek(&beside, &Key::global())
+            .await
+            .unwrap()
+            .remaining(),
+        5
+    );
 }
 
 #[tokio::test]
@@ -157,7 +173,10 @@ async fn a_look_is_refused_by_the_limits_or_else_by_the_places() {
 async fn a_process_that_holds_all_places_does_not_ask() {
     let store = Shared::new();
     let (here, elsewhere) = (store.limiter(), store.limiter());
-    let permits = [here.enter(&TWO, &alice()).await.unwrap(), here.enter(&TWO, &alice()).await.unwrap()];
+    let permits = [
+        here.enter(&TWO, &alice()).await.unwrap(),
+        here.enter(&TWO, &alice()).await.unwrap(),
+    ];
     let asked = store.entries();
     for _ in 0..100 {
         assert!(is_full(&here.enter(&TWO, &alice()).await));
@@ -192,7 +211,11 @@ async fn waiters_are_served_in_turn_when_places_are_left() {
         tasks.join_all().await;
         assert_eq!(*served.lock().unwrap(), (0..30).collect::<Vec<_>>());
         // A place that is handed over is not polled for.
-        assert!(start.elapsed() < Duration::from_millis(30 * 10 + 4 * 250), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_millis(30 * 10 + 4 * 250),
+            "{:?}",
+            start.elapsed()
+        );
         assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0);
     }
 }
@@ -218,8 +241,15 @@ async fn after_eight_of_this_process_another_gets_the_place() {
     drop(first);
     let start = Instant::now();
     let permit = elsewhere.enter(&rule, &alice()).await.unwrap();
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    assert!(begun.load(Ordering::SeqCst) < 30, "the queue of one process has not kept it to itself");
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
+    assert!(
+        begun.load(Ordering::SeqCst) < 30,
+        "the queue of one process has not kept it to itself"
+    );
     drop(permit);
     tasks.join_all().await;
 }
@@ -235,11 +265,19 @@ async fn a_waiter_elsewhere_asks_again_within_a_quarter_of_a_second() {
         async move { elsewhere.enter(&rule, &alice()).await }
     });
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!((13..=62).contains(&store.entries()), "it asks every 50 to 250 ms: {}", store.entries());
+    assert!(
+        (13..=62).contains(&store.entries()),
+        "it asks every 50 to 250 ms: {}",
+        store.entries()
+    );
     let left = Instant::now();
     drop(permit);
     drop(waiting.await.unwrap().unwrap());
-    assert!(left.elapsed() <= Duration::from_millis(251), "{:?}", left.elapsed());
+    assert!(
+        left.elapsed() <= Duration::from_millis(251),
+        "{:?}",
+        left.elapsed()
+    );
 }
 
 /// A call that enters its own key again waits for itself.
@@ -266,9 +304,11 @@ async fn waiters_that_give_up_at_any_moment_leave_no_place_behind() {
                 let (limiter, rule) = (limiter.clone(), rule.clone());
                 tasks.spawn(async move {
                     let patience = Duration::from_millis((seed * 31 + caller * 17) % 97);
-                    let entered = tokio::time::timeout(patience, limiter.enter(&rule, &alice())).await;
+                    let entered =
+                        tokio::time::timeout(patience, limiter.enter(&rule, &alice())).await;
                     if let Ok(Ok(permit)) = entered {
-                        tokio::time::sleep(Duration::from_millis((seed * 7 + caller * 13) % 23)).await;
+                        tokio::time::sleep(Duration::from_millis((seed * 7 + caller * 13) % 23))
+                            .await;
                         drop(permit);
                     }
                 });
@@ -278,7 +318,11 @@ async fn waiters_that_give_up_at_any_moment_leave_no_place_behind() {
                 tasks.abort_all();
             }
             while tasks.join_next().await.is_some() {}
-            assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0, "round {seed}");
+            assert_eq!(
+                limiter.in_flight(&rule, &alice()).await.unwrap(),
+                0,
+                "round {seed}"
+            );
         }
     }
 }
@@ -286,19 +330,51 @@ async fn waiters_that_give_up_at_any_moment_leave_no_place_behind() {
 #[tokio::test]
 async fn in_an_outage_this_process_goes_on_counting_its_own() {
     let store = FaultyStore::new(MemoryStore::new());
-    let of = |policy| RateLimiter::builder().store(store.clone()).on_unavailable(policy).build().unwrap();
-    let (local, allow, deny) = (of(OnUnavailable::Local), of(OnUnavailable::Allow), of(OnUnavailable::Deny));
+    let of = |policy| {
+        RateLimiter::builder()
+            .store(store.clone())
+            .on_unavailable(policy)
+            .build()
+            .unwrap()
+    };
+    let (local, allow, deny) = (
+        of(OnUnavailable::Local),
+        of(OnUnavailable::Allow),
+        of(OnUnavailable::Deny),
+    );
     let before = local.enter(&TWO, &alice()).await.unwrap();
     store.fail();
     let during = local.enter(&TWO, &alice()).await.unwrap();
-    assert_eq!((during.decision().source(), during.decision().remaining()), (Source::Fallback, 0));
-    assert!(is_full(&local.enter(&TWO, &alice()).await), "one from before the outage, one from now");
-    let unchecked: Vec<_> = [allow.enter(&TWO, &alice()).await, allow.enter(&TWO, &alice()).await].into();
-    let is_unchecked = |decision: &Decision| decision.source() == Source::Nobody && decision.remaining() == 0;
-    assert!(unchecked.iter().flatten().all(|permit| is_unchecked(permit.decision())));
-    assert!(matches!(deny.enter(&TWO, &alice()).await, Err(RateLimitError::Unavailable(_))));
+    assert_eq!(
+        (during.decision().source(), during.decision().remaining()),
+        (Source::Fallback, 0)
+    );
+    assert!(
+        is_full(&local.enter(&TWO, &alice()).await),
+        "one from before the outage, one from now"
+    );
+    let unchecked: Vec<_> = [
+        allow.enter(&TWO, &alice()).await,
+        allow.enter(&TWO, &alice()).await,
+    ]
+    .into();
+    let is_unchecked =
+        |decision: &Decision| decision.source() == Source::Nobody && decision.remaining() == 0;
+    assert!(
+        unchecked
+            .iter()
+            .flatten()
+            .all(|permit| is_unchecked(permit.decision()))
+    );
+    assert!(matches!(
+        deny.enter(&TWO, &alice()).await,
+        Err(RateLimitError::Unavailable(_))
+    ));
     store.fail_with(StoreErrorKind::Misconfigured);
-    assert!(matches!(deny.enter(&TWO, &alice()).await, Err(RateLimitError::Misconfigured(_))));
+    assert!(matches!(
+        deny.enter(&TWO, &alice()).await,
+        Err(RateLimitError::Misconfigured(_))
+    ));
     store.heal();
     drop((before, during, unchecked));
     assert_eq!(local.in_flight(&TWO, &alice()).await.unwrap(), 0);
@@ -307,8 +383,13 @@ async fn in_an_outage_this_process_goes_on_counting_its_own() {
 /// A store that is up and late must not let more through than a place each.
 #[tokio::test]
 async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_in() {
-    let limiter = RateLimiter::builder().store(Flooded).timeout(Duration::from_millis(20));
-    let limiter = limiter.on_unavailable(OnUnavailable::Allow).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .store(Flooded)
+        .timeout(Duration::from_millis(20));
+    let limiter = limiter
+        .on_unavailable(OnUnavailable::Allow)
+        .build()
+        .unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..500 {
         let limiter = limiter.clone();
@@ -322,11 +403,17 @@ async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_in() {
 #[tokio::test]
 async fn a_shadow_rule_records_and_lets_in() {
     let limiter = RateLimiter::memory();
-    let rule = Rule::in_flight("shadow", 1).with_shadow(true).with_wait(Duration::from_secs(60));
+    let rule = Rule::in_flight("shadow", 1)
+        .with_shadow(true)
+        .with_wait(Duration::from_secs(60));
     let first = limiter.enter(&rule, &alice()).await.unwrap();
     let second = limiter.enter(&rule, &alice()).await.unwrap();
     assert!(first.decision().is_allowed() && !second.decision().is_allowed());
-    assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 1, "who has no place takes none");
+    assert_eq!(
+        limiter.in_flight(&rule, &alice()).await.unwrap(),
+        1,
+        "who has no place takes none"
+    );
     drop(first);
     drop(second);
     assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0);
@@ -335,10 +422,21 @@ async fn a_shadow_rule_records_and_lets_in() {
 #[tokio::test]
 async fn a_policy_gives_the_limits_beside_a_place() {
     let policy = Policy::new(Limit::per_hour(1));
-    let limiter = RateLimiter::builder().store(MemoryStore::new()).policy("plan", policy).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .store(MemoryStore::new())
+        .policy("plan", policy)
+        .build()
+        .unwrap();
     let rule = Rule::in_flight("planned", 1).with_policy("plan");
     drop(limiter.enter(&rule, &alice()).await.unwrap());
-    assert!(limiter.enter(&rule, &alice()).await.unwrap_err().retry_after().is_some());
+    assert!(
+        limiter
+            .enter(&rule, &alice())
+            .await
+            .unwrap_err()
+            .retry_after()
+            .is_some()
+    );
     assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0);
 }
 
@@ -346,7 +444,10 @@ async fn a_policy_gives_the_limits_beside_a_place() {
 async fn calls_that_fit_no_rule_in_flight_are_misconfigured() {
     fn words<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) -> String {
         let error = answer.unwrap_err();
-        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
+        assert!(
+            matches!(error, RateLimitError::Misconfigured(_)),
+            "{error:?}"
+        );
         error.to_string()
     }
     let plain = RateLimiter::with_store(Careless);
@@ -361,17 +462,30 @@ async fn calls_that_fit_no_rule_in_flight_are_misconfigured() {
     assert!(words(limiter.acquire(&TWO, &alice()).await).contains("`enter`"));
     assert!(words(limiter.reserve(&TWO, &alice()).await).contains("`enter`"));
     assert!(words(limiter.reset(&TWO, &alice()).await).contains("calls in flight"));
-    assert!(words(limiter.block(&TWO, &alice(), Duration::from_secs(1)).await).contains("calls in flight"));
+    assert!(
+        words(limiter.block(&TWO, &alice(), Duration::from_secs(1)).await)
+            .contains("calls in flight")
+    );
     assert!(words(limiter.unblock(&TWO, &alice()).await).contains("calls in flight"));
-    let none = limiter.enter(&Rule::in_flight("none", 0), &alice()).await.unwrap_err();
-    assert!(matches!(none, RateLimitError::CostExceedsLimit { limit: 0, .. }), "{none:?}");
+    let none = limiter
+        .enter(&Rule::in_flight("none", 0), &alice())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(none, RateLimitError::CostExceedsLimit { limit: 0, .. }),
+        "{none:?}"
+    );
 }
 
 /// A place is left that may have been taken: the answer that says so was dropped.
 #[tokio::test]
 async fn a_store_is_told_of_every_permit_that_may_have_entered() {
     let store = FaultyStore::new(MemoryStore::new());
-    let limiter = RateLimiter::builder().store(store.clone()).timeout(Duration::from_millis(5)).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .store(store.clone())
+        .timeout(Duration::from_millis(5))
+        .build()
+        .unwrap();
     store.hang();
     let during = limiter.enter(&TWO, &alice()).await.unwrap();
     assert_eq!(during.decision().source(), Source::Fallback);

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use ratelimit_runtime::store::{Request, Store as _};
-use ratelimit_runtime::{Algorithm, ExactIp, Key, KeyPart, KeyWriter, Limit, MemoryStore, RateLimiter, Rule, key};
+use ratelimit_runtime::{
+    Algorithm, ExactIp, Key, KeyPart, KeyWriter, Limit, MemoryStore, RateLimiter, Rule, key,
+};
 use uuid::Uuid;
 
 fn rendered<T: KeyPart + ?Sized>(value: &T) -> String {
@@ -15,10 +17,16 @@ fn rendered<T: KeyPart + ?Sized>(value: &T) -> String {
 fn golden_bytes() {
     assert_eq!(rendered("alice@example.com"), "<alice@example.com>");
     assert_eq!(rendered(&String::from("Zoë 1/2")), "<Zoë 1/2>");
-    assert_eq!(rendered("a<b>{c}(d),e#f%g\n\u{7f}"), "<a%3Cb%3E%7Bc%7D%28d%29%2Ce%23f%25g%0A%7F>");
+    assert_eq!(
+        rendered("a<b>{c}(d),e#f%g\n\u{7f}"),
+        "<a%3Cb%3E%7Bc%7D%28d%29%2Ce%23f%25g%0A%7F>"
+    );
     assert_eq!(rendered(""), "<>");
     assert_eq!(rendered(&-7_i64), "<-7>");
-    assert_eq!(rendered(&u128::MAX), "<340282366920938463463374607431768211455>");
+    assert_eq!(
+        rendered(&u128::MAX),
+        "<340282366920938463463374607431768211455>"
+    );
     assert_eq!(rendered(&true), "<true>");
     assert_eq!(rendered(&'x'), "<x>");
     assert_eq!(rendered(&[0xff_u8, b'a', 0]), "<%FFa%00>");
@@ -29,10 +37,19 @@ fn golden_bytes() {
     assert_eq!(rendered(&None::<&str>), "<none()>");
     assert_eq!(rendered(&Some(("a", None::<u8>))), "<some((a,none()))>");
     assert_eq!(rendered(&Some("")), "<some(%-)>");
-    assert_eq!(rendered(&Uuid::from_u128(0xfedc_ba98_7654_3210)), "<00000000-0000-0000-fedc-ba9876543210>");
+    assert_eq!(
+        rendered(&Uuid::from_u128(0xfedc_ba98_7654_3210)),
+        "<00000000-0000-0000-fedc-ba9876543210>"
+    );
     assert_eq!(rendered(&"x".repeat(160)).len(), 162);
-    assert_eq!(rendered(&"x".repeat(161)), "<#fdb7f3c40645e79ca4c5d1638753243c>");
-    assert_eq!(rendered(&("x".repeat(90), "x".repeat(90))), "<##074d1dfbc64de4c6bd938914aff2f1b2>");
+    assert_eq!(
+        rendered(&"x".repeat(161)),
+        "<#fdb7f3c40645e79ca4c5d1638753243c>"
+    );
+    assert_eq!(
+        rendered(&("x".repeat(90), "x".repeat(90))),
+        "<##074d1dfbc64de4c6bd938914aff2f1b2>"
+    );
 }
 
 #[test]
@@ -54,7 +71,9 @@ fn long_values_are_bounded_and_stay_apart() {
     let text = "x,".repeat(100);
     let parts: Vec<&str> = text.split_terminator(',').collect();
     assert_ne!(Key::of(text.trim_end_matches(',')), Key::of(&parts));
-    let digest = String::from_utf8_lossy(a.as_bytes()).trim_matches(['<', '>']).to_owned();
+    let digest = String::from_utf8_lossy(a.as_bytes())
+        .trim_matches(['<', '>'])
+        .to_owned();
     assert_ne!(Key::of(&digest), a);
 }
 
@@ -65,21 +84,33 @@ fn of_ip(address: &str) -> Key {
 #[test]
 fn an_ipv4_address_is_one_key_in_every_disguise() {
     assert_eq!(of_ip("192.0.2.1").as_bytes(), b"<192.0.2.1>");
-    for disguise in ["::ffff:192.0.2.1", "64:ff9b::c000:201", "2002:c000:201::1", "2002:c000:201:7::9"] {
+    for disguise in [
+        "::ffff:192.0.2.1",
+        "64:ff9b::c000:201",
+        "2002:c000:201::1",
+        "2002:c000:201:7::9",
+    ] {
         assert_eq!(of_ip(disguise), of_ip("192.0.2.1"), "{disguise}");
     }
 }
 
 #[test]
 fn an_ipv6_subscriber_cannot_mint_keys() {
-    assert_eq!(of_ip("2001:db8:1:2:3:4:5:6").as_bytes(), b"<2001:db8:1:2::/64>");
+    assert_eq!(
+        of_ip("2001:db8:1:2:3:4:5:6").as_bytes(),
+        b"<2001:db8:1:2::/64>"
+    );
     assert_eq!(of_ip("2001:db8:1:2::1"), of_ip("2001:db8:1:2:ffff::"));
     assert_ne!(of_ip("2001:db8:1:2::1"), of_ip("2001:db8:1:3::1"));
 }
 
 #[test]
 fn an_exact_address_is_itself() {
-    let exact = |address: &str| address.parse().map(|ip| Key::of(&ExactIp(ip)).as_bytes().to_vec());
+    let exact = |address: &str| {
+        address
+            .parse()
+            .map(|ip| Key::of(&ExactIp(ip)).as_bytes().to_vec())
+    };
     assert_eq!(exact("2001:db8::1"), Ok(b"<2001:db8::1>".to_vec()));
     assert_eq!(exact("::ffff:192.0.2.1"), Ok(b"<192.0.2.1>".to_vec()));
 }
@@ -107,17 +138,41 @@ async fn keys_and_prefixes_of_every_length_are_stored_as_they_are() {
     for length in 0..155 {
         let rendered = format!("<{},(a,b)>", "x".repeat(length));
         assert_eq!(Key::of(&Long(length)).as_bytes(), rendered.as_bytes());
-        for prefix in ["", "a", &"p".repeat(22), &"p".repeat(23), &"p".repeat(24), &"p".repeat(60)] {
+        for prefix in [
+            "",
+            "a",
+            &"p".repeat(22),
+            &"p".repeat(23),
+            &"p".repeat(24),
+            &"p".repeat(60),
+        ] {
             let store: &'static MemoryStore = Box::leak(Box::new(MemoryStore::with_capacity(1)));
-            let limiter = RateLimiter::builder().store(store).prefix(prefix).build().unwrap();
+            let limiter = RateLimiter::builder()
+                .store(store)
+                .prefix(prefix)
+                .build()
+                .unwrap();
             let rule = Rule::new("n", Limit::per_minute(9));
             // The limiter does not know the rule, and knows it.
             for _ in 0..2 {
-                let _ = limiter.acquire(&rule, &Key::of(&Long(length))).await.unwrap();
+                let _ = limiter
+                    .acquire(&rule, &Key::of(&Long(length)))
+                    .await
+                    .unwrap();
             }
-            let page = store.keys(Request::new(b"", Algorithm::SlidingWindow, &[]), None).await.unwrap();
-            let before = if prefix.is_empty() { String::new() } else { format!("{prefix}:") };
-            assert_eq!(page.keys, [format!("{before}rl1:sw-60s:n:{rendered}").into_bytes()]);
+            let page = store
+                .keys(Request::new(b"", Algorithm::SlidingWindow, &[]), None)
+                .await
+                .unwrap();
+            let before = if prefix.is_empty() {
+                String::new()
+            } else {
+                format!("{prefix}:")
+            };
+            assert_eq!(
+                page.keys,
+                [format!("{before}rl1:sw-60s:n:{rendered}").into_bytes()]
+            );
         }
     }
 }

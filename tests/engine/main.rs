@@ -1,7 +1,11 @@
 //! What the engine promises of every check, whatever the store does: one timeout, one queue per
 //! refusing key, an answer for every outage, and nothing that a rule says dropped in silence.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 #![allow(clippy::unused_async, reason = "the attribute awaits")]
 
 mod actual_cost;

@@ -4,19 +4,27 @@ use std::time::Duration;
 
 use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::testkit::FaultyStore;
-use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source,
+};
 
 use crate::Flooded;
 
 fn on(store: &FaultyStore<MemoryStore>, policy: OnUnavailable) -> RateLimiter {
-    RateLimiter::builder().store(store.clone()).on_unavailable(policy).build().unwrap()
+    RateLimiter::builder()
+        .store(store.clone())
+        .on_unavailable(policy)
+        .build()
+        .unwrap()
 }
 
 /// 30,000 guesses at once must not get through because 30,000 are too many for the server.
 #[tokio::test]
 async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_through() {
     for policy in [OnUnavailable::Allow, OnUnavailable::Local] {
-        let builder = RateLimiter::builder().store(Flooded).timeout(Duration::from_millis(20));
+        let builder = RateLimiter::builder()
+            .store(Flooded)
+            .timeout(Duration::from_millis(20));
         let limiter = builder.on_unavailable(policy).build().unwrap();
         let rule = Rule::new("guess", Limit::per_hour(5));
         let mut tasks = tokio::task::JoinSet::new();
@@ -27,42 +35,77 @@ async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_through() {
         let answers = tasks.join_all().await;
         let admitted: Vec<_> = answers.iter().flatten().collect();
         assert_eq!(admitted.len(), 5, "{policy}");
-        assert!(admitted.iter().all(|decision| decision.source() == Source::Fallback));
+        assert!(
+            admitted
+                .iter()
+                .all(|decision| decision.source() == Source::Fallback)
+        );
     }
-    let closed = RateLimiter::builder().store(Flooded).timeout(Duration::from_millis(20));
+    let closed = RateLimiter::builder()
+        .store(Flooded)
+        .timeout(Duration::from_millis(20));
     let closed = closed.on_unavailable(OnUnavailable::Deny).build().unwrap();
-    let error = closed.acquire(&Rule::new("guess", Limit::per_hour(5)), &Key::of("alice")).await.unwrap_err();
+    let error = closed
+        .acquire(&Rule::new("guess", Limit::per_hour(5)), &Key::of("alice"))
+        .await
+        .unwrap_err();
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
 }
 
 /// The caller that asks the store again is refused like the others.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_still_holds_answers_where_the_store_does_not() {
-    for policy in [OnUnavailable::Allow, OnUnavailable::Local, OnUnavailable::Deny] {
+    for policy in [
+        OnUnavailable::Allow,
+        OnUnavailable::Local,
+        OnUnavailable::Deny,
+    ] {
         let store = FaultyStore::new(MemoryStore::new());
-        let all = RateLimiter::builder().store(DenyCache::new(store.clone())).on_unavailable(policy);
+        let all = RateLimiter::builder()
+            .store(DenyCache::new(store.clone()))
+            .on_unavailable(policy);
         let limiter = all.timeout(Duration::from_millis(20)).build().unwrap();
         let hourly = Rule::new("hourly", Limit::per_hour(1));
         let blocked = Rule::new("blocked", Limit::per_hour(1)).with_block(Duration::from_secs(600));
         let waiting = hourly.clone().with_wait(Duration::from_millis(5));
         let key = Key::global();
         for rule in [&hourly, &blocked] {
-            let _ = (limiter.acquire(rule, &key).await.unwrap(), limiter.acquire(rule, &key).await.unwrap_err());
+            let _ = (
+                limiter.acquire(rule, &key).await.unwrap(),
+                limiter.acquire(rule, &key).await.unwrap_err(),
+            );
         }
         // Refusals hold for a second. Near its end one caller asks again.
         tokio::time::advance(Duration::from_millis(900)).await;
         store.hang();
         for rule in [&hourly, &blocked, &waiting] {
             let error = limiter.acquire(rule, &key).await.unwrap_err();
-            let refusal = error.decision().unwrap_or_else(|| panic!("{policy}, {rule:?}: {error:?}"));
+            let refusal = error
+                .decision()
+                .unwrap_or_else(|| panic!("{policy}, {rule:?}: {error:?}"));
             assert_eq!(refusal.source(), Source::DenyCache, "{policy}, {rule:?}");
         }
         // A block holds for as long as the store is away.
         tokio::time::advance(Duration::from_secs(5)).await;
-        assert!(limiter.acquire(&blocked, &key).await.unwrap_err().decision().unwrap().is_blocked(), "{policy}");
-        assert!(limiter.peek(&blocked, &key).await.unwrap().is_blocked(), "{policy}");
+        assert!(
+            limiter
+                .acquire(&blocked, &key)
+                .await
+                .unwrap_err()
+                .decision()
+                .unwrap()
+                .is_blocked(),
+            "{policy}"
+        );
+        assert!(
+            limiter.peek(&blocked, &key).await.unwrap().is_blocked(),
+            "{policy}"
+        );
         let other = limiter.acquire(&hourly, &key).await;
-        assert!(other.is_ok_and(|decision| decision.is_degraded()) || policy == OnUnavailable::Deny, "{policy}");
+        assert!(
+            other.is_ok_and(|decision| decision.is_degraded()) || policy == OnUnavailable::Deny,
+            "{policy}"
+        );
     }
 }
 
@@ -74,23 +117,51 @@ async fn a_block_set_during_an_outage_goes_on_refusing_after_it() {
     let (alice, bob) = (Key::of("alice"), Key::of("bob"));
     store.fail();
     let _ = limiter.acquire(&rule, &alice).await.unwrap();
-    assert!(limiter.acquire(&rule, &alice).await.unwrap_err().decision().unwrap().is_blocked());
+    assert!(
+        limiter
+            .acquire(&rule, &alice)
+            .await
+            .unwrap_err()
+            .decision()
+            .unwrap()
+            .is_blocked()
+    );
     store.heal();
     tokio::time::advance(Duration::from_secs(5)).await;
     let refused = limiter.acquire(&rule, &alice).await.unwrap_err();
     assert!(refused.decision().unwrap().is_blocked(), "{refused:?}");
-    assert_eq!(limiter.acquire(&rule, &bob).await.unwrap().source(), Source::Store);
-    let in_shadow = limiter.peek(&rule.clone().with_shadow(true), &alice).await.unwrap();
-    assert_eq!(in_shadow.source(), Source::Store, "a rule in shadow mode is not blocked");
+    assert_eq!(
+        limiter.acquire(&rule, &bob).await.unwrap().source(),
+        Source::Store
+    );
+    let in_shadow = limiter
+        .peek(&rule.clone().with_shadow(true), &alice)
+        .await
+        .unwrap();
+    assert_eq!(
+        in_shadow.source(),
+        Source::Store,
+        "a rule in shadow mode is not blocked"
+    );
 
     // It ends with its time, or by hand.
-    assert!(limiter.unblock(&rule, &alice).await.unwrap(), "the block in this process is one");
-    assert_eq!(limiter.acquire(&rule, &alice).await.unwrap().source(), Source::Store);
+    assert!(
+        limiter.unblock(&rule, &alice).await.unwrap(),
+        "the block in this process is one"
+    );
+    assert_eq!(
+        limiter.acquire(&rule, &alice).await.unwrap().source(),
+        Source::Store
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_block_by_hand_during_an_outage_fails_and_holds_in_this_process() {
-    for policy in [OnUnavailable::Local, OnUnavailable::Allow, OnUnavailable::Deny] {
+    for policy in [
+        OnUnavailable::Local,
+        OnUnavailable::Allow,
+        OnUnavailable::Deny,
+    ] {
         let store = FaultyStore::new(MemoryStore::new());
         let limiter = on(&store, policy);
         let rule = Rule::new("blocked", Limit::per_second(100));
@@ -102,13 +173,22 @@ async fn a_block_by_hand_during_an_outage_fails_and_holds_in_this_process() {
         store.fail();
         let hour = Duration::from_secs(3600);
         let error = limiter.block(&rule, &alice, hour).await.unwrap_err();
-        assert!(matches!(error, RateLimitError::Unavailable(_)), "{policy}: {error:?}");
+        assert!(
+            matches!(error, RateLimitError::Unavailable(_)),
+            "{policy}: {error:?}"
+        );
         assert!(blocked().await, "{policy}: during the outage");
         store.heal();
         assert!(blocked().await, "{policy}: after the outage");
-        assert_eq!(limiter.acquire(&rule, &bob).await.unwrap().source(), Source::Store);
+        assert_eq!(
+            limiter.acquire(&rule, &bob).await.unwrap().source(),
+            Source::Store
+        );
         // Another block is in place of this one, and ends it with its own time.
-        limiter.block(&rule, &alice, Duration::from_secs(10)).await.unwrap();
+        limiter
+            .block(&rule, &alice, Duration::from_secs(10))
+            .await
+            .unwrap();
         assert!(blocked().await);
         tokio::time::advance(Duration::from_secs(11)).await;
         assert!(limiter.acquire(&rule, &alice).await.is_ok(), "{policy}");
@@ -117,7 +197,10 @@ async fn a_block_by_hand_during_an_outage_fails_and_holds_in_this_process() {
         store.fail();
         assert!(limiter.block(&rule, &bob, Duration::ZERO).await.is_err());
         assert!(limiter.block(&rule, &bob, hour).await.is_err());
-        assert!(limiter.unblock(&rule, &bob).await.is_err(), "the store was not reached");
+        assert!(
+            limiter.unblock(&rule, &bob).await.is_err(),
+            "the store was not reached"
+        );
         store.heal();
         assert!(limiter.acquire(&rule, &bob).await.is_ok(), "{policy}");
     }
@@ -132,12 +215,34 @@ async fn a_refund_goes_to_the_store_that_was_charged() {
     store.fail();
     let from_memory = limiter.acquire(&rule, &Key::global()).await.unwrap();
     assert!(limiter.acquire(&rule, &Key::global()).await.is_err());
-    assert!(limiter.refund(&rule, &Key::global(), &from_memory).await.unwrap());
-    assert!(limiter.acquire(&rule, &Key::global()).await.unwrap().is_degraded());
+    assert!(
+        limiter
+            .refund(&rule, &Key::global(), &from_memory)
+            .await
+            .unwrap()
+    );
+    assert!(
+        limiter
+            .acquire(&rule, &Key::global())
+            .await
+            .unwrap()
+            .is_degraded()
+    );
     store.heal();
     assert!(limiter.acquire(&rule, &Key::global()).await.is_err());
-    assert!(limiter.refund(&rule, &Key::global(), &from_store).await.unwrap());
-    assert!(!limiter.acquire(&rule, &Key::global()).await.unwrap().is_degraded());
+    assert!(
+        limiter
+            .refund(&rule, &Key::global(), &from_store)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !limiter
+            .acquire(&rule, &Key::global())
+            .await
+            .unwrap()
+            .is_degraded()
+    );
 }
 
 /// `remaining()` is at most `limit()`.
@@ -145,7 +250,8 @@ async fn a_refund_goes_to_the_store_that_was_charged() {
 async fn the_limit_of_a_bucket_is_its_burst() {
     let limiter = RateLimiter::memory();
     for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
-        let rule = Rule::named(algorithm.to_string(), Limit::per_minute(5).with_burst(20)).with_algorithm(algorithm);
+        let rule = Rule::named(algorithm.to_string(), Limit::per_minute(5).with_burst(20))
+            .with_algorithm(algorithm);
         let decision = limiter.acquire(&rule, &Key::global()).await.unwrap();
         assert_eq!((decision.limit(), decision.remaining()), (20, 19));
         assert_eq!(decision.window(), Duration::from_secs(60));

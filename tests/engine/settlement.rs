@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Settled, StoreError, Verdict};
-use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, Store, rate_limit};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, Store, rate_limit,
+};
 
 /// A store on the other end of a network: every answer is for later, and counted once it is on its
 /// way.
@@ -31,13 +33,25 @@ impl Store for Remote {
         Answer::later(async move { self.inner.reset(request).await })
     }
 
-    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+    fn settle<'a>(
+        &'a self,
+        request: Request<'a>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Answer<'a, Settled> {
         Answer::later(async move {
             let settled = self.inner.settle(request, ticket, actual_cost).await;
-            let counter = if actual_cost > 0 { &self.committed } else { &self.released };
+            let counter = if actual_cost > 0 {
+                &self.committed
+            } else {
+                &self.released
+            };
             counter.fetch_add(1, Ordering::SeqCst);
             let fewer = |left: u64| left.checked_sub(1);
-            match self.loses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer) {
+            match self
+                .loses
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer)
+            {
                 Ok(_) => Err(StoreError::unavailable("the connection has ended").lost()),
                 Err(_) => settled,
             }
@@ -52,7 +66,13 @@ impl Store for Remote {
 #[rate_limit(limiter = limiter, window = "1h", max = 5, count = "err")]
 async fn guess(limiter: &RateLimiter, right: bool) -> Result<(), RateLimitError> {
     tokio::task::yield_now().await;
-    if right { Ok(()) } else { Err(RateLimitError::Unavailable(StoreError::unavailable("wrong"))) }
+    if right {
+        Ok(())
+    } else {
+        Err(RateLimitError::Unavailable(StoreError::unavailable(
+            "wrong",
+        )))
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,14 +97,29 @@ async fn a_settlement_whose_answer_was_lost_is_sent_again_only_where_that_does_n
     for (algorithm, sent) in [(Algorithm::SlidingWindow, 3), (Algorithm::TokenBucket, 1)] {
         let store = Remote::default();
         let limiter = RateLimiter::with_store(store.clone());
-        let rule = Rule::new("lost", Limit::per_hour(100)).with_algorithm(algorithm).with_cost(10);
+        let rule = Rule::new("lost", Limit::per_hour(100))
+            .with_algorithm(algorithm)
+            .with_cost(10);
         for (actual_cost, left) in [(30, 70), (0, 70)] {
             store.loses.store(2, Ordering::SeqCst);
-            limiter.reserve(&rule, &Key::global()).await.unwrap().commit(actual_cost);
+            limiter
+                .reserve(&rule, &Key::global())
+                .await
+                .unwrap()
+                .commit(actual_cost);
             tokio::time::sleep(Duration::from_secs(10)).await;
-            assert_eq!(limiter.peek(&rule, &Key::global()).await.unwrap().remaining(), left, "{algorithm}");
+            assert_eq!(
+                limiter
+                    .peek(&rule, &Key::global())
+                    .await
+                    .unwrap()
+                    .remaining(),
+                left,
+                "{algorithm}"
+            );
         }
-        let settled = [&store.committed, &store.released].map(|counter| counter.load(Ordering::SeqCst));
+        let settled =
+            [&store.committed, &store.released].map(|counter| counter.load(Ordering::SeqCst));
         assert_eq!(settled, [sent; 2], "{algorithm}");
     }
 }
@@ -108,13 +143,30 @@ fn a_reservation_that_is_dropped_without_a_runtime_is_settled_on_its_own() {
     let store = Remote::default();
     let limiter = RateLimiter::with_store(store.clone());
     let rule = Rule::new("dropped", Limit::per_hour(5)).with_cost(2);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let [first, second] = [(); 2].map(|()| runtime.block_on(limiter.reserve(&rule, &Key::global())).unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let [first, second] = [(); 2].map(|()| {
+        runtime
+            .block_on(limiter.reserve(&rule, &Key::global()))
+            .unwrap()
+    });
     std::thread::spawn(move || drop(first)).join().unwrap();
-    assert!(comes_about(|| store.committed.load(Ordering::SeqCst) == 1), "it was not committed");
+    assert!(
+        comes_about(|| store.committed.load(Ordering::SeqCst) == 1),
+        "it was not committed"
+    );
     std::thread::spawn(move || second.release()).join().unwrap();
-    assert!(comes_about(|| store.released.load(Ordering::SeqCst) == 1), "it was not released");
-    let left = runtime.block_on(limiter.peek(&rule, &Key::global())).unwrap().remaining();
+    assert!(
+        comes_about(|| store.released.load(Ordering::SeqCst) == 1),
+        "it was not released"
+    );
+    let left = runtime
+        .block_on(limiter.peek(&rule, &Key::global()))
+        .unwrap()
+        .remaining();
     assert_eq!((left, store.committed.load(Ordering::SeqCst)), (3, 1));
 }
 
@@ -123,17 +175,33 @@ fn a_reservation_whose_runtime_has_ended_is_settled_by_another_or_not_at_all() {
     let store = Remote::default();
     let limiter = RateLimiter::with_store(store.clone());
     let rule = Rule::new("ended", Limit::per_hour(5));
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     let ending = runtime();
-    let [first, second] = [(); 2].map(|()| ending.block_on(limiter.reserve(&rule, &Key::global())).unwrap());
+    let [first, second] = [(); 2].map(|()| {
+        ending
+            .block_on(limiter.reserve(&rule, &Key::global()))
+            .unwrap()
+    });
     drop(ending);
     let other = runtime();
     other.block_on(async move { first.release() });
-    assert!(comes_about(|| store.released.load(Ordering::SeqCst) == 1), "it was not released");
+    assert!(
+        comes_about(|| store.released.load(Ordering::SeqCst) == 1),
+        "it was not released"
+    );
     second.release();
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(store.released.load(Ordering::SeqCst), 1);
-    let left = other.block_on(limiter.peek(&rule, &Key::global())).unwrap().remaining();
+    let left = other
+        .block_on(limiter.peek(&rule, &Key::global()))
+        .unwrap()
+        .remaining();
     assert_eq!(left, 4, "it counts until it expires");
 }
 

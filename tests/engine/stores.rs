@@ -7,7 +7,9 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
-use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, RateLimiter, RedisStore, Rule, Store, rate_limit};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MemoryStore, RateLimiter, RedisStore, Rule, Store, rate_limit,
+};
 
 use crate::Outcome;
 
@@ -22,12 +24,27 @@ async fn pointers_to_stores_are_stores() {
         RateLimiter::builder().store(leaked).build().unwrap(),
     ];
     // Whatever the trait provides reaches the store behind the pointer, too.
-    let rule = Rule::new("pointer", Limit::per_hour(1)).and(Limit::per_day(2)).with_block(Duration::from_secs(60));
+    let rule = Rule::new("pointer", Limit::per_hour(1))
+        .and(Limit::per_day(2))
+        .with_block(Duration::from_secs(60));
     for limiter in limiters {
         let admission = limiter.acquire(&rule, &Key::global()).await.unwrap();
-        assert!(limiter.refund(&rule, &Key::global(), &admission).await.unwrap());
+        assert!(
+            limiter
+                .refund(&rule, &Key::global(), &admission)
+                .await
+                .unwrap()
+        );
         let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
-        assert!(limiter.acquire(&rule, &Key::global()).await.unwrap_err().decision().unwrap().is_blocked());
+        assert!(
+            limiter
+                .acquire(&rule, &Key::global())
+                .await
+                .unwrap_err()
+                .decision()
+                .unwrap()
+                .is_blocked()
+        );
     }
     assert_eq!(shared.capabilities(), Capabilities::all());
 }
@@ -58,7 +75,10 @@ impl<S: Store> Store for Counted<S> {
 }
 
 fn counted<S: Store>(store: S) -> Arc<Counted<S>> {
-    Arc::new(Counted { store, decisions: AtomicU64::new(0) })
+    Arc::new(Counted {
+        store,
+        decisions: AtomicU64::new(0),
+    })
 }
 
 #[tokio::test]
@@ -73,12 +93,21 @@ async fn the_store_inside_a_layer_answers_all_that_the_layer_leaves_out() {
     assert!(store.refund(request, charged.ticket).await.unwrap());
     for actual_cost in [1, 0] {
         let reserved = store.acquire(request.reserving()).await.unwrap();
-        assert!(store.settle(request.reserving(), reserved.ticket, actual_cost).await.unwrap().was_open);
+        assert!(
+            store
+                .settle(request.reserving(), reserved.ticket, actual_cost)
+                .await
+                .unwrap()
+                .was_open
+        );
     }
     store.block(request, Duration::from_secs(60)).await.unwrap();
     assert!(store.peek(request).await.unwrap().blocked);
     assert!(store.unblock(request).await.unwrap());
-    let (limiter, rule) = (RateLimiter::with_store(store), Rule::new("layer", limits[0]));
+    let (limiter, rule) = (
+        RateLimiter::with_store(store),
+        Rule::new("layer", limits[0]),
+    );
     let _ = limiter.acquire(&rule, &Key::of("a")).await.unwrap();
     let (mut keys, mut listed) = (limiter.keys(&rule), Vec::new());
     while let Some(page) = keys.next_page().await.unwrap() {
@@ -89,7 +118,10 @@ async fn the_store_inside_a_layer_answers_all_that_the_layer_leaves_out() {
 
     let away = RateLimiter::with_store(counted(RedisStore::new("redis://127.0.0.1:1").unwrap()));
     let ready = tokio::time::timeout(Duration::from_millis(50), away.ready()).await;
-    assert!(ready.is_err(), "the layer's own answer, not that of the store: {ready:?}");
+    assert!(
+        ready.is_err(),
+        "the layer's own answer, not that of the store: {ready:?}"
+    );
 }
 
 /// A group of rules and a place beside limits are decided in one step by the stores of this crate.
@@ -104,7 +136,11 @@ async fn no_decision_goes_past_the_acquire_of_a_layer() {
     assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
     let beside = Rule::new("beside", Limit::per_hour(3)).with_concurrent(1);
     drop(limiter.enter(&beside, &Key::global()).await.unwrap());
-    assert!(layer.decisions.load(Ordering::SeqCst) >= 5, "{}", layer.decisions.load(Ordering::SeqCst));
+    assert!(
+        layer.decisions.load(Ordering::SeqCst) >= 5,
+        "{}",
+        layer.decisions.load(Ordering::SeqCst)
+    );
 }
 
 #[rate_limit(name = "layer", window = "1h", max = 3)]
@@ -126,11 +162,25 @@ fn an_answer_is_given_once() {
 #[test]
 fn times_of_a_verdict_are_rounded_up_and_end_refusals_alone() {
     let [short, second] = [Duration::from_nanos(1), Duration::from_secs(1)];
-    let refused = Verdict::refused().with_retry_after(second + short).with_reset_after(short);
-    assert_eq!((refused.retry_after_us, refused.reset_after_us), (1_000_001, 1));
-    assert_eq!(Verdict::refused().with_retry_after(second).retry_after(), Some(second));
-    assert_eq!(Verdict::admitted().with_retry_after(second).retry_after(), None);
-    for never in [Verdict::refused(), Verdict::refused().with_retry_after(Duration::MAX)] {
+    let refused = Verdict::refused()
+        .with_retry_after(second + short)
+        .with_reset_after(short);
+    assert_eq!(
+        (refused.retry_after_us, refused.reset_after_us),
+        (1_000_001, 1)
+    );
+    assert_eq!(
+        Verdict::refused().with_retry_after(second).retry_after(),
+        Some(second)
+    );
+    assert_eq!(
+        Verdict::admitted().with_retry_after(second).retry_after(),
+        None
+    );
+    for never in [
+        Verdict::refused(),
+        Verdict::refused().with_retry_after(Duration::MAX),
+    ] {
         assert_eq!((never.allowed, never.retry_after()), (false, None));
     }
 }

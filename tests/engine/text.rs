@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, key, rate_limit,
+    Algorithm, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, key,
+    rate_limit,
 };
 
 #[test]
@@ -19,9 +20,15 @@ fn limits_read_back_as_they_are_written() {
         ("100/1d", 100, Duration::from_secs(86_400)),
     ] {
         let limit: Limit = text.parse().unwrap();
-        assert_eq!((limit, limit.to_string().as_str()), (Limit::new(max, window), text));
+        assert_eq!(
+            (limit, limit.to_string().as_str()),
+            (Limit::new(max, window), text)
+        );
     }
-    assert_eq!("1_000 / 1h 30m".parse::<Limit>().unwrap(), Limit::new(1000, Duration::from_secs(5400)));
+    assert_eq!(
+        "1_000 / 1h 30m".parse::<Limit>().unwrap(),
+        Limit::new(1000, Duration::from_secs(5400))
+    );
     assert_eq!(format!("{:>8}|", Limit::per_minute(5)), "    5/1m|");
 }
 
@@ -48,7 +55,19 @@ fn a_duration_is_the_same_in_attributes_and_configurations() {
         a "60s" b "1h 30m" c "2 days" d "1500ms" e "1w" f "90 min" g "1500us" h "3 hours" i "1hr" j "5 secs" k "2weeks"
         l "1000 usec" m "4 seconds" n "7 minutes" o "1 day"
     }
-    for text in ["1/1month", "1/2 months", "1/1y", "1/1 year", "1/5M", "1/0s", "1/1.5h", "1/", "1/s", "1/60", "1/-1s"] {
+    for text in [
+        "1/1month",
+        "1/2 months",
+        "1/1y",
+        "1/1 year",
+        "1/5M",
+        "1/0s",
+        "1/1.5h",
+        "1/",
+        "1/s",
+        "1/60",
+        "1/-1s",
+    ] {
         assert!(text.parse::<Limit>().is_err(), "{text}");
     }
 }
@@ -56,9 +75,18 @@ fn a_duration_is_the_same_in_attributes_and_configurations() {
 #[test]
 fn a_limit_that_cannot_be_is_an_error_at_run_time() {
     let fault = |window| Limit::try_new(1, window).unwrap_err().to_string();
-    assert_eq!(fault(Duration::from_micros(999)), "the window of a limit is at least one millisecond");
-    assert_eq!(fault(Limit::MAX_WINDOW + Duration::from_micros(1)), "the window of a limit is at most 366 days");
-    assert_eq!(Limit::try_new(1, Limit::MAX_WINDOW).map(|limit| limit.max()), Ok(1));
+    assert_eq!(
+        fault(Duration::from_micros(999)),
+        "the window of a limit is at least one millisecond"
+    );
+    assert_eq!(
+        fault(Limit::MAX_WINDOW + Duration::from_micros(1)),
+        "the window of a limit is at most 366 days"
+    );
+    assert_eq!(
+        Limit::try_new(1, Limit::MAX_WINDOW).map(|limit| limit.max()),
+        Ok(1)
+    );
 }
 
 #[test]
@@ -67,8 +95,15 @@ fn algorithms_and_answers_to_outages_read_back_as_they_are_written() {
         assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
     }
     let unknown = "gcra".parse::<Algorithm>().unwrap_err().to_string();
-    assert!(unknown.starts_with("unknown algorithm \"gcra\": write sliding_window, "), "{unknown}");
-    for answer in [OnUnavailable::Local, OnUnavailable::Allow, OnUnavailable::Deny] {
+    assert!(
+        unknown.starts_with("unknown algorithm \"gcra\": write sliding_window, "),
+        "{unknown}"
+    );
+    for answer in [
+        OnUnavailable::Local,
+        OnUnavailable::Allow,
+        OnUnavailable::Deny,
+    ] {
         assert_eq!(answer.to_string().parse(), Ok(answer));
     }
     assert_eq!(OnUnavailable::default(), OnUnavailable::Local);
@@ -79,14 +114,27 @@ fn algorithms_and_answers_to_outages_read_back_as_they_are_written() {
 fn a_policy_is_one_line_of_text() {
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     let login = Policy::new(Limit::per_minute(5)).and(Limit::new(50, minutes(90)));
-    let upload = Policy::new(Limit::per_second(1_000).with_burst(50)).with_algorithm(Algorithm::LeakyBucket);
+    let upload =
+        Policy::new(Limit::per_second(1_000).with_burst(50)).with_algorithm(Algorithm::LeakyBucket);
     for (text, policy) in [
         ("5/1m, 50/1h 30m", login.clone()),
-        (" 5/1m,50/1h 30m\tblock\n1h 1m ", login.clone().with_block(minutes(61))),
-        ("sliding_counter 5/1m, 50/1h 30m", login.with_algorithm(Algorithm::SlidingCounter)),
+        (
+            " 5/1m,50/1h 30m\tblock\n1h 1m ",
+            login.clone().with_block(minutes(61)),
+        ),
+        (
+            "sliding_counter 5/1m, 50/1h 30m",
+            login.with_algorithm(Algorithm::SlidingCounter),
+        ),
         ("leaky_bucket 1_000/1s burst 5_0", upload.clone()),
-        ("leaky_bucket  1000/1s  burst 50  block 10m", upload.clone().with_block(minutes(10))),
-        ("leaky_bucket 1000/1s burst 50 wait 1m 1s", upload.with_wait(Duration::from_secs(61))),
+        (
+            "leaky_bucket  1000/1s  burst 50  block 10m",
+            upload.clone().with_block(minutes(10)),
+        ),
+        (
+            "leaky_bucket 1000/1s burst 50 wait 1m 1s",
+            upload.with_wait(Duration::from_secs(61)),
+        ),
         (
             "5/1m block 1m timeout 50ms on_unavailable deny shadow",
             Policy::new(Limit::per_minute(5))
@@ -95,39 +143,72 @@ fn a_policy_is_one_line_of_text() {
                 .with_on_unavailable(OnUnavailable::Deny)
                 .with_shadow(true),
         ),
-        ("5/1m shadow false", Policy::new(Limit::per_minute(5)).with_shadow(false)),
-        ("5/1m shadow block 1m", Policy::new(Limit::per_minute(5)).with_shadow(true).with_block(minutes(1))),
-        ("5/1m block 1m..1h", Policy::new(Limit::per_minute(5)).with_growing_block(minutes(1), minutes(60))),
-        ("5/1m block 1h 30m..2 days", Policy::new(Limit::per_minute(5)).with_growing_block(minutes(90), minutes(2880))),
+        (
+            "5/1m shadow false",
+            Policy::new(Limit::per_minute(5)).with_shadow(false),
+        ),
+        (
+            "5/1m shadow block 1m",
+            Policy::new(Limit::per_minute(5))
+                .with_shadow(true)
+                .with_block(minutes(1)),
+        ),
+        (
+            "5/1m block 1m..1h",
+            Policy::new(Limit::per_minute(5)).with_growing_block(minutes(1), minutes(60)),
+        ),
+        (
+            "5/1m block 1h 30m..2 days",
+            Policy::new(Limit::per_minute(5)).with_growing_block(minutes(90), minutes(2880)),
+        ),
         (
             "5/1m block 1us..366d",
-            Policy::new(Limit::per_minute(5)).with_growing_block(Duration::from_micros(1), Limit::MAX_WINDOW),
+            Policy::new(Limit::per_minute(5))
+                .with_growing_block(Duration::from_micros(1), Limit::MAX_WINDOW),
         ),
-        ("5/1m wait 0s", Policy::new(Limit::per_minute(5)).with_wait(Duration::ZERO)),
+        (
+            "5/1m wait 0s",
+            Policy::new(Limit::per_minute(5)).with_wait(Duration::ZERO),
+        ),
     ] {
         assert_eq!(text.parse(), Ok(policy), "{text}");
     }
     for (text, why) in [
         ("", "a limit is `max/window`"),
         ("fixed_window", "a limit is `max/window`"),
-        ("gcra 5/1m", "unknown algorithm \"gcra\": write sliding_window"),
+        (
+            "gcra 5/1m",
+            "unknown algorithm \"gcra\": write sliding_window",
+        ),
         ("5/1m fixed_window", "`1m fixed_window` is not a duration"),
         ("5/1m burst 9", "`sliding_window` has no burst"),
         ("token_bucket 5/1m, 9/1h burst 9", "goes with one limit"),
         ("token_bucket 5/1m burst", "`` is not a number of calls"),
-        ("token_bucket 5/1m burst many", "`many` is not a number of calls"),
+        (
+            "token_bucket 5/1m burst many",
+            "`many` is not a number of calls",
+        ),
         ("token_bucket 5/1m burst 0", "refuses every call"),
-        ("token_bucket 5/1m burst 9 burst 8", "`burst` is given twice"),
+        (
+            "token_bucket 5/1m burst 9 burst 8",
+            "`burst` is given twice",
+        ),
         ("5/1m wait", "`` is not a duration"),
         ("5/1m shadow yes", "write `shadow`, or `shadow false`"),
         ("5/1m wait 2s shadow", "`wait` is never used"),
         ("5/1m block 1m wait 2s", "either waits or is blocked"),
         ("5/1m timeout 61s", "from \"1ms\" to \"60s\""),
         ("5/1m tmeout 1s", "`1m tmeout 1s` is not a duration"),
-        ("5/1m on_unavailable open", "unknown answer \"open\": write local, allow, deny"),
+        (
+            "5/1m on_unavailable open",
+            "unknown answer \"open\": write local, allow, deny",
+        ),
         ("5/1m block 0s", "the block `0s` is out of bounds"),
         ("5/1m block 367d", "at most \"366d\""),
-        ("5/1m block 1h..1m", "the block `1h..1m` does not grow: write one such as \"1m..1h\""),
+        (
+            "5/1m block 1h..1m",
+            "the block `1h..1m` does not grow: write one such as \"1m..1h\"",
+        ),
         ("5/1m block 60s..1m", "does not grow"),
         ("5/1m block 1m..367d", "at most to \"366d\""),
         ("5/1m block 1m..=1h", "`=1h` is not a duration"),
@@ -135,7 +216,10 @@ fn a_policy_is_one_line_of_text() {
         ("5/1m;50/1d", "`1m;50/1d` is not a duration"),
         ("60s/3", "`60s` is not a number of calls"),
         ("0/1m", "a limit of 0 refuses every call"),
-        ("5/m", "`m` is not a duration: write whole numbers with units"),
+        (
+            "5/m",
+            "`m` is not a duration: write whole numbers with units",
+        ),
         ("5/60", "`60` is not a duration"),
         ("5/1 month", "(units: `us`, `ms`, `s`, `m`, `h`, `d`, `w`)"),
         ("5/1.5h", "`1.5h` is not a duration"),
@@ -163,7 +247,8 @@ async fn a_key_that_is_read_back_from_its_text_reaches_the_same_bucket() {
 
 #[test]
 fn no_error_repeats_its_source() {
-    let cause = || StoreError::unavailable("no connection").with_source(std::io::Error::other("refused"));
+    let cause =
+        || StoreError::unavailable("no connection").with_source(std::io::Error::other("refused"));
     let mut errors: Vec<RateLimitError> = vec![RateLimitError::Unavailable(cause())];
     errors.push(RateLimitError::Misconfigured(
         StoreError::misconfigured("a typo").with_source(std::io::Error::other("why")),
@@ -172,7 +257,10 @@ fn no_error_repeats_its_source() {
         let mut said = error.to_string();
         let mut source = error.source();
         while let Some(next) = source {
-            assert!(!said.contains(&next.to_string()), "{said:?} repeats {next:?}");
+            assert!(
+                !said.contains(&next.to_string()),
+                "{said:?} repeats {next:?}"
+            );
             said = next.to_string();
             source = next.source();
         }
@@ -206,6 +294,10 @@ fn no_debug_output_shows_a_key() {
     }
     let spy = Spy(std::cell::RefCell::default());
     let key = Key::of(&spy);
-    assert!(!spy.0.borrow().contains("alice") && !spy.0.borrow().contains("97"), "{:?}", spy.0.borrow());
+    assert!(
+        !spy.0.borrow().contains("alice") && !spy.0.borrow().contains("97"),
+        "{:?}",
+        spy.0.borrow()
+    );
     assert!(!format!("{key:?}").contains("alice"));
 }

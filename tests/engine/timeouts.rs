@@ -14,11 +14,20 @@ const SLACK: Duration = Duration::from_millis(60);
 fn silent() -> RateLimiter {
     let store = FaultyStore::new(MemoryStore::new());
     store.hang();
-    RateLimiter::builder().store(store).timeout(TIMEOUT).on_unavailable(OnUnavailable::Allow).build().unwrap()
+    RateLimiter::builder()
+        .store(store)
+        .timeout(TIMEOUT)
+        .on_unavailable(OnUnavailable::Allow)
+        .build()
+        .unwrap()
 }
 
 fn flooded() -> RateLimiter {
-    RateLimiter::builder().store(Flooded).timeout(TIMEOUT).build().unwrap()
+    RateLimiter::builder()
+        .store(Flooded)
+        .timeout(TIMEOUT)
+        .build()
+        .unwrap()
 }
 
 #[rate_limit(limiter = a, window = "1h", max = 9, name = "a")]
@@ -70,18 +79,45 @@ async fn a_wait_ends_by_its_time_and_one_timeout() {
 async fn a_paused_clock_does_not_end_a_check_at_once() {
     let limiter = silent();
     let start = Instant::now();
-    let decision = limiter.acquire(&Rule::new("paused", Limit::per_hour(9)), &Key::global()).await.unwrap();
+    let decision = limiter
+        .acquire(&Rule::new("paused", Limit::per_hour(9)), &Key::global())
+        .await
+        .unwrap();
     assert!(decision.is_degraded());
-    assert!(start.elapsed() + Duration::from_millis(3) >= TIMEOUT, "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() + Duration::from_millis(3) >= TIMEOUT,
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 #[tokio::test]
 async fn the_longest_timeout_and_wait_there_are_overflow_nothing() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = RateLimiter::with_store(store.clone());
-    let rule = Rule::new("longest", Limit::per_hour(1)).with_timeout(Duration::MAX).with_wait(Duration::MAX);
-    assert!(limiter.acquire(&rule, &Key::global()).await.unwrap().is_allowed());
-    assert!(!limiter.peek(&rule, &Key::global()).await.unwrap().is_allowed());
+    let rule = Rule::new("longest", Limit::per_hour(1))
+        .with_timeout(Duration::MAX)
+        .with_wait(Duration::MAX);
+    assert!(
+        limiter
+            .acquire(&rule, &Key::global())
+            .await
+            .unwrap()
+            .is_allowed()
+    );
+    assert!(
+        !limiter
+            .peek(&rule, &Key::global())
+            .await
+            .unwrap()
+            .is_allowed()
+    );
     store.fail();
-    assert!(limiter.acquire(&rule, &Key::global()).await.unwrap().is_degraded());
+    assert!(
+        limiter
+            .acquire(&rule, &Key::global())
+            .await
+            .unwrap()
+            .is_degraded()
+    );
 }

@@ -15,11 +15,18 @@ use crate::Outcome;
 /// because two runtimes have two paused clocks.
 #[test]
 fn a_waiter_whose_runtime_is_not_driven_passes_the_turn_on() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     let (left, driven) = (runtime(), runtime());
     let limiter = RateLimiter::memory();
-    let rule =
-        Arc::new(Rule::new("turn", Limit::new(1, Duration::from_millis(100))).with_wait(Duration::from_secs(60)));
+    let rule = Arc::new(
+        Rule::new("turn", Limit::new(1, Duration::from_millis(100)))
+            .with_wait(Duration::from_secs(60)),
+    );
     let wait = || {
         let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
         async move { limiter.acquire(&rule, &Key::global()).await.map(drop) }
@@ -39,7 +46,8 @@ fn a_waiter_whose_runtime_is_not_driven_passes_the_turn_on() {
         }
         others.join_all().await
     };
-    let served = driven.block_on(async { tokio::time::timeout(Duration::from_secs(30), others).await });
+    let served =
+        driven.block_on(async { tokio::time::timeout(Duration::from_secs(30), others).await });
     assert!(served.unwrap().into_iter().all(|outcome| outcome.is_ok()));
     // The waiters that were left behind are served once their runtime is driven.
     for waiting in waiting {
@@ -67,8 +75,14 @@ async fn ask_until_another_task_runs(what: &str, ask: impl AsyncFn() -> Outcome)
     });
     let mut refusals = 0;
     while !ran.load(Ordering::Relaxed) {
-        assert!(refusals < 10_000, "{what} kept the thread from another task");
-        assert!(matches!(ask().await, Err(RateLimitError::Exceeded(_))), "{what}");
+        assert!(
+            refusals < 10_000,
+            "{what} kept the thread from another task"
+        );
+        assert!(
+            matches!(ask().await, Err(RateLimitError::Exceeded(_))),
+            "{what}"
+        );
         refusals += 1;
     }
     other.await.unwrap();
@@ -79,7 +93,10 @@ async fn a_caller_that_is_refused_at_once_again_and_again_leaves_its_thread_to_o
     let away = FaultyStore::new(MemoryStore::new());
     for (name, limiter) in [
         ("memory", RateLimiter::memory()),
-        ("a deny cache", RateLimiter::with_store(DenyCache::new(FaultyStore::new(MemoryStore::new())))),
+        (
+            "a deny cache",
+            RateLimiter::with_store(DenyCache::new(FaultyStore::new(MemoryStore::new()))),
+        ),
         ("the fallback", RateLimiter::with_store(away.clone())),
     ] {
         let rule = Rule::new("again", Limit::per_hour(1));
@@ -93,7 +110,8 @@ async fn a_caller_that_is_refused_at_once_again_and_again_leaves_its_thread_to_o
             by_attribute().await.unwrap();
             ask_until_another_task_runs(&format!("{name} by attribute"), by_attribute).await;
             by_two_attributes().await.unwrap();
-            ask_until_another_task_runs(&format!("{name} by two attributes"), by_two_attributes).await;
+            ask_until_another_task_runs(&format!("{name} by two attributes"), by_two_attributes)
+                .await;
         };
         limiter.scope(work).await;
     }

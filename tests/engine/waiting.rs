@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_lite_free::block_on_without_a_runtime;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit,
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule,
+    rate_limit,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -37,8 +38,14 @@ async fn one_waiter_does_not_stall_a_whole_function() {
                 start.elapsed()
             };
             let (waited, served) = tokio::join!(waiting, others);
-            assert!(served < Duration::from_secs(1), "others were held up for {served:?}");
-            assert!(waited >= Duration::from_secs(10) && waited < Duration::from_secs(11), "{waited:?}");
+            assert!(
+                served < Duration::from_secs(1),
+                "others were held up for {served:?}"
+            );
+            assert!(
+                waited >= Duration::from_secs(10) && waited < Duration::from_secs(11),
+                "{waited:?}"
+            );
         })
         .await;
 }
@@ -67,7 +74,11 @@ async fn a_waiter_that_another_key_refuses_moves_to_its_queue() {
                 start.elapsed()
             };
             let (alice, carol) = tokio::join!(alice, carol);
-            assert_eq!(carol.as_secs(), 10, "carol waits for the common limit alone: {carol:?}");
+            assert_eq!(
+                carol.as_secs(),
+                10,
+                "carol waits for the common limit alone: {carol:?}"
+            );
             assert_eq!(alice.as_secs(), 40, "alice waits for her own: {alice:?}");
         })
         .await;
@@ -86,18 +97,30 @@ async fn no_caller_waits_longer_than_its_rule_says() {
     let _ = limiter.acquire(&rule, &key).await.unwrap();
     let asked = Instant::now();
     let refused = limiter.acquire(&rule, &key).await.unwrap_err();
-    assert_eq!(asked.elapsed(), Duration::ZERO, "a wait that cannot succeed is not begun");
+    assert_eq!(
+        asked.elapsed(),
+        Duration::ZERO,
+        "a wait that cannot succeed is not begun"
+    );
     assert!(refused.retry_after().unwrap() > SECOND * 2);
 
     // Behind a caller with a longer wait, it ends all the same.
     let ahead = tokio::spawn({
-        let (limiter, long, key) = (limiter.clone(), patient(1, SECOND * 10, SECOND * 60), key.clone());
+        let (limiter, long, key) = (
+            limiter.clone(),
+            patient(1, SECOND * 10, SECOND * 60),
+            key.clone(),
+        );
         async move { limiter.acquire(&long, &key).await.map(drop) }
     });
     tokio::task::yield_now().await;
     let asked = Instant::now();
     assert!(limiter.acquire(&rule, &key).await.is_err());
-    assert!(asked.elapsed() <= SECOND * 2 + Duration::from_millis(2), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() <= SECOND * 2 + Duration::from_millis(2),
+        "{:?}",
+        asked.elapsed()
+    );
     ahead.await.unwrap().unwrap();
 }
 
@@ -119,18 +142,27 @@ fn queue(limiter: &RateLimiter, rule: &Rule, callers: usize) -> JoinSet<(usize, 
 #[tokio::test(start_paused = true)]
 async fn waiters_are_served_in_their_order_and_do_not_all_ask_at_once() {
     // Ten slots come free at once, or each at a microsecond of its own.
-    for (algorithm, moments) in [(Algorithm::FixedWindow, 1_000 / 10), (Algorithm::SlidingWindow, 1_000)] {
+    for (algorithm, moments) in [
+        (Algorithm::FixedWindow, 1_000 / 10),
+        (Algorithm::SlidingWindow, 1_000),
+    ] {
         let store = FaultyStore::new(MemoryStore::new());
         let limiter = RateLimiter::with_store(store.clone());
         let rule = patient(10, SECOND, SECOND * 3600).with_algorithm(algorithm);
         for (number, admitted, seconds) in queue(&limiter, &rule, 1_000).join_all().await {
             let turn = u64::try_from(number / 10).unwrap();
-            assert!(admitted && seconds.abs_diff(turn) <= 1, "{number} after {seconds} s by {algorithm}");
+            assert!(
+                admitted && seconds.abs_diff(turn) <= 1,
+                "{number} after {seconds} s by {algorithm}"
+            );
         }
         // One admission for each; each refusal was waited for by the first in line alone. All who
         // asked before the line was there asked once more.
         let asked = store.calls();
-        assert!(asked <= 1_000 + moments + 20, "{asked} questions for 1,000 calls by {algorithm}");
+        assert!(
+            asked <= 1_000 + moments + 20,
+            "{asked} questions for 1,000 calls by {algorithm}"
+        );
     }
 }
 
@@ -138,7 +170,10 @@ async fn waiters_are_served_in_their_order_and_do_not_all_ask_at_once() {
 /// for whom there is no room.
 #[tokio::test(start_paused = true)]
 async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
-    let (limiter, rule) = (RateLimiter::memory(), patient(1, SECOND * 3600, SECOND * 7200));
+    let (limiter, rule) = (
+        RateLimiter::memory(),
+        patient(1, SECOND * 3600, SECOND * 7200),
+    );
     let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
     let mut waiting = queue(&limiter, &rule, 10_100);
     for _ in 0..100 {
@@ -151,8 +186,14 @@ async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
     // When the first of them asks again.
     let wait = refused.retry_after().unwrap();
     assert!(wait > SECOND * 3590 && wait <= SECOND * 3600, "{wait:?}");
-    assert!(waiting.join_next().await.unwrap().unwrap().1, "the first in the queue has the slot");
-    assert!(limiter.acquire(&rule, &Key::of("bob")).await.is_ok(), "another key has no queue");
+    assert!(
+        waiting.join_next().await.unwrap().unwrap().1,
+        "the first in the queue has the slot"
+    );
+    assert!(
+        limiter.acquire(&rule, &Key::of("bob")).await.is_ok(),
+        "another key has no queue"
+    );
 }
 
 /// During an outage there are no slots to wait for: the policy answers waiters whose time is up.
@@ -160,7 +201,11 @@ async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
 async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {
     for (policy, admitted) in [(OnUnavailable::Allow, true), (OnUnavailable::Deny, false)] {
         let store = FaultyStore::new(MemoryStore::new());
-        let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(policy).build().unwrap();
+        let limiter = RateLimiter::builder()
+            .store(store.clone())
+            .on_unavailable(policy)
+            .build()
+            .unwrap();
         let key = Key::global();
         let front = Rule::new("queue", Limit::per_hour(1)).with_wait(Duration::from_secs(7200));
         let short = Rule::new("queue", Limit::per_hour(1)).with_wait(Duration::from_secs(3605));
@@ -194,7 +239,10 @@ fn waiting_without_a_runtime_is_misconfigured_and_no_panic() {
     let rule = Rule::new("wait", Limit::per_hour(1)).with_wait(Duration::from_secs(1));
     let limiter = RateLimiter::memory();
     let error = block_on_without_a_runtime(limiter.acquire(&rule, &Key::global())).unwrap_err();
-    assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
+    assert!(
+        matches!(error, RateLimitError::Misconfigured(_)),
+        "{error:?}"
+    );
     assert!(error.to_string().contains("tokio runtime"), "{error}");
 }
 

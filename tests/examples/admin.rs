@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, RateLimiterBuilder, RedisMode, RedisStore, Rule, key};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, RateLimiter, RateLimiterBuilder, RedisMode, RedisStore, Rule, key,
+};
 use serde_json::{Value, json};
 
 use super::support::cluster::RedisCluster;
@@ -44,12 +46,20 @@ fn json(args: &[&str]) -> Value {
 fn fails(code: i32, args: &[&str]) -> String {
     let output = admin(args);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(code) && output.stdout.is_empty(), "{args:?}: {said}");
+    assert!(
+        output.status.code() == Some(code) && output.stdout.is_empty(),
+        "{args:?}: {said}"
+    );
     said
 }
 
 fn keys_of(listing: &Value) -> Vec<&str> {
-    listing["keys"].as_array().unwrap().iter().map(|standing| standing["key"].as_str().unwrap()).collect()
+    listing["keys"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|standing| standing["key"].as_str().unwrap())
+        .collect()
 }
 
 /// A server whose rules an operator looks at, and the flags that say where it is and which limits they have.
@@ -62,7 +72,11 @@ impl Bench {
     fn new(flags: &[&str]) -> Self {
         example("ratelimit-admin"); // is built by now: windows go by meanwhile
         let server = RedisServer::start();
-        let flags = [&["--url", &server.url()], flags].concat().into_iter().map(str::to_owned).collect();
+        let flags = [&["--url", &server.url()], flags]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         Self { server, flags }
     }
 
@@ -72,7 +86,10 @@ impl Bench {
     }
 
     fn with<'a>(&'a self, args: &[&'a str]) -> Vec<&'a str> {
-        args.iter().copied().chain(self.flags.iter().map(String::as_str)).collect()
+        args.iter()
+            .copied()
+            .chain(self.flags.iter().map(String::as_str))
+            .collect()
     }
 
     fn says(&self, args: &[&str]) -> String {
@@ -94,17 +111,24 @@ impl Bench {
 
     /// Charges an hourly rule of this name.
     fn charge_hourly(&self, name: &'static str, users: &[&str]) {
-        self.charge(&Rule::new(name, Limit::per_hour(5)), &users.iter().map(|user| Key::of(*user)).collect::<Vec<_>>());
+        self.charge(
+            &Rule::new(name, Limit::per_hour(5)),
+            &users.iter().map(|user| Key::of(*user)).collect::<Vec<_>>(),
+        );
     }
 }
 
 fn charge(limiter: RateLimiterBuilder, rule: &Rule, keys: &[Key]) -> RateLimiter {
     let limiter = limiter.build().unwrap();
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-        for key in keys {
-            let _ = limiter.acquire(rule, key).await.unwrap();
-        }
-    });
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(async {
+            for key in keys {
+                let _ = limiter.acquire(rule, key).await.unwrap();
+            }
+        });
     limiter
 }
 
@@ -114,12 +138,17 @@ fn frees_a_user_of_a_running_service(url: &str) {
     let service = Service::start(Some(url));
     service.wait_for("Redis answers");
     let rule = ["send_code.send_code", "--limits", "3/1m", "--url", url];
-    let on_alice =
-        |command: &str, more: &[&str]| json(&[&[command, rule[0], "alice@example.com"], &rule[1..], more].concat());
+    let on_alice = |command: &str, more: &[&str]| {
+        json(&[&[command, rule[0], "alice@example.com"], &rule[1..], more].concat())
+    };
     let admitted_in_time = || {
         let start = Instant::now();
         while service.send("alice@example.com").status != 200 {
-            assert!(start.elapsed() < STALENESS + SLACK, "still refused after {:?}", start.elapsed());
+            assert!(
+                start.elapsed() < STALENESS + SLACK,
+                "still refused after {:?}",
+                start.elapsed()
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     };
@@ -142,24 +171,46 @@ fn frees_a_user_of_a_running_service(url: &str) {
     }
     assert_eq!(service.send("bob@example.com").status, 200);
     let listing = json(&[&["list"], &rule[..]].concat());
-    assert_eq!(keys_of(&listing), ["<alice@example.com>", "<bob@example.com>"]);
+    assert_eq!(
+        keys_of(&listing),
+        ["<alice@example.com>", "<bob@example.com>"]
+    );
 
     let change = on_alice("reset", &[]);
-    assert_eq!((&change["command"], &change["changed"]), (&json!("reset"), &json!(true)));
-    assert_eq!((&change["before"]["state"], &change["after"]["state"]), (&json!("refused"), &json!("allowed")));
+    assert_eq!(
+        (&change["command"], &change["changed"]),
+        (&json!("reset"), &json!(true))
+    );
+    assert_eq!(
+        (&change["before"]["state"], &change["after"]["state"]),
+        (&json!("refused"), &json!("allowed"))
+    );
     assert_eq!(change["after"]["remaining"], 3);
     admitted_in_time();
     assert_eq!(on_alice("reset", &[])["changed"], true);
     assert_eq!(on_alice("reset", &[])["changed"], false, "nothing was left");
 
     let change = on_alice("block", &["--for", "10m"]);
-    assert_eq!((&change["before"]["state"], &change["after"]["state"]), (&json!("allowed"), &json!("blocked")));
+    assert_eq!(
+        (&change["before"]["state"], &change["after"]["state"]),
+        (&json!("allowed"), &json!("blocked"))
+    );
     let refusal = service.send("alice@example.com");
     let wait: u64 = refusal.header("retry-after").unwrap().parse().unwrap();
-    assert!(refusal.status == 429 && (590..=600).contains(&wait), "{wait}");
-    assert_eq!(service.send("bob@example.com").status, 200, "no other key is blocked");
+    assert!(
+        refusal.status == 429 && (590..=600).contains(&wait),
+        "{wait}"
+    );
+    assert_eq!(
+        service.send("bob@example.com").status,
+        200,
+        "no other key is blocked"
+    );
     let change = on_alice("unblock", &[]);
-    assert_eq!((&change["changed"], &change["before"]["state"]), (&json!(true), &json!("blocked")));
+    assert_eq!(
+        (&change["changed"], &change["before"]["state"]),
+        (&json!(true), &json!("blocked"))
+    );
     admitted_in_time();
     assert_eq!(on_alice("unblock", &[])["changed"], false);
 }
@@ -178,8 +229,18 @@ fn the_output_shows_the_state_before_and_after() {
     let (tenant, user) = ("acme", 7);
     bench.charge(&rule, &[key!("<tenant>/<user>"), Key::global()]);
     let cases: [(&[&str], &[&str]); 7] = [
-        (&["peek", "log in", "<acme>/<7>"], &["log in <acme>/<7>: 4 of 5 left in 1m, all of them in "]),
-        (&["list", "log in"], &["(all callers)", "\n<acme>/<7>     4 of 5 left in 1m", "\n2 keys of log in\n"]),
+        (
+            &["peek", "log in", "<acme>/<7>"],
+            &["log in <acme>/<7>: 4 of 5 left in 1m, all of them in "],
+        ),
+        (
+            &["list", "log in"],
+            &[
+                "(all callers)",
+                "\n<acme>/<7>     4 of 5 left in 1m",
+                "\n2 keys of log in\n",
+            ],
+        ),
         (
             &["block", "log in", "<acme>/<7>", "--for", "10m"],
             &[
@@ -187,10 +248,25 @@ fn the_output_shows_the_state_before_and_after() {
                 "\n  now:    0 of 5 left in 1m, blocked for 10m\n",
             ],
         ),
-        (&["reset", "log in", "<acme>/<7>"], &["before: 0 of 5 left in 1m, blocked for ", "now:    5 of 5 left"]),
-        (&["unblock", "log in", "<acme>/<7>"], &["log in <acme>/<7>: there was nothing to unblock; are name, windows"]),
-        (&["reset", "log in", "--global"], &["reset log in (all callers)\n"]),
-        (&["list", "log in"], &["no keys of log in are stored; are name, windows"]),
+        (
+            &["reset", "log in", "<acme>/<7>"],
+            &[
+                "before: 0 of 5 left in 1m, blocked for ",
+                "now:    5 of 5 left",
+            ],
+        ),
+        (
+            &["unblock", "log in", "<acme>/<7>"],
+            &["log in <acme>/<7>: there was nothing to unblock; are name, windows"],
+        ),
+        (
+            &["reset", "log in", "--global"],
+            &["reset log in (all callers)\n"],
+        ),
+        (
+            &["list", "log in"],
+            &["no keys of log in are stored; are name, windows"],
+        ),
     ];
     for (args, parts) in cases {
         let printed = bench.says(args);
@@ -205,21 +281,43 @@ fn the_output_shows_the_state_before_and_after() {
 #[test]
 fn a_listed_key_steers_no_terminal_and_can_be_acted_on() {
     let bench = Bench::hourly();
-    let users = ["bob\u{9b}2J\u{202e}\u{200b}moc", "Zoë \"d'Arc\"", r"DOMAIN\user"];
+    let users = [
+        "bob\u{9b}2J\u{202e}\u{200b}moc",
+        "Zoë \"d'Arc\"",
+        r"DOMAIN\user",
+    ];
     bench.charge_hourly("login", &users);
-    let shown = [r"<bob\u{9b}2J\u{202e}\u{200b}moc>", "<Zoë \"d'Arc\">", r"<DOMAIN\user>"];
+    let shown = [
+        r"<bob\u{9b}2J\u{202e}\u{200b}moc>",
+        "<Zoë \"d'Arc\">",
+        r"<DOMAIN\user>",
+    ];
     let printed = bench.says(&["list", "login"]);
     for key in shown {
-        assert!(printed.lines().any(|line| line.starts_with(key)), "{key} in {printed}");
+        assert!(
+            printed.lines().any(|line| line.starts_with(key)),
+            "{key} in {printed}"
+        );
     }
     let printed = bench.says(&["list", "login", "--json"]);
     let is_quiet = |c: char| !c.is_control() && !('\u{200b}'..='\u{202e}').contains(&c);
     assert!(printed.trim_end().chars().all(is_quiet), "{printed}");
     let listing: Value = serde_json::from_str(&printed).unwrap();
     let listed: BTreeSet<&str> = keys_of(&listing).into_iter().collect();
-    assert_eq!(listed, users.map(|user| format!("<{user}>")).iter().map(String::as_str).collect());
+    assert_eq!(
+        listed,
+        users
+            .map(|user| format!("<{user}>"))
+            .iter()
+            .map(String::as_str)
+            .collect()
+    );
     for key in shown {
-        assert_eq!(bench.json(&["reset", "login", key])["changed"], true, "{key}");
+        assert_eq!(
+            bench.json(&["reset", "login", key])["changed"],
+            true,
+            "{key}"
+        );
     }
     assert_eq!(bench.server.cli(&["KEYS", "*"]), "");
 }
@@ -232,10 +330,16 @@ fn an_explicit_name_with_colons_is_that_rule_and_no_other() {
     bench.charge_hourly("api.v1", &["alice", "bob"]);
     assert_eq!(keys_of(&bench.json(&["list", "api::v1"])), ["<alice>"]);
     assert_eq!(bench.json(&["reset", "api::v1", "alice"])["changed"], true);
-    assert_eq!(bench.server.cli(&["KEYS", "*alice*"]), "rl1:sw-3600s:api.v1:<alice>");
+    assert_eq!(
+        bench.server.cli(&["KEYS", "*alice*"]),
+        "rl1:sw-3600s:api.v1:<alice>"
+    );
     // A path in the words of the code is told what its name is.
     let printed = bench.says(&["reset", "shop::send", "bob"]);
-    assert!(printed.contains("its name is the path with dots: shop.Mailer.send"), "{printed}");
+    assert!(
+        printed.contains("its name is the path with dots: shop.Mailer.send"),
+        "{printed}"
+    );
 }
 
 /// A block of a key that nothing is known of succeeds, and may be a slip of the pen.
@@ -246,7 +350,11 @@ fn a_block_says_whether_there_was_anything_before() {
     for (key, existed) in [("alice", true), ("alcie", false)] {
         let block = ["block", "login", key, "--for", "1m"];
         let printed = bench.says(&block);
-        assert_eq!(printed.contains("nothing was counted for it before; are name,"), !existed, "{printed}");
+        assert_eq!(
+            printed.contains("nothing was counted for it before; are name,"),
+            !existed,
+            "{printed}"
+        );
         assert_eq!(bench.json(&block)["existed"], true, "it is blocked by now");
         assert_eq!(bench.json(&["reset", "login", key])["existed"], true);
         assert_eq!(bench.json(&block)["existed"], false);
@@ -261,27 +369,56 @@ fn a_block_of_a_rule_that_redis_does_not_know_is_an_error() {
         bench.charge_hourly(name, &["alice"]);
     }
     let block = |name, limits, algorithm, more: &[&'static str]| {
-        let block = ["block", name, "bob", "--for", "1m", "--limits", limits, "--algorithm", algorithm];
+        let block = [
+            "block",
+            name,
+            "bob",
+            "--for",
+            "1m",
+            "--limits",
+            limits,
+            "--algorithm",
+            algorithm,
+        ];
         [&block[..], more].concat()
     };
     let log = "sliding_window";
     for (args, expected) in [
-        (block("send", "5/1h", log, &[]), "send may be forum.mail.send, shop.mail.send: say which"),
+        (
+            block("send", "5/1h", log, &[]),
+            "send may be forum.mail.send, shop.mail.send: say which",
+        ),
         (block("qurey", "5/1h", log, &[]), "no key of a rule qurey"),
         (block("qurey", "5/1h", log, &[]), "keys of shop.query"),
         (block("qurey", "5/1h", log, &[]), "say --new"),
-        (block("shop.query", "5/1m", log, &[]), "holds keys of shop.query under sliding_window 1h, and none under"),
-        (block("shop.query", "5/1h", "token_bucket", &[]), "holds keys of shop.query under sliding_window 1h"),
+        (
+            block("shop.query", "5/1m", log, &[]),
+            "holds keys of shop.query under sliding_window 1h, and none under",
+        ),
+        (
+            block("shop.query", "5/1h", "token_bucket", &[]),
+            "holds keys of shop.query under sliding_window 1h",
+        ),
     ] {
         let said = fails(2, &bench.with(&args));
         assert!(said.contains(expected), "{args:?}: {said}");
     }
-    assert_eq!(bench.server.cli(&["KEYS", "*bob*"]), "", "nothing is written");
+    assert_eq!(
+        bench.server.cli(&["KEYS", "*bob*"]),
+        "",
+        "nothing is written"
+    );
     // The last part is enough where it is the only one.
     bench.says(&block("query", "5/1h", log, &[]));
-    assert_eq!(bench.server.cli(&["KEYS", "*bob*"]), "rl1:sw-3600s:shop.query:<bob>");
+    assert_eq!(
+        bench.server.cli(&["KEYS", "*bob*"]),
+        "rl1:sw-3600s:shop.query:<bob>"
+    );
     bench.says(&block("new", "5/1h", log, &["--new"]));
-    assert_eq!(bench.json(&["peek", "new", "bob", "--limits", "5/1h"])["state"], "blocked");
+    assert_eq!(
+        bench.json(&["peek", "new", "bob", "--limits", "5/1h"])["state"],
+        "blocked"
+    );
 }
 
 /// Services count an IPv6 address by its /64, unless their key says otherwise.
@@ -306,51 +443,114 @@ fn keys_of_every_kind_of_limiter_are_found() {
     let bench = Bench::new(&[]);
     let limit = Limit::per_second(1).with_burst(9);
     let bucket = |name| Rule::new(name, limit).with_algorithm(Algorithm::TokenBucket);
-    charge(bench.limiter().prefix("shop:prod").hash_keys("secret"), &bucket("api"), &[Key::of("alice")]);
-    let flags = ["--prefix", "shop:prod", "--limits", "1/1s", "--algorithm", "token_bucket", "--burst", "9"];
+    charge(
+        bench.limiter().prefix("shop:prod").hash_keys("secret"),
+        &bucket("api"),
+        &[Key::of("alice")],
+    );
+    let flags = [
+        "--prefix",
+        "shop:prod",
+        "--limits",
+        "1/1s",
+        "--algorithm",
+        "token_bucket",
+        "--burst",
+        "9",
+    ];
     let with_secret = [&flags[..], &["--secret", "secret"]].concat();
     let listing = bench.json(&[&["list", "api"], &flags[..]].concat());
     let digest = keys_of(&listing)[0];
     assert!(digest.starts_with('#') && digest.len() == 33, "{listing}");
-    for (key, flags) in [("alice", &with_secret[..]), (digest, &flags), (digest, &with_secret)] {
+    for (key, flags) in [
+        ("alice", &with_secret[..]),
+        (digest, &flags),
+        (digest, &with_secret),
+    ] {
         let standing = bench.json(&[&["peek", "api", key], flags].concat());
         assert_eq!(standing["limit"], 9, "{standing}");
         assert_ne!(standing["reset_after_seconds"], 0.0, "{standing}");
     }
 
-    let plain = strict().store(RedisStore::new(&bench.server.url()).unwrap().mode(RedisMode::Transactions));
-    charge(plain, &Rule::new("plain", Limit::per_hour(2)).with_algorithm(Algorithm::FixedWindow), &[Key::of("a")]);
-    let list = ["list", "plain", "--limits", "2/1h", "--algorithm", "fixed_window"];
+    let plain = strict().store(
+        RedisStore::new(&bench.server.url())
+            .unwrap()
+            .mode(RedisMode::Transactions),
+    );
+    charge(
+        plain,
+        &Rule::new("plain", Limit::per_hour(2)).with_algorithm(Algorithm::FixedWindow),
+        &[Key::of("a")],
+    );
+    let list = [
+        "list",
+        "plain",
+        "--limits",
+        "2/1h",
+        "--algorithm",
+        "fixed_window",
+    ];
     assert!(keys_of(&bench.json(&list)).is_empty());
     let listing = bench.json(&[&list[..], &["--no-scripts"]].concat());
-    assert_eq!((keys_of(&listing), &listing["keys"][0]["remaining"]), (vec!["<a>"], &json!(1)));
+    assert_eq!(
+        (keys_of(&listing), &listing["keys"][0]["remaining"]),
+        (vec!["<a>"], &json!(1))
+    );
 }
 
 #[test]
 fn a_file_of_policies_gives_limits_and_overrides() {
     let bench = Bench::new(&[]);
     bench.charge(&Rule::new("my.api", Limit::per_minute(5)), &[Key::of(&7)]);
-    let file = File::new("policies.toml", "[api]\nlimits = \"5/1m\"\nshadow = true\noverrides.\"<acme>\" = 50\n");
+    let file = File::new(
+        "policies.toml",
+        "[api]\nlimits = \"5/1m\"\nshadow = true\noverrides.\"<acme>\" = 50\n",
+    );
     let path = file.path();
-    let of = |command: &'static str, key: &'static str| [command, "my.api", key, "--policies", path, "--policy", "api"];
+    let of = |command: &'static str, key: &'static str| {
+        [
+            command,
+            "my.api",
+            key,
+            "--policies",
+            path,
+            "--policy",
+            "api",
+        ]
+    };
     assert_eq!(bench.json(&of("peek", "acme"))["limit"], 50);
     assert_eq!(bench.json(&of("peek", "bob"))["limit"], 5);
     assert_eq!(bench.json(&of("reset", "7"))["changed"], true);
     let said = fails(2, &bench.with(&["list", "my.api", "--policies", path]));
-    assert!(said.contains("no `my.api` among them, only api; say --policy"), "{said}");
+    assert!(
+        said.contains("no `my.api` among them, only api; say --policy"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_list_is_no_longer_than_was_asked_for() {
     let bench = Bench::hourly();
     let users: Vec<String> = (0..150).map(|user| user.to_string()).collect();
-    bench.charge_hourly("login", &users.iter().map(String::as_str).collect::<Vec<_>>());
+    bench.charge_hourly(
+        "login",
+        &users.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
     let listing = bench.json(&["list", "login"]);
-    assert_eq!((keys_of(&listing).len(), &listing["complete"]), (100, &json!(false)));
+    assert_eq!(
+        (keys_of(&listing).len(), &listing["complete"]),
+        (100, &json!(false))
+    );
     let printed = bench.says(&["list", "login"]);
-    assert!(printed.ends_with("\n100 keys of login, and there are more: see --max-keys\n"), "{printed}");
+    assert!(
+        printed.ends_with("\n100 keys of login, and there are more: see --max-keys\n"),
+        "{printed}"
+    );
     let listing = bench.json(&["list", "login", "--max-keys", "150"]);
-    assert_eq!((keys_of(&listing).len(), &listing["complete"]), (150, &json!(true)));
+    assert_eq!(
+        (keys_of(&listing).len(), &listing["complete"]),
+        (150, &json!(true))
+    );
 }
 
 /// Nothing is asked of Redis, let alone changed, before all of it is understood.
@@ -358,43 +558,92 @@ fn a_list_is_no_longer_than_was_asked_for() {
 fn a_wrong_command_is_an_error_and_changes_nothing() {
     let bench = Bench::new(&[]);
     bench.charge_hourly("login", &["alice"]);
-    let connections = || bench.server.info("stats", "total_connections_received").parse::<u32>().unwrap();
+    let connections = || {
+        bench
+            .server
+            .info("stats", "total_connections_received")
+            .parse::<u32>()
+            .unwrap()
+    };
     let before = connections();
     let reset = ["reset", "login", "alice", "--limits", "5/1h"];
     let of = |more: &[&'static str]| [&reset[..], more].concat();
     for (args, expected) in [
-        (vec!["rset", "login", "alice", "--limits", "5/1h"], "a similar subcommand exists: 'reset'"),
-        (vec!["reset", "login", "--limits", "5/1h"], "or --global for a rule without one"),
-        (vec!["reset", "login", "alice"], "--limits <LIMITS>|--policies <FILE>"),
-        (vec!["reset", "login", "alice", "--limits", "5/1 parsec"], "`1 parsec` is not a duration"),
-        (vec!["reset", "login", "<alice", "--limits", "5/1h"], "each value stands in its own `<` and `>`"),
-        (vec!["reset", "login", "<{alice}>", "--limits", "5/1h"], "not a rendered key"),
         (
-            vec!["reset", "login", "alice", "--policies", "/nowhere/policies.toml"],
+            vec!["rset", "login", "alice", "--limits", "5/1h"],
+            "a similar subcommand exists: 'reset'",
+        ),
+        (
+            vec!["reset", "login", "--limits", "5/1h"],
+            "or --global for a rule without one",
+        ),
+        (
+            vec!["reset", "login", "alice"],
+            "--limits <LIMITS>|--policies <FILE>",
+        ),
+        (
+            vec!["reset", "login", "alice", "--limits", "5/1 parsec"],
+            "`1 parsec` is not a duration",
+        ),
+        (
+            vec!["reset", "login", "<alice", "--limits", "5/1h"],
+            "each value stands in its own `<` and `>`",
+        ),
+        (
+            vec!["reset", "login", "<{alice}>", "--limits", "5/1h"],
+            "not a rendered key",
+        ),
+        (
+            vec![
+                "reset",
+                "login",
+                "alice",
+                "--policies",
+                "/nowhere/policies.toml",
+            ],
             "/nowhere/policies.toml: No such file",
         ),
-        (of(&["--algorithm", "gcra"]), "unknown algorithm \"gcra\": write sliding_window"),
+        (
+            of(&["--algorithm", "gcra"]),
+            "unknown algorithm \"gcra\": write sliding_window",
+        ),
         (of(&["--burst", "9"]), "`sliding_window` has no burst"),
         (of(&["--prefix", "a b"]), "white space"),
         (of(&["--secret", ""]), "secret"),
         (of(&["--timeout", "1h"]), "between 1ms and 60s"),
-        (vec!["block", "login", "alice", "--limits", "5/1h"], "--for <DURATION>"),
-        (vec!["block", "login", "alice", "--limits", "5/1h", "--for", "soon"], "soon"),
+        (
+            vec!["block", "login", "alice", "--limits", "5/1h"],
+            "--for <DURATION>",
+        ),
+        (
+            vec![
+                "block", "login", "alice", "--limits", "5/1h", "--for", "soon",
+            ],
+            "soon",
+        ),
     ] {
         let said = fails(2, &bench.with(&args));
         assert!(said.contains(expected), "{args:?}: {said}");
     }
     assert_eq!(connections(), before + 1, "only this test has asked Redis");
-    for (args, expected) in [(&[][..], "set RATELIMIT_URL or REDIS_URL"), (&["--url", "memory:"], "redis")] {
+    for (args, expected) in [
+        (&[][..], "set RATELIMIT_URL or REDIS_URL"),
+        (&["--url", "memory:"], "redis"),
+    ] {
         let said = fails(2, &[&reset[..], args].concat());
         assert!(said.contains(expected), "{args:?}: {said}");
     }
     for (duration, expected) in [("0s", "more than 0"), ("400d", "at most 366 days")] {
-        let block = ["block", "login", "alice", "--limits", "5/1h", "--for", duration, "--new"];
+        let block = [
+            "block", "login", "alice", "--limits", "5/1h", "--for", duration, "--new",
+        ];
         let said = fails(2, &bench.with(&block));
         assert!(said.contains(expected), "{duration}: {said}");
     }
-    assert_eq!(bench.server.cli(&["ZCARD", "rl1:sw-3600s:login:<alice>"]), "1");
+    assert_eq!(
+        bench.server.cli(&["ZCARD", "rl1:sw-3600s:login:<alice>"]),
+        "1"
+    );
 }
 
 #[test]
@@ -402,19 +651,48 @@ fn the_url_comes_from_the_environment_and_help_hides_it_and_names_all_subcommand
     let server = RedisServer::start();
     for variable in ["RATELIMIT_URL", "REDIS_URL"] {
         let mut command = Command::new(example("ratelimit-admin"));
-        command.env_remove("RATELIMIT_URL").env_remove("REDIS_URL").env(variable, server.url());
-        let output = command.args(["peek", "login", "alice", "--limits", "5/1h"]).output().unwrap();
+        command
+            .env_remove("RATELIMIT_URL")
+            .env_remove("REDIS_URL")
+            .env(variable, server.url());
+        let output = command
+            .args(["peek", "login", "alice", "--limits", "5/1h"])
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{output:?}");
     }
     let mut hidden = Command::new(example("ratelimit-admin"));
-    let hidden = hidden.args(["peek", "--help"]).env("RATELIMIT_URL", "redis://:pw@host").output().unwrap();
+    let hidden = hidden
+        .args(["peek", "--help"])
+        .env("RATELIMIT_URL", "redis://:pw@host")
+        .output()
+        .unwrap();
     let help = String::from_utf8_lossy(&hidden.stdout);
-    assert!(help.contains("redis+cluster://") && !help.contains("pw"), "{help}");
+    assert!(
+        help.contains("redis+cluster://") && !help.contains("pw"),
+        "{help}"
+    );
 
     let all = says(&["--help"]);
-    for subcommand in ["rules", "peek", "list", "in-flight", "reset", "block", "unblock", "replay"] {
-        let about = all.lines().find_map(|line| line.trim().strip_prefix(&format!("{subcommand} "))?.split('.').next());
-        let about = about.unwrap_or_else(|| panic!("{subcommand} in {all}")).trim();
+    for subcommand in [
+        "rules",
+        "peek",
+        "list",
+        "in-flight",
+        "reset",
+        "block",
+        "unblock",
+        "replay",
+    ] {
+        let about = all.lines().find_map(|line| {
+            line.trim()
+                .strip_prefix(&format!("{subcommand} "))?
+                .split('.')
+                .next()
+        });
+        let about = about
+            .unwrap_or_else(|| panic!("{subcommand} in {all}"))
+            .trim();
         assert!(says(&[subcommand, "-h"]).contains(about), "{subcommand}");
     }
 }
@@ -424,20 +702,52 @@ fn a_redis_that_does_not_answer_is_named_in_time() {
     example("ratelimit-admin"); // is built by now
     let fails = |url: &str, code: i32, expected: &str| {
         let asked = Instant::now();
-        let said = fails(code, &["reset", "login", "alice", "--limits", "5/1h", "--timeout", "500ms", "--url", url]);
-        assert!(said.starts_with("error: ") && said.contains(expected) && !said.contains("pw"), "{said}");
-        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+        let said = fails(
+            code,
+            &[
+                "reset",
+                "login",
+                "alice",
+                "--limits",
+                "5/1h",
+                "--timeout",
+                "500ms",
+                "--url",
+                url,
+            ],
+        );
+        assert!(
+            said.starts_with("error: ") && said.contains(expected) && !said.contains("pw"),
+            "{said}"
+        );
+        assert!(
+            asked.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            asked.elapsed()
+        );
     };
     let nobody = format!("127.0.0.1:{}", free_port());
-    fails(&format!("redis://:pw@{nobody}/"), 1, &format!("no connection to Redis at {nobody}"));
+    fails(
+        &format!("redis://:pw@{nobody}/"),
+        1,
+        &format!("no connection to Redis at {nobody}"),
+    );
     fails(&format!("redis+cluster://:pw@{nobody}"), 1, &nobody);
     fails(&format!("redis+sentinel://:pw@{nobody}/main"), 1, &nobody);
 
     let server = RedisServer::start_with(&["--requirepass", "right"]);
-    fails(&format!("redis://:pw@{}/", server.address()), 2, "does not accept the user name or the password");
+    fails(
+        &format!("redis://:pw@{}/", server.address()),
+        2,
+        "does not accept the user name or the password",
+    );
     let server = RedisServer::start();
     server.freeze();
-    fails(&server.url(), 1, &format!("no connection to Redis at {}", server.address()));
+    fails(
+        &server.url(),
+        1,
+        &format!("no connection to Redis at {}", server.address()),
+    );
     server.thaw();
 }
 
@@ -447,34 +757,63 @@ fn a_redis_that_does_not_answer_is_named_in_time() {
 fn the_rules_that_redis_knows_are_listed() {
     let bench = Bench::new(&[]);
     let rules = |args: &[&str]| bench.json(&[&["rules"], args].concat());
-    assert!(bench.says(&["rules"]).starts_with("no keys of any rule are stored"));
+    assert!(
+        bench
+            .says(&["rules"])
+            .starts_with("no keys of any rule are stored")
+    );
     for algorithm in ratelimit_conformance::ALGORITHMS {
-        let rule = Rule::named(algorithm.to_string(), Limit::per_minute(5)).with_algorithm(*algorithm);
+        let rule =
+            Rule::named(algorithm.to_string(), Limit::per_minute(5)).with_algorithm(*algorithm);
         bench.charge(&rule, &[Key::of("alice"), Key::of("bob")]);
     }
-    let odd = Rule::new("log:in {1}", Limit::new(5, Duration::from_millis(1_500))).and(Limit::per_day(9));
+    let odd =
+        Rule::new("log:in {1}", Limit::new(5, Duration::from_millis(1_500))).and(Limit::per_day(9));
     let keys = [Key::of("a:rl1:sw-1s:x:"), Key::global(), Key::of("bob")];
     charge(bench.limiter().prefix("shop:prod"), &odd, &keys);
-    for foreign in ["rl1", "rl1:sw-60s:x", "rl1:xx-60s:x:", "rl1:sw:x:", "rl1:sw-60:x:", "rl1:sw-60s:%2:", "other"] {
+    for foreign in [
+        "rl1",
+        "rl1:sw-60s:x",
+        "rl1:xx-60s:x:",
+        "rl1:sw:x:",
+        "rl1:sw-60:x:",
+        "rl1:sw-60s:%2:",
+        "other",
+    ] {
         bench.server.cli(&["SET", foreign, "1"]);
     }
 
     let all = rules(&[]);
     assert_eq!(all["complete"], true);
     let all = all["rules"].as_array().unwrap();
-    assert_eq!(all.len(), ratelimit_conformance::ALGORITHMS.len() + 1, "{all:?}");
+    assert_eq!(
+        all.len(),
+        ratelimit_conformance::ALGORITHMS.len() + 1,
+        "{all:?}"
+    );
     for algorithm in ratelimit_conformance::ALGORITHMS {
         let name = json!(algorithm.to_string());
         let row = all.iter().find(|row| row["rule"] == name).unwrap();
-        assert_eq!((&row["algorithm"], &row["prefix"], &row["keys"]), (&name, &json!(""), &json!(2)));
+        assert_eq!(
+            (&row["algorithm"], &row["prefix"], &row["keys"]),
+            (&name, &json!(""), &json!(2))
+        );
         assert_eq!(row["windows_seconds"], json!([60.0]));
     }
     let of_shop = rules(&["--prefix", "shop:prod"]);
-    let [row] = of_shop["rules"].as_array().unwrap().as_slice() else { panic!("{of_shop}") };
-    assert_eq!((&row["rule"], &row["keys"]), (&json!("log:in {1}"), &json!(3)));
+    let [row] = of_shop["rules"].as_array().unwrap().as_slice() else {
+        panic!("{of_shop}")
+    };
+    assert_eq!(
+        (&row["rule"], &row["keys"]),
+        (&json!("log:in {1}"), &json!(3))
+    );
     assert_eq!(row["windows_seconds"], json!([1.5, 86_400.0]));
     let printed = bench.says(&["rules"]);
-    let rows: Vec<_> = printed.lines().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let rows: Vec<_> = printed
+        .lines()
+        .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
     let odd = "log:in {1} sliding_window 1s 500ms + 1day 3 keys, --prefix shop:prod";
     let count = format!("{} rules", all.len());
     for row in ["leaky_bucket leaky_bucket 1m 2 keys", odd, &count] {
@@ -486,49 +825,105 @@ fn the_rules_that_redis_knows_are_listed() {
 fn the_rules_of_all_masters_of_a_cluster_are_listed() {
     let cluster = RedisCluster::start(3, 0);
     let keys: Vec<_> = (0..30).map(|user| Key::of(&user)).collect();
-    charge(strict().redis(&cluster.url()), &Rule::new("api", Limit::per_hour(5)), &keys);
+    charge(
+        strict().redis(&cluster.url()),
+        &Rule::new("api", Limit::per_hour(5)),
+        &keys,
+    );
     let listed = json(&["rules", "--url", &cluster.url()]);
-    assert_eq!((&listed["rules"][0]["rule"], &listed["rules"][0]["keys"]), (&json!("api"), &json!(30)), "{listed}");
+    assert_eq!(
+        (&listed["rules"][0]["rule"], &listed["rules"][0]["keys"]),
+        (&json!("api"), &json!(30)),
+        "{listed}"
+    );
 }
 
 #[test]
 fn a_quota_of_the_calendar_names_its_zone_and_its_end() {
     let bench = Bench::new(&[]);
-    let quota = Rule::named("report", "2/month".parse().unwrap()).with_algorithm(Algorithm::FixedWindow);
+    let quota =
+        Rule::named("report", "2/month".parse().unwrap()).with_algorithm(Algorithm::FixedWindow);
     let quota = quota.with_zone("Etc/GMT+2");
     bench.charge(&quota, &[Key::of("alice")]);
     let row = &bench.json(&["rules"])["rules"][0];
-    assert_eq!((&row["windows_seconds"], &row["calendar"]), (&json!([31.0 * 86_400.0]), &json!(["month@Etc/GMT+2"])));
+    assert_eq!(
+        (&row["windows_seconds"], &row["calendar"]),
+        (&json!([31.0 * 86_400.0]), &json!(["month@Etc/GMT+2"]))
+    );
 
     let of = |command| {
-        [command, "report", "alice", "--limits", "2/month", "--algorithm", "fixed_window", "--zone", "etc/gmt+2"]
+        [
+            command,
+            "report",
+            "alice",
+            "--limits",
+            "2/month",
+            "--algorithm",
+            "fixed_window",
+            "--zone",
+            "etc/gmt+2",
+        ]
     };
     let peeked = bench.says(&of("peek"));
-    assert!(peeked.starts_with("report <alice>: 1 of 2 left until 1 "), "{peeked}");
+    assert!(
+        peeked.starts_with("report <alice>: 1 of 2 left until 1 "),
+        "{peeked}"
+    );
     assert!(peeked.ends_with(" 00:00 Etc/GMT+2\n"), "{peeked}");
-    let ends = bench.json(&of("peek"))["window_ends"].as_str().unwrap().to_owned();
-    assert!(ends.ends_with("-01T02:00:00Z"), "midnight two hours west of Greenwich: {ends}");
+    let ends = bench.json(&of("peek"))["window_ends"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        ends.ends_with("-01T02:00:00Z"),
+        "midnight two hours west of Greenwich: {ends}"
+    );
     bench.charge(&quota, &[Key::of("alice")]);
-    assert!(bench.says(&of("peek")).ends_with(" 00:00 Etc/GMT+2, refused\n"));
+    assert!(
+        bench
+            .says(&of("peek"))
+            .ends_with(" 00:00 Etc/GMT+2, refused\n")
+    );
 }
 
 #[test]
 fn calls_in_flight_are_listed_by_key() {
     let bench = Bench::new(&["--prefix", "shop"]);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let limiter = bench.limiter().prefix("shop").build().unwrap();
-    let [export, other] =
-        ["export: all", "export"].map(|name| Rule::named(name, Limit::per_hour(9)).with_concurrent(3));
+    let [export, other] = ["export: all", "export"]
+        .map(|name| Rule::named(name, Limit::per_hour(9)).with_concurrent(3));
     let enter = async |rule: &Rule, user: &str| limiter.enter(rule, &Key::of(user)).await.unwrap();
     let permits = runtime.block_on(async {
         let of_alice = [enter(&export, "alice").await, enter(&export, "alice").await];
-        (of_alice, enter(&export, "bob").await, enter(&other, "eve").await)
+        (
+            of_alice,
+            enter(&export, "bob").await,
+            enter(&other, "eve").await,
+        )
     });
     let list = ["in-flight", "export: all"];
     let keys = json!([{"key": "<alice>", "in_flight": 2}, {"key": "<bob>", "in_flight": 1}]);
-    assert_eq!(bench.json(&list), json!({"rule": "export: all", "keys": keys, "complete": true}));
-    assert_eq!(bench.says(&list), "<alice>  2 in flight\n<bob>    1 in flight\n2 keys of export: all\n");
-    assert!(bench.says(&[&list[..], &["--max-keys", "1"]].concat()).contains("and there are more"));
-    assert!(bench.says(&["in-flight", "nothing"]).starts_with("no calls of nothing are in flight"));
+    assert_eq!(
+        bench.json(&list),
+        json!({"rule": "export: all", "keys": keys, "complete": true})
+    );
+    assert_eq!(
+        bench.says(&list),
+        "<alice>  2 in flight\n<bob>    1 in flight\n2 keys of export: all\n"
+    );
+    assert!(
+        bench
+            .says(&[&list[..], &["--max-keys", "1"]].concat())
+            .contains("and there are more")
+    );
+    assert!(
+        bench
+            .says(&["in-flight", "nothing"])
+            .starts_with("no calls of nothing are in flight")
+    );
     drop(permits);
 }

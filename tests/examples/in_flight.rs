@@ -16,14 +16,19 @@ fn ask(port: u16, what: &str) -> Reply {
 
 fn assert_refused(refused: &Reply) {
     assert_eq!(refused.status, 429, "{}", refused.body);
-    assert_eq!(refused.header("retry-after"), None, "when a call ends is not known");
+    assert_eq!(
+        refused.header("retry-after"),
+        None,
+        "when a call ends is not known"
+    );
     assert_eq!(refused.json()["message"], "too many calls in flight");
 }
 
 #[test]
 fn calls_in_flight_are_limited_over_processes_that_share_a_redis() {
     let server = RedisServer::start();
-    let services = [(); 2].map(|()| Service::started(command("in_flight").env("REDIS_URL", server.url())));
+    let services =
+        [(); 2].map(|()| Service::started(command("in_flight").env("REDIS_URL", server.url())));
     let [first, second] = services.each_ref().map(|service| service.port);
     thread::scope(|scope| {
         let begun = Instant::now();
@@ -32,7 +37,10 @@ fn calls_in_flight_are_limited_over_processes_that_share_a_redis() {
         assert_refused(&ask(second, "GET /export/alice"));
         assert!(begun.elapsed() < WORK, "while the first one runs");
         let exported = exporting.join().unwrap();
-        assert_eq!((exported.status, exported.body.as_str()), (200, "all that alice has"));
+        assert_eq!(
+            (exported.status, exported.body.as_str()),
+            (200, "all that alice has")
+        );
     });
     // The first process tells Redis once it has answered.
     let answered = Instant::now();
@@ -48,7 +56,10 @@ fn calls_in_flight_are_limited_over_processes_that_share_a_redis() {
     assert_refused(&ask(first, "POST /jobs/alice"));
     let begun = Instant::now();
     while ask(first, "GET /jobs/alice").body != "0 of 2" {
-        assert!(begun.elapsed() < WORK + SLACK, "jobs that have ended keep their places");
+        assert!(
+            begun.elapsed() < WORK + SLACK,
+            "jobs that have ended keep their places"
+        );
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,6 +1,12 @@
 //! The programs of `examples/`, run as their readers run them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test"
+)]
 
 mod admin;
 mod frameworks;
@@ -33,27 +39,48 @@ fn example(name: &str) -> PathBuf {
     let folder = FOLDER.get_or_init(|| {
         // <target>/<profile>/deps/examples-<hash>
         let test = std::env::current_exe().expect("a path of this test");
-        let profile = test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps");
+        let profile = test
+            .parent()
+            .and_then(|deps| deps.parent())
+            .expect("target/<profile>/deps");
         let target = profile.parent().expect("a target folder");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--workspace", "--all-features", "--examples", "--target-dir"]).arg(target);
-        if profile.file_name().is_some_and(|profile| profile == "release") {
+        cargo
+            .args([
+                "build",
+                "--workspace",
+                "--all-features",
+                "--examples",
+                "--target-dir",
+            ])
+            .arg(target);
+        if profile
+            .file_name()
+            .is_some_and(|profile| profile == "release")
+        {
             cargo.arg("--release");
         }
         // What cargo says to a test would be news to build scripts, which then run again, and all
         // that stands on them.
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_MANIFEST_")) {
+        for (name, _) in std::env::vars_os()
+            .filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_MANIFEST_"))
+        {
             cargo.env_remove(name);
         }
         let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
-        assert!(status.expect("cargo can be started").success(), "the examples build");
+        assert!(
+            status.expect("cargo can be started").success(),
+            "the examples build"
+        );
         profile.join("examples")
     });
     folder.join(name)
 }
 
 fn run(name: &str) -> String {
-    let output = Command::new(example(name)).output().expect("the example can be started");
+    let output = Command::new(example(name))
+        .output()
+        .expect("the example can be started");
     assert!(output.status.success(), "{name} failed: {output:?}");
     String::from_utf8(output.stdout).expect("text")
 }
@@ -61,15 +88,27 @@ fn run(name: &str) -> String {
 #[test]
 fn service_method_runs() {
     let printed = run("service_method");
-    assert!(printed.contains("the fourth of a day: too many, try again in"), "{printed}");
-    assert!(printed.contains("the third of an hour: too many, try again in"), "{printed}");
-    assert!(printed.contains("export of acme, after a reset"), "{printed}");
+    assert!(
+        printed.contains("the fourth of a day: too many, try again in"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("the third of an hour: too many, try again in"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("export of acme, after a reset"),
+        "{printed}"
+    );
 }
 
 #[test]
 fn custom_store_runs() {
     let printed = run("custom_store");
-    assert!(printed.contains("the third in ten seconds: Err(too many requests, try again in "), "{printed}");
+    assert!(
+        printed.contains("the third in ten seconds: Err(too many requests, try again in "),
+        "{printed}"
+    );
     assert!(printed.contains("bob found a needle"), "{printed}");
 }
 
@@ -97,7 +136,10 @@ impl Service {
     }
 
     fn started(command: &mut Command) -> Self {
-        let command = command.env("PORT", "0").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let command = command
+            .env("PORT", "0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut process = command.spawn().expect("it can be started");
         let (sender, printed) = channel();
         let stdout: Box<dyn Read + Send> = Box::new(process.stdout.take().expect("piped"));
@@ -107,9 +149,19 @@ impl Service {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
             std::thread::spawn(move || lines.into_iter().try_for_each(|line| sender.send(line)));
         }
-        let mut service = Self { process, port: 0, printed };
+        let mut service = Self {
+            process,
+            port: 0,
+            printed,
+        };
         let said = service.wait_for(" http://127.0.0.1:");
-        service.port = said.trim().rsplit(':').next().unwrap().parse().expect("a port");
+        service.port = said
+            .trim()
+            .rsplit(':')
+            .next()
+            .unwrap()
+            .parse()
+            .expect("a port");
         service
     }
 
@@ -119,7 +171,10 @@ impl Service {
         let mut said = String::new();
         while !said.lines().last().is_some_and(|line| line.contains(text)) {
             let left = deadline.saturating_duration_since(Instant::now());
-            let line = self.printed.recv_timeout(left).unwrap_or_else(|_| panic!("never {text:?}, but {said}"));
+            let line = self
+                .printed
+                .recv_timeout(left)
+                .unwrap_or_else(|_| panic!("never {text:?}, but {said}"));
             said = said + &line + "\n";
         }
         said
@@ -146,7 +201,8 @@ struct File(PathBuf);
 
 impl File {
     fn new(name: &str, text: &str) -> Self {
-        let file = Self(std::env::temp_dir().join(format!("{}-{name}", support::unique("examples"))));
+        let file =
+            Self(std::env::temp_dir().join(format!("{}-{name}", support::unique("examples"))));
         file.write(text);
         file
     }
@@ -181,7 +237,10 @@ struct Reply {
 
 impl Reply {
     fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     fn json(&self) -> serde_json::Value {
@@ -202,17 +261,34 @@ fn request(port: u16, method: &str, path: &str, content_type: &str, body: &str) 
 }
 
 fn exchange(port: u16, what: &str, headers: &str, body: &str) -> Reply {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the service takes connections");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    write!(stream, "{what} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n{body}")
-        .expect("the service reads the request");
+    let mut stream =
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the service takes connections");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    write!(
+        stream,
+        "{what} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n{body}"
+    )
+    .expect("the service reads the request");
     let mut reply = String::new();
-    stream.read_to_string(&mut reply).expect("the service answers");
+    stream
+        .read_to_string(&mut reply)
+        .expect("the service answers");
     let (head, body) = reply.split_once("\r\n\r\n").expect("a head and a body");
     let mut lines = head.lines();
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status line");
-    let headers = lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.into(), value.into()));
-    Reply { status: status.parse().expect("a status"), headers: headers.collect(), body: body.to_owned() }
+    let status = lines
+        .next()
+        .and_then(|line| line.split(' ').nth(1))
+        .expect("a status line");
+    let headers = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.into(), value.into()));
+    Reply {
+        status: status.parse().expect("a status"),
+        headers: headers.collect(),
+        body: body.to_owned(),
+    }
 }
 
 fn send_code() -> Command {
@@ -221,7 +297,10 @@ fn send_code() -> Command {
 
 fn command(name: &str) -> Command {
     let mut command = Command::new(example(name));
-    command.env_remove("PORT").env_remove("REDIS_URL").env_remove("RATELIMIT_URL");
+    command
+        .env_remove("PORT")
+        .env_remove("REDIS_URL")
+        .env_remove("RATELIMIT_URL");
     command
 }
 
@@ -237,19 +316,35 @@ fn the_fourth_code_in_a_minute_is_refused() {
     for _ in 0..3 {
         let reply = service.send("alice@example.com");
         assert_eq!(reply.status, 200);
-        assert_eq!(reply.body, r#"{"code":0,"message":"ok","data":{"email":"alice@example.com"}}"#);
+        assert_eq!(
+            reply.body,
+            r#"{"code":0,"message":"ok","data":{"email":"alice@example.com"}}"#
+        );
         assert_eq!(reply.header("content-type"), Some("application/json"));
     }
     let reply = service.send("alice@example.com");
     assert_eq!(reply.status, 429);
-    let wait: u64 = reply.header("retry-after").expect("Retry-After").parse().expect("seconds");
+    let wait: u64 = reply
+        .header("retry-after")
+        .expect("Retry-After")
+        .parse()
+        .expect("seconds");
     assert!((1..=60).contains(&wait), "Retry-After: {wait}");
     let body = reply.json();
     assert_eq!(body["code"], 429);
     assert!(body["data"].is_null() && body.get("data").is_some());
-    assert!(body["message"].as_str().is_some_and(|message| message.contains("try again in")), "{body}");
+    assert!(
+        body["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("try again in")),
+        "{body}"
+    );
 
-    assert_eq!(service.send(" Alice@EXAMPLE.com ").status, 429, "the same mailbox, spelled differently");
+    assert_eq!(
+        service.send(" Alice@EXAMPLE.com ").status,
+        429,
+        "the same mailbox, spelled differently"
+    );
     assert_eq!(service.send("bob@example.com").status, 200, "another key");
 }
 
@@ -266,7 +361,11 @@ fn bad_requests_are_told_so_and_consume_nothing() {
         (422, json, r#"{"email":7}"#),
         (422, json, r#"{"email":" \t\n "}"#),
         (422, json, r#"{"email":"alice"}"#),
-        (422, json, r#"{"email":"alice@example.com, bob@example.com"}"#),
+        (
+            422,
+            json,
+            r#"{"email":"alice@example.com, bob@example.com"}"#,
+        ),
         (422, json, &long),
         (415, "text/plain", r#"{"email":"alice@example.com"}"#),
     ];
@@ -277,11 +376,22 @@ fn bad_requests_are_told_so_and_consume_nothing() {
             assert_eq!(reply.status, status, "{body}");
             let answer = reply.json();
             assert_eq!(answer["code"], status, "{body}");
-            assert!(answer["message"].as_str().is_some_and(|message| message.len() > 8), "{answer}");
-            assert!(answer["data"].is_null() && answer.get("data").is_some(), "{answer}");
+            assert!(
+                answer["message"]
+                    .as_str()
+                    .is_some_and(|message| message.len() > 8),
+                "{answer}"
+            );
+            assert!(
+                answer["data"].is_null() && answer.get("data").is_some(),
+                "{answer}"
+            );
         }
     }
-    assert_eq!(request(service.port, "GET", "/send/code", json, "").status, 405);
+    assert_eq!(
+        request(service.port, "GET", "/send/code", json, "").status,
+        405
+    );
     assert_eq!(request(service.port, "GET", "/", json, "").status, 404);
     for _ in 0..3 {
         assert_eq!(service.send("alice@example.com").status, 200);
@@ -297,19 +407,29 @@ struct Cluster {
 impl Cluster {
     fn start() -> Self {
         // Another program may have the ports, or a cluster there: then the script starts none.
-        let place = |attempt: u32| u16::try_from((std::process::id() + attempt * 97) % 900).unwrap();
+        let place =
+            |attempt: u32| u16::try_from((std::process::id() + attempt * 97) % 900).unwrap();
         let mut ports = (0..10).map(|attempt| 5_000 + place(attempt) * 6);
         let first_port = ports.find(|&port| Self::script("start", port).status.success());
-        Self { first_port: first_port.expect("the script starts a cluster") }
+        Self {
+            first_port: first_port.expect("the script starts a cluster"),
+        }
     }
 
     fn url(&self) -> String {
-        String::from_utf8(Self::script("url", self.first_port).stdout).unwrap().trim().to_owned()
+        String::from_utf8(Self::script("url", self.first_port).stdout)
+            .unwrap()
+            .trim()
+            .to_owned()
     }
 
     fn script(what: &str, first_port: u16) -> Output {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/cluster.sh");
-        Command::new(script).arg(what).env("CLUSTER_PORT", first_port.to_string()).output().unwrap()
+        Command::new(script)
+            .arg(what)
+            .env("CLUSTER_PORT", first_port.to_string())
+            .output()
+            .unwrap()
     }
 }
 
@@ -322,10 +442,19 @@ impl Drop for Cluster {
 #[test]
 fn send_code_runs_on_a_cluster_by_its_url_alone() {
     let cluster = Cluster::start();
-    let (one, two) = (Service::start(Some(&cluster.url())), Service::start(Some(&cluster.url())));
+    let (one, two) = (
+        Service::start(Some(&cluster.url())),
+        Service::start(Some(&cluster.url())),
+    );
     one.wait_for("Redis answers");
     two.wait_for("Redis answers");
-    for (service, status) in [(&one, 200), (&two, 200), (&one, 200), (&two, 429), (&one, 429)] {
+    for (service, status) in [
+        (&one, 200),
+        (&two, 200),
+        (&one, 200),
+        (&two, 429),
+        (&one, 429),
+    ] {
         assert_eq!(service.send("alice@example.com").status, status);
     }
     for user in 0..50 {
@@ -334,7 +463,10 @@ fn send_code_runs_on_a_cluster_by_its_url_alone() {
     let first = cluster.first_port;
     drop(cluster);
     let listens = |port: u16| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
-    assert!((first..first + 6).all(|port| !listens(port)), "all of them are gone");
+    assert!(
+        (first..first + 6).all(|port| !listens(port)),
+        "all of them are gone"
+    );
 }
 
 #[test]
@@ -349,5 +481,8 @@ fn settings_that_cannot_work_are_named_and_end_the_program() {
 
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    fails_with(&output("PORT", &port.to_string()), &format!("cannot listen on 127.0.0.1:{port}"));
+    fails_with(
+        &output("PORT", &port.to_string()),
+        &format!("cannot listen on 127.0.0.1:{port}"),
+    );
 }

@@ -40,15 +40,36 @@ fn the_edge_of_a_fixed_window_lets_twice_as_many_through_and_the_sliding_one_doe
     // 1, then 5 shortly before the window ends, then 5 when the next has begun.
     let sliding = lane(&mut browser, 0);
     assert_eq!(sliding["algorithm"], "sliding_window");
-    assert_eq!((&sliding["allowed"], &sliding["refused"]), (&json!(6), &json!(5)), "{sliding}");
-    assert_eq!((&sliding["most"], &sliding["warns"]), (&json!(5), &json!([])), "{sliding}");
+    assert_eq!(
+        (&sliding["allowed"], &sliding["refused"]),
+        (&json!(6), &json!(5)),
+        "{sliding}"
+    );
+    assert_eq!(
+        (&sliding["most"], &sliding["warns"]),
+        (&json!(5), &json!([])),
+        "{sliding}"
+    );
     let fixed = lane(&mut browser, 1);
     assert_eq!(fixed["algorithm"], "fixed_window");
-    assert_eq!((&fixed["allowed"], &fixed["refused"]), (&json!(10), &json!(1)), "{fixed}");
+    assert_eq!(
+        (&fixed["allowed"], &fixed["refused"]),
+        (&json!(10), &json!(1)),
+        "{fixed}"
+    );
     // More than max, and no more than a fixed window may admit.
-    assert_eq!((&fixed["most"], &fixed["warns"]), (&json!(9), &json!(["above-max"])), "{fixed}");
+    assert_eq!(
+        (&fixed["most"], &fixed["warns"]),
+        (&json!(9), &json!(["above-max"])),
+        "{fixed}"
+    );
     let status = browser.eval("document.querySelector('#status').textContent");
-    assert!(status.as_str().is_some_and(|text| text.contains("fixed_window admitted 9")), "{status}");
+    assert!(
+        status
+            .as_str()
+            .is_some_and(|text| text.contains("fixed_window admitted 9")),
+        "{status}"
+    );
 }
 
 #[test]

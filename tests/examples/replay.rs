@@ -17,8 +17,12 @@ use crate::{File, example};
 /// Runs the program with this log on its standard input.
 fn replay(arguments: &[&str], log: impl AsRef<[u8]>) -> Output {
     let mut command = Command::new(example("ratelimit-admin"));
-    let command =
-        command.arg("replay").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let command = command
+        .arg("replay")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut process = command.spawn().expect("replay can be started");
     let mut stdin = process.stdin.take().expect("piped");
     let log = log.as_ref().to_owned();
@@ -33,34 +37,60 @@ fn printed(arguments: &[&str], log: impl AsRef<[u8]>) -> String {
     let output = replay(arguments, log);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    assert!(stderr.is_empty(), "no progress bar where there is no terminal: {stderr}");
+    assert!(
+        stderr.is_empty(),
+        "no progress bar where there is no terminal: {stderr}"
+    );
     String::from_utf8(output.stdout).expect("text")
 }
 
 /// Why it failed.
 fn failed(arguments: &[&str], log: impl AsRef<[u8]>) -> String {
     let output = replay(arguments, log);
-    assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+    assert!(
+        !output.status.success() && output.stdout.is_empty(),
+        "{output:?}"
+    );
     String::from_utf8(output.stderr).expect("text")
 }
 
 /// The cells of a rule's row in the first table: refused, share, keys refused, share of keys,
 /// longest wait.
 fn row(printed: &str, rule: &str) -> Vec<String> {
-    rows(printed, rule).into_iter().next().unwrap_or_else(|| panic!("no row of {rule}: {printed}"))
+    rows(printed, rule)
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| panic!("no row of {rule}: {printed}"))
 }
 
 /// The cells behind a rule, of all its rows.
 fn rows(printed: &str, rule: &str) -> Vec<Vec<String>> {
-    let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
-    printed.lines().map(cells).filter(|row| row.len() > 1 && row[0] == rule).map(|row| row[1..].to_vec()).collect()
+    let cells = |line: &str| {
+        line.trim_matches('|')
+            .split(" | ")
+            .map(|cell| cell.trim().to_owned())
+            .collect::<Vec<_>>()
+    };
+    printed
+        .lines()
+        .map(cells)
+        .filter(|row| row.len() > 1 && row[0] == rule)
+        .map(|row| row[1..].to_vec())
+        .collect()
 }
 
 fn number(cell: &str) -> u64 {
     cell.replace(',', "").parse().expect("a number")
 }
 
-const RULES: [&str; 6] = ["--rule", "2/10s", "--rule", "fixed_window 2/10s", "--rule", "token_bucket 2/10s burst 3"];
+const RULES: [&str; 6] = [
+    "--rule",
+    "2/10s",
+    "--rule",
+    "fixed_window 2/10s",
+    "--rule",
+    "token_bucket 2/10s burst 3",
+];
 
 fn with_rules<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&RULES, arguments].concat()
@@ -74,16 +104,27 @@ const EDGE: &str = "time,key,cost\n0,alice,1\n9,alice,1\n9.5,alice,1\n10,alice,1
 fn refusals_are_those_worked_out_by_hand() {
     let printed = printed(&RULES, EDGE);
     assert!(
-        printed.starts_with("requests: 7, keys: 2, from 1970-01-01T00:00:00Z to 1970-01-01T00:00:11Z\n"),
+        printed.starts_with(
+            "requests: 7, keys: 2, from 1970-01-01T00:00:00Z to 1970-01-01T00:00:11Z\n"
+        ),
         "{printed}"
     );
     // 9.5 waits for 0 to leave at 10; 10.5 and 11 for 9 to leave at 19.
-    assert_eq!(row(&printed, "2/10s"), ["3", "42.86 %", "1", "50.00 %", "9s"]);
+    assert_eq!(
+        row(&printed, "2/10s"),
+        ["3", "42.86 %", "1", "50.00 %", "9s"]
+    );
     // 9.5 waits for the window to end at 10; 11 for the next one, at 20.
-    assert_eq!(row(&printed, "fixed_window 2/10s"), ["2", "28.57 %", "1", "50.00 %", "9s"]);
+    assert_eq!(
+        row(&printed, "fixed_window 2/10s"),
+        ["2", "28.57 %", "1", "50.00 %", "9s"]
+    );
     // A token comes every 5 s. At 9 it holds 3 again, at 9.5 it holds 2.1, at 10 it holds 1.2, at
     // 10.5 and 11 it holds 0.3 and 0.4: one is whole after 3.5 s, said as 4, and after 3.
-    assert_eq!(row(&printed, "token_bucket 2/10s burst 3"), ["2", "28.57 %", "1", "50.00 %", "4s"]);
+    assert_eq!(
+        row(&printed, "token_bucket 2/10s burst 3"),
+        ["2", "28.57 %", "1", "50.00 %", "4s"]
+    );
     // The keys it refuses most: requests, refused.
     let worst = &rows(&printed, "2/10s")[1];
     assert_eq!(worst[1..], ["6", "3", "50.00 %"]);
@@ -93,24 +134,46 @@ fn refusals_are_those_worked_out_by_hand() {
 #[tokio::test]
 async fn refusals_are_those_of_the_store_in_memory() {
     let (mut random, mut log, mut at) = (Random::new(seed()), "time,key,cost\n".to_owned(), 0);
-    let requests: Vec<_> = (0..400).map(|_| (random.below(2_000_000), random.below(3), 1 + random.below(3))).collect();
+    let requests: Vec<_> = (0..400)
+        .map(|_| {
+            (
+                random.below(2_000_000),
+                random.below(3),
+                1 + random.below(3),
+            )
+        })
+        .collect();
     for (after, key, cost) in &requests {
         at += after;
-        let _ = writeln!(log, "{}.{:06},user{key},{cost}", at / 1_000_000, at % 1_000_000);
+        let _ = writeln!(
+            log,
+            "{}.{:06},user{key},{cost}",
+            at / 1_000_000,
+            at % 1_000_000
+        );
     }
     for algorithm in ALGORITHMS {
         let rule = format!("{algorithm} 5/10s");
         let clock = FakeClock::new();
-        let (store, limits) = (MemoryStore::new().with_clock(clock.clone()), [Limit::new(5, Duration::from_secs(10))]);
+        let (store, limits) = (
+            MemoryStore::new().with_clock(clock.clone()),
+            [Limit::new(5, Duration::from_secs(10))],
+        );
         let mut count = 0;
         for (after, key, cost) in &requests {
             clock.advance(Duration::from_micros(*after));
             let key = key.to_string();
-            let verdict =
-                store.acquire(Request::new(key.as_bytes(), *algorithm, &limits).with_cost(*cost)).await.unwrap();
+            let verdict = store
+                .acquire(Request::new(key.as_bytes(), *algorithm, &limits).with_cost(*cost))
+                .await
+                .unwrap();
             count += u64::from(!verdict.allowed);
         }
-        assert_eq!(number(&row(&printed(&["--rule", &rule], &log), &rule)[0]), count, "{rule}");
+        assert_eq!(
+            number(&row(&printed(&["--rule", &rule], &log), &rule)[0]),
+            count,
+            "{rule}"
+        );
         assert!((20..380).contains(&count), "{rule}: {count}");
     }
 }
@@ -119,13 +182,35 @@ async fn refusals_are_those_of_the_store_in_memory() {
 #[test]
 fn quotas_of_the_calendar_end_at_the_midnights_of_the_log() {
     let hours = ["21:00", "21:30", "22:59", "23:00", "23:01"];
-    let log: Vec<_> = hours.iter().map(|hour| format!("2019-01-31T{hour}:00Z,alice")).collect();
+    let log: Vec<_> = hours
+        .iter()
+        .map(|hour| format!("2019-01-31T{hour}:00Z,alice"))
+        .collect();
     let of = |zone: &str| ["fixed_window 2/day zone", zone].join(" ");
     let [utc, berlin] = [of("UTC"), of("Europe/Berlin")];
-    let printed = printed(&["--rule", &utc, "--rule", &berlin, "--rule", "fixed_window 2/1d"], log.join("\n"));
-    assert_eq!(row(&printed, &utc), ["3", "60.00 %", "1", "100.00 %", "1h 1m"]);
-    assert_eq!(row(&printed, &berlin), ["1", "20.00 %", "1", "100.00 %", "1m"]);
-    assert_eq!(row(&printed, "fixed_window 2/1d"), ["3", "60.00 %", "1", "100.00 %", "22h 1m"]);
+    let printed = printed(
+        &[
+            "--rule",
+            &utc,
+            "--rule",
+            &berlin,
+            "--rule",
+            "fixed_window 2/1d",
+        ],
+        log.join("\n"),
+    );
+    assert_eq!(
+        row(&printed, &utc),
+        ["3", "60.00 %", "1", "100.00 %", "1h 1m"]
+    );
+    assert_eq!(
+        row(&printed, &berlin),
+        ["1", "20.00 %", "1", "100.00 %", "1m"]
+    );
+    assert_eq!(
+        row(&printed, "fixed_window 2/1d"),
+        ["3", "60.00 %", "1", "100.00 %", "22h 1m"]
+    );
 }
 
 #[test]
@@ -135,14 +220,20 @@ fn blocks_and_costs_above_the_limit_refuse_too() {
     // 2 is refused, and 12 by the block until 62. Three never fit into two.
     assert_eq!(row(&printed, "2/10s block 1m")[..3], ["3", "60.00 %", "2"]);
     assert_eq!(row(&printed, "2/10s block 1m")[4], "1m");
-    assert!(printed.contains("2/10s block 1m: 1 of the refused cost more than it ever admits"), "{printed}");
+    assert!(
+        printed.contains("2/10s block 1m: 1 of the refused cost more than it ever admits"),
+        "{printed}"
+    );
 }
 
 #[test]
 fn actual_costs_are_paid_by_later_requests() {
     let log = "time,key,cost,actual_cost\n0,alice,2,15\n5,alice,1,\n10,alice,9,1\n11,alice,9,9\n12,alice,1,1\n";
     // 5 waits for the debt to leave at 10. What 10 did not cost is free, and 12 waits until 20.
-    assert_eq!(row(&printed(&["--rule", "10/10s"], log), "10/10s")[..2], ["2", "40.00 %"]);
+    assert_eq!(
+        row(&printed(&["--rule", "10/10s"], log), "10/10s")[..2],
+        ["2", "40.00 %"]
+    );
     let json = "{\"time\": 0, \"key\": \"a\", \"spent\": 20}\n{\"time\": 9, \"key\": \"a\"}\n";
     let renamed = printed(&["--rule", "10/10s", "--actual-cost-field", "spent"], json);
     assert_eq!(row(&renamed, "10/10s")[..2], ["1", "50.00 %"]);
@@ -154,16 +245,26 @@ fn csv_and_json_lines_in_any_spelling_of_time_say_the_same() {
                             ,,alice,1767225610\n,,alice,1767225610.5\n,,alice,1767225611000\n,2,bob,1767225611000000\n";
     let json = EDGE.lines().skip(1).map(|line| {
         let fields: Vec<&str> = line.split(',').collect();
-        format!("{{\"cost\":{},\"other\":[],\"key\":\"{}\",\"time\":{}}}\n", fields[2], fields[1], fields[0])
+        format!(
+            "{{\"cost\":{},\"other\":[],\"key\":\"{}\",\"time\":{}}}\n",
+            fields[2], fields[1], fields[0]
+        )
     });
     let json: String = json.collect();
-    let millis = json.replace("9}", "9000}").replace("10}", "10000}").replace("11}", "11000}").replace(".5}", "500}");
+    let millis = json
+        .replace("9}", "9000}")
+        .replace("10}", "10000}")
+        .replace("11}", "11000}")
+        .replace(".5}", "500}");
     let same = printed(&with_rules(&["--show-keys"]), EDGE);
     assert!(same.contains("alice"), "{same}");
     let (crlf, no_newline) = (EDGE.replace('\n', "\r\n"), EDGE.trim_end());
     let no_header = EDGE.split_once('\n').unwrap().1;
-    let shuffled: String =
-        EDGE.lines().rev().filter(|line| !line.starts_with("time")).fold(String::new(), |mut all, line| {
+    let shuffled: String = EDGE
+        .lines()
+        .rev()
+        .filter(|line| !line.starts_with("time"))
+        .fold(String::new(), |mut all, line| {
             let _ = writeln!(all, "{line}");
             all
         });
@@ -173,19 +274,34 @@ fn csv_and_json_lines_in_any_spelling_of_time_say_the_same() {
         (with_rules(&["--show-keys"]), no_newline),
         (with_rules(&["--show-keys"]), crlf.as_str()),
         (with_rules(&["--show-keys"]), json.as_str()),
-        (with_rules(&["--show-keys", "--format", "json"]), json.as_str()),
-        (with_rules(&["--show-keys", "--time-unit", "ms"]), millis.as_str()),
+        (
+            with_rules(&["--show-keys", "--format", "json"]),
+            json.as_str(),
+        ),
+        (
+            with_rules(&["--show-keys", "--time-unit", "ms"]),
+            millis.as_str(),
+        ),
         (with_rules(&["--show-keys", file.path()]), ""),
     ] {
         assert_eq!(printed(&arguments, log), same, "{arguments:?} {log}");
     }
     let renamed = ["--show-keys", "--time-field", "at", "--key-field", "email"];
     let renamed = printed(&with_rules(&renamed), header_elsewhere);
-    assert!(renamed.contains("from 2026-01-01T00:00:00Z to 2026-01-01T00:00:11Z"), "{renamed}");
-    assert_eq!(renamed.split_once('\n').unwrap().1, same.split_once('\n').unwrap().1);
+    assert!(
+        renamed.contains("from 2026-01-01T00:00:00Z to 2026-01-01T00:00:11Z"),
+        "{renamed}"
+    );
+    assert_eq!(
+        renamed.split_once('\n').unwrap().1,
+        same.split_once('\n').unwrap().1
+    );
     // The first and the last two have one time, and change places: nothing else differs.
     let shuffled = printed(&with_rules(&["--show-keys"]), &shuffled);
-    assert!(shuffled.contains("out of order: 5; all are replayed in the order of their times"), "{shuffled}");
+    assert!(
+        shuffled.contains("out of order: 5; all are replayed in the order of their times"),
+        "{shuffled}"
+    );
     assert_eq!(row(&shuffled, "2/10s"), row(&same, "2/10s"));
 }
 
@@ -193,40 +309,76 @@ fn csv_and_json_lines_in_any_spelling_of_time_say_the_same() {
 fn bad_lines_are_counted_and_the_first_is_named() {
     let rule = ["--rule", "1/1m"];
     for (log, why) in [
-        ("time,key\n0,a\n-1,a\n", "line 3: the time `-1` is not between 1970 and 5138"),
-        ("time,key\n0,a\n\n\n2026-01-01T00:00:00,a\n", "line 5: `2026-01-01T00:00:00` is not a time"),
-        ("time,key\r\n0,a\r\n\r\n\r\nnever,a\r\n1,a\r\n", "line 5: `never` is not a time"),
+        (
+            "time,key\n0,a\n-1,a\n",
+            "line 3: the time `-1` is not between 1970 and 5138",
+        ),
+        (
+            "time,key\n0,a\n\n\n2026-01-01T00:00:00,a\n",
+            "line 5: `2026-01-01T00:00:00` is not a time",
+        ),
+        (
+            "time,key\r\n0,a\r\n\r\n\r\nnever,a\r\n1,a\r\n",
+            "line 5: `never` is not a time",
+        ),
         ("0,a\n\n1,a\nnever,a", "line 4: `never` is not a time"),
-        ("{\"time\":0,\"key\":\"a\"}\n{\"time\":0\n", "line 2: it is not a JSON object, at column"),
+        (
+            "{\"time\":0,\"key\":\"a\"}\n{\"time\":0\n",
+            "line 2: it is not a JSON object, at column",
+        ),
     ] {
         let printed = printed(&rule, log);
-        assert!(printed.contains(&format!("lines left out: 1; the first is {why}")), "{log}: {printed}");
+        assert!(
+            printed.contains(&format!("lines left out: 1; the first is {why}")),
+            "{log}: {printed}"
+        );
     }
     for (log, why) in [
-        ("time,key,cost\n0,a,1.5\n", "line 2: the cost `1.5` is not a whole number"),
+        (
+            "time,key,cost\n0,a,1.5\n",
+            "line 2: the cost `1.5` is not a whole number",
+        ),
         ("time,key,cost\n0,,1\n", "line 2: the key is empty"),
         ("time,key\n0\n", "line 2: it has too few columns"),
-        ("when,who\n0,a\n", "line 1: it is no header with a column `time`, nor does it begin with a time"),
+        (
+            "when,who\n0,a\n",
+            "line 1: it is no header with a column `time`, nor does it begin with a time",
+        ),
         ("time,who\n0,a\n", "line 1: the header has no column `key`"),
         ("{\"time\":0}\n", "line 1: it has no `key`"),
-        ("{\"time\":0,\"key\":[\"a\"]}\n", "line 1: `key` is neither text nor a number"),
+        (
+            "{\"time\":0,\"key\":[\"a\"]}\n",
+            "line 1: `key` is neither text nor a number",
+        ),
         ("time,key\n", "there is no request in the log"),
-        ("time,key\nnever,a\n0,\n", "no line of 2 can be read; line 2: `never` is not a time"),
+        (
+            "time,key\nnever,a\n0,\n",
+            "no line of 2 can be read; line 2: `never` is not a time",
+        ),
     ] {
         let error = failed(&rule, log);
-        assert!(error.starts_with("error: ") && error.contains(why), "{log}: {error}");
+        assert!(
+            error.starts_with("error: ") && error.contains(why),
+            "{log}: {error}"
+        );
     }
     let error = failed(&rule, "time,key,cost\n0,alice@example.com,x\n");
     assert!(!error.contains("alice"), "no error shows a key: {error}");
     let missing = failed(&[&rule[..], &["/no/such/log.csv"]].concat(), "");
     assert!(missing.contains("/no/such/log.csv: "), "{missing}");
     let error = failed(&["--rule", "gcra 5/1m"], EDGE);
-    assert!(error.contains("'gcra 5/1m'") && error.contains("unknown algorithm \"gcra\""), "{error}");
+    assert!(
+        error.contains("'gcra 5/1m'") && error.contains("unknown algorithm \"gcra\""),
+        "{error}"
+    );
     assert!(failed(&[], EDGE).contains("Usage"), "a rule is needed");
     // What would change nothing, or refuse nothing.
     for setting in ["wait 2m", "shadow", "timeout 1s", "on_unavailable deny"] {
         let error = failed(&["--rule", &format!("1/1h {setting}")], EDGE);
-        assert!(error.contains(setting.split(' ').next().unwrap_or(setting)), "{error}");
+        assert!(
+            error.contains(setting.split(' ').next().unwrap_or(setting)),
+            "{error}"
+        );
     }
 }
 
@@ -236,13 +388,30 @@ fn keys_are_hidden_unless_asked_for() {
     let hidden = printed(&["--rule", "1/1m"], log);
     assert!(!hidden.contains("alice"), "{hidden}");
     let first = &rows(&hidden, "1/1m")[1];
-    assert!(first[0].starts_with('#') && first[0].len() == 17, "{hidden}");
-    assert_ne!(rows(&printed(&["--rule", "1/1m"], log), "1/1m")[1][0], first[0], "a secret of each run");
+    assert!(
+        first[0].starts_with('#') && first[0].len() == 17,
+        "{hidden}"
+    );
+    assert_ne!(
+        rows(&printed(&["--rule", "1/1m"], log), "1/1m")[1][0],
+        first[0],
+        "a secret of each run"
+    );
     let shown = printed(&["--rule", "1/1m", "--show-keys"], log);
-    assert_eq!(rows(&shown, "1/1m")[1], ["alice@example.com", "3", "2", "66.67 %"]);
-    assert!(!shown.contains('\u{1b}'), "nothing that steers a terminal: {shown:?}");
+    assert_eq!(
+        rows(&shown, "1/1m")[1],
+        ["alice@example.com", "3", "2", "66.67 %"]
+    );
+    assert!(
+        !shown.contains('\u{1b}'),
+        "nothing that steers a terminal: {shown:?}"
+    );
     let one = printed(&["--rule", "1/1m", "--worst", "1"], log);
-    assert_eq!(rows(&one, "1/1m").len(), 2, "the summary and one key: {one}");
+    assert_eq!(
+        rows(&one, "1/1m").len(),
+        2,
+        "the summary and one key: {one}"
+    );
 }
 
 /// The colours of the long lines of a chart, and its texts.
@@ -252,10 +421,21 @@ fn chart(arguments: &[&str], log: &str) -> (Vec<String>, Vec<String>) {
     let svg = file.read();
     let svg = roxmltree::Document::parse(&svg).expect("well-formed XML");
     assert_eq!(svg.root_element().tag_name().name(), "svg");
-    let lines = svg.descendants().filter(|node| node.has_tag_name("polyline"));
-    let of_rules = lines.filter(|line| line.attribute("points").is_some_and(|points| points.matches(',').count() > 50));
-    let colors = of_rules.filter_map(|line| line.attribute("stroke")).map(str::to_owned).collect();
-    let texts = svg.descendants().filter(|node| node.has_tag_name("text")).filter_map(|text| text.text());
+    let lines = svg
+        .descendants()
+        .filter(|node| node.has_tag_name("polyline"));
+    let of_rules = lines.filter(|line| {
+        line.attribute("points")
+            .is_some_and(|points| points.matches(',').count() > 50)
+    });
+    let colors = of_rules
+        .filter_map(|line| line.attribute("stroke"))
+        .map(str::to_owned)
+        .collect();
+    let texts = svg
+        .descendants()
+        .filter(|node| node.has_tag_name("text"))
+        .filter_map(|text| text.text());
     (colors, texts.map(|text| text.trim().to_owned()).collect())
 }
 
@@ -265,18 +445,30 @@ fn the_chart_has_a_line_for_each_rule_and_names_units() {
     let sample = [&["--sample", "5000"], &rules[..]].concat();
     let (mut colors, texts) = chart(&sample, "");
     for rule in rules.iter().skip(1).step_by(2) {
-        assert_eq!(texts.iter().filter(|text| text == rule).count(), 1, "{rule}: {texts:?}");
+        assert_eq!(
+            texts.iter().filter(|text| text == rule).count(),
+            1,
+            "{rule}: {texts:?}"
+        );
     }
     assert_eq!(colors.len(), 4, "a line for each rule");
     colors.sort_unstable();
     colors.dedup();
     assert_eq!(colors.len(), 4, "each in a colour of its own");
     for part in ["% of the requests", "each ", "UTC"] {
-        assert!(texts.iter().any(|text| text.contains(part)), "{part}: {texts:?}");
+        assert!(
+            texts.iter().any(|text| text.contains(part)),
+            "{part}: {texts:?}"
+        );
     }
-    let nowhere = replay(&[&sample[..], &["--svg", "/no/such/folder/chart.svg"]].concat(), "");
+    let nowhere = replay(
+        &[&sample[..], &["--svg", "/no/such/folder/chart.svg"]].concat(),
+        "",
+    );
     assert_eq!(nowhere.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("cannot write /no/such/folder/chart.svg"));
+    assert!(
+        String::from_utf8_lossy(&nowhere.stderr).contains("cannot write /no/such/folder/chart.svg")
+    );
 }
 
 #[test]
@@ -284,16 +476,33 @@ fn small_shares_can_be_read_from_the_chart() {
     // Ten a second, of which one in all is refused: 1 of the 100 in its slice.
     let log = (0..10_000).fold("time,key\n".to_owned(), |mut log, tenth| {
         let key = if tenth < 6 { 0 } else { tenth };
-        let _ = writeln!(log, "{}.{},user{key}", 1_767_258_000 + tenth / 10, tenth % 10);
+        let _ = writeln!(
+            log,
+            "{}.{},user{key}",
+            1_767_258_000 + tenth / 10,
+            tenth % 10
+        );
         log
     });
     let (_, texts) = chart(&["--rule", "5/1h"], &log);
     // The axis of shares, from the bottom.
-    let mut ticks: Vec<f64> = texts.iter().filter_map(|text| text.strip_suffix(" %")?.parse().ok()).collect();
+    let mut ticks: Vec<f64> = texts
+        .iter()
+        .filter_map(|text| text.strip_suffix(" %")?.parse().ok())
+        .collect();
     ticks.sort_unstable_by(f64::total_cmp);
-    assert!(ticks.len() > 3 && ticks.last().is_some_and(|last| *last <= 2.0), "{texts:?}");
-    assert!(ticks.windows(2).all(|pair| pair[0] < pair[1]), "each tick says a share of its own: {texts:?}");
-    assert!(texts.iter().any(|text| text.contains("0.01 %")), "the share in all: {texts:?}");
+    assert!(
+        ticks.len() > 3 && ticks.last().is_some_and(|last| *last <= 2.0),
+        "{texts:?}"
+    );
+    assert!(
+        ticks.windows(2).all(|pair| pair[0] < pair[1]),
+        "each tick says a share of its own: {texts:?}"
+    );
+    assert!(
+        texts.iter().any(|text| text.contains("0.01 %")),
+        "the share in all: {texts:?}"
+    );
 }
 
 /// A store in memory has room for 100,000 keys unless it is told otherwise, and counts those beyond
@@ -314,8 +523,18 @@ fn more_keys_than_a_store_holds_are_still_counted_each_for_itself() {
 fn a_sample_can_be_replayed_as_a_log() {
     let sample = printed(&["--sample", "1000"], "");
     assert_eq!(sample.lines().count(), 1001);
-    assert_eq!(sample, printed(&["--sample", "1000"], ""), "the same whenever it is asked for");
-    let rules = ["--rule", "2/1m", "--rule", "leaky_bucket 2/1m", "--show-keys"];
+    assert_eq!(
+        sample,
+        printed(&["--sample", "1000"], ""),
+        "the same whenever it is asked for"
+    );
+    let rules = [
+        "--rule",
+        "2/1m",
+        "--rule",
+        "leaky_bucket 2/1m",
+        "--show-keys",
+    ];
     let by_itself = printed(&[&["--sample", "1000"], &rules[..]].concat(), "");
     assert_eq!(by_itself, printed(&rules, &sample));
     assert!(number(&row(&by_itself, "2/1m")[0]) > 0, "{by_itself}");
@@ -332,22 +551,34 @@ const AT: [&str; 4] = [
 const REQUESTS: [(&str, &str, &str, u16, &str); 4] = [
     ("203.0.113.7", "alice", "GET /a?x=1 HTTP/1.1", 200, "curl/8"),
     ("2001:db8:1:2::3", "-", "POST /a HTTP/1.1", 401, "curl/8"),
-    ("2001:db8:1:2:ffff::4", "a [b] c", "POST /b HTTP/2.0", 401, "curl \\x22quoted\\x22"),
+    (
+        "2001:db8:1:2:ffff::4",
+        "a [b] c",
+        "POST /b HTTP/2.0",
+        401,
+        "curl \\x22quoted\\x22",
+    ),
     ("203.0.113.7", "alice", "\\x16\\x03", 400, "-"),
 ];
 
 fn common() -> String {
-    AT.iter().zip(REQUESTS).fold(String::new(), |mut log, (at, (address, user, request, status, _))| {
-        let _ = writeln!(log, "{address} - {user} [{at}] \"{request}\" {status} 12");
-        log
-    })
+    AT.iter().zip(REQUESTS).fold(
+        String::new(),
+        |mut log, (at, (address, user, request, status, _))| {
+            let _ = writeln!(log, "{address} - {user} [{at}] \"{request}\" {status} 12");
+            log
+        },
+    )
 }
 
 fn combined() -> String {
-    common().lines().zip(REQUESTS).fold(String::new(), |mut log, (line, (.., agent))| {
-        let _ = writeln!(log, "{line} \"-\" \"{agent}\"");
-        log
-    })
+    common()
+        .lines()
+        .zip(REQUESTS)
+        .fold(String::new(), |mut log, (line, (.., agent))| {
+            let _ = writeln!(log, "{line} \"-\" \"{agent}\"");
+            log
+        })
 }
 
 /// As `log_format … escape=json` of nginx and the encoder `json` of Caddy write them.
@@ -381,48 +612,97 @@ fn caddy() -> String {
 
 /// The keys that a rule of one an hour refuses, with how many requests each has.
 fn keys(arguments: &[&str], log: &str) -> Vec<(String, String)> {
-    let printed = printed(&[&["--rule", "1/1h", "--show-keys"], arguments].concat(), log);
-    rows(&printed, "1/1h")[1..].iter().map(|row| (row[0].clone(), row[1].clone())).collect()
+    let printed = printed(
+        &[&["--rule", "1/1h", "--show-keys"], arguments].concat(),
+        log,
+    );
+    rows(&printed, "1/1h")[1..]
+        .iter()
+        .map(|row| (row[0].clone(), row[1].clone()))
+        .collect()
 }
 
 #[test]
 fn access_logs_of_servers_are_read_as_they_are() {
     let two = |name: &str| (name.to_owned(), "2".to_owned());
-    for (name, log) in [("common", common()), ("combined", combined()), ("nginx", nginx()), ("caddy", caddy())] {
+    for (name, log) in [
+        ("common", common()),
+        ("combined", combined()),
+        ("nginx", nginx()),
+        ("caddy", caddy()),
+    ] {
         // An IPv6 address counts by its /64, as in services.
-        assert_eq!(keys(&[], &log), [two("203.0.113.7"), two("2001:db8:1:2::/64")], "{name}");
+        assert_eq!(
+            keys(&[], &log),
+            [two("203.0.113.7"), two("2001:db8:1:2::/64")],
+            "{name}"
+        );
         let printed = printed(&["--rule", "1/1h"], &log);
         let at = "requests: 4, keys: 2, from 2026-10-10T11:55:36";
         assert!(printed.starts_with(at), "{name}: {printed}");
         assert!(!printed.contains("left out"), "{name}: {printed}");
-        assert_eq!(keys(&["--key-field", "user"], &log), [two("alice")], "{name}");
+        assert_eq!(
+            keys(&["--key-field", "user"], &log),
+            [two("alice")],
+            "{name}"
+        );
         assert_eq!(keys(&["--key-field", "path"], &log), [two("/a")], "{name}");
         let without = ["--rule", "1/1h", "--key-field", "path"];
-        assert!(self::printed(&without, &log).contains("lines left out: 1; the first is line 4: it has no `path`"));
+        assert!(
+            self::printed(&without, &log)
+                .contains("lines left out: 1; the first is line 4: it has no `path`")
+        );
         if name != "common" {
-            assert_eq!(keys(&["--key-field", "User-Agent"], &log), [two("curl/8")], "{name}");
+            assert_eq!(
+                keys(&["--key-field", "User-Agent"], &log),
+                [two("curl/8")],
+                "{name}"
+            );
         }
     }
-    for (flag, log) in [("common", combined()), ("combined", combined()), ("json", caddy())] {
+    for (flag, log) in [
+        ("common", combined()),
+        ("combined", combined()),
+        ("json", caddy()),
+    ] {
         assert_eq!(keys(&["--format", flag], &log).len(), 2, "{flag}");
     }
     let proxied = combined().replace("\"curl/8\"", "\"curl/8\" \"198.51.100.9\"");
-    assert_eq!(keys(&["--key-field", "x_forwarded_for"], &proxied), [two("198.51.100.9")]);
+    assert_eq!(
+        keys(&["--key-field", "x_forwarded_for"], &proxied),
+        [two("198.51.100.9")]
+    );
 }
 
 #[test]
 fn a_missing_field_of_an_access_log_is_named_with_those_it_has() {
     let error = failed(&["--rule", "1/1h", "--key-field", "email"], common());
-    assert!(error.contains("this log has no `email`: --key-field is one of address, user, path"), "{error}");
+    assert!(
+        error.contains("this log has no `email`: --key-field is one of address, user, path"),
+        "{error}"
+    );
     let error = failed(&["--rule", "1/1h", "--format", "combined"], common());
-    assert!(error.contains("no line of 4 can be read; line 1: it has no referer and user agent"), "{error}");
+    assert!(
+        error.contains("no line of 4 can be read; line 1: it has no referer and user agent"),
+        "{error}"
+    );
     let error = failed(&["--rule", "1/1h", "--status", "401"], EDGE);
-    assert!(error.contains("the header has no column `status`, which --status asks for"), "{error}");
+    assert!(
+        error.contains("the header has no column `status`, which --status asks for"),
+        "{error}"
+    );
     let error = failed(&["--rule", "1/1h", "--status", "99"], EDGE);
-    assert!(error.contains("a status is a number from 100 to 599, or a class such as 5xx"), "{error}");
+    assert!(
+        error.contains("a status is a number from 100 to 599, or a class such as 5xx"),
+        "{error}"
+    );
     let some = format!("{}nonsense\n{}", combined(), common());
     let printed = printed(&["--rule", "1/1h"], some);
-    assert!(printed.contains("lines left out: 5; the first is line 5: it is not a line of an access log"), "{printed}");
+    assert!(
+        printed
+            .contains("lines left out: 5; the first is line 5: it is not a line of an access log"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -433,11 +713,19 @@ fn a_log_that_is_compressed_says_the_same() {
         encoder.write_all(text.as_bytes()).unwrap();
         encoder.finish().unwrap()
     };
-    assert_eq!(printed(&["--rule", "1/1h", "--show-keys"], gzip(&combined())), plain);
+    assert_eq!(
+        printed(&["--rule", "1/1h", "--show-keys"], gzip(&combined())),
+        plain
+    );
     // Rotated logs that were joined are members one behind the other.
-    let (first, rest) =
-        combined().split_at_checked(combined().find('\n').unwrap() + 1).map(|(a, b)| (gzip(a), gzip(b))).unwrap();
-    assert_eq!(printed(&["--rule", "1/1h", "--show-keys"], [first, rest].concat()), plain);
+    let (first, rest) = combined()
+        .split_at_checked(combined().find('\n').unwrap() + 1)
+        .map(|(a, b)| (gzip(a), gzip(b)))
+        .unwrap();
+    assert_eq!(
+        printed(&["--rule", "1/1h", "--show-keys"], [first, rest].concat()),
+        plain
+    );
     let mut cut = gzip(&combined());
     cut.truncate(cut.len() - 9);
     assert!(failed(&["--rule", "1/1h"], cut).starts_with("error: standard input: "));
@@ -447,9 +735,19 @@ fn a_log_that_is_compressed_says_the_same() {
 fn only_answers_that_are_asked_for_use_up_a_limit() {
     let login = |second: u64, status: u16| format!("{second},a,{status}\n");
     let log: String = "time,key,status\n".to_owned()
-        + &[(0, 200), (1, 401), (2, 200), (3, 403), (4, 200), (5, 401), (61, 401), (62, 200), (63, 200)]
-            .map(|(second, status)| login(second, status))
-            .concat();
+        + &[
+            (0, 200),
+            (1, 401),
+            (2, 200),
+            (3, 403),
+            (4, 200),
+            (5, 401),
+            (61, 401),
+            (62, 200),
+            (63, 200),
+        ]
+        .map(|(second, status)| login(second, status))
+        .concat();
     // 1 and 3 use it up: 4 and 5 are refused, whatever they would have been; at 61 the first has left.
     let printed = printed(&["--rule", "2/1m", "--status", "401,403"], &log);
     assert_eq!(row(&printed, "2/1m")[0], "3", "4, 5 and 62: {printed}");

@@ -35,7 +35,11 @@ struct Held {
 
 impl Held {
     async fn on(world: &impl World) -> Self {
-        let build = || world.store(RateLimiter::builder().timeout(TIMEOUT)).on_unavailable(OnUnavailable::Deny);
+        let build = || {
+            world
+                .store(RateLimiter::builder().timeout(TIMEOUT))
+                .on_unavailable(OnUnavailable::Deny)
+        };
         let (holder, other) = (build().build().unwrap(), build().build().unwrap());
         holder.ready().await.unwrap();
         other.ready().await.unwrap();
@@ -44,7 +48,16 @@ impl Held {
             permits.push(holder.enter(&RULE, &Key::global()).await.unwrap());
         }
         let (calls, slowest, kept) = (0, Duration::ZERO, None);
-        let mut held = Self { permits, other, calls, slowest, full: 0, unavailable: 0, entered: 0, kept };
+        let mut held = Self {
+            permits,
+            other,
+            calls,
+            slowest,
+            full: 0,
+            unavailable: 0,
+            entered: 0,
+            kept,
+        };
         // A machine that is busy with other things is given time.
         for _ in 0..10 {
             (held.full, held.unavailable) = (0, 0);
@@ -61,7 +74,10 @@ impl Held {
         let start = Instant::now();
         let entered = self.other.enter(&RULE, &Key::global()).await;
         let took = start.elapsed();
-        assert!(took <= TIMEOUT + SLACK + stalled_since(start), "a call took {took:?}");
+        assert!(
+            took <= TIMEOUT + SLACK + stalled_since(start),
+            "a call took {took:?}"
+        );
         (self.calls, self.slowest) = (self.calls + 1, self.slowest.max(took));
         match entered {
             Ok(permit) => {
@@ -87,7 +103,10 @@ impl Held {
     async fn keeps_its_places(&mut self, within: Duration, calls_go_on: bool) {
         let healed = Instant::now();
         while !matches!(self.other.in_flight(&RULE, &Key::global()).await, Ok(MAX)) {
-            assert!(healed.elapsed() < within, "the places are not taken after {within:?}");
+            assert!(
+                healed.elapsed() < within,
+                "the places are not taken after {within:?}"
+            );
             if calls_go_on {
                 self.call().await;
             }
@@ -100,7 +119,10 @@ impl Held {
     /// free at once.
     async fn row(mut self, fault: &str, may_enter: bool) -> Row {
         let before = self.entered;
-        assert!(may_enter || before == 0, "{fault}: {before} calls have entered, with all places taken");
+        assert!(
+            may_enter || before == 0,
+            "{fault}: {before} calls have entered, with all places taken"
+        );
         self.go_on(LEASE + LEASE / 5).await;
         assert_eq!(self.entered, before, "{fault}: leases are renewed");
         let held = self.permits.len();
@@ -112,10 +134,14 @@ impl Held {
             .calls(self.calls)
             .slowest(self.slowest, TIMEOUT)
             .admitted(format!("at most {most} in flight, of {MAX}"))
-            .seen(format!("no place {}, unavailable {}, entered {before}", self.full, self.unavailable))
-            .recovery(
-                self.kept.map_or_else(|| "–".to_owned(), |kept| format!("places known after {} ms", kept.as_millis())),
-            )
+            .seen(format!(
+                "no place {}, unavailable {}, entered {before}",
+                self.full, self.unavailable
+            ))
+            .recovery(self.kept.map_or_else(
+                || "–".to_owned(),
+                |kept| format!("places known after {} ms", kept.as_millis()),
+            ))
     }
 }
 
@@ -138,27 +164,46 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     let fault = Fault::<One>::new;
     let rows = [
         // The server is told of the places at the next renewal.
-        fault("leases::killed_and_back_empty", "killed, and started again empty after 1 s", PLAIN)
-            .forgets()
-            .begins(|one| one.server_mut().stop())
-            .ends(1_000, |one| one.server_mut().restart())
-            .within(5_000),
-        fault("leases::frozen_for_seconds", "frozen (SIGSTOP) for 2 s", PLAIN)
-            .begins(|one| one.server().freeze())
-            .ends(2_000, |one| one.server().thaw())
-            .within(1_000),
-        fault("leases::connections_killed", "all connections killed", PLAIN)
-            .begins(|one| one.kill_connections())
-            .ends(500, |one| one.kill_connections())
-            .within(1_000),
+        fault(
+            "leases::killed_and_back_empty",
+            "killed, and started again empty after 1 s",
+            PLAIN,
+        )
+        .forgets()
+        .begins(|one| one.server_mut().stop())
+        .ends(1_000, |one| one.server_mut().restart())
+        .within(5_000),
+        fault(
+            "leases::frozen_for_seconds",
+            "frozen (SIGSTOP) for 2 s",
+            PLAIN,
+        )
+        .begins(|one| one.server().freeze())
+        .ends(2_000, |one| one.server().thaw())
+        .within(1_000),
+        fault(
+            "leases::connections_killed",
+            "all connections killed",
+            PLAIN,
+        )
+        .begins(|one| one.kill_connections())
+        .ends(500, |one| one.kill_connections())
+        .within(1_000),
         fault("leases::scripts_flushed", "scripts flushed", PLAIN)
             .begins(|one| one.cli(&["SCRIPT", "FLUSH"]))
             .ends(500, |one| one.cli(&["SCRIPT", "FLUSH"]))
             .within(1_000),
         // Replies come after the timeout, and renewals have longer.
-        fault("leases::slow", "replies 200 ms late, for longer than a lease", Setup { proxy: true, ..PLAIN })
-            .begins(|one| one.proxy().delay(TIMEOUT))
-            .ends(6_000, |one| one.proxy().delay(Duration::ZERO)),
+        fault(
+            "leases::slow",
+            "replies 200 ms late, for longer than a lease",
+            Setup {
+                proxy: true,
+                ..PLAIN
+            },
+        )
+        .begins(|one| one.proxy().delay(TIMEOUT))
+        .ends(6_000, |one| one.proxy().delay(Duration::ZERO)),
         // Renewing fails for want of memory, and is not taken for a lost place.
         fault("leases::out_of_memory", "out of memory for 2 s", PLAIN)
             .begins(|one| one.config("maxmemory", "1"))
@@ -168,13 +213,27 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
             .begins(|one| one.cli(&["REPLICAOF", "127.0.0.1", &free_port().to_string()]))
             .ends(2_000, |one| one.cli(&["REPLICAOF", "NO", "ONE"])),
         // Leases end early, and places are taken anew where there are any.
-        fault("leases::clock_set_forward", "clock set forward by 20 s", Setup { clock: Some(0), ..PLAIN })
-            .forgets()
-            .begins(|one| one.clock.as_ref().unwrap().set_ms(20_000))
-            .within(5_000),
-        fault("leases::clock_set_back", "clock set back by 20 s", Setup { clock: Some(60_000), ..PLAIN })
-            .begins(|one| one.clock.as_ref().unwrap().set_ms(40_000))
-            .within(1_000),
+        fault(
+            "leases::clock_set_forward",
+            "clock set forward by 20 s",
+            Setup {
+                clock: Some(0),
+                ..PLAIN
+            },
+        )
+        .forgets()
+        .begins(|one| one.clock.as_ref().unwrap().set_ms(20_000))
+        .within(5_000),
+        fault(
+            "leases::clock_set_back",
+            "clock set back by 20 s",
+            Setup {
+                clock: Some(60_000),
+                ..PLAIN
+            },
+        )
+        .begins(|one| one.clock.as_ref().unwrap().set_ms(40_000))
+        .within(1_000),
     ];
     rows.into_iter().map(|row| row.case(Fault::hold))
 }
@@ -184,14 +243,22 @@ pub(crate) async fn failed_over_by_sentinel() -> Row {
     let mut all = Sentinels::start(3);
     let mut held = Held::on(&all).await;
     // A replica asks for all there is first, and a busy machine takes its time with that.
-    let has_places = |server: &RedisServer| server.cli(&["KEYS", "*:cc:held*"]).lines().count() == 1;
-    assert!(has_places(&all.servers[0]) && eventually(|| has_places(&all.servers[1])), "the replica has the places");
+    let has_places =
+        |server: &RedisServer| server.cli(&["KEYS", "*:cc:held*"]).lines().count() == 1;
+    assert!(
+        has_places(&all.servers[0]) && eventually(|| has_places(&all.servers[1])),
+        "the replica has the places"
+    );
     // What was written while it did so.
     sleep(SHORT / 2).await;
     all.servers[0].stop();
     all.until_master_is(1);
     held.keeps_its_places(LEASE, true).await;
-    held.row("Sentinel of 3: the master killed, and the replica has the places", false).await
+    held.row(
+        "Sentinel of 3: the master killed, and the replica has the places",
+        false,
+    )
+    .await
 }
 
 /// The new master does not, until the next renewal.
@@ -203,5 +270,6 @@ pub(crate) async fn failed_over_without_the_last_writes() -> Row {
     pair.promote();
     pair.name.reset_all();
     held.keeps_its_places(LEASE, false).await;
-    held.row("fail-over to a master that has lost the places", true).await
+    held.row("fail-over to a master that has lost the places", true)
+        .await
 }

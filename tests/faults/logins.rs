@@ -7,9 +7,18 @@ use crate::harness::{Case, Fault, POLICIES};
 use crate::one::{LOCAL, Login, One, Setup};
 use crate::support::tls::Authority;
 
-const BY_URL: Setup = Setup { login: Login::Url, ..Setup::NEW };
-const BY_PROVIDER: Setup = Setup { login: Login::Provider { renewed: false }, ..Setup::NEW };
-const TLS: Setup = Setup { tls: true, ..Setup::NEW };
+const BY_URL: Setup = Setup {
+    login: Login::Url,
+    ..Setup::NEW
+};
+const BY_PROVIDER: Setup = Setup {
+    login: Login::Provider { renewed: false },
+    ..Setup::NEW
+};
+const TLS: Setup = Setup {
+    tls: true,
+    ..Setup::NEW
+};
 
 /// The right certificate again.
 fn renew(one: &mut One) {

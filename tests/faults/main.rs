@@ -50,12 +50,17 @@ fn main() -> ExitCode {
         standalone::actual_costs_whose_reply_is_lost,
         standalone::actual_costs_that_are_late,
     ]);
-    let cases =
-        cases.chain(cluster::cases()).chain(cases![cluster::settled_beside_a_dead_master, cluster::random_faults,]);
-    let cases = cases.chain(sentinel::cases()).chain(cases![sentinel::outdated_sentinel_alone]);
+    let cases = cases.chain(cluster::cases()).chain(cases![
+        cluster::settled_beside_a_dead_master,
+        cluster::random_faults,
+    ]);
     let cases = cases
-        .chain(leases::cases())
-        .chain(cases![leases::failed_over_by_sentinel, leases::failed_over_without_the_last_writes,]);
+        .chain(sentinel::cases())
+        .chain(cases![sentinel::outdated_sentinel_alone]);
+    let cases = cases.chain(leases::cases()).chain(cases![
+        leases::failed_over_by_sentinel,
+        leases::failed_over_without_the_last_writes,
+    ]);
     let cases = cases.chain(logins::cases()).chain(cases![
         runtimes::blocked_on,
         runtimes::blocked_on_beside_a_cluster,

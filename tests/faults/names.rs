@@ -24,7 +24,8 @@ const LIBRARY: [&str; 4] = [
     "/usr/lib64/libnss_wrapper.so",
     "/usr/lib/libnss_wrapper.so",
 ];
-const MISSING: &str = "libnss_wrapper is not installed (Debian, Ubuntu: apt-get install libnss-wrapper)";
+const MISSING: &str =
+    "libnss_wrapper is not installed (Debian, Ubuntu: apt-get install libnss-wrapper)";
 
 /// Attempts go on with pauses of up to a second.
 const RECOVERY: Duration = Duration::from_secs(2);
@@ -39,8 +40,15 @@ struct Hosts {
 impl Hosts {
     /// In which nothing is named.
     fn new() -> Self {
-        let library = LIBRARY.into_iter().find(|path| Path::new(path).exists()).expect(MISSING);
-        let mut hosts = Self { path: std::env::temp_dir().join(unique("ratelimit-hosts")), library, changes: 0 };
+        let library = LIBRARY
+            .into_iter()
+            .find(|path| Path::new(path).exists())
+            .expect(MISSING);
+        let mut hosts = Self {
+            path: std::env::temp_dir().join(unique("ratelimit-hosts")),
+            library,
+            changes: 0,
+        };
         hosts.write("127.0.0.1 localhost\n");
         hosts
     }
@@ -56,13 +64,21 @@ impl Hosts {
         fs::write(&new, text).unwrap();
         self.changes += 1;
         let time = SystemTime::now() + Duration::from_secs(self.changes * 10);
-        File::options().write(true).open(&new).unwrap().set_modified(time).unwrap();
+        File::options()
+            .write(true)
+            .open(&new)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
         fs::rename(&new, &self.path).unwrap();
     }
 
     fn worker(&self, url: &str, policy: &str) -> Worker {
         let hosts = self.path.to_str().unwrap();
-        Worker::start_in(&[("LD_PRELOAD", self.library), ("NSS_WRAPPER_HOSTS", hosts)], &["trace", url, policy])
+        Worker::start_in(
+            &[("LD_PRELOAD", self.library), ("NSS_WRAPPER_HOSTS", hosts)],
+            &["trace", url, policy],
+        )
     }
 }
 
@@ -77,12 +93,20 @@ fn until(tally: &mut Tally, worker: &mut Worker, by_store: bool) {
     let start = Instant::now();
     loop {
         let line = worker.line();
-        let (took, by) = line.split_once(' ').unwrap_or_else(|| panic!("the worker has ended: {line:?}"));
-        tally.add(Duration::from_micros(took.parse().unwrap()), &by.to_lowercase());
+        let (took, by) = line
+            .split_once(' ')
+            .unwrap_or_else(|| panic!("the worker has ended: {line:?}"));
+        tally.add(
+            Duration::from_micros(took.parse().unwrap()),
+            &by.to_lowercase(),
+        );
         if (by == "Store") == by_store {
             return;
         }
-        assert!(start.elapsed() < Duration::from_secs(10), "it does not come");
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "it does not come"
+        );
     }
 }
 
@@ -110,7 +134,8 @@ pub(crate) async fn resolved_late() -> Row {
 
 /// As a fail-over by DNS: the old master says READONLY, and the name is looked up anew.
 pub(crate) async fn moved() -> Row {
-    const FAULT: &str = "a name that moves from a master that has become a replica to the new master (`deny`)";
+    const FAULT: &str =
+        "a name that moves from a master that has become a replica to the new master (`deny`)";
     let mut hosts = Hosts::new();
     let (old, new) = (RedisServer::start(), RedisServer::start());
     let (here, there) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
@@ -132,7 +157,10 @@ pub(crate) async fn moved() -> Row {
     sleep(Duration::from_millis(300)).await;
     hosts.lead_to(there);
     let healed = Instant::now();
-    assert!(eventually(|| new.number(&["DBSIZE"]) > 0), "calls are counted on the new master");
+    assert!(
+        eventually(|| new.number(&["DBSIZE"]) > 0),
+        "calls are counted on the new master"
+    );
     let took = healed.elapsed();
     assert!(took < RECOVERY, "{took:?}");
     until_later(&mut trace, &mut worker);
@@ -149,7 +177,9 @@ async fn forward(address: Ipv4Addr, port: u16, server: u16) -> u16 {
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
             tokio::spawn(async move {
-                let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await.unwrap();
+                let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, server))
+                    .await
+                    .unwrap();
                 let _ = copy_bidirectional(&mut client, &mut server).await;
             });
         }

@@ -71,7 +71,9 @@ pub(crate) struct One {
 
 impl One {
     pub(crate) fn server(&self) -> &RedisServer {
-        self.server.as_ref().unwrap_or_else(|| &self.tls.as_ref().unwrap().1.server)
+        self.server
+            .as_ref()
+            .unwrap_or_else(|| &self.tls.as_ref().unwrap().1.server)
     }
 
     pub(crate) fn server_mut(&mut self) -> &mut RedisServer {
@@ -95,12 +97,20 @@ impl One {
     }
 
     pub(crate) fn set_user(&self, rules: &[&str]) {
-        assert_eq!(self.server().cli(&[&["ACL", "SETUSER", "limiter", "on"], rules].concat()), "OK");
+        assert_eq!(
+            self.server()
+                .cli(&[&["ACL", "SETUSER", "limiter", "on"], rules].concat()),
+            "OK"
+        );
     }
 
     /// Where callers connect to.
     fn port(&self) -> u16 {
-        let behind = || self.tls.as_ref().map_or_else(|| self.server().port(), |(_, server)| server.port);
+        let behind = || {
+            self.tls
+                .as_ref()
+                .map_or_else(|| self.server().port(), |(_, server)| server.port)
+        };
         self.proxy.as_ref().map_or_else(behind, Proxy::port)
     }
 }
@@ -128,7 +138,16 @@ impl World for One {
             (None, None) => Some(RedisServer::start_with(&args)),
         };
         let password = Arc::new(Mutex::new("right"));
-        let mut one = Self { setup, server, tls, proxy: None, clock, disk, admin: None, password };
+        let mut one = Self {
+            setup,
+            server,
+            tls,
+            proxy: None,
+            clock,
+            disk,
+            admin: None,
+            password,
+        };
         if setup.login != Login::None {
             one.set_user(&[">right", "~*", "&*", "+@all"]);
         }
@@ -144,7 +163,11 @@ impl World for One {
 
     fn store(&self, builder: RateLimiterBuilder) -> RateLimiterBuilder {
         let scheme = if self.setup.tls { "rediss" } else { "redis" };
-        let user = if self.setup.login == Login::Url { "limiter:right@" } else { "" };
+        let user = if self.setup.login == Login::Url {
+            "limiter:right@"
+        } else {
+            ""
+        };
         let url = format!("{scheme}://{user}127.0.0.1:{}/", self.port());
         let mut store = RedisStore::new(&url).unwrap().mode(self.setup.mode);
         if let Some((authority, _)) = &self.tls {
@@ -154,7 +177,11 @@ impl World for One {
             let password = Arc::clone(&self.password);
             store = store.credentials(move || {
                 let given = RedisCredentials::new("limiter", *password.lock().unwrap());
-                let given = if renewed { given.renew_after(Duration::from_secs(2)) } else { given };
+                let given = if renewed {
+                    given.renew_after(Duration::from_secs(2))
+                } else {
+                    given
+                };
                 async { Ok::<_, std::io::Error>(given) }
             });
         }

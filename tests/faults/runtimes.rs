@@ -20,7 +20,11 @@ static RULE: Rule = Rule::new("runtimes", Limit::per_hour(1_000_000));
 /// Makes a call; whether the store answered.
 async fn call(tally: &mut Tally, limiter: &RateLimiter) -> bool {
     let start = Instant::now();
-    let by = match limiter.acquire(&RULE, &Key::global()).await.map(|decision| decision.source()) {
+    let by = match limiter
+        .acquire(&RULE, &Key::global())
+        .await
+        .map(|decision| decision.source())
+    {
         Ok(Source::Store) => "store",
         Ok(Source::Fallback) => "fallback",
         Ok(_) => "allow",
@@ -36,7 +40,14 @@ fn runtime() -> Runtime {
 }
 
 fn limiters(url: &str) -> Vec<RateLimiter> {
-    let limiter = |policy| RateLimiter::builder().redis(url).timeout(TIMEOUT).on_unavailable(policy).build().unwrap();
+    let limiter = |policy| {
+        RateLimiter::builder()
+            .redis(url)
+            .timeout(TIMEOUT)
+            .on_unavailable(policy)
+            .build()
+            .unwrap()
+    };
     POLICIES.map(limiter).into()
 }
 
@@ -48,7 +59,9 @@ fn calls_on_a_runtime_of_their_own(fault: &'static str, url: String, proxy: Prox
         let (runtime, limiters, mut calls) = (runtime(), limiters(&url), Tally::default());
         let mut all_are_answered = || {
             thread::sleep(REST);
-            limiters.iter().fold(true, |all, limiter| runtime.block_on(call(&mut calls, limiter)) && all)
+            limiters.iter().fold(true, |all, limiter| {
+                runtime.block_on(call(&mut calls, limiter)) && all
+            })
         };
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(500) {

@@ -16,7 +16,11 @@ impl World for Sentinels {
     type Setup = bool;
 
     async fn start(watched: bool) -> Self {
-        let (args, lines) = if watched { (&WATCHER[..], watcher_login()) } else { (&[][..], String::new()) };
+        let (args, lines) = if watched {
+            (&WATCHER[..], watcher_login())
+        } else {
+            (&[][..], String::new())
+        };
         Self::start_with(3, args, &lines)
     }
 
@@ -107,7 +111,11 @@ pub(crate) async fn outdated_sentinel_alone() -> Row {
     load.healed();
     load.recover(Duration::from_secs(1)).await;
     let account = load.end().await;
-    assert_eq!(old.number(&["DBSIZE"]), 0, "calls were counted on the master of before");
+    assert_eq!(
+        old.number(&["DBSIZE"]),
+        0,
+        "calls were counted on the master of before"
+    );
     [&old, &new].into_iter().for_each(nothing_is_left_on);
     account.row("a sentinel that is out of date alone answers, and all connections are killed five times in 1.5 s")
 }

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::__private::Health;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, RedisStore, Rule, Source};
 
-use crate::support::asking::{Outcome, ask, connected, connections_since, connections_taken, health};
+use crate::support::asking::{
+    Outcome, ask, connected, connections_since, connections_taken, health,
+};
 use crate::support::redis::RedisServer;
 
 /// Taken by each test.
@@ -68,7 +70,11 @@ async fn at_once(calls: u32) -> u64 {
     let _alone = ALONE.lock().await;
     let server = RedisServer::start();
     let store = Arc::new(connected(&server.url()).await);
-    assert!(ask(&store, "one key", Limit::per_hour(5)).await.is_answered());
+    assert!(
+        ask(&store, "one key", Limit::per_hour(5))
+            .await
+            .is_answered()
+    );
     let taken = connections_taken(&server);
     let count = Arc::new(Count::default());
     let calls = (0..calls).map(|_| {
@@ -81,7 +87,11 @@ async fn at_once(calls: u32) -> u64 {
     let (answered, unchecked, others) = count.get();
     assert_eq!(unchecked, 0);
     assert_eq!(health(&store), Health::Up);
-    assert_eq!(connections_since(&server, taken), 0, "the connection was kept");
+    assert_eq!(
+        connections_since(&server, taken),
+        0,
+        "the connection was kept"
+    );
     println!("answered {answered}, judged elsewhere {others}");
     answered
 }
@@ -116,22 +126,36 @@ async fn ten_times_the_load_is_answered_as_fast_as_the_load() {
     let _alone = ALONE.lock().await;
     let server = RedisServer::start();
     let store = Arc::new(connected(&server.url()).await);
-    assert!(ask(&store, "one key", Limit::per_hour(5)).await.is_answered());
+    assert!(
+        ask(&store, "one key", Limit::per_hour(5))
+            .await
+            .is_answered()
+    );
     let taken = connections_taken(&server);
     closed_loop(&store, 1_000, Duration::from_secs(1)).await;
     let mut kept_up = false;
     for _ in 0..TRIES {
         let (capacity, before, _) = closed_loop(&store, 1_000, Duration::from_secs(2)).await;
-        let (goodput, unchecked, others) = closed_loop(&store, 10_000, Duration::from_secs(4)).await;
-        println!("1,000 callers {capacity:.0}/s, 10,000 callers {goodput:.0}/s, judged elsewhere {others}");
+        let (goodput, unchecked, others) =
+            closed_loop(&store, 10_000, Duration::from_secs(4)).await;
+        println!(
+            "1,000 callers {capacity:.0}/s, 10,000 callers {goodput:.0}/s, judged elsewhere {others}"
+        );
         kept_up = before + unchecked == 0 && goodput > 0.5 * capacity;
         if kept_up {
             break;
         }
     }
-    assert!(kept_up, "ten times the load is answered half as fast as the load, or let through unchecked");
+    assert!(
+        kept_up,
+        "ten times the load is answered half as fast as the load, or let through unchecked"
+    );
     assert_eq!(health(&store), Health::Up);
-    assert_eq!(connections_since(&server, taken), 0, "the connection was kept");
+    assert_eq!(
+        connections_since(&server, taken),
+        0,
+        "the connection was kept"
+    );
 }
 
 /// What a flood is let through under `allow`: what the store and this process admit, and nothing
@@ -140,7 +164,11 @@ async fn ten_times_the_load_is_answered_as_fast_as_the_load() {
 async fn a_flood_is_not_let_through_unchecked() {
     let _alone = ALONE.lock().await;
     let server = RedisServer::start();
-    let limiter = RateLimiter::builder().redis(&server.url()).on_unavailable(OnUnavailable::Allow).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .redis(&server.url())
+        .on_unavailable(OnUnavailable::Allow)
+        .build()
+        .unwrap();
     limiter.ready().await.unwrap();
     let rule = Rule::new("guess", Limit::per_hour(5));
     assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
@@ -157,5 +185,8 @@ async fn a_flood_is_not_let_through_unchecked() {
     }
     println!("admitted {admitted}, of them unchecked {unchecked}");
     assert_eq!(unchecked, 0);
-    assert!(admitted <= 4 + 5, "{admitted}: the store's, and this process's");
+    assert!(
+        admitted <= 4 + 5,
+        "{admitted}: the store's, and this process's"
+    );
 }

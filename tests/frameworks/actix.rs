@@ -12,8 +12,16 @@ pub(crate) async fn seen<B: MessageBody>(answer: ServiceResponse<B>) -> Seen {
 
 pub(crate) async fn seen_of<B: MessageBody>(response: HttpResponse<B>) -> Seen {
     let (head, body) = response.into_parts();
-    let field =
-        |name: &str| head.headers().get_all(name).map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let field = |name: &str| {
+        head.headers()
+            .get_all(name)
+            .map(|value| value.to_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
     let body = to_bytes(body).await.ok().unwrap();
-    Seen::new(head.status().as_u16(), field, String::from_utf8(body.to_vec()).unwrap())
+    Seen::new(
+        head.status().as_u16(),
+        field,
+        String::from_utf8(body.to_vec()).unwrap(),
+    )
 }

@@ -9,7 +9,9 @@ use axum::extract::{Path, Request};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use ratelimit_runtime::{RateLimitError, RateLimitLayer, RateLimiter, Responses, by_client_ip, rate_limit};
+use ratelimit_runtime::{
+    RateLimitError, RateLimitLayer, RateLimiter, Responses, by_client_ip, rate_limit,
+};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -18,10 +20,19 @@ use crate::{PER_IP, Seen, item, search};
 pub(crate) async fn seen(response: Response) -> Seen {
     let (parts, body) = response.into_parts();
     let field = |name: &str| {
-        parts.headers.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        parts
+            .headers
+            .get_all(name)
+            .iter()
+            .map(|value| value.to_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     let body = to_bytes(body, 65_536).await.unwrap();
-    Seen::new(parts.status.as_u16(), field, String::from_utf8(body.to_vec()).unwrap())
+    Seen::new(
+        parts.status.as_u16(),
+        field,
+        String::from_utf8(body.to_vec()).unwrap(),
+    )
 }
 
 pub(crate) fn request(path: &str) -> Request {
@@ -33,7 +44,10 @@ pub(crate) async fn ask(app: &Router, request: Request) -> Seen {
 }
 
 fn searches() -> Router {
-    Router::new().route("/{user}", get(async |Path(user): Path<String>| search(&user).await))
+    Router::new().route(
+        "/{user}",
+        get(async |Path(user): Path<String>| search(&user).await),
+    )
 }
 
 #[rate_limit(key = "<user>", limits = ["2/10s", "100/1d"], name = "export")]
@@ -54,7 +68,9 @@ async fn every_rule_of_a_request_is_told_of_and_shadows_are_not() {
         quiet().await?;
         export("alice").await
     };
-    let app = Router::new().route("/", get(handler)).layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
+    let app = Router::new()
+        .route("/", get(handler))
+        .layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
     let answer = ask(&app, request("/")).await;
     assert_eq!(
         answer.policies,
@@ -64,18 +80,33 @@ async fn every_rule_of_a_request_is_told_of_and_shadows_are_not() {
             item("export/2", &[("q", 100), ("w", 86_400)]),
         ]
     );
-    assert_eq!(answer.standings, [item("search", &[("r", 1), ("t", 60)]), item("export", &[("r", 1), ("t", 10)])]);
+    assert_eq!(
+        answer.standings,
+        [
+            item("search", &[("r", 1), ("t", 60)]),
+            item("export", &[("r", 1), ("t", 10)])
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_answers_with_a_status_gets_the_fields_too() {
     let handler = async || -> Result<String, StatusCode> { Ok(search("alice").await?) };
-    let app = Router::new().route("/", get(handler)).layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
+    let app = Router::new()
+        .route("/", get(handler))
+        .layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
     for _ in 0..2 {
         assert_eq!(ask(&app, request("/")).await.status, 200);
     }
     let refused = ask(&app, request("/")).await;
-    assert_eq!((refused.status, refused.retry_after.as_deref(), refused.body.as_str()), (429, Some("60"), ""));
+    assert_eq!(
+        (
+            refused.status,
+            refused.retry_after.as_deref(),
+            refused.body.as_str()
+        ),
+        (429, Some("60"), "")
+    );
     assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])]);
 }
 
@@ -91,7 +122,10 @@ async fn refused(responses: Responses) -> Response {
 #[tokio::test(start_paused = true)]
 async fn refusals_look_as_the_limiter_says() {
     let problem = refused(Responses::new().problem_json()).await;
-    assert_eq!(problem.headers()["content-type"], "application/problem+json");
+    assert_eq!(
+        problem.headers()["content-type"],
+        "application/problem+json"
+    );
     let body: Value = serde_json::from_str(&seen(problem).await.body).unwrap();
     let expected = json!({
         "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
@@ -106,15 +140,23 @@ async fn refusals_look_as_the_limiter_says() {
     assert!(!plain.headers().contains_key("x-ratelimit-limit"));
     let legacy = refused(Responses::new().legacy_headers(true)).await;
     for (name, value) in [("limit", "2"), ("remaining", "0"), ("reset", "60")] {
-        let values: Vec<_> = legacy.headers().get_all(format!("x-ratelimit-{name}")).iter().collect();
+        let values: Vec<_> = legacy
+            .headers()
+            .get_all(format!("x-ratelimit-{name}"))
+            .iter()
+            .collect();
         assert_eq!(values, [value], "{name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_address_of_a_test_is_that_of_its_client() {
-    let layer = RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&PER_IP, by_client_ip);
-    let app = searches().layer(layer).layer(MockConnectInfo(SocketAddr::from(([7, 7, 7, 7], 7))));
+    let layer = RateLimitLayer::new()
+        .limiter(RateLimiter::memory())
+        .rule(&PER_IP, by_client_ip);
+    let app = searches()
+        .layer(layer)
+        .layer(MockConnectInfo(SocketAddr::from(([7, 7, 7, 7], 7))));
     for status in [200, 429] {
         assert_eq!(ask(&app, request("/alice")).await.status, status);
     }

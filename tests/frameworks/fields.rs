@@ -9,7 +9,8 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{
-    Algorithm, CalendarUnit, Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, rate_limit,
+    Algorithm, CalendarUnit, Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses,
+    Rule, rate_limit,
 };
 use tonic::{Code, Status};
 
@@ -28,14 +29,30 @@ async fn refusal(rule: &Rule) -> RateLimitError {
 
 fn field(error: &RateLimitError, name: &str) -> Vec<Item> {
     let response = error.to_http_response();
-    parsed(response.headers().get_all(name).iter().map(|value| value.to_str().unwrap()))
+    parsed(
+        response
+            .headers()
+            .get_all(name)
+            .iter()
+            .map(|value| value.to_str().unwrap()),
+    )
 }
 
 #[tokio::test(start_paused = true)]
 async fn names_and_numbers_fit_structured_fields() {
-    let error = refusal(&Rule::named("müde \"ä\\b\"", Limit::new(2, Duration::from_millis(1500)))).await;
-    assert_eq!(field(&error, "ratelimit-policy"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("q", 2), ("w", 2)])]);
-    assert_eq!(field(&error, "ratelimit"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("r", 0), ("t", 2)])]);
+    let error = refusal(&Rule::named(
+        "müde \"ä\\b\"",
+        Limit::new(2, Duration::from_millis(1500)),
+    ))
+    .await;
+    assert_eq!(
+        field(&error, "ratelimit-policy"),
+        [item("m%C3%BCde \"%C3%A4\\b\"", &[("q", 2), ("w", 2)])]
+    );
+    assert_eq!(
+        field(&error, "ratelimit"),
+        [item("m%C3%BCde \"%C3%A4\\b\"", &[("r", 0), ("t", 2)])]
+    );
 
     let huge = Rule::named("huge", Limit::per_minute(Limit::MAX_COUNT))
         .with_cost(Limit::MAX_COUNT)
@@ -51,12 +68,22 @@ async fn names_that_are_not_ascii_stay_apart() {
     let mut told = Vec::new();
     for name in ["登录", "注册", "__", "müde", "mü%64e", "a%20b", "a b"] {
         let error = refusal(&Rule::named(name, Limit::per_minute(2))).await;
-        let [standing] = &field(&error, "ratelimit")[..] else { panic!("one limit decided") };
+        let [standing] = &field(&error, "ratelimit")[..] else {
+            panic!("one limit decided")
+        };
         told.push(standing.0.clone());
     }
     assert_eq!(
         told,
-        ["%E7%99%BB%E5%BD%95", "%E6%B3%A8%E5%86%8C", "__", "m%C3%BCde", "m%C3%BC%2564e", "a%2520b", "a b"]
+        [
+            "%E7%99%BB%E5%BD%95",
+            "%E6%B3%A8%E5%86%8C",
+            "__",
+            "m%C3%BCde",
+            "m%C3%BC%2564e",
+            "a%2520b",
+            "a b"
+        ]
     );
 }
 
@@ -68,7 +95,9 @@ static UPLOAD: LazyLock<Rule> = LazyLock::new(|| {
 #[tokio::test(start_paused = true)]
 async fn a_bucket_says_its_burst() {
     let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
-    let app = Router::new().route("/", get(async || "hello")).layer(layer.rule(&UPLOAD, |_: &Request| Key::of("all")));
+    let app = Router::new()
+        .route("/", get(async || "hello"))
+        .layer(layer.rule(&UPLOAD, |_: &Request| Key::of("all")));
     for left in [1, 0, 0] {
         let answer = ask(&app, request("/")).await;
         assert_eq!(
@@ -78,7 +107,10 @@ async fn a_bucket_says_its_burst() {
                 item("upload/2", &[("q", 2000), ("w", 86_400)]),
             ]
         );
-        assert_eq!((answer.standings[0].0.as_str(), &answer.standings[0].1[0]), ("upload", &("r".to_owned(), left)));
+        assert_eq!(
+            (answer.standings[0].0.as_str(), &answer.standings[0].1[0]),
+            ("upload", &("r".to_owned(), left))
+        );
     }
 }
 
@@ -90,11 +122,25 @@ async fn a_refusal_about_calls_in_flight_has_their_unit_and_no_time() {
     let _permit = limiter.enter(&rule, &Key::of("alice")).await.unwrap();
     let error = limiter.enter(&rule, &Key::of("alice")).await.unwrap_err();
     let refused = limiter.scope(async { error.to_http_response() }).await;
-    let field = |name: &str| refused.headers().get(name).map(|value| value.to_str().unwrap());
-    assert_eq!((refused.status().as_u16(), field("retry-after")), (429, None));
-    assert_eq!(field("ratelimit-policy"), Some("\"export\";q=1;qu=\"concurrent-requests\""));
+    let field = |name: &str| {
+        refused
+            .headers()
+            .get(name)
+            .map(|value| value.to_str().unwrap())
+    };
+    assert_eq!(
+        (refused.status().as_u16(), field("retry-after")),
+        (429, None)
+    );
+    assert_eq!(
+        field("ratelimit-policy"),
+        Some("\"export\";q=1;qu=\"concurrent-requests\"")
+    );
     assert_eq!(field("ratelimit"), Some("\"export\";r=0"));
-    assert_eq!((field("x-ratelimit-remaining"), field("x-ratelimit-reset")), (Some("0"), None));
+    assert_eq!(
+        (field("x-ratelimit-remaining"), field("x-ratelimit-reset")),
+        (Some("0"), None)
+    );
 }
 
 /// A burst is not the number of calls admitted in a window.
@@ -102,28 +148,49 @@ async fn a_refusal_about_calls_in_flight_has_their_unit_and_no_time() {
 async fn a_refusal_that_knows_the_burst_alone_states_no_policy() {
     let error = refusal(&UPLOAD).await;
     assert_eq!(field(&error, "ratelimit-policy"), []);
-    assert_eq!(field(&error, "ratelimit"), [item("upload", &[("r", 0), ("t", 4)])]);
+    assert_eq!(
+        field(&error, "ratelimit"),
+        [item("upload", &[("r", 0), ("t", 4)])]
+    );
 
     let even = Rule::named("even", Limit::per_minute(2)).with_algorithm(Algorithm::LeakyBucket);
-    assert_eq!(field(&refusal(&even).await, "ratelimit-policy"), [item("even", &[("q", 2), ("w", 60)])]);
+    assert_eq!(
+        field(&refusal(&even).await, "ratelimit-policy"),
+        [item("even", &[("q", 2), ("w", 60)])]
+    );
 }
 
 /// A month has 28 to 31 days, a day 23 to 25 hours: `w` is optional in the draft, and a wrong one
 /// misleads. `t` says when the period ends.
 #[tokio::test]
 async fn a_calendar_quota_states_no_window() {
-    let rule = Rule::named("export", Limit::calendar(2, CalendarUnit::Month)).with_algorithm(Algorithm::FixedWindow);
+    let rule = Rule::named("export", Limit::calendar(2, CalendarUnit::Month))
+        .with_algorithm(Algorithm::FixedWindow);
     let error = refusal(&rule).await;
-    assert_eq!(field(&error, "ratelimit-policy"), [item("export", &[("q", 2)])]);
-    let [standing] = &field(&error, "ratelimit")[..] else { panic!("one limit decided") };
+    assert_eq!(
+        field(&error, "ratelimit-policy"),
+        [item("export", &[("q", 2)])]
+    );
+    let [standing] = &field(&error, "ratelimit")[..] else {
+        panic!("one limit decided")
+    };
     let wait = i64::try_from(error.retry_after().unwrap().as_secs()).unwrap();
-    assert_eq!((&standing.1[0], standing.1[1].0.as_str()), (&("r".to_owned(), 0), "t"));
+    assert_eq!(
+        (&standing.1[0], standing.1[1].0.as_str()),
+        (&("r".to_owned(), 0), "t")
+    );
     assert!((standing.1[1].1 - wait).abs() <= 1, "{standing:?}");
 }
 
 #[rate_limit(window = "60s", max = 2, count = "err", name = "login")]
 async fn login(works: bool) -> Result<(), RateLimitError> {
-    if works { Ok(()) } else { Err(RateLimitError::Unavailable(StoreError::unavailable("wrong password"))) }
+    if works {
+        Ok(())
+    } else {
+        Err(RateLimitError::Unavailable(StoreError::unavailable(
+            "wrong password",
+        )))
+    }
 }
 
 /// The outcome of a counted call is known when the response is on its way.
@@ -134,11 +201,18 @@ async fn a_call_that_is_settled_later_leaves_no_number() {
     let app = Router::new().fallback(handler).layer(layer);
     for path in ["/works", "/works", "/fails", "/fails"] {
         let answer = ask(&app, request(path)).await;
-        assert_eq!(answer.policies, [item("login", &[("q", 2), ("w", 60)])], "{path}");
+        assert_eq!(
+            answer.policies,
+            [item("login", &[("q", 2), ("w", 60)])],
+            "{path}"
+        );
         assert_eq!(answer.standings, [], "{path}");
     }
     let refused = ask(&app, request("/works")).await;
-    assert_eq!((refused.status, &refused.standings[0].1[0]), (429, &("r".to_owned(), 0)));
+    assert_eq!(
+        (refused.status, &refused.standings[0].1[0]),
+        (429, &("r".to_owned(), 0))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,13 +220,20 @@ async fn of_several_keys_of_a_rule_the_one_closest_to_a_refusal_is_told() {
     let handler = async |request: Request| -> Result<(), RateLimitError> {
         let rule = Rule::new("twice", Limit::per_hour(5));
         for key in request.uri().path().chars() {
-            let _ = RateLimiter::current().acquire(&rule, &Key::of(&key)).await?;
+            let _ = RateLimiter::current()
+                .acquire(&rule, &Key::of(&key))
+                .await?;
         }
         Ok(())
     };
-    let app = Router::new().fallback(handler).layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
+    let app = Router::new()
+        .fallback(handler)
+        .layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
     for (path, left) in [("/aab", 3), ("/ca", 2)] {
-        assert_eq!(ask(&app, request(path)).await.standings[0].1[0], ("r".to_owned(), left));
+        assert_eq!(
+            ask(&app, request(path)).await.standings[0].1[0],
+            ("r".to_owned(), left)
+        );
     }
 }
 
@@ -161,16 +242,26 @@ async fn of_several_keys_of_a_rule_the_one_closest_to_a_refusal_is_told() {
 async fn the_refusing_rule_is_named_however_many_rules_were_asked() {
     let handler = async || -> Result<(), RateLimitError> {
         for nth in 0..12 {
-            let rule = Rule::named(format!("rule {nth}"), Limit::per_minute(if nth == 11 { 1 } else { 9 }));
-            let _ = RateLimiter::current().acquire(&rule, &Key::of("all")).await?;
+            let rule = Rule::named(
+                format!("rule {nth}"),
+                Limit::per_minute(if nth == 11 { 1 } else { 9 }),
+            );
+            let _ = RateLimiter::current()
+                .acquire(&rule, &Key::of("all"))
+                .await?;
         }
         Ok(())
     };
-    let app = Router::new().route("/", get(handler)).layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
+    let app = Router::new()
+        .route("/", get(handler))
+        .layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
     assert_eq!(ask(&app, request("/")).await.standings.len(), 10);
     let refused = ask(&app, request("/")).await;
     assert_eq!((refused.status, refused.standings.len()), (429, 10));
-    assert_eq!(refused.standings[9], item("rule 11", &[("r", 0), ("t", 60)]));
+    assert_eq!(
+        refused.standings[9],
+        item("rule 11", &[("r", 0), ("t", 60)])
+    );
 }
 
 #[rate_limit(window = "60s", max = 1)]
@@ -186,28 +277,57 @@ async fn clients_are_not_told_where_in_the_source_a_limit_is() {
             derived().await.unwrap_err()
         })
         .await;
-    assert!(error.decision().unwrap().rule().contains("fields"), "a path");
-    assert_eq!(field(&error, "ratelimit-policy"), [item("derived", &[("q", 1), ("w", 60)])]);
+    assert!(
+        error.decision().unwrap().rule().contains("fields"),
+        "a path"
+    );
+    assert_eq!(
+        field(&error, "ratelimit-policy"),
+        [item("derived", &[("q", 1), ("w", 60)])]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_moment_is_rounded_up_and_the_same_in_both_fields() {
-    let error = refusal(&Rule::named("short", Limit::new(1, Duration::from_micros(1_000_001)))).await;
+    let error = refusal(&Rule::named(
+        "short",
+        Limit::new(1, Duration::from_micros(1_000_001)),
+    ))
+    .await;
     assert_eq!(error.to_http_response().headers()["retry-after"], "2");
-    assert_eq!(field(&error, "ratelimit"), [item("short", &[("r", 0), ("t", 2)])]);
+    assert_eq!(
+        field(&error, "ratelimit"),
+        [item("short", &[("r", 0), ("t", 2)])]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_field_names_a_time_where_waiting_does_not_help() {
     let errors = [
-        (413, Code::InvalidArgument, refusal(&Rule::named("heavy", Limit::per_minute(1)).with_cost(2)).await),
-        (503, Code::Unavailable, RateLimitError::Unavailable(StoreError::unavailable("away"))),
-        (500, Code::Internal, RateLimitError::Misconfigured(StoreError::misconfigured("wrong"))),
+        (
+            413,
+            Code::InvalidArgument,
+            refusal(&Rule::named("heavy", Limit::per_minute(1)).with_cost(2)).await,
+        ),
+        (
+            503,
+            Code::Unavailable,
+            RateLimitError::Unavailable(StoreError::unavailable("away")),
+        ),
+        (
+            500,
+            Code::Internal,
+            RateLimitError::Misconfigured(StoreError::misconfigured("wrong")),
+        ),
     ];
     for (status, code, error) in errors {
         assert_eq!(StatusCode::from(error.clone()), status);
         let grpc = Status::from(error.clone());
-        assert_eq!((grpc.code(), grpc.metadata().get("retry-after")), (code, None), "{grpc}");
+        assert_eq!(
+            (grpc.code(), grpc.metadata().get("retry-after")),
+            (code, None),
+            "{grpc}"
+        );
         let response = error.to_http_response();
         assert_eq!(response.status(), status);
         for name in ["retry-after", "ratelimit", "ratelimit-policy"] {

@@ -12,13 +12,20 @@ fn private() -> TrustedProxies {
     TrustedProxies::new(["10.0.0.0/8"]).unwrap()
 }
 
-fn asked(proxies: &TrustedProxies, peer: &str, name: &'static str, lines: &[&[u8]]) -> Result<IpAddr, ()> {
+fn asked(
+    proxies: &TrustedProxies,
+    peer: &str,
+    name: &'static str,
+    lines: &[&[u8]],
+) -> Result<IpAddr, ()> {
     let mut headers = HeaderMap::new();
     for line in lines {
         headers.append(name, HeaderValue::from_bytes(line).unwrap());
     }
     let client = proxies.client_ip(peer.parse().unwrap(), &headers);
-    client.map(|client| client.0).map_err(|rejection| assert_eq!(rejection, KeyRejection::UnnamedClient))
+    client
+        .map(|client| client.0)
+        .map_err(|rejection| assert_eq!(rejection, KeyRejection::UnnamedClient))
 }
 
 fn client(proxies: &TrustedProxies, peer: &str, name: &'static str, lines: &[&str]) -> String {
@@ -29,10 +36,16 @@ fn client(proxies: &TrustedProxies, peer: &str, name: &'static str, lines: &[&st
 #[test]
 fn no_peer_is_believed_unless_trusted() {
     for name in ["x-forwarded-for", "x-real-ip"] {
-        assert_eq!(client(&TrustedProxies::default(), "9.9.9.9", name, &["1.1.1.1"]), "9.9.9.9");
+        assert_eq!(
+            client(&TrustedProxies::default(), "9.9.9.9", name, &["1.1.1.1"]),
+            "9.9.9.9"
+        );
         let proxies = private().header(name).unwrap();
         assert_eq!(client(&proxies, "9.9.9.9", name, &["1.1.1.1"]), "9.9.9.9");
-        assert_eq!(client(&proxies, "::ffff:9.9.9.9", name, &["1.1.1.1"]), "9.9.9.9");
+        assert_eq!(
+            client(&proxies, "::ffff:9.9.9.9", name, &["1.1.1.1"]),
+            "9.9.9.9"
+        );
     }
 }
 
@@ -43,7 +56,11 @@ fn the_client_is_the_first_from_the_right_that_is_no_proxy() {
         ("9.9.9.9", PEER, &["9.9.9.9"][..]),
         ("9.9.9.9", "::ffff:10.0.0.1", &["9.9.9.9"]),
         ("9.9.9.9", PEER, &["1.1.1.1, 9.9.9.9, 10.0.0.2"]),
-        ("9.9.9.9", PEER, &["1.1.1.1", "9.9.9.9,10.0.0.2", "10.0.0.3"]),
+        (
+            "9.9.9.9",
+            PEER,
+            &["1.1.1.1", "9.9.9.9,10.0.0.2", "10.0.0.3"],
+        ),
         ("9.9.9.9", "2001:db8::1", &["9.9.9.9:4711"]),
         ("2001:db8::9", PEER, &["[2001:db8::9]:4711"]),
         ("2001:db8::9", PEER, &["[2001:db8::9]"]),
@@ -54,20 +71,34 @@ fn the_client_is_the_first_from_the_right_that_is_no_proxy() {
         ("10.0.0.2", PEER, &["9.9.9.9, unknown, 10.0.0.2"]),
         (PEER, PEER, &["9.9.9.9, "]),
     ] {
-        assert_eq!(client(&proxies, peer, "x-forwarded-for", lines), expected, "{lines:?}");
+        assert_eq!(
+            client(&proxies, peer, "x-forwarded-for", lines),
+            expected,
+            "{lines:?}"
+        );
     }
     let endless = vec!["10.0.0.2"; 10_000].join(",");
-    assert_eq!(client(&proxies, PEER, "x-forwarded-for", &[&endless]), "10.0.0.2");
+    assert_eq!(
+        client(&proxies, PEER, "x-forwarded-for", &[&endless]),
+        "10.0.0.2"
+    );
 }
 
 /// A client can choose its address in any other.
 #[test]
 fn one_header_is_read_and_no_other() {
-    assert_eq!(client(&private(), PEER, "forwarded", &["for=1.1.1.1"]), PEER);
+    assert_eq!(
+        client(&private(), PEER, "forwarded", &["for=1.1.1.1"]),
+        PEER
+    );
     assert_eq!(client(&private(), PEER, "x-real-ip", &["1.1.1.1"]), PEER);
     for name in ["forwarded", "x-real-ip"] {
         let named = private().header(&name.to_uppercase()).unwrap();
-        assert_eq!(client(&named, PEER, "x-forwarded-for", &["1.1.1.1"]), PEER, "{name}");
+        assert_eq!(
+            client(&named, PEER, "x-forwarded-for", &["1.1.1.1"]),
+            PEER,
+            "{name}"
+        );
     }
     let real_ip = private().header("x-real-ip").unwrap();
     assert_eq!(client(&real_ip, PEER, "x-real-ip", &["9.9.9.9"]), "9.9.9.9");
@@ -75,12 +106,30 @@ fn one_header_is_read_and_no_other() {
 
 #[test]
 fn bytes_that_are_not_ascii_do_not_hide_the_hops_right_of_them() {
-    for junk in [&b"\xe9"[..], b"\xff\xfe", "日本".as_bytes(), b"\x80, \xe9", b"\"", b"\t"] {
-        for (name, hops) in [("x-forwarded-for", &b", 9.9.9.9, 10.0.0.2"[..]), ("forwarded", b", for=9.9.9.9")] {
+    for junk in [
+        &b"\xe9"[..],
+        b"\xff\xfe",
+        "日本".as_bytes(),
+        b"\x80, \xe9",
+        b"\"",
+        b"\t",
+    ] {
+        for (name, hops) in [
+            ("x-forwarded-for", &b", 9.9.9.9, 10.0.0.2"[..]),
+            ("forwarded", b", for=9.9.9.9"),
+        ] {
             let proxies = private().header(name).unwrap();
             let expected = Ok([9, 9, 9, 9].into());
-            assert_eq!(asked(&proxies, PEER, name, &[&[junk, hops].concat()]), expected, "{junk:?}");
-            assert_eq!(asked(&proxies, PEER, name, &[junk, &hops[2..]]), expected, "{junk:?}");
+            assert_eq!(
+                asked(&proxies, PEER, name, &[&[junk, hops].concat()]),
+                expected,
+                "{junk:?}"
+            );
+            assert_eq!(
+                asked(&proxies, PEER, name, &[junk, &hops[2..]]),
+                expected,
+                "{junk:?}"
+            );
         }
     }
 }
@@ -88,19 +137,44 @@ fn bytes_that_are_not_ascii_do_not_hide_the_hops_right_of_them() {
 #[test]
 fn a_proxy_that_names_no_client_is_refused_where_that_is_strict() {
     let strict = private().strict(true);
-    for lines in [&[][..], &[&b"unknown"[..]], &[b"\xe9"], &[b"9.9.9.9,"], &[b"10.0.0.2"]] {
-        assert_eq!(asked(&strict, PEER, "x-forwarded-for", lines), Err(()), "{lines:?}");
-        assert!(asked(&private(), PEER, "x-forwarded-for", lines).is_ok(), "{lines:?}");
+    for lines in [
+        &[][..],
+        &[&b"unknown"[..]],
+        &[b"\xe9"],
+        &[b"9.9.9.9,"],
+        &[b"10.0.0.2"],
+    ] {
+        assert_eq!(
+            asked(&strict, PEER, "x-forwarded-for", lines),
+            Err(()),
+            "{lines:?}"
+        );
+        assert!(
+            asked(&private(), PEER, "x-forwarded-for", lines).is_ok(),
+            "{lines:?}"
+        );
     }
-    assert!(asked(&strict, "9.9.9.9", "x-forwarded-for", &[]).is_ok(), "no proxy");
+    assert!(
+        asked(&strict, "9.9.9.9", "x-forwarded-for", &[]).is_ok(),
+        "no proxy"
+    );
 }
 
 #[test]
 fn ipv4_written_as_ipv6_is_ipv4() {
-    for network in ["::ffff:10.0.0.0/104", "::ffff:10.0.0.1", "::ffff:a00:1/128", "::ffff:0:0/96"] {
+    for network in [
+        "::ffff:10.0.0.0/104",
+        "::ffff:10.0.0.1",
+        "::ffff:a00:1/128",
+        "::ffff:0:0/96",
+    ] {
         let proxies = TrustedProxies::new([network]).unwrap();
         for peer in [PEER, "::ffff:10.0.0.1"] {
-            assert_eq!(client(&proxies, peer, "x-forwarded-for", &["9.9.9.9"]), "9.9.9.9", "{network}, {peer}");
+            assert_eq!(
+                client(&proxies, peer, "x-forwarded-for", &["9.9.9.9"]),
+                "9.9.9.9",
+                "{network}, {peer}"
+            );
         }
     }
 }
@@ -110,8 +184,17 @@ fn mistakes_are_named() {
     let wrong = |network: &str| TrustedProxies::new([network]).unwrap_err().to_string();
     assert!(wrong("10.0.0.0/33").contains("10.0.0.0/33"));
     let wider = wrong("::ffff:10.0.0.0/95");
-    assert!(wider.contains("::ffff:10.0.0.0/95") && wider.contains("10.0.0.0/8"), "{wider}");
-    assert!(private().header("x y").unwrap_err().to_string().contains("cannot be the name of a header"));
+    assert!(
+        wider.contains("::ffff:10.0.0.0/95") && wider.contains("10.0.0.0/8"),
+        "{wider}"
+    );
+    assert!(
+        private()
+            .header("x y")
+            .unwrap_err()
+            .to_string()
+            .contains("cannot be the name of a header")
+    );
 }
 
 /// Asserts that a line of this header has these hops, the nearest first: one after the other is
@@ -121,8 +204,17 @@ fn assert_hops(name: &'static str, line: &[u8], hops: &[Option<IpAddr>]) {
     for hop in hops {
         let known = hop.is_some_and(|hop| trusted.contains(&hop.to_string()));
         if !known {
-            let proxies = TrustedProxies::new(&trusted).unwrap().header(name).unwrap().strict(true);
-            assert_eq!(asked(&proxies, PEER, name, &[line]), hop.ok_or(()), "{}", line.escape_ascii());
+            let proxies = TrustedProxies::new(&trusted)
+                .unwrap()
+                .header(name)
+                .unwrap()
+                .strict(true);
+            assert_eq!(
+                asked(&proxies, PEER, name, &[line]),
+                hop.ok_or(()),
+                "{}",
+                line.escape_ascii()
+            );
         }
         // The rest of the line is not read.
         let Some(hop) = hop else { return };
@@ -133,19 +225,37 @@ fn assert_hops(name: &'static str, line: &[u8], hops: &[Option<IpAddr>]) {
 #[test]
 fn elements_are_read_from_the_right_as_rfc_7239_has_them() {
     for (line, expected) in [
-        ("for=192.0.2.60;proto=http;by=203.0.113.43", &["192.0.2.60"][..]),
+        (
+            "for=192.0.2.60;proto=http;by=203.0.113.43",
+            &["192.0.2.60"][..],
+        ),
         ("For=\"[2001:db8:cafe::17]:4711\"", &["2001:db8:cafe::17"]),
-        ("for=192.0.2.43, for=198.51.100.17", &["198.51.100.17", "192.0.2.43"]),
-        ("for=192.0.2.43,for=\"198.51.100.17:80\" ,\tfor=unknown", &["-"]),
-        ("for=192.0.2.43,for=\"198.51.100.17:80\" ,\tfor=192.0.2.1", &["192.0.2.1", "198.51.100.17", "192.0.2.43"]),
+        (
+            "for=192.0.2.43, for=198.51.100.17",
+            &["198.51.100.17", "192.0.2.43"],
+        ),
+        (
+            "for=192.0.2.43,for=\"198.51.100.17:80\" ,\tfor=unknown",
+            &["-"],
+        ),
+        (
+            "for=192.0.2.43,for=\"198.51.100.17:80\" ,\tfor=192.0.2.1",
+            &["192.0.2.1", "198.51.100.17", "192.0.2.43"],
+        ),
         ("for=\"_gazonk\"", &["-"]),
         ("for=\"_SEVKISEK:_p\"", &["-"]),
-        ("for=\"192.0.2.1:_p\", for=\"[2001:db8::1]:_p\"", &["2001:db8::1", "192.0.2.1"]),
+        (
+            "for=\"192.0.2.1:_p\", for=\"[2001:db8::1]:_p\"",
+            &["2001:db8::1", "192.0.2.1"],
+        ),
         ("by=192.0.2.1;proto=https", &["-"]),
         ("for=192.0.2.1; proto=https ;host=x", &["192.0.2.1"]),
         (";for=192.0.2.1;;", &["192.0.2.1"]),
         // Not as the grammar has it, but unambiguous.
-        ("for=[2001:db8::1]:4711, for=192.0.2.1:80, for=2001:db8::2", &["2001:db8::2", "192.0.2.1", "2001:db8::1"]),
+        (
+            "for=[2001:db8::1]:4711, for=192.0.2.1:80, for=2001:db8::2",
+            &["2001:db8::2", "192.0.2.1", "2001:db8::1"],
+        ),
         ("for=\"::ffff:192.0.2.1\"", &["192.0.2.1"]),
         ("for=\"192\\.0.2.1\"", &["192.0.2.1"]),
         // An ambiguous element names no address.
@@ -163,7 +273,10 @@ fn elements_are_read_from_the_right_as_rfc_7239_has_them() {
         // A quoted value hides no hop, and makes none.
         ("for=192.0.2.1;host=\"a, for=6.6.6.6\"", &["192.0.2.1"]),
         ("for=192.0.2.1;host=\"a\\\", for=6.6.6.6\"", &["192.0.2.1"]),
-        ("for=192.0.2.1;host=\"a\\\\\", for=192.0.2.2", &["192.0.2.2", "192.0.2.1"]),
+        (
+            "for=192.0.2.1;host=\"a\\\\\", for=192.0.2.2",
+            &["192.0.2.2", "192.0.2.1"],
+        ),
         ("for=6.6.6.6;host=\", for=192.0.2.1", &["192.0.2.1", "-"]),
         ("host=\"for=6.6.6.6\";for=192.0.2.1", &["192.0.2.1"]),
         ("host=\";for=6.6.6.6;\";proto=http", &["-"]),
@@ -187,7 +300,11 @@ fn element() -> impl Strategy<Value = (String, String, Option<IpAddr>)> {
     (node, "[ -~]{0,12}", any::<bool>()).prop_map(move |((node, address), host, first)| {
         let (quoted_node, host) = (quoted(&node), quoted(&host));
         let pairs = [format!("for={quoted_node}"), format!("host={host}")];
-        let text = if first { pairs.join(";") } else { pairs.into_iter().rev().collect::<Vec<_>>().join(";") };
+        let text = if first {
+            pairs.join(";")
+        } else {
+            pairs.into_iter().rev().collect::<Vec<_>>().join(";")
+        };
         (text, node, address)
     })
 }

@@ -7,7 +7,10 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
-#![allow(clippy::result_large_err, reason = "key functions answer with responses")]
+#![allow(
+    clippy::result_large_err,
+    reason = "key functions answer with responses"
+)]
 
 mod actix;
 mod axum_server;

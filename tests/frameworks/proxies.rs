@@ -35,7 +35,9 @@ async fn tonic_says(layer: RateLimitLayer, peer: &str, fields: &[Field<'_>]) -> 
         let request = tonic::Request::from_parts(metadata, parts.extensions, ());
         let said: Said = match ClientIp::try_from(&request) {
             Ok(ip) => (200, ip.to_string()),
-            Err(status) if status.code() == tonic::Code::InvalidArgument => (400, status.message().to_owned()),
+            Err(status) if status.code() == tonic::Code::InvalidArgument => {
+                (400, status.message().to_owned())
+            }
             Err(status) => (500, status.message().to_owned()),
         };
         let mut response = Response::new(());
@@ -47,16 +49,34 @@ async fn tonic_says(layer: RateLimitLayer, peer: &str, fields: &[Field<'_>]) -> 
         request = request.header(*name, *value);
     }
     let mut request = request.body(()).unwrap();
-    let connection = tonic::transport::server::TcpConnectInfo { local_addr: None, remote_addr: Some(socket(peer)) };
+    let connection = tonic::transport::server::TcpConnectInfo {
+        local_addr: None,
+        remote_addr: Some(socket(peer)),
+    };
     request.extensions_mut().insert(connection);
-    layer.layer(method).oneshot(request).await.unwrap().extensions_mut().remove().unwrap()
+    layer
+        .layer(method)
+        .oneshot(request)
+        .await
+        .unwrap()
+        .extensions_mut()
+        .remove()
+        .unwrap()
 }
 
 /// The answer of each framework to a request.
-async fn all_say(layer: impl Fn() -> RateLimitLayer, peer: &str, fields: &[Field<'_>]) -> Vec<(&'static str, Said)> {
+async fn all_say(
+    layer: impl Fn() -> RateLimitLayer,
+    peer: &str,
+    fields: &[Field<'_>],
+) -> Vec<(&'static str, Said)> {
     let mut all = vec![("tonic", tonic_says(layer(), peer, fields).await)];
     for server in Site::behind(layer()).serve().await {
-        let asked = fields.iter().fold(ask("/whoami").from(peer), |ask, (name, value)| ask.field(name, value));
+        let asked = fields
+            .iter()
+            .fold(ask("/whoami").from(peer), |ask, (name, value)| {
+                ask.field(name, value)
+            });
         let answer = server.answer(asked).await;
         all.push((server.name, (answer.status, answer.body)));
     }
@@ -68,8 +88,12 @@ async fn all_say(layer: impl Fn() -> RateLimitLayer, peer: &str, fields: &[Field
 async fn app_data_of_actix_says_whom_to_trust() {
     use actix_web::middleware::from_fn;
     use actix_web::test::{TestRequest, init_service, read_body, try_call_service};
-    let request =
-        || TestRequest::get().peer_addr(socket("10.0.0.1")).append_header(("x-forwarded-for", "9.9.9.9")).to_request();
+    let request = || {
+        TestRequest::get()
+            .peer_addr(socket("10.0.0.1"))
+            .append_header(("x-forwarded-for", "9.9.9.9"))
+            .to_request()
+    };
     macro_rules! assert_trusted {
         ($what:literal, $app:expr) => {
             let said = match try_call_service(&init_service($app).await, request()).await {
@@ -80,12 +104,31 @@ async fn app_data_of_actix_says_whom_to_trust() {
         };
     }
     let whoami = || web::get().to(async |ip: ClientIp| ip.to_string());
-    assert_trusted!("of an app", App::new().app_data(private()).route("/", whoami()));
-    assert_trusted!("as Data", App::new().app_data(web::Data::new(private())).route("/", whoami()));
+    assert_trusted!(
+        "of an app",
+        App::new().app_data(private()).route("/", whoami())
+    );
+    assert_trusted!(
+        "as Data",
+        App::new()
+            .app_data(web::Data::new(private()))
+            .route("/", whoami())
+    );
     let scope = || web::scope("").app_data(private());
-    assert_trusted!("of a scope", App::new().service(scope().route("/", whoami())));
-    assert_trusted!("middleware of an app", App::new().app_data(private()).wrap(from_fn(client_as_error)));
-    assert_trusted!("middleware of a scope", App::new().service(scope().wrap(from_fn(client_as_error))));
+    assert_trusted!(
+        "of a scope",
+        App::new().service(scope().route("/", whoami()))
+    );
+    assert_trusted!(
+        "middleware of an app",
+        App::new()
+            .app_data(private())
+            .wrap(from_fn(client_as_error))
+    );
+    assert_trusted!(
+        "middleware of a scope",
+        App::new().service(scope().wrap(from_fn(client_as_error)))
+    );
 }
 
 /// Middleware that answers with the client's address as an error.
@@ -93,26 +136,52 @@ async fn client_as_error(
     request: dev::ServiceRequest,
     _: actix_web::middleware::Next<BoxBody>,
 ) -> Result<dev::ServiceResponse<BoxBody>, actix_web::Error> {
-    Err(actix_web::error::ErrorImATeapot(ClientIp::try_from(&request).unwrap().to_string()))
+    Err(actix_web::error::ErrorImATeapot(
+        ClientIp::try_from(&request).unwrap().to_string(),
+    ))
 }
 
 #[tokio::test]
 async fn trusted_proxies_of_a_limiter_reach_every_layer_and_layers_override_them() {
-    let limiter = RateLimiter::builder().trusted_proxies(private()).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .trusted_proxies(private())
+        .build()
+        .unwrap();
     let fields: &[Field<'_>] = &[("x-forwarded-for", b"9.9.9.9")];
-    for (framework, said) in all_say(|| RateLimitLayer::new().limiter(limiter.clone()), "10.0.0.1", fields).await {
+    for (framework, said) in all_say(
+        || RateLimitLayer::new().limiter(limiter.clone()),
+        "10.0.0.1",
+        fields,
+    )
+    .await
+    {
         assert_eq!(said, (200, "9.9.9.9".to_owned()), "{framework}");
     }
-    let in_force = limiter.scope(all_say(RateLimitLayer::new, "10.0.0.1", fields)).await;
+    let in_force = limiter
+        .scope(all_say(RateLimitLayer::new, "10.0.0.1", fields))
+        .await;
     for (framework, said) in in_force {
         assert_eq!(said, (200, "9.9.9.9".to_owned()), "{framework}");
     }
-    let headers = fields
-        .iter()
-        .map(|(name, value)| (http::HeaderName::from_static(name), http::HeaderValue::from_bytes(value).unwrap()));
-    let by_hand = limiter.scope(async { ClientIp::of([10, 0, 0, 1].into(), &headers.collect()) }).await;
-    assert_eq!(by_hand.unwrap().to_string(), "9.9.9.9", "without a framework");
-    let overridden = || RateLimitLayer::new().limiter(limiter.clone()).trusted_proxies(TrustedProxies::default());
+    let headers = fields.iter().map(|(name, value)| {
+        (
+            http::HeaderName::from_static(name),
+            http::HeaderValue::from_bytes(value).unwrap(),
+        )
+    });
+    let by_hand = limiter
+        .scope(async { ClientIp::of([10, 0, 0, 1].into(), &headers.collect()) })
+        .await;
+    assert_eq!(
+        by_hand.unwrap().to_string(),
+        "9.9.9.9",
+        "without a framework"
+    );
+    let overridden = || {
+        RateLimitLayer::new()
+            .limiter(limiter.clone())
+            .trusted_proxies(TrustedProxies::default())
+    };
     for (framework, said) in all_say(overridden, "10.0.0.1", fields).await {
         assert_eq!(said, (200, "10.0.0.1".to_owned()), "{framework}");
     }
@@ -130,11 +199,18 @@ async fn a_strict_setting_answers_400_where_a_proxy_names_no_client() {
     for fields in unnamed {
         for (framework, (status, body)) in all_say(layer, "10.0.0.1", fields).await {
             assert_eq!(status, 400, "{framework}: {fields:?}");
-            assert!(body.contains("address of the client"), "{framework}: {body}");
+            assert!(
+                body.contains("address of the client"),
+                "{framework}: {body}"
+            );
         }
     }
     for (framework, said) in all_say(layer, "9.9.9.9", &[]).await {
-        assert_eq!(said, (200, "9.9.9.9".to_owned()), "{framework}: not behind a proxy");
+        assert_eq!(
+            said,
+            (200, "9.9.9.9".to_owned()),
+            "{framework}: not behind a proxy"
+        );
     }
 }
 

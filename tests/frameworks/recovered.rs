@@ -7,7 +7,9 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use ratelimit_runtime::{Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, key, rate_limit};
+use ratelimit_runtime::{
+    Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, key, rate_limit,
+};
 use tower::ServiceExt as _;
 
 use crate::axum_server::{ask, request};
@@ -23,12 +25,17 @@ where
     H: axum::handler::Handler<T, ()>,
     T: 'static,
 {
-    Router::new().route("/", get(handler)).layer(RateLimitLayer::new().limiter(RateLimiter::memory()))
+    Router::new()
+        .route("/", get(handler))
+        .layer(RateLimitLayer::new().limiter(RateLimiter::memory()))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shadow_rule_lends_its_wait_to_no_answer() {
-    for status in [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS] {
+    for status in [
+        StatusCode::SERVICE_UNAVAILABLE,
+        StatusCode::TOO_MANY_REQUESTS,
+    ] {
         let app = app(async move || {
             observed().await.unwrap();
             status
@@ -71,8 +78,14 @@ fn legacy(response: &Response) -> [Vec<&str>; 3] {
 
 #[tokio::test(start_paused = true)]
 async fn the_inner_one_of_two_layers_has_the_legacy_fields_or_the_one_that_refuses() {
-    for (inner, outer, left) in [(&TIGHT, &WIDE, ["1", "0", "10"]), (&WIDE, &TIGHT, ["600", "599", "60"])] {
-        let limiter = RateLimiter::builder().responses(Responses::new().legacy_headers(true)).build().unwrap();
+    for (inner, outer, left) in [
+        (&TIGHT, &WIDE, ["1", "0", "10"]),
+        (&WIDE, &TIGHT, ["600", "599", "60"]),
+    ] {
+        let limiter = RateLimiter::builder()
+            .responses(Responses::new().legacy_headers(true))
+            .build()
+            .unwrap();
         let layer = |rule| RateLimitLayer::new().rule(rule, |_: &Request| key!("all"));
         let app = Router::new()
             .route("/", get(async || "hello"))
@@ -82,7 +95,12 @@ async fn the_inner_one_of_two_layers_has_the_legacy_fields_or_the_one_that_refus
         for (status, fields) in [(200, left), (429, ["1", "0", "10"])] {
             let answer = app.clone().oneshot(request("/")).await.unwrap();
             assert_eq!(answer.status(), status);
-            assert_eq!(legacy(&answer), fields.map(|field| vec![field]), "{status}, {} inside", inner.name());
+            assert_eq!(
+                legacy(&answer),
+                fields.map(|field| vec![field]),
+                "{status}, {} inside",
+                inner.name()
+            );
         }
     }
 }
@@ -92,7 +110,10 @@ static TOO_HEAVY: Rule = Rule::new("heavy", Limit::new(5, Duration::from_secs(10
 /// The refusing rule need not have less left: the call may have cost more.
 #[tokio::test(start_paused = true)]
 async fn the_layer_that_refuses_is_the_stricter_one() {
-    let limiter = RateLimiter::builder().responses(Responses::new().legacy_headers(true)).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .responses(Responses::new().legacy_headers(true))
+        .build()
+        .unwrap();
     let nearly = Rule::named("nearly", Limit::new(3, Duration::from_secs(7)));
     let app = Router::new()
         .route("/", get(async || "hello"))
@@ -101,5 +122,8 @@ async fn the_layer_that_refuses_is_the_stricter_one() {
         .layer(RateLimitLayer::new().limiter(limiter));
     let _ = app.clone().oneshot(request("/")).await.unwrap();
     let refused = app.oneshot(request("/")).await.unwrap();
-    assert_eq!((refused.status().as_u16(), legacy(&refused)), (429, [vec!["5"], vec!["2"], vec!["10"]]));
+    assert_eq!(
+        (refused.status().as_u16(), legacy(&refused)),
+        (429, [vec!["5"], vec!["2"], vec!["10"]])
+    );
 }

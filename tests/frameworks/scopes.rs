@@ -23,19 +23,31 @@ use crate::{Seen, actix, axum_server, item, poem_server, search};
 
 /// A limiter whose answers differ from those of any other.
 fn limiter() -> RateLimiter {
-    RateLimiter::builder().responses(Responses::new().problem_json()).build().unwrap()
+    RateLimiter::builder()
+        .responses(Responses::new().problem_json())
+        .build()
+        .unwrap()
 }
 
 fn assert_ours(answer: &Seen, status: u16) {
     let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-    assert_eq!((answer.status, &body["status"]), (status, &Value::from(status)), "{}", answer.body);
+    assert_eq!(
+        (answer.status, &body["status"]),
+        (status, &Value::from(status)),
+        "{}",
+        answer.body
+    );
 }
 
 /// A service that answers as soon as it is called, in no future.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_answers_in_its_call_answers_as_the_limiter_says() {
     let error = RateLimitError::from(StoreError::misconfigured("wrong"));
-    let inner = service_fn(move |_: Request| ready(Ok::<_, Infallible>(error.to_http_response().map(Body::from))));
+    let inner = service_fn(move |_: Request| {
+        ready(Ok::<_, Infallible>(
+            error.to_http_response().map(Body::from),
+        ))
+    });
     let service = RateLimitLayer::new().limiter(limiter()).layer(inner);
     let response = service.oneshot(axum_server::request("/")).await.unwrap();
     assert_ours(&axum_server::seen(response.map(Body::new)).await, 500);
@@ -55,9 +67,18 @@ async fn a_refused_middleware_of_actix_is_answered_as_the_limiter_says() {
         .wrap(RateLimitLayer::new().limiter(limiter()));
     let app = init_service(app).await;
     for _ in 0..2 {
-        assert_eq!(call_service(&app, TestRequest::get().to_request()).await.status().as_u16(), 200);
+        assert_eq!(
+            call_service(&app, TestRequest::get().to_request())
+                .await
+                .status()
+                .as_u16(),
+            200
+        );
     }
-    let error = try_call_service(&app, TestRequest::get().to_request()).await.err().unwrap();
+    let error = try_call_service(&app, TestRequest::get().to_request())
+        .await
+        .err()
+        .unwrap();
     let refused = actix::seen_of(error.error_response()).await;
     assert_ours(&refused, 429);
     assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])]);
@@ -67,10 +88,17 @@ async fn a_refused_middleware_of_actix_is_answered_as_the_limiter_says() {
 async fn a_foreign_error_of_an_actix_middleware_is_left_alone() {
     let app = App::new()
         .route("/", web::get().to(async || "hello"))
-        .wrap_fn(|_, _| ready(Err::<ServiceResponse, _>(actix_web::error::ErrorImATeapot("short and stout"))))
+        .wrap_fn(|_, _| {
+            ready(Err::<ServiceResponse, _>(actix_web::error::ErrorImATeapot(
+                "short and stout",
+            )))
+        })
         .wrap(RateLimitLayer::new().limiter(limiter()));
     let app = init_service(app).await;
-    let error = try_call_service(&app, TestRequest::get().to_request()).await.err().unwrap();
+    let error = try_call_service(&app, TestRequest::get().to_request())
+        .await
+        .err()
+        .unwrap();
     assert_eq!(error.to_string(), "short and stout");
     assert_eq!(error.error_response().status().as_u16(), 418);
 }
@@ -82,8 +110,14 @@ async fn errors_of_poem_but_refusals_reach_the_handlers_around_the_layer() {
     }
     let app = Route::new()
         .at("/refused", make(async |_| search("alice").await))
-        .at("/status", make(async |_| search("alice").await.map_err(StatusCode::from)))
-        .at("/response", make(async |_| search("alice").await.map_err(answered)))
+        .at(
+            "/status",
+            make(async |_| search("alice").await.map_err(StatusCode::from)),
+        )
+        .at(
+            "/response",
+            make(async |_| search("alice").await.map_err(answered)),
+        )
         .with(RateLimitLayer::new().limiter(limiter()))
         .catch_error(async |_: NotFoundError| StatusCode::IM_A_TEAPOT);
     let ask = async |path| poem_server::ask(&app, poem_server::request(path)).await;
@@ -93,8 +127,16 @@ async fn errors_of_poem_but_refusals_reach_the_handlers_around_the_layer() {
     }
     for path in ["/refused", "/status", "/response"] {
         let refused = ask(path).await;
-        assert_eq!((refused.status, refused.retry_after.as_deref()), (429, Some("60")), "{path}");
-        assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])], "{path}");
+        assert_eq!(
+            (refused.status, refused.retry_after.as_deref()),
+            (429, Some("60")),
+            "{path}"
+        );
+        assert_eq!(
+            refused.standings,
+            [item("search", &[("r", 0), ("t", 60)])],
+            "{path}"
+        );
     }
     assert_ours(&ask("/refused").await, 429);
 }

@@ -13,21 +13,38 @@ pub fn parsed<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Item> {
     if whole.is_empty() {
         return Vec::new();
     }
-    let list: List = Parser::new(&whole).parse().unwrap_or_else(|error| panic!("{whole}: {error}"));
+    let list: List = Parser::new(&whole)
+        .parse()
+        .unwrap_or_else(|error| panic!("{whole}: {error}"));
     let item = |entry: ListEntry| {
-        let ListEntry::Item(item) = entry else { panic!("{whole}: a list in a list") };
-        let BareItem::String(name) = item.bare_item else { panic!("{whole}: names are strings") };
+        let ListEntry::Item(item) = entry else {
+            panic!("{whole}: a list in a list")
+        };
+        let BareItem::String(name) = item.bare_item else {
+            panic!("{whole}: names are strings")
+        };
         let number = |(key, value): (_, BareItem)| -> (String, i64) {
-            let BareItem::Integer(value) = value else { panic!("{whole}: numbers are whole") };
+            let BareItem::Integer(value) = value else {
+                panic!("{whole}: numbers are whole")
+            };
             (sfv::Key::to_string(&key), value.into())
         };
-        (name.as_str().to_owned(), item.params.into_iter().map(number).collect())
+        (
+            name.as_str().to_owned(),
+            item.params.into_iter().map(number).collect(),
+        )
     };
     list.into_iter().map(item).collect()
 }
 
 pub fn item(name: &str, numbers: &[(&str, i64)]) -> Item {
-    (name.to_owned(), numbers.iter().map(|&(key, value)| (key.to_owned(), value)).collect())
+    (
+        name.to_owned(),
+        numbers
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), value))
+            .collect(),
+    )
 }
 
 /// An answer as a client sees it.

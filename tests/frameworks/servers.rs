@@ -14,7 +14,8 @@ use axum::routing::get;
 use poem::endpoint::{BoxEndpoint, make};
 use poem::{EndpointExt as _, Route, handler};
 use ratelimit_runtime::{
-    ClientIp, HeaderKey, Key, KeyRejection, RateLimitError, RateLimitLayer, RateLimiter, Rule, rate_limit,
+    ClientIp, HeaderKey, Key, KeyRejection, RateLimitError, RateLimitLayer, RateLimiter, Rule,
+    rate_limit,
 };
 
 use crate::{ApiKey, PER_IP, Seen, actix, axum_server, poem_server, search};
@@ -30,7 +31,8 @@ pub(crate) type KeyOf = fn(Parts) -> Result<Key, KeyRejection>;
 type Answering<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The answer of an app to `GET /{user}`.
-pub(crate) type Handler = Arc<dyn Fn(String) -> Answering<Result<String, RateLimitError>> + Send + Sync>;
+pub(crate) type Handler =
+    Arc<dyn Fn(String) -> Answering<Result<String, RateLimitError>> + Send + Sync>;
 
 /// The handlers and the layers of an app: at most two that have a rule, the inner one first, and
 /// one around them that has none.
@@ -44,17 +46,27 @@ pub(crate) struct Site {
 impl Site {
     /// Searches, behind this layer.
     pub(crate) fn behind(layer: RateLimitLayer) -> Self {
-        Self { plain: Some(layer), ..Self::open() }
+        Self {
+            plain: Some(layer),
+            ..Self::open()
+        }
     }
 
     /// Searches, limited by this layer.
     pub(crate) fn limited(layer: RateLimitLayer, rule: &Rule, key: KeyOf) -> Self {
-        Self { rules: vec![(layer, rule.clone(), key)], ..Self::open() }
+        Self {
+            rules: vec![(layer, rule.clone(), key)],
+            ..Self::open()
+        }
     }
 
     fn open() -> Self {
         let handler: Handler = Arc::new(|user| Box::pin(async move { search(&user).await }));
-        Self { handler, rules: Vec::new(), plain: None }
+        Self {
+            handler,
+            rules: Vec::new(),
+            plain: None,
+        }
     }
 
     /// The app in each framework. Each has budgets of its own where the limiters differ.
@@ -71,7 +83,10 @@ impl Site {
             .fallback(move |request: axum::extract::Request| handler(user(request.uri().path())));
         for (layer, rule, key) in self.rules.clone() {
             app = app.layer(layer.rule(&rule, move |request: &axum::extract::Request| {
-                key(Parts { ip: request.try_into(), api_key: HeaderKey::of(request.headers()) })
+                key(Parts {
+                    ip: request.try_into(),
+                    api_key: HeaderKey::of(request.headers()),
+                })
             }));
         }
         if let Some(layer) = self.plain.clone() {
@@ -83,7 +98,9 @@ impl Site {
                 request.extensions_mut().insert(ConnectInfo(peer));
             }
             for (name, value) in ask.fields {
-                request.headers_mut().append(name, axum::http::HeaderValue::from_bytes(&value).unwrap());
+                request
+                    .headers_mut()
+                    .append(name, axum::http::HeaderValue::from_bytes(&value).unwrap());
             }
             let app = app.clone();
             Box::pin(async move { axum_server::ask(&app, request).await })
@@ -94,22 +111,37 @@ impl Site {
         let ruled = |at: usize| {
             let (layer, rule, key) = match self.rules.get(at) {
                 Some(rule) => rule.clone(),
-                None => (RateLimitLayer::new(), PER_IP.clone(), (|_| Ok(Key::global())) as KeyOf),
+                None => (
+                    RateLimitLayer::new(),
+                    PER_IP.clone(),
+                    (|_| Ok(Key::global())) as KeyOf,
+                ),
             };
             let layer = layer.rule(&rule, move |request: &ServiceRequest| {
-                key(Parts { ip: request.try_into(), api_key: request.try_into() })
+                key(Parts {
+                    ip: request.try_into(),
+                    api_key: request.try_into(),
+                })
             });
             Condition::new(at < self.rules.len(), layer)
         };
         let handler = Arc::clone(&self.handler);
         let app = App::new()
             .route("/by-ip", web::get().to(by_ip))
-            .route("/whoami", web::get().to(async |ip: ClientIp| ip.to_string()))
+            .route(
+                "/whoami",
+                web::get().to(async |ip: ClientIp| ip.to_string()),
+            )
             .route("/opaque", web::get().to(opaque_on_actix))
-            .default_service(web::to(move |request: HttpRequest| handler(user(request.path()))))
+            .default_service(web::to(move |request: HttpRequest| {
+                handler(user(request.path()))
+            }))
             .wrap(ruled(0))
             .wrap(ruled(1))
-            .wrap(Condition::new(self.plain.is_some(), self.plain.clone().unwrap_or_default()));
+            .wrap(Condition::new(
+                self.plain.is_some(),
+                self.plain.clone().unwrap_or_default(),
+            ));
         let app = std::rc::Rc::new(init_service(app).await);
         Server::new("actix-web", move |ask: Ask| {
             let mut request = TestRequest::get().uri(ask.path);
@@ -120,7 +152,9 @@ impl Site {
                 request = request.append_header((name, value));
             }
             let app = std::rc::Rc::clone(&app);
-            Box::pin(async move { actix::seen(call_service(&*app, request.to_request()).await).await })
+            Box::pin(
+                async move { actix::seen(call_service(&*app, request.to_request()).await).await },
+            )
         })
     }
 
@@ -130,11 +164,17 @@ impl Site {
             .at("/by-ip", poem::get(by_ip_on_poem))
             .at("/whoami", poem::get(whoami_on_poem))
             .at("/opaque", poem::get(opaque_on_poem))
-            .at("/*user", make(move |request: poem::Request| handler(user(request.uri().path()))));
+            .at(
+                "/*user",
+                make(move |request: poem::Request| handler(user(request.uri().path()))),
+            );
         let mut app: BoxEndpoint<'static, poem::Response> = app.map_to_response().boxed();
         for (layer, rule, key) in self.rules.clone() {
             let layer = layer.rule(&rule, move |request: &poem::Request| {
-                key(Parts { ip: request.try_into(), api_key: HeaderKey::of(request.headers()) })
+                key(Parts {
+                    ip: request.try_into(),
+                    api_key: HeaderKey::of(request.headers()),
+                })
             });
             app = app.with(layer).map_to_response().boxed();
         }
@@ -148,7 +188,9 @@ impl Site {
                 request = poem_server::from(peer, ask.path);
             }
             for (name, value) in ask.fields {
-                request.headers_mut().append(name, poem::http::HeaderValue::from_bytes(&value).unwrap());
+                request
+                    .headers_mut()
+                    .append(name, poem::http::HeaderValue::from_bytes(&value).unwrap());
             }
             let app = Arc::clone(&app);
             Box::pin(async move { poem_server::ask(&*app, request).await })
@@ -200,7 +242,11 @@ pub(crate) struct Ask {
 }
 
 pub(crate) fn ask(path: &'static str) -> Ask {
-    Ask { path, peer: None, fields: Vec::new() }
+    Ask {
+        path,
+        peer: None,
+        fields: Vec::new(),
+    }
 }
 
 impl Ask {
@@ -229,7 +275,10 @@ pub(crate) struct Server {
 
 impl Server {
     fn new(name: &'static str, serve: impl Fn(Ask) -> Asked + 'static) -> Self {
-        Self { name, serve: Box::new(serve) }
+        Self {
+            name,
+            serve: Box::new(serve),
+        }
     }
 
     pub(crate) async fn answer(&self, ask: Ask) -> Seen {
@@ -238,7 +287,14 @@ impl Server {
 }
 
 /// Each framework by itself: a limiter of its own, and the app that `site` makes with it.
-pub(crate) async fn each(limiter: impl Fn() -> RateLimiter, site: impl Fn(RateLimitLayer) -> Site) -> [Server; 3] {
+pub(crate) async fn each(
+    limiter: impl Fn() -> RateLimiter,
+    site: impl Fn(RateLimitLayer) -> Site,
+) -> [Server; 3] {
     let sites = [(); 3].map(|()| site(RateLimitLayer::new().limiter(limiter())));
-    [sites[0].on_axum(), sites[1].on_actix().await, sites[2].on_poem()]
+    [
+        sites[0].on_axum(),
+        sites[1].on_actix().await,
+        sites[2].on_poem(),
+    ]
 }

@@ -5,25 +5,34 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, StatusCode};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    HeaderKey, Key, KeyRejection, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimitLayer, RateLimiter,
-    Responses, Rule, TrustedProxies, key,
+    HeaderKey, Key, KeyRejection, Limit, MemoryStore, OnUnavailable, RateLimitError,
+    RateLimitLayer, RateLimiter, Responses, Rule, TrustedProxies, key,
 };
 use serde_json::{Value, json};
 
 use crate::servers::{KeyOf, Parts, Site, ask, each};
 use crate::{ApiKey, PER_IP, PER_KEY, item, search, without_key};
 
-#[allow(clippy::unnecessary_wraps, reason = "a key function like those beside it")]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "a key function like those beside it"
+)]
 fn of_all(_: Parts) -> Result<Key, KeyRejection> {
     Ok(key!("all"))
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "a key function like those beside it")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a key function like those beside it"
+)]
 fn of_address(parts: Parts) -> Result<Key, KeyRejection> {
     parts.ip.map(|ip| key!("<ip>"))
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "a key function like those beside it")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a key function like those beside it"
+)]
 fn of_header(parts: Parts) -> Result<Key, KeyRejection> {
     parts.api_key.map(|api_key| key!("<api_key>"))
 }
@@ -33,13 +42,18 @@ fn behind_a_proxy(layer: RateLimitLayer) -> RateLimitLayer {
 }
 
 fn with(responses: &Responses) -> RateLimiter {
-    RateLimiter::builder().responses(responses.clone()).build().unwrap()
+    RateLimiter::builder()
+        .responses(responses.clone())
+        .build()
+        .unwrap()
 }
 
 fn denying(responses: &Responses) -> RateLimiter {
     let store = FaultyStore::new(MemoryStore::new());
     store.fail();
-    let builder = RateLimiter::builder().store(store).on_unavailable(OnUnavailable::Deny);
+    let builder = RateLimiter::builder()
+        .store(store)
+        .on_unavailable(OnUnavailable::Deny);
     builder.responses(responses.clone()).build().unwrap()
 }
 
@@ -48,17 +62,56 @@ async fn responses_tell_of_decisions() {
     for server in each(RateLimiter::memory, Site::behind).await {
         for left in [1, 0] {
             let answer = server.answer(ask("/alice")).await;
-            assert_eq!((answer.status, answer.body.as_str()), (200, "hello alice"), "{}", server.name);
-            assert_eq!(answer.policies, [item("search", &[("q", 2), ("w", 60)])], "{}", server.name);
-            assert_eq!(answer.standings, [item("search", &[("r", left), ("t", 60)])], "{}", server.name);
-            assert!(answer.retry_after.is_none() && !answer.no_store, "{}", server.name);
+            assert_eq!(
+                (answer.status, answer.body.as_str()),
+                (200, "hello alice"),
+                "{}",
+                server.name
+            );
+            assert_eq!(
+                answer.policies,
+                [item("search", &[("q", 2), ("w", 60)])],
+                "{}",
+                server.name
+            );
+            assert_eq!(
+                answer.standings,
+                [item("search", &[("r", left), ("t", 60)])],
+                "{}",
+                server.name
+            );
+            assert!(
+                answer.retry_after.is_none() && !answer.no_store,
+                "{}",
+                server.name
+            );
         }
         let refused = server.answer(ask("/alice")).await;
-        assert_eq!((refused.status, refused.retry_after.as_deref()), (429, Some("60")), "{}", server.name);
-        assert_eq!(refused.policies, [item("search", &[("q", 2), ("w", 60)])], "{}", server.name);
-        assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])], "{}", server.name);
+        assert_eq!(
+            (refused.status, refused.retry_after.as_deref()),
+            (429, Some("60")),
+            "{}",
+            server.name
+        );
+        assert_eq!(
+            refused.policies,
+            [item("search", &[("q", 2), ("w", 60)])],
+            "{}",
+            server.name
+        );
+        assert_eq!(
+            refused.standings,
+            [item("search", &[("r", 0), ("t", 60)])],
+            "{}",
+            server.name
+        );
         let body = r#"{"code":429,"message":"too many requests, try again in 60s","data":null}"#;
-        assert_eq!((refused.body.as_str(), refused.no_store), (body, true), "{}", server.name);
+        assert_eq!(
+            (refused.body.as_str(), refused.no_store),
+            (body, true),
+            "{}",
+            server.name
+        );
     }
 }
 
@@ -68,35 +121,87 @@ async fn a_scope_holds_for_the_whole_request() {
     let users = ["/alice", "/bob", "/carol"];
     for (server, user) in each(|| ours.clone(), Site::behind).await.iter().zip(users) {
         for status in [200, 200, 429] {
-            assert_eq!(server.answer(ask(user)).await.status, status, "{}", server.name);
+            assert_eq!(
+                server.answer(ask(user)).await.status,
+                status,
+                "{}",
+                server.name
+            );
         }
     }
-    for (server, user) in each(RateLimiter::memory, Site::behind).await.iter().zip(users) {
-        assert_eq!(server.answer(ask(user)).await.status, 200, "{}: another limiter", server.name);
+    for (server, user) in each(RateLimiter::memory, Site::behind)
+        .await
+        .iter()
+        .zip(users)
+    {
+        assert_eq!(
+            server.answer(ask(user)).await.status,
+            200,
+            "{}: another limiter",
+            server.name
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_layer_limits_by_itself() {
-    for server in each(RateLimiter::memory, |layer| Site::limited(layer, &PER_KEY, of_header)).await {
+    for server in each(RateLimiter::memory, |layer| {
+        Site::limited(layer, &PER_KEY, of_header)
+    })
+    .await
+    {
         let missing = server.answer(ask("/alice")).await;
-        assert_eq!((missing.status, missing.body), (400, without_key("is missing")), "{}", server.name);
-        assert!(missing.policies.is_empty() && missing.standings.is_empty() && missing.no_store, "{}", server.name);
+        assert_eq!(
+            (missing.status, missing.body),
+            (400, without_key("is missing")),
+            "{}",
+            server.name
+        );
+        assert!(
+            missing.policies.is_empty() && missing.standings.is_empty() && missing.no_store,
+            "{}",
+            server.name
+        );
         for (path, api_key, body) in [("/alice", "a", "hello alice"), ("/bob", "b", "hello bob")] {
             let answer = server.answer(ask(path).with_key(api_key)).await;
-            assert_eq!((answer.status, answer.body.as_str()), (200, body), "{}", server.name);
-            let policies = [item("per-key", &[("q", 3), ("w", 10)]), item("search", &[("q", 2), ("w", 60)])];
+            assert_eq!(
+                (answer.status, answer.body.as_str()),
+                (200, body),
+                "{}",
+                server.name
+            );
+            let policies = [
+                item("per-key", &[("q", 3), ("w", 10)]),
+                item("search", &[("q", 2), ("w", 60)]),
+            ];
             assert_eq!(answer.policies, policies, "{}", server.name);
-            let standings = [item("per-key", &[("r", 2), ("t", 10)]), item("search", &[("r", 1), ("t", 60)])];
+            let standings = [
+                item("per-key", &[("r", 2), ("t", 10)]),
+                item("search", &[("r", 1), ("t", 60)]),
+            ];
             assert_eq!(answer.standings, standings, "{}", server.name);
         }
         for _ in 0..2 {
             let _ = server.answer(ask("/carol").with_key("a")).await;
         }
         let refused = server.answer(ask("/dave").with_key("a")).await;
-        assert_eq!((refused.status, refused.retry_after.as_deref()), (429, Some("10")), "{}", server.name);
-        assert_eq!(refused.policies, [item("per-key", &[("q", 3), ("w", 10)])], "the handler was not asked");
-        assert_eq!(refused.standings, [item("per-key", &[("r", 0), ("t", 10)])], "{}", server.name);
+        assert_eq!(
+            (refused.status, refused.retry_after.as_deref()),
+            (429, Some("10")),
+            "{}",
+            server.name
+        );
+        assert_eq!(
+            refused.policies,
+            [item("per-key", &[("q", 3), ("w", 10)])],
+            "the handler was not asked"
+        );
+        assert_eq!(
+            refused.standings,
+            [item("per-key", &[("r", 0), ("t", 10)])],
+            "{}",
+            server.name
+        );
     }
 }
 
@@ -116,36 +221,69 @@ async fn a_layer_limits_by_address() {
     let site = |layer| Site::limited(behind_a_proxy(layer), &PER_IP, of_address);
     for server in each(RateLimiter::memory, site).await {
         for (peer, forwarded, status) in BY_ADDRESS {
-            let answer = server.answer(ask("/alice").from(peer).field("x-forwarded-for", forwarded)).await;
+            let answer = server
+                .answer(ask("/alice").from(peer).field("x-forwarded-for", forwarded))
+                .await;
             // The handler itself admits two.
-            assert_eq!(answer.status, status, "{}: {peer} for {forwarded}", server.name);
+            assert_eq!(
+                answer.status, status,
+                "{}: {peer} for {forwarded}",
+                server.name
+            );
         }
         let nowhere = server.answer(ask("/alice")).await;
-        assert_eq!(nowhere.status, 500, "{}: not one bucket for all whose address is not known", server.name);
+        assert_eq!(
+            nowhere.status, 500,
+            "{}: not one bucket for all whose address is not known",
+            server.name
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn extractors_are_parts_of_keys() {
-    for server in each(RateLimiter::memory, |layer| Site::behind(behind_a_proxy(layer))).await {
+    for server in each(RateLimiter::memory, |layer| {
+        Site::behind(behind_a_proxy(layer))
+    })
+    .await
+    {
         for (peer, forwarded, status) in BY_ADDRESS {
-            let ask = ask("/by-ip").from(peer).field("x-forwarded-for", forwarded).with_key("abc");
+            let ask = ask("/by-ip")
+                .from(peer)
+                .field("x-forwarded-for", forwarded)
+                .with_key("abc");
             let answer = server.answer(ask).await;
-            assert_eq!(answer.status, status, "{}: {peer} for {forwarded}", server.name);
+            assert_eq!(
+                answer.status, status,
+                "{}: {peer} for {forwarded}",
+                server.name
+            );
             if status == 200 {
                 let client = if peer == "10.0.0.1" { forwarded } else { peer };
                 assert_eq!(answer.body, format!("{client} 3"), "{}", server.name);
             }
         }
         let from = ask("/by-ip").from("9.9.9.9");
-        assert_eq!(server.answer(from.clone().with_key("abd")).await.status, 200, "{}: another key", server.name);
+        assert_eq!(
+            server.answer(from.clone().with_key("abd")).await.status,
+            200,
+            "{}: another key",
+            server.name
+        );
         let several = from.clone().with_key("a").with_key("b");
-        for (ask, says) in
-            [(from.clone(), "is missing"), (from.with_key(""), "is missing"), (several, "appears more than once")]
-        {
+        for (ask, says) in [
+            (from.clone(), "is missing"),
+            (from.with_key(""), "is missing"),
+            (several, "appears more than once"),
+        ] {
             let answer = server.answer(ask).await;
             let expected = (400, without_key(says), true);
-            assert_eq!((answer.status, answer.body, answer.no_store), expected, "{}", server.name);
+            assert_eq!(
+                (answer.status, answer.body, answer.no_store),
+                expected,
+                "{}",
+                server.name
+            );
         }
     }
 }
@@ -153,8 +291,18 @@ async fn extractors_are_parts_of_keys() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_return_an_opaque_type() {
     for server in each(RateLimiter::memory, Site::behind).await {
-        assert_eq!(server.answer(ask("/opaque")).await.body, "anything", "{}", server.name);
-        assert_eq!(server.answer(ask("/opaque")).await.status, 429, "{}", server.name);
+        assert_eq!(
+            server.answer(ask("/opaque")).await.body,
+            "anything",
+            "{}",
+            server.name
+        );
+        assert_eq!(
+            server.answer(ask("/opaque")).await.status,
+            429,
+            "{}",
+            server.name
+        );
     }
 }
 
@@ -171,8 +319,10 @@ fn in_place(responses: &Responses) -> [(u16, RateLimiter, Rule, KeyOf); 4] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_that_the_limiter_says() {
-    let plain = Responses::new().body(|refusal| ("text/plain", format!("{}: {refusal}", refusal.status())));
+async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_that_the_limiter_says()
+ {
+    let plain =
+        Responses::new().body(|refusal| ("text/plain", format!("{}: {refusal}", refusal.status())));
     let says = |status| match status {
         429 => "429: too many requests, try again in 60s",
         413 => "413: a request of cost 2 is above the limit of 1",
@@ -180,18 +330,36 @@ async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_th
         _ => "500: internal error",
     };
     for (status, limiter, rule, key) in in_place(&plain) {
-        for server in Site::limited(RateLimitLayer::new().limiter(limiter), &rule, key).serve().await {
+        for server in Site::limited(RateLimitLayer::new().limiter(limiter), &rule, key)
+            .serve()
+            .await
+        {
             let _ = server.answer(ask("/alice")).await;
             let answer = server.answer(ask("/bob")).await;
-            assert_eq!((answer.status, answer.no_store), (status, true), "{}", server.name);
+            assert_eq!(
+                (answer.status, answer.no_store),
+                (status, true),
+                "{}",
+                server.name
+            );
             assert_eq!(answer.body, says(status), "{}", server.name);
             let is_told = answer.retry_after.is_some();
-            assert_eq!(is_told, status == 429, "{}: {status} does not say when to try again", server.name);
+            assert_eq!(
+                is_told,
+                status == 429,
+                "{}: {status} does not say when to try again",
+                server.name
+            );
         }
     }
     let of_key = |layer| Site::limited(layer, &PER_KEY, of_header);
     for server in each(|| with(&plain), of_key).await {
-        assert_eq!(server.answer(ask("/alice")).await.body, "400: the header x-api-key is missing", "{}", server.name);
+        assert_eq!(
+            server.answer(ask("/alice")).await.body,
+            "400: the header x-api-key is missing",
+            "{}",
+            server.name
+        );
     }
     let problem = json!({
         "type": "about:blank",
@@ -200,24 +368,51 @@ async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_th
         "detail": "the header x-api-key appears more than once",
     });
     for server in each(|| with(&Responses::new().problem_json()), of_key).await {
-        let answer = server.answer(ask("/alice").with_key("a").with_key("b")).await;
-        assert_eq!(serde_json::from_str::<Value>(&answer.body).unwrap(), problem, "{}", server.name);
+        let answer = server
+            .answer(ask("/alice").with_key("a").with_key("b"))
+            .await;
+        assert_eq!(
+            serde_json::from_str::<Value>(&answer.body).unwrap(),
+            problem,
+            "{}",
+            server.name
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_key_is_401_where_it_is_a_credential() {
     let responses = Responses::new().unauthorized("ApiKey realm=\"orders\"");
-    for server in each(|| with(&responses), |layer| Site::limited(layer, &PER_KEY, of_header)).await {
+    for server in each(
+        || with(&responses),
+        |layer| Site::limited(layer, &PER_KEY, of_header),
+    )
+    .await
+    {
         let one = ask("/alice").with_key("a");
-        for (ask, status) in [(ask("/alice"), 401), (one.clone(), 200), (one.with_key("b"), 400)] {
+        for (ask, status) in [
+            (ask("/alice"), 401),
+            (one.clone(), 200),
+            (one.with_key("b"), 400),
+        ] {
             let answer = server.answer(ask).await;
-            assert_eq!((answer.status, answer.no_store), (status, status != 200), "{}", server.name);
+            assert_eq!(
+                (answer.status, answer.no_store),
+                (status, status != 200),
+                "{}",
+                server.name
+            );
         }
     }
-    let (limiter, missing) = (with(&responses), HeaderKey::<ApiKey>::of(&HeaderMap::new()).unwrap_err());
+    let (limiter, missing) = (
+        with(&responses),
+        HeaderKey::<ApiKey>::of(&HeaderMap::new()).unwrap_err(),
+    );
     let response = limiter.scope(async { missing.to_http_response() }).await;
-    assert_eq!(response.headers()["www-authenticate"], "ApiKey realm=\"orders\"");
+    assert_eq!(
+        response.headers()["www-authenticate"],
+        "ApiKey realm=\"orders\""
+    );
     let status = limiter.scope(async { tonic::Status::from(missing) }).await;
     assert_eq!(status.code(), tonic::Code::Unauthenticated);
 }
@@ -227,36 +422,84 @@ async fn a_cost_above_the_limit_has_the_status_that_the_limiter_says() {
     // A status without a name of its own.
     let limiter = with(&Responses::new().problem_json().cost_exceeds_limit(499));
     let heavy = Rule::named("heavy", Limit::per_minute(1)).with_cost(2);
-    for server in Site::limited(RateLimitLayer::new().limiter(limiter.clone()), &heavy, of_all).serve().await {
+    for server in Site::limited(
+        RateLimitLayer::new().limiter(limiter.clone()),
+        &heavy,
+        of_all,
+    )
+    .serve()
+    .await
+    {
         let answer = server.answer(ask("/alice")).await;
-        assert_eq!((answer.status, answer.retry_after), (499, None), "{}", server.name);
-        assert!(answer.body.contains("\"title\":\"Refused\""), "{}: {}", server.name, answer.body);
+        assert_eq!(
+            (answer.status, answer.retry_after),
+            (499, None),
+            "{}",
+            server.name
+        );
+        assert!(
+            answer.body.contains("\"title\":\"Refused\""),
+            "{}: {}",
+            server.name,
+            answer.body
+        );
     }
     let error = limiter.acquire(&heavy, &key!("all")).await.unwrap_err();
-    assert_eq!(limiter.scope(async { StatusCode::from(error.clone()) }).await, 499);
-    let (status, _) = RateLimiter::memory().scope(async { <(StatusCode, String)>::from(error.clone()) }).await;
+    assert_eq!(
+        limiter
+            .scope(async { StatusCode::from(error.clone()) })
+            .await,
+        499
+    );
+    let (status, _) = RateLimiter::memory()
+        .scope(async { <(StatusCode, String)>::from(error.clone()) })
+        .await;
     assert_eq!(status, 413);
-    assert_eq!(tonic::Status::from(error).code(), tonic::Code::InvalidArgument, "an exhausted client would try again");
+    assert_eq!(
+        tonic::Status::from(error).code(),
+        tonic::Code::InvalidArgument,
+        "an exhausted client would try again"
+    );
 }
 
 #[test]
 fn a_setting_that_no_refusal_can_have_is_an_error_that_names_it() {
-    let built =
-        |responses| RateLimiter::builder().responses(responses).build().map(drop).map_err(|error| error.to_string());
+    let built = |responses| {
+        RateLimiter::builder()
+            .responses(responses)
+            .build()
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
     for status in [0, 200, 302, 399, 600, 999, u16::MAX] {
         let error = built(Responses::new().cost_exceeds_limit(status)).unwrap_err();
-        assert!(error.contains("cost_exceeds_limit") && error.contains("413"), "{error}");
+        assert!(
+            error.contains("cost_exceeds_limit") && error.contains("413"),
+            "{error}"
+        );
     }
     for challenge in ["", " ", "a\nb"] {
         let error = built(Responses::new().unauthorized(challenge)).unwrap_err();
-        assert!(error.contains("unauthorized") && error.contains("Bearer"), "{error}");
+        assert!(
+            error.contains("unauthorized") && error.contains("Bearer"),
+            "{error}"
+        );
     }
-    assert_eq!(built(Responses::new().unauthorized("Bearer").cost_exceeds_limit(403)), Ok(()));
+    assert_eq!(
+        built(
+            Responses::new()
+                .unauthorized("Bearer")
+                .cost_exceeds_limit(403)
+        ),
+        Ok(())
+    );
 }
 
 /// In a task of its own a check is not collected, and its refusal is the handler's all the same.
 async fn elsewhere(limiter: RateLimiter) -> Result<String, RateLimitError> {
-    tokio::spawn(async move { limiter.scope(search("alice")).await }).await.unwrap()
+    tokio::spawn(async move { limiter.scope(search("alice")).await })
+        .await
+        .unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,16 +511,30 @@ async fn a_refusal_that_was_not_collected_keeps_its_fields() {
     }
     let layer = RateLimitLayer::new().limiter(limiter.clone());
     let handler = Arc::new(move |_| Box::pin(elsewhere(limiter.clone())) as _);
-    let site = Site { handler, ..Site::limited(layer, &wide, of_all) };
+    let site = Site {
+        handler,
+        ..Site::limited(layer, &wide, of_all)
+    };
     for (asked, server) in site.serve().await.iter().enumerate() {
         let mut answer = server.answer(ask("/alice")).await;
-        assert_eq!((answer.status, answer.retry_after.as_deref()), (429, Some("60")), "{}", server.name);
+        assert_eq!(
+            (answer.status, answer.retry_after.as_deref()),
+            (429, Some("60")),
+            "{}",
+            server.name
+        );
         answer.policies.sort();
-        let policies = [item("search", &[("q", 2), ("w", 60)]), item("wide", &[("q", 600), ("w", 60)])];
+        let policies = [
+            item("search", &[("q", 2), ("w", 60)]),
+            item("wide", &[("q", 600), ("w", 60)]),
+        ];
         assert_eq!(answer.policies, policies, "{}", server.name);
         answer.standings.sort();
         let left = 599 - i64::try_from(asked).unwrap();
-        let standings = [item("search", &[("r", 0), ("t", 60)]), item("wide", &[("r", left), ("t", 60)])];
+        let standings = [
+            item("search", &[("r", 0), ("t", 60)]),
+            item("wide", &[("r", left), ("t", 60)]),
+        ];
         assert_eq!(answer.standings, standings, "{}", server.name);
     }
 }

@@ -89,7 +89,9 @@ impl Post for Office {
 }
 
 fn office() -> Office {
-    Office { limiter: RateLimiter::memory() }
+    Office {
+        limiter: RateLimiter::memory(),
+    }
 }
 
 const HOME: [u8; 4] = [192, 0, 2, 1];
@@ -97,9 +99,14 @@ const AWAY: [u8; 4] = [192, 0, 2, 2];
 
 /// A request as a connection from this address brings it.
 fn letter(email: &str, from: [u8; 4]) -> Request<Letter> {
-    let mut request = Request::new(Letter { email: email.to_owned() });
+    let mut request = Request::new(Letter {
+        email: email.to_owned(),
+    });
     let remote_addr = Some(SocketAddr::from((from, 4711)));
-    request.extensions_mut().insert(TcpConnectInfo { local_addr: None, remote_addr });
+    request.extensions_mut().insert(TcpConnectInfo {
+        local_addr: None,
+        remote_addr,
+    });
     request
 }
 
@@ -116,7 +123,11 @@ async fn codes<const N: usize>(
 ) -> Vec<Code> {
     let mut codes = Vec::new();
     for request in requests {
-        codes.push(method(request).await.map_or_else(|status| status.code(), |_| Code::Ok));
+        codes.push(
+            method(request)
+                .await
+                .map_or_else(|status| status.code(), |_| Code::Ok),
+        );
     }
     codes
 }
@@ -127,37 +138,98 @@ const EXHAUSTED: Code = Code::ResourceExhausted;
 #[tokio::test(start_paused = true)]
 async fn fields_addresses_and_metadata_of_a_request_are_keys() {
     let office = office();
-    let [first, elsewhere, bob] = [letter("alice", HOME), letter("alice", AWAY), letter("bob", HOME)];
-    assert_eq!(codes(async |it| office.by_field(it).await, [first, elsewhere, bob]).await, [OK, EXHAUSTED, OK]);
-    let [first, bob, elsewhere] = [letter("alice", HOME), letter("bob", HOME), letter("alice", AWAY)];
-    assert_eq!(codes(async |it| office.by_address(it).await, [first, bob, elsewhere]).await, [OK, EXHAUSTED, OK]);
+    let [first, elsewhere, bob] = [
+        letter("alice", HOME),
+        letter("alice", AWAY),
+        letter("bob", HOME),
+    ];
+    assert_eq!(
+        codes(
+            async |it| office.by_field(it).await,
+            [first, elsewhere, bob]
+        )
+        .await,
+        [OK, EXHAUSTED, OK]
+    );
+    let [first, bob, elsewhere] = [
+        letter("alice", HOME),
+        letter("bob", HOME),
+        letter("alice", AWAY),
+    ];
+    assert_eq!(
+        codes(
+            async |it| office.by_address(it).await,
+            [first, bob, elsewhere]
+        )
+        .await,
+        [OK, EXHAUSTED, OK]
+    );
     let [first, again] = [(); 2].map(|()| letter("alice", HOME));
     let others = [first, again, letter("bob", HOME), letter("alice", AWAY)];
-    assert_eq!(codes(async |it| office.by_both(it).await, others).await, [OK, EXHAUSTED, OK, OK]);
+    assert_eq!(
+        codes(async |it| office.by_both(it).await, others).await,
+        [OK, EXHAUSTED, OK, OK]
+    );
 
     let by_key = ["a", "a", "b"].map(|key| letter_with("x-api-key", key));
-    assert_eq!(codes(async |it| office.by_header(it).await, by_key).await, [OK, EXHAUSTED, OK]);
+    assert_eq!(
+        codes(async |it| office.by_header(it).await, by_key).await,
+        [OK, EXHAUSTED, OK]
+    );
     for _ in 0..2 {
         let missing = office.by_header(letter("alice", HOME)).await.unwrap_err();
-        assert_eq!((missing.code(), missing.message()), (Code::InvalidArgument, "the header x-api-key is missing"));
+        assert_eq!(
+            (missing.code(), missing.message()),
+            (Code::InvalidArgument, "the header x-api-key is missing")
+        );
     }
     let by_tenant = ["a", "a", "b"].map(|tenant| letter_with("tenant", tenant));
-    assert_eq!(codes(async |it| office.by_metadata(it).await, by_tenant).await, [OK, EXHAUSTED, OK]);
+    assert_eq!(
+        codes(async |it| office.by_metadata(it).await, by_tenant).await,
+        [OK, EXHAUSTED, OK]
+    );
     let without = [letter("alice", HOME), letter("bob", AWAY)];
     let codes = codes(async |it| office.by_metadata(it).await, without).await;
-    assert_eq!(codes, [OK, EXHAUSTED], "an `Option`: requests without a tenant share a bucket");
+    assert_eq!(
+        codes,
+        [OK, EXHAUSTED],
+        "an `Option`: requests without a tenant share a bucket"
+    );
 }
 
 /// Requests without an address are not one client, and a forwarded address is not believed.
 #[tokio::test(start_paused = true)]
 async fn a_request_without_an_address_is_answered_and_not_charged() {
     let office = office();
-    let mut forged = Request::new(Letter { email: "alice".to_owned() });
-    forged.metadata_mut().insert("x-forwarded-for", "192.0.2.1".parse().unwrap());
-    let nowhere = || Request::new(Letter { email: "alice".to_owned() });
-    let requests = [nowhere(), nowhere(), forged, letter("alice", HOME), letter_with("x-forwarded-for", "192.0.2.9")];
+    let mut forged = Request::new(Letter {
+        email: "alice".to_owned(),
+    });
+    forged
+        .metadata_mut()
+        .insert("x-forwarded-for", "192.0.2.1".parse().unwrap());
+    let nowhere = || {
+        Request::new(Letter {
+            email: "alice".to_owned(),
+        })
+    };
+    let requests = [
+        nowhere(),
+        nowhere(),
+        forged,
+        letter("alice", HOME),
+        letter_with("x-forwarded-for", "192.0.2.9"),
+    ];
     let answered = codes(async |it| office.by_address(it).await, requests).await;
-    assert_eq!(answered, [Code::Internal, Code::Internal, Code::Internal, OK, EXHAUSTED]);
+    assert_eq!(
+        answered,
+        [
+            Code::Internal,
+            Code::Internal,
+            Code::Internal,
+            OK,
+            EXHAUSTED
+        ]
+    );
 }
 
 /// A stream of requests cannot be shared between threads: the guard must hold nothing of it while
@@ -173,16 +245,22 @@ async fn a_method_that_reads_a_stream_is_limited_by_address() {
                 async move { office.streamed(request).await }
             });
             let codec = ProstCodec::<String, Letter>::default();
-            Ok(tonic::server::Grpc::new(codec).client_streaming(method, request).await)
+            Ok(tonic::server::Grpc::new(codec)
+                .client_streaming(method, request)
+                .await)
         }
     });
     let mut client = tonic::client::Grpc::new(connected(BoxCloneSyncService::new(service)).await);
     let mut send = async || {
-        let letters = ["alice", "bob"].map(|email| Letter { email: email.to_owned() });
+        let letters = ["alice", "bob"].map(|email| Letter {
+            email: email.to_owned(),
+        });
         client.ready().await.unwrap();
         let path = http::uri::PathAndQuery::from_static("/tests.Post/Streamed");
         let codec = ProstCodec::<Letter, String>::default();
-        client.client_streaming(Request::new(iter(letters)), path, codec).await
+        client
+            .client_streaming(Request::new(iter(letters)), path, codec)
+            .await
     };
     let answer: Answer = send().await;
     assert_eq!(answer.unwrap().get_ref(), "alice bob");

@@ -38,7 +38,9 @@ pub(crate) fn definition(line: &str) -> Option<(&str, &str)> {
 
 /// The texts between `before` and `after`.
 fn between<'a>(text: &'a str, before: &str, after: char) -> impl Iterator<Item = &'a str> {
-    text.split(before).skip(1).map(move |rest| rest.split(after).next().unwrap())
+    text.split(before)
+        .skip(1)
+        .map(move |rest| rest.split(after).next().unwrap())
 }
 
 /// The text without code.
@@ -60,7 +62,9 @@ fn pages_of(folder: &Path, pages: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             pages_of(&path, pages);
-        } else if path.extension().is_some_and(|kind| kind == "md") && !path.ends_with("readme_links.md") {
+        } else if path.extension().is_some_and(|kind| kind == "md")
+            && !path.ends_with("readme_links.md")
+        {
             pages.push(path);
         }
     }
@@ -75,8 +79,17 @@ fn chapters() -> Vec<PathBuf> {
 
 /// A heading, as a browser finds it.
 fn anchor(heading: &str) -> String {
-    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+    let kept = heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| {
+        if c == ' ' {
+            '-'
+        } else {
+            c.to_ascii_lowercase()
+        }
+    })
+    .collect()
 }
 
 /// `redis`, `algorithms#what-works-where`: a chapter, and a heading in it. An empty path
@@ -89,17 +102,29 @@ fn assert_chapter(page: &str, link: &str) {
         return assert!(heading.is_empty(), "{page}: {link}");
     }
     let text = fs::read_to_string(&plain).unwrap_or_else(|error| panic!("{page}: {link}: {error}"));
-    let mut headings =
-        text.lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_matches(['#', ' '])));
-    assert!(heading.is_empty() || headings.any(|it| it == heading), "{page}: {} has no #{heading}", plain.display());
+    let mut headings = text
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| anchor(line.trim_matches(['#', ' '])));
+    assert!(
+        heading.is_empty() || headings.any(|it| it == heading),
+        "{page}: {} has no #{heading}",
+        plain.display()
+    );
 }
 
 fn assert_leads_somewhere(page: &str, link: &str) {
     if let Some(chapter) = link.strip_prefix(PUBLISHED) {
         assert_chapter(page, chapter);
     } else if !link.contains("://") && !link.starts_with('#') {
-        let path = Path::new(page).parent().unwrap().join(link.split('#').next().unwrap());
-        assert!(workspace().join(&path).exists(), "{page}: {link} leads nowhere");
+        let path = Path::new(page)
+            .parent()
+            .unwrap()
+            .join(link.split('#').next().unwrap());
+        assert!(
+            workspace().join(&path).exists(),
+            "{page}: {link} leads nowhere"
+        );
     }
 }
 
@@ -109,11 +134,17 @@ fn links_of_pages_lead_somewhere() {
         let text = prose(&read(page));
         let defined: Vec<_> = text.lines().filter_map(definition).collect();
         for (name, link) in &defined {
-            assert!(text.contains(&format!("][{name}]")), "{page}: [{name}] is not used");
+            assert!(
+                text.contains(&format!("][{name}]")),
+                "{page}: [{name}] is not used"
+            );
             assert_leads_somewhere(page, link);
         }
         for used in between(&text, "][", ']') {
-            assert!(defined.iter().any(|(name, _)| *name == used), "{page}: [{used}] leads nowhere");
+            assert!(
+                defined.iter().any(|(name, _)| *name == used),
+                "{page}: [{used}] leads nowhere"
+            );
         }
         between(&text, "](", ')').for_each(|link| assert_leads_somewhere(page, link));
     }
@@ -123,27 +154,43 @@ fn links_of_pages_lead_somewhere() {
 #[test]
 fn links_of_the_guide_lead_somewhere() {
     let modules = read(format!("{GUIDE}/mod.rs"));
-    let repository: Vec<_> =
-        between(&modules, "repository!(\"", ')').filter_map(|it| it.split_once("\" => \"")).collect();
+    let repository: Vec<_> = between(&modules, "repository!(\"", ')')
+        .filter_map(|it| it.split_once("\" => \""))
+        .collect();
     assert!(repository.len() > 4, "{repository:?}");
     for (name, path) in &repository {
         let path = path.trim_end_matches('"').splitn(3, '/').nth(2).unwrap();
-        assert!(workspace().join(path).exists(), "[{name}]: {path} is not there");
+        assert!(
+            workspace().join(path).exists(),
+            "[{name}]: {path} is not there"
+        );
     }
     for chapter in chapters() {
-        let (page, text) = (chapter.display().to_string(), prose(&fs::read_to_string(&chapter).unwrap()));
+        let (page, text) = (
+            chapter.display().to_string(),
+            prose(&fs::read_to_string(&chapter).unwrap()),
+        );
         for used in between(&text, "][", ']') {
-            assert!(repository.iter().any(|(name, _)| *name == used), "{page}: [{used}] leads nowhere");
+            assert!(
+                repository.iter().any(|(name, _)| *name == used),
+                "{page}: [{used}] leads nowhere"
+            );
         }
         for link in between(&text, "](", ')') {
             // What is not in the guide rustdoc looks at.
             match link.strip_prefix("crate::guide::") {
                 Some(path) => assert_chapter(&page, &path.replace("::", "/")),
                 None if link.starts_with('#') => {
-                    let own = chapter.strip_prefix(workspace().join(GUIDE)).unwrap().with_extension("");
+                    let own = chapter
+                        .strip_prefix(workspace().join(GUIDE))
+                        .unwrap()
+                        .with_extension("");
                     assert_chapter(&page, &format!("{}{link}", own.display()));
                 }
-                None => assert!(link.contains("::") || link.starts_with("https://"), "{page}: {link}"),
+                None => assert!(
+                    link.contains("::") || link.starts_with("https://"),
+                    "{page}: {link}"
+                ),
             }
         }
     }
@@ -153,25 +200,46 @@ fn links_of_the_guide_lead_somewhere() {
 /// nor another version.
 #[test]
 fn on_its_own_page_the_crate_leads_to_this_version_and_to_the_repository() {
-    let (crate_page, chapters) = (read("ratelimit-runtime/src/lib.rs"), read(format!("{GUIDE}/readme_links.md")));
+    let (crate_page, chapters) = (
+        read("ratelimit-runtime/src/lib.rs"),
+        read(format!("{GUIDE}/readme_links.md")),
+    );
     let readme = read("README.md");
     for (name, link) in readme.lines().filter_map(definition) {
         if let Some(chapter) = link.strip_prefix(PUBLISHED) {
             let path = chapter.replace("/#", "#");
             let path = path.trim_end_matches('/').replace('/', "::");
-            let module = if path.is_empty() { "crate::guide".to_owned() } else { format!("crate::guide::{path}") };
-            assert!(chapters.lines().any(|line| line == format!("[{name}]: {module}")), "readme_links.md: {name}");
+            let module = if path.is_empty() {
+                "crate::guide".to_owned()
+            } else {
+                format!("crate::guide::{path}")
+            };
+            assert!(
+                chapters
+                    .lines()
+                    .any(|line| line == format!("[{name}]: {module}")),
+                "readme_links.md: {name}"
+            );
         } else if !link.contains("://") {
-            let kinds = if workspace().join(link).is_dir() { ["tree"; 2] } else { ["blob", "raw"] };
+            let kinds = if workspace().join(link).is_dir() {
+                ["tree"; 2]
+            } else {
+                ["blob", "raw"]
+            };
             let leads = |kind| {
-                let definition = format!(r#""\n[{name}]: ", env!("CARGO_PKG_REPOSITORY"), "/{kind}/HEAD/{link}","#);
+                let definition = format!(
+                    r#""\n[{name}]: ", env!("CARGO_PKG_REPOSITORY"), "/{kind}/HEAD/{link}","#
+                );
                 crate_page.contains(&definition)
             };
             assert!(kinds.into_iter().any(leads), "lib.rs: {name}");
         }
     }
     for (name, _) in chapters.lines().filter_map(definition) {
-        assert!(readme.contains(&format!("][{name}]")), "readme_links.md: {name} is not in the README");
+        assert!(
+            readme.contains(&format!("][{name}]")),
+            "readme_links.md: {name} is not in the README"
+        );
     }
 }
 
@@ -192,14 +260,28 @@ fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn only_the_manifest_names_the_repository() {
     let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
-    let repository = manifest["workspace"]["package"]["repository"].as_str().unwrap();
-    assert!(repository.starts_with("https://github.com/"), "{repository}");
+    let repository = manifest["workspace"]["package"]["repository"]
+        .as_str()
+        .unwrap();
+    assert!(
+        repository.starts_with("https://github.com/"),
+        "{repository}"
+    );
     let mut found = vec![];
     texts(&workspace(), &mut found);
     assert!(found.len() > 300, "{} files", found.len());
-    for path in found.iter().filter(|path| **path != workspace().join("Cargo.toml")) {
+    for path in found
+        .iter()
+        .filter(|path| **path != workspace().join("Cargo.toml"))
+    {
         // A picture names nothing.
-        let Ok(text) = fs::read_to_string(path) else { continue };
-        assert!(!text.contains(repository), "{}: by CARGO_PKG_REPOSITORY, or relative", path.display());
+        let Ok(text) = fs::read_to_string(path) else {
+            continue;
+        };
+        assert!(
+            !text.contains(repository),
+            "{}: by CARGO_PKG_REPOSITORY, or relative",
+            path.display()
+        );
     }
 }

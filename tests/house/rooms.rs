@@ -40,7 +40,10 @@ impl Names {
             UseTree::Path(path) if path.ident == "crate" => self.tree(&path.tree, true),
             UseTree::Name(name) if is_of_crate => self.used.push(name.ident.to_string()),
             UseTree::Rename(name) if is_of_crate => self.used.push(name.ident.to_string()),
-            UseTree::Group(group) => group.items.iter().for_each(|tree| self.tree(tree, is_of_crate)),
+            UseTree::Group(group) => group
+                .items
+                .iter()
+                .for_each(|tree| self.tree(tree, is_of_crate)),
             _ => {}
         }
     }
@@ -70,7 +73,9 @@ impl<'a> Visit<'a> for Names {
 }
 
 fn is_test(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| attribute.path().is_ident("cfg") && attribute.parse_args::<syn::Ident>().is_ok())
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("cfg") && attribute.parse_args::<syn::Ident>().is_ok()
+    })
 }
 
 /// What the root of a crate hands on, by the module that it is of.
@@ -78,7 +83,10 @@ fn handed_on(root: &syn::File) -> BTreeMap<String, String> {
     fn names(tree: &UseTree, module: &str, into: &mut BTreeMap<String, String>) {
         match tree {
             UseTree::Path(path) => names(&path.tree, module, into),
-            UseTree::Group(group) => group.items.iter().for_each(|tree| names(tree, module, into)),
+            UseTree::Group(group) => group
+                .items
+                .iter()
+                .for_each(|tree| names(tree, module, into)),
             UseTree::Name(name) => _ = into.insert(name.ident.to_string(), module.to_owned()),
             UseTree::Rename(name) => _ = into.insert(name.rename.to_string(), module.to_owned()),
             UseTree::Glob(_) => {}
@@ -106,12 +114,24 @@ fn tests_of(file: &syn::File, path: &Path) -> Vec<PathBuf> {
         Item::Mod(module) if is_test(&module.attrs) => Some(folder.join(module.ident.to_string())),
         _ => None,
     });
-    tests.flat_map(|test| [test.with_extension("rs"), test]).collect()
+    tests
+        .flat_map(|test| [test.with_extension("rs"), test])
+        .collect()
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                files(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }
 
 fn assert_one_way(name: &str, order: &[&[&str]]) {
@@ -119,27 +139,50 @@ fn assert_one_way(name: &str, order: &[&[&str]]) {
     let parse = |path: &Path| syn::parse_file(&fs::read_to_string(path).unwrap()).unwrap();
     let handed_on = handed_on(&parse(&source.join("lib.rs")));
     let place = |module: &str| order.iter().position(|line| line.contains(&module));
-    let files = files(&source).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "rs"));
+    let files = files(&source)
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|kind| kind == "rs"));
     let files: Vec<_> = files.map(|path| (parse(&path), path)).collect();
-    let tests: Vec<PathBuf> = files.iter().flat_map(|(file, path)| tests_of(file, path)).collect();
+    let tests: Vec<PathBuf> = files
+        .iter()
+        .flat_map(|(file, path)| tests_of(file, path))
+        .collect();
     let (mut wrong, mut uses) = (Vec::new(), 0);
-    for (file, path) in files.iter().filter(|(_, path)| !tests.iter().any(|test| path.starts_with(test))) {
+    for (file, path) in files
+        .iter()
+        .filter(|(_, path)| !tests.iter().any(|test| path.starts_with(test)))
+    {
         let within = path.strip_prefix(&source).unwrap();
-        let top = Path::new(within.iter().next().unwrap()).file_stem().unwrap().to_str().unwrap();
+        let top = Path::new(within.iter().next().unwrap())
+            .file_stem()
+            .unwrap()
+            .to_str()
+            .unwrap();
         let Some(own) = place(top) else { continue };
         let mut names = Names { used: Vec::new() };
         names.visit_file(file);
         for used in names.used {
             let module = handed_on.get(&used).unwrap_or(&used);
-            let module = if module == "__private" { "private" } else { module };
+            let module = if module == "__private" {
+                "private"
+            } else {
+                module
+            };
             uses += 1;
             if place(module).is_some_and(|other| other > own) {
-                wrong.push(format!("{} uses {used}, which is of {module}", within.display()));
+                wrong.push(format!(
+                    "{} uses {used}, which is of {module}",
+                    within.display()
+                ));
             }
         }
     }
     assert!(uses > 20, "{name}: {uses} uses were read");
-    assert!(wrong.is_empty(), "these use a module below their own:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "these use a module below their own:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! Acquire, peek, reset, refund, block and unblock under `key!`, in memory and on Redis, through
 //! prefixes and hashed keys.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::time::Duration;
 
@@ -15,7 +19,8 @@ async fn acquire_peek_reset_refund_and_block_work_under_every_algorithm() {
     let clock = FakeClock::new();
     for (place, limiter) in everywhere(&clock) {
         for &algorithm in ALGORITHMS {
-            let rule = Rule::named(format!("{algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm);
+            let rule = Rule::named(format!("{algorithm:?}"), Limit::per_minute(3))
+                .with_algorithm(algorithm);
             every_order(&limiter, &rule, &format!("{place}, {algorithm:?}")).await;
         }
     }
@@ -27,9 +32,16 @@ async fn every_order(limiter: &RateLimiter, rule: &Rule, context: &str) {
     assert!(!limiter.reset(rule, &alice()).await.unwrap(), "{context}");
 
     let first = limiter.acquire(rule, &alice()).await.unwrap();
-    assert_eq!((first.remaining(), first.limit(), first.rule()), (2, 3, rule.name()), "{context}");
+    assert_eq!(
+        (first.remaining(), first.limit(), first.rule()),
+        (2, 3, rule.name()),
+        "{context}"
+    );
     let _ = limiter.acquire(rule, &alice()).await.unwrap();
-    assert!(limiter.refund(rule, &alice(), &first).await.unwrap(), "{context}");
+    assert!(
+        limiter.refund(rule, &alice(), &first).await.unwrap(),
+        "{context}"
+    );
     assert_eq!(remaining().await, 2, "{context}");
 
     limiter.block(rule, &alice(), MINUTE * 10).await.unwrap();
@@ -40,14 +52,25 @@ async fn every_order(limiter: &RateLimiter, rule: &Rule, context: &str) {
     );
     let refused = limiter.acquire(rule, &alice()).await.unwrap_err();
     assert_eq!(refused.retry_after(), Some(MINUTE * 10), "{context}");
-    assert_eq!(limiter.peek(rule, &bob()).await.unwrap().remaining(), 3, "{context}: no other key is blocked");
-    assert_eq!(banned.remaining(), 0, "{context}: a block leaves nothing, whatever is left of the limits");
+    assert_eq!(
+        limiter.peek(rule, &bob()).await.unwrap().remaining(),
+        3,
+        "{context}: no other key is blocked"
+    );
+    assert_eq!(
+        banned.remaining(),
+        0,
+        "{context}: a block leaves nothing, whatever is left of the limits"
+    );
     assert!(limiter.unblock(rule, &alice()).await.unwrap(), "{context}");
     assert!(!limiter.unblock(rule, &alice()).await.unwrap(), "{context}");
     assert_eq!(remaining().await, 2, "{context}");
 
     assert!(limiter.reset(rule, &alice()).await.unwrap(), "{context}");
-    assert!(!limiter.refund(rule, &alice(), &first).await.unwrap(), "{context}: a reset takes admissions along");
+    assert!(
+        !limiter.refund(rule, &alice(), &first).await.unwrap(),
+        "{context}: a reset takes admissions along"
+    );
     assert_eq!(remaining().await, 3, "{context}");
 }
 
@@ -57,7 +80,10 @@ async fn a_block_is_longer_than_nothing_and_no_longer_than_a_year() {
     let rule = Rule::new("ban", Limit::per_minute(3));
     for wrong in [Duration::ZERO, Duration::from_secs(367 * 86_400)] {
         let error = limiter.block(&rule, &alice(), wrong).await.unwrap_err();
-        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
+        assert!(
+            matches!(error, RateLimitError::Misconfigured(_)),
+            "{error:?}"
+        );
     }
     assert!(limiter.peek(&rule, &alice()).await.unwrap().is_allowed());
 }
@@ -66,10 +92,21 @@ async fn a_block_is_longer_than_nothing_and_no_longer_than_a_year() {
 async fn changes_by_one_process_are_seen_by_others_at_once() {
     let (clock, prefix) = (FakeClock::new(), unique("two"));
     let rule = Rule::new("shared", Limit::per_minute(2));
-    let limiter = || on_redis(&clock, &prefix).hash_keys("secret").build().unwrap();
+    let limiter = || {
+        on_redis(&clock, &prefix)
+            .hash_keys("secret")
+            .build()
+            .unwrap()
+    };
     let (here, there) = (limiter(), limiter());
-    let other_secret = on_redis(&clock, &prefix).hash_keys("another secret").build().unwrap();
-    let other_prefix = on_redis(&clock, &unique("two")).hash_keys("secret").build().unwrap();
+    let other_secret = on_redis(&clock, &prefix)
+        .hash_keys("another secret")
+        .build()
+        .unwrap();
+    let other_prefix = on_redis(&clock, &unique("two"))
+        .hash_keys("secret")
+        .build()
+        .unwrap();
 
     let first = here.acquire(&rule, &alice()).await.unwrap();
     assert_eq!(there.peek(&rule, &alice()).await.unwrap().remaining(), 1);
@@ -100,16 +137,30 @@ async fn key_reaches_the_bucket_of_an_attribute() {
     for (place, limiter) in everywhere(&clock) {
         limiter
             .scope(async {
-                let alice_sends = async |max, cost| send("acme", "alice@example.com", max, cost).await;
+                let alice_sends =
+                    async |max, cost| send("acme", "alice@example.com", max, cost).await;
                 alice_sends(6, 4).await.unwrap();
-                assert_eq!(limiter.peek(&rule, &alice()).await.unwrap().remaining(), 2, "{place}");
-                assert!(limiter.acquire(&rule.with_cost(2), &alice()).await.is_ok(), "{place}");
+                assert_eq!(
+                    limiter.peek(&rule, &alice()).await.unwrap().remaining(),
+                    2,
+                    "{place}"
+                );
+                assert!(
+                    limiter.acquire(&rule.with_cost(2), &alice()).await.is_ok(),
+                    "{place}"
+                );
                 assert!(alice_sends(6, 1).await.is_err(), "{place}: used up by hand");
-                assert!(alice_sends(8, 2).await.is_ok() && alice_sends(8, 1).await.is_err(), "{place}: a raised limit");
+                assert!(
+                    alice_sends(8, 2).await.is_ok() && alice_sends(8, 1).await.is_err(),
+                    "{place}: a raised limit"
+                );
                 assert!(limiter.reset(&rule, &alice()).await.unwrap(), "{place}");
                 limiter.block(&rule, &alice(), MINUTE).await.unwrap();
                 assert!(alice_sends(6, 1).await.is_err(), "{place}: blocked");
-                assert!(send("acme", "bob@example.com", 6, 1).await.is_ok(), "{place}");
+                assert!(
+                    send("acme", "bob@example.com", 6, 1).await.is_ok(),
+                    "{place}"
+                );
                 assert!(limiter.unblock(&rule, &alice()).await.unwrap(), "{place}");
                 assert!(alice_sends(6, 6).await.is_ok(), "{place}");
             })
@@ -128,25 +179,58 @@ async fn a_changed_copy_of_a_used_rule_has_buckets_of_its_own() {
     for change in changes {
         let limiter = RateLimiter::memory();
         let used = base();
-        assert_eq!(limiter.acquire(&used, &alice()).await.unwrap().remaining(), 9);
+        assert_eq!(
+            limiter.acquire(&used, &alice()).await.unwrap().remaining(),
+            9
+        );
         // As if it had been written so: under one name, windows and algorithm are the same
         // everywhere.
-        for other in [change(base()), change(used.clone()), change(used.clone()).clone(), change(used.clone())] {
+        for other in [
+            change(base()),
+            change(used.clone()),
+            change(used.clone()).clone(),
+            change(used.clone()),
+        ] {
             let error = limiter.acquire(&other, &alice()).await.unwrap_err();
-            assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
+            assert!(
+                matches!(error, RateLimitError::Misconfigured(_)),
+                "{error:?}"
+            );
         }
         // Where it is the only one of its name, it has buckets of its own, again and again.
         let alone = RateLimiter::memory();
         let other = change(used.clone());
-        assert_eq!(alone.acquire(&other, &alice()).await.unwrap().remaining(), 9);
-        assert!(alone.acquire(&used, &alice()).await.is_err(), "the rule as it was is the second meaning there");
+        assert_eq!(
+            alone.acquire(&other, &alice()).await.unwrap().remaining(),
+            9
+        );
+        assert!(
+            alone.acquire(&used, &alice()).await.is_err(),
+            "the rule as it was is the second meaning there"
+        );
         let twice = RateLimiter::memory();
-        assert_eq!(twice.acquire(&other.and(Limit::per_day(3)), &alice()).await.unwrap().remaining(), 2);
+        assert_eq!(
+            twice
+                .acquire(&other.and(Limit::per_day(3)), &alice())
+                .await
+                .unwrap()
+                .remaining(),
+            2
+        );
         // What changes no bucket goes on.
-        for same in [used.clone(), used.with_max(10), used.with_cost(1), used.clone().with_block(MINUTE), used] {
+        for same in [
+            used.clone(),
+            used.with_max(10),
+            used.with_cost(1),
+            used.clone().with_block(MINUTE),
+            used,
+        ] {
             assert!(limiter.acquire(&same, &alice()).await.is_ok());
         }
-        assert_eq!(limiter.peek(&base(), &alice()).await.unwrap().remaining(), 4);
+        assert_eq!(
+            limiter.peek(&base(), &alice()).await.unwrap().remaining(),
+            4
+        );
     }
 }
 
@@ -154,8 +238,18 @@ async fn a_changed_copy_of_a_used_rule_has_buckets_of_its_own() {
 #[tokio::test]
 async fn a_cost_above_the_limit_is_told_as_that() {
     for &algorithm in ALGORITHMS {
-        let rule = Rule::new("batch", Limit::per_minute(5)).with_algorithm(algorithm).with_cost(6);
-        let error = RateLimiter::memory().acquire(&rule, &alice()).await.unwrap_err();
-        assert!(error.to_string().contains("a request of cost 6 is above the limit of 5"), "{algorithm}: {error}");
+        let rule = Rule::new("batch", Limit::per_minute(5))
+            .with_algorithm(algorithm)
+            .with_cost(6);
+        let error = RateLimiter::memory()
+            .acquire(&rule, &alice())
+            .await
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("a request of cost 6 is above the limit of 5"),
+            "{algorithm}: {error}"
+        );
     }
 }

@@ -10,7 +10,9 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store};
+use ratelimit_runtime::{
+    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store,
+};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -64,7 +66,9 @@ async fn caller(limiter: RateLimiter, rule: Rule, mut random: Random) -> Vec<Fat
                 continue;
             }
             0 => Some(call.await),
-            1 => timeout(Duration::from_micros(random.below(3_000)), call).await.ok(),
+            1 => timeout(Duration::from_micros(random.below(3_000)), call)
+                .await
+                .ok(),
             _ => polled(call, random.below(4)).await,
         };
         match outcome {
@@ -99,7 +103,10 @@ async fn give_up_at_random(store: impl Store, what: &str, max: u64, seed: u64) -
         callers.spawn(caller(limiter.clone(), rule(), random.fork()));
     }
     let mut fates = vec![Fate::default(); usize::try_from(KEYS).unwrap()];
-    while let Some(seen) = timeout(SOON * 4, callers.join_next()).await.expect("no caller hangs") {
+    while let Some(seen) = timeout(SOON * 4, callers.join_next())
+        .await
+        .expect("no caller hangs")
+    {
         for (fate, seen) in fates.iter_mut().zip(seen.unwrap()) {
             fate.admitted += seen.admitted;
             fate.refused += seen.refused;
@@ -109,11 +116,21 @@ async fn give_up_at_random(store: impl Store, what: &str, max: u64, seed: u64) -
     for (key, fate) in (0..KEYS).zip(&fates) {
         let (start, key) = (Instant::now(), Key::of(&key));
         // What is still on its way is decided before a later question.
-        let peeked = timeout(SOON, limiter.peek(&rule(), &key)).await.expect("the next call is answered");
+        let peeked = timeout(SOON, limiter.peek(&rule(), &key))
+            .await
+            .expect("the next call is answered");
         let charged = max - peeked.unwrap().remaining();
-        assert!((fate.admitted..=fate.admitted + fate.dropped).contains(&charged), "{what}: {charged} of {fate:?}");
-        assert!(charged == max || fate.refused == 0, "{what}: {charged} of {max}, and {fate:?}");
-        let next = timeout(SOON, limiter.acquire(&rule(), &key)).await.expect("the next call is answered");
+        assert!(
+            (fate.admitted..=fate.admitted + fate.dropped).contains(&charged),
+            "{what}: {charged} of {fate:?}"
+        );
+        assert!(
+            charged == max || fate.refused == 0,
+            "{what}: {charged} of {max}, and {fate:?}"
+        );
+        let next = timeout(SOON, limiter.acquire(&rule(), &key))
+            .await
+            .expect("the next call is answered");
         assert_eq!(next.is_ok(), charged < max, "{what}: {next:?}");
         assert!(start.elapsed() < SOON);
     }
@@ -124,7 +141,10 @@ async fn give_up_at_random(store: impl Store, what: &str, max: u64, seed: u64) -
 
 /// How many there have been; asking makes one more.
 fn connections(server: &RedisServer) -> u64 {
-    server.info("stats", "total_connections_received").parse().unwrap()
+    server
+        .info("stats", "total_connections_received")
+        .parse()
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -135,13 +155,26 @@ async fn ten_thousand_dropped_futures_leave_nothing_behind() {
     // Of so many calls on each key, all are admitted, or few.
     for max in [1_000_000, 60] {
         for (what, deny_cache) in [("shared", false), ("shared and cached", true)] {
-            let store = RedisStore::new(&server.url()).unwrap().deny_cache(deny_cache);
+            let store = RedisStore::new(&server.url())
+                .unwrap()
+                .deny_cache(deny_cache);
             store.ready().await.unwrap();
             let made = connections(&server);
-            dropped += give_up_at_random(store, &format!("{what} of {max}"), max, random.number()).await;
-            assert_eq!(connections(&server), made + 1, "the connection was kept; one more asks this");
+            dropped +=
+                give_up_at_random(store, &format!("{what} of {max}"), max, random.number()).await;
+            assert_eq!(
+                connections(&server),
+                made + 1,
+                "the connection was kept; one more asks this"
+            );
         }
-        dropped += give_up_at_random(MemoryStore::new(), &format!("memory of {max}"), max, random.number()).await;
+        dropped += give_up_at_random(
+            MemoryStore::new(),
+            &format!("memory of {max}"),
+            max,
+            random.number(),
+        )
+        .await;
     }
     assert!(dropped > 10_000, "{dropped}");
 }

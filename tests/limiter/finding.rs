@@ -35,7 +35,9 @@ async fn a_scoped_future_can_be_spawned() {
     let limiter = RateLimiter::memory();
     let task = tokio::spawn(limiter.scope(async { call(1).await }));
     assert!(task.await.unwrap().is_ok());
-    limiter.scope(async { assert!(is_exceeded(&call(1).await)) }).await;
+    limiter
+        .scope(async { assert!(is_exceeded(&call(1).await)) })
+        .await;
 }
 
 /// Runs itself as another process, which no other test has given a limiter.
@@ -43,18 +45,34 @@ async fn a_scoped_future_can_be_spawned() {
 fn a_forgotten_install_is_said_once_on_standard_error_without_a_subscriber() {
     const CHILD: &str = "RATELIMIT_TEST_FORGETS_INSTALL";
     if std::env::var_os(CHILD).is_some() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         assert!(runtime.block_on(call(1)).is_ok());
-        assert!(is_exceeded(&runtime.block_on(call(1))), "the limit holds all the same");
+        assert!(
+            is_exceeded(&runtime.block_on(call(1))),
+            "the limit holds all the same"
+        );
         return;
     }
     let name = "finding::a_forgotten_install_is_said_once_on_standard_error_without_a_subscriber";
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "").output().unwrap();
+    let output = child
+        .args(["--exact", name, "--nocapture"])
+        .env(CHILD, "")
+        .output()
+        .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches("no rate limiter is installed").count(), 1, "{said}");
-    assert!(said.contains("RateLimiter::redis(url)?.install()"), "it says what to write: {said}");
+    assert_eq!(
+        said.matches("no rate limiter is installed").count(),
+        1,
+        "{said}"
+    );
+    assert!(
+        said.contains("RateLimiter::redis(url)?.install()"),
+        "it says what to write: {said}"
+    );
 }
 
 #[tokio::test]

@@ -13,7 +13,10 @@ use ratelimit_runtime::{Key, KeyPart, KeyWriter, Limit, Override, Policy, RateLi
 const MAX_PART: usize = 160;
 
 fn config() -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) }
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(512)
+    }
 }
 
 /// A value of any shape that a `KeyPart` can write.
@@ -49,7 +52,9 @@ impl Shape {
     fn nested(&self) -> Self {
         match self {
             Self::Item(bytes) => Self::Item(bytes.clone()),
-            Self::Group(name, shapes) => Self::Group(name.clone(), shapes.iter().map(Self::nested).collect()),
+            Self::Group(name, shapes) => {
+                Self::Group(name.clone(), shapes.iter().map(Self::nested).collect())
+            }
             Self::Items(shapes) => match shapes.as_slice() {
                 [only] => only.nested(),
                 shapes => Self::Group(String::new(), shapes.iter().map(Self::nested).collect()),
@@ -79,12 +84,15 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 
 fn shape() -> impl Strategy<Value = Shape> {
     let name = select(vec!["", "some", "a", "(", "a,", "%", "{"]).prop_map(str::to_owned);
-    bytes().prop_map(Shape::Item).prop_recursive(3, 12, 3, move |shape| {
-        prop_oneof![
-            (name.clone(), vec(shape.clone(), 0..3)).prop_map(|(name, shapes)| Shape::Group(name, shapes)),
-            vec(shape, 0..3).prop_map(Shape::Items),
-        ]
-    })
+    bytes()
+        .prop_map(Shape::Item)
+        .prop_recursive(3, 12, 3, move |shape| {
+            prop_oneof![
+                (name.clone(), vec(shape.clone(), 0..3))
+                    .prop_map(|(name, shapes)| Shape::Group(name, shapes)),
+                vec(shape, 0..3).prop_map(Shape::Items),
+            ]
+        })
 }
 
 /// One piece of a template with its value filled in.
@@ -119,13 +127,17 @@ fn render(pieces: &[(Option<String>, Shape)]) -> (Key, Vec<Piece>) {
 }
 
 fn has_brace(key: &Key) -> bool {
-    key.as_bytes().iter().any(|byte| matches!(byte, b'{' | b'}'))
+    key.as_bytes()
+        .iter()
+        .any(|byte| matches!(byte, b'{' | b'}'))
 }
 
 /// Whether a policy takes this as the key of a call: an override that is for none is refused.
 fn is_of_a_call(rendered: &str) -> bool {
     static LIMITER: LazyLock<RateLimiter> = LazyLock::new(RateLimiter::memory);
-    let Ok(key) = Key::from_rendered(rendered) else { return false };
+    let Ok(key) = Key::from_rendered(rendered) else {
+        return false;
+    };
     assert_eq!(key.as_bytes(), rendered.as_bytes());
     let policy = Policy::new(Limit::per_hour(1)).with_override(&key, Override::max(2));
     LIMITER.set_policies([("overridden", policy)]).is_ok()
@@ -225,7 +237,14 @@ proptest! {
     }
 }
 
-type Ordinary = (String, Vec<String>, Option<Option<String>>, Vec<u8>, (i64, bool, char), [Option<u8>; 2]);
+type Ordinary = (
+    String,
+    Vec<String>,
+    Option<Option<String>>,
+    Vec<u8>,
+    (i64, bool, char),
+    [Option<u8>; 2],
+);
 
 fn ordinary() -> impl Strategy<Value = Ordinary> {
     let text = || "[a,()<>{}%]{0,2}";
@@ -234,7 +253,11 @@ fn ordinary() -> impl Strategy<Value = Ordinary> {
         vec(text(), 0..3),
         prop::option::of(prop::option::of(text())),
         bytes(),
-        (-2..3_i64, any::<bool>(), select(vec!['a', ',', '(', '{', '\0', 'é'])),
+        (
+            -2..3_i64,
+            any::<bool>(),
+            select(vec!['a', ',', '(', '{', '\0', 'é']),
+        ),
         [prop::option::of(0..3_u8), prop::option::of(0..3_u8)],
     )
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
-use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, key};
+use ratelimit_runtime::{
+    Key, Keys, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, key,
+};
 
 use super::{everywhere, in_memory};
 use crate::support::unique;
@@ -24,12 +26,17 @@ async fn a_listed_key_reaches_its_bucket() {
     for (name, limiter) in everywhere(&FakeClock::new()) {
         let rule = Rule::named(unique("a rule: {100%} [of*] \\ them?"), LIMIT);
         let longer = Rule::named(format!("{}2", rule.name()), LIMIT);
-        let keys: BTreeSet<Key> =
-            (0..50).map(|user| key!("acme*/<user>")).chain([Key::of("\u{0}<{*}>é"), Key::global()]).collect();
+        let keys: BTreeSet<Key> = (0..50)
+            .map(|user| key!("acme*/<user>"))
+            .chain([Key::of("\u{0}<{*}>é"), Key::global()])
+            .collect();
         for key in &keys {
             let _ = limiter.acquire(&rule, key).await.unwrap();
         }
-        let _ = limiter.acquire(&longer, &Key::of("another rule's")).await.unwrap();
+        let _ = limiter
+            .acquire(&longer, &Key::of("another rule's"))
+            .await
+            .unwrap();
 
         let listed = all(limiter.keys(&rule)).await;
         assert_eq!(listed.len(), keys.len(), "{name}");
@@ -37,11 +44,19 @@ async fn a_listed_key_reaches_its_bucket() {
             assert_eq!(listed, keys, "{name}");
         }
         for key in &listed {
-            assert_eq!(limiter.peek(&rule, key).await.unwrap().remaining(), 4, "{name}");
+            assert_eq!(
+                limiter.peek(&rule, key).await.unwrap().remaining(),
+                4,
+                "{name}"
+            );
             assert!(limiter.reset(&rule, key).await.unwrap(), "{name}");
         }
         for key in &keys {
-            assert_eq!(limiter.peek(&rule, key).await.unwrap().remaining(), 5, "{name}");
+            assert_eq!(
+                limiter.peek(&rule, key).await.unwrap().remaining(),
+                5,
+                "{name}"
+            );
         }
         assert!(all(limiter.keys(&rule)).await.is_empty(), "{name}");
         assert_eq!(all(limiter.keys(&longer)).await.len(), 1, "{name}");
@@ -52,7 +67,10 @@ async fn a_listed_key_reaches_its_bucket() {
 #[tokio::test]
 async fn a_listed_digest_is_a_key_with_and_without_the_secret() {
     let store: &'static MemoryStore = Box::leak(Box::new(MemoryStore::new()));
-    let (hashed, plain) = (RateLimiter::builder().store(store).hash_keys("s"), RateLimiter::builder().store(store));
+    let (hashed, plain) = (
+        RateLimiter::builder().store(store).hash_keys("s"),
+        RateLimiter::builder().store(store),
+    );
     let (hashed, plain) = (hashed.build().unwrap(), plain.build().unwrap());
     let rule = Rule::new("login", LIMIT);
     let _ = hashed.acquire(&rule, &Key::of("alice")).await.unwrap();
@@ -65,9 +83,23 @@ async fn a_listed_digest_is_a_key_with_and_without_the_secret() {
     }
     // As a value it is a value like any other.
     let as_value = String::from_utf8(digest.as_bytes().to_vec()).unwrap();
-    assert_eq!(hashed.peek(&rule, &Key::of(&as_value)).await.unwrap().remaining(), 5);
+    assert_eq!(
+        hashed
+            .peek(&rule, &Key::of(&as_value))
+            .await
+            .unwrap()
+            .remaining(),
+        5
+    );
     assert!(plain.reset(&rule, digest).await.unwrap());
-    assert_eq!(hashed.peek(&rule, &Key::of("alice")).await.unwrap().remaining(), 5);
+    assert_eq!(
+        hashed
+            .peek(&rule, &Key::of("alice"))
+            .await
+            .unwrap()
+            .remaining(),
+        5
+    );
 }
 
 #[tokio::test]
@@ -76,10 +108,19 @@ async fn expired_keys_are_not_listed_and_blocked_ones_are() {
     let limiter = in_memory(&clock).build().unwrap();
     let rule = Rule::new("login", LIMIT);
     let _ = limiter.acquire(&rule, &Key::of("alice")).await.unwrap();
-    limiter.block(&rule, &Key::of("bob"), Duration::from_secs(7_200)).await.unwrap();
-    assert_eq!(all(limiter.keys(&rule)).await, BTreeSet::from([Key::of("alice"), Key::of("bob")]));
+    limiter
+        .block(&rule, &Key::of("bob"), Duration::from_secs(7_200))
+        .await
+        .unwrap();
+    assert_eq!(
+        all(limiter.keys(&rule)).await,
+        BTreeSet::from([Key::of("alice"), Key::of("bob")])
+    );
     clock.advance(Duration::from_secs(3_600));
-    assert_eq!(all(limiter.keys(&rule)).await, BTreeSet::from([Key::of("bob")]));
+    assert_eq!(
+        all(limiter.keys(&rule)).await,
+        BTreeSet::from([Key::of("bob")])
+    );
 }
 
 /// Of a rule that has no limits: the keys that have calls in flight.
@@ -100,13 +141,22 @@ async fn a_key_is_listed_while_calls_are_in_flight() {
 
 #[tokio::test]
 async fn a_policy_gives_the_windows_of_listed_keys() {
-    let limiter = RateLimiter::builder().policy("login", Policy::new(LIMIT)).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .policy("login", Policy::new(LIMIT))
+        .build()
+        .unwrap();
     let rule = Rule::new("login", Limit::per_second(1)).with_policy("login");
     let _ = limiter.acquire(&rule, &Key::of("alice")).await.unwrap();
     assert_eq!(all(limiter.keys(&rule)).await.len(), 1);
-    limiter.set_policies([("login", Policy::new(Limit::per_day(5)))]).unwrap();
+    limiter
+        .set_policies([("login", Policy::new(Limit::per_day(5)))])
+        .unwrap();
     assert!(all(limiter.keys(&rule)).await.is_empty());
-    let error = RateLimiter::memory().keys(&rule).next_page().await.unwrap_err();
+    let error = RateLimiter::memory()
+        .keys(&rule)
+        .next_page()
+        .await
+        .unwrap_err();
     assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
 }
 
@@ -114,7 +164,11 @@ async fn a_policy_gives_the_windows_of_listed_keys() {
 #[tokio::test]
 async fn a_list_outlives_an_outage() {
     let store = FaultyStore::new(MemoryStore::new());
-    let limiter = RateLimiter::builder().store(store.clone()).timeout(Duration::from_millis(50)).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .store(store.clone())
+        .timeout(Duration::from_millis(50))
+        .build()
+        .unwrap();
     let rule = Rule::new("login", LIMIT);
     for user in 0..100 {
         let _ = limiter.acquire(&rule, &Key::of(&user)).await.unwrap();
@@ -124,7 +178,10 @@ async fn a_list_outlives_an_outage() {
     for fault in [FaultyStore::hang, FaultyStore::fail] {
         fault(&store);
         let asked = Instant::now();
-        assert!(matches!(keys.next_page().await, Err(RateLimitError::Unavailable(_))));
+        assert!(matches!(
+            keys.next_page().await,
+            Err(RateLimitError::Unavailable(_))
+        ));
         assert!(asked.elapsed() < Duration::from_secs(5));
     }
     store.heal();
@@ -132,5 +189,8 @@ async fn a_list_outlives_an_outage() {
         listed.extend(page);
     }
     assert_eq!(listed.len(), 100);
-    assert!(keys.next_page().await.unwrap().is_none(), "the end stays the end");
+    assert!(
+        keys.next_page().await.unwrap().is_none(),
+        "the end stays the end"
+    );
 }

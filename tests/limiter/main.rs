@@ -1,6 +1,10 @@
 //! The limiter: by hand, its policies, what it does without its store, and how it is found.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -19,7 +23,9 @@ use std::time::Duration;
 use crate::support::redis::shared;
 use crate::support::{strict, unique};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Key, MemoryStore, RateLimiter, RateLimiterBuilder, RedisStore, key};
+use ratelimit_runtime::{
+    Algorithm, Key, MemoryStore, RateLimiter, RateLimiterBuilder, RedisStore, key,
+};
 
 const ALGORITHMS: &[Algorithm] = ratelimit_conformance::ALGORITHMS;
 
@@ -30,7 +36,13 @@ fn in_memory(clock: &FakeClock) -> RateLimiterBuilder {
 }
 
 fn on_redis(clock: &FakeClock, prefix: &str) -> RateLimiterBuilder {
-    strict().store(RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone())).prefix(prefix)
+    strict()
+        .store(
+            RedisStore::new(&shared().url())
+                .unwrap()
+                .with_clock(clock.clone()),
+        )
+        .prefix(prefix)
 }
 
 /// In memory and on Redis, with readable keys and with hashed ones.
@@ -38,11 +50,20 @@ fn everywhere(clock: &FakeClock) -> Vec<(&'static str, RateLimiter)> {
     let (plain, hashed) = (unique("byhand"), unique("byhand"));
     let limiters = [
         ("memory", in_memory(clock)),
-        ("memory, prefix and hashed keys", in_memory(clock).prefix("shop:prod").hash_keys("secret")),
+        (
+            "memory, prefix and hashed keys",
+            in_memory(clock).prefix("shop:prod").hash_keys("secret"),
+        ),
         ("Redis", on_redis(clock, &plain)),
-        ("Redis, hashed keys", on_redis(clock, &hashed).hash_keys("secret")),
+        (
+            "Redis, hashed keys",
+            on_redis(clock, &hashed).hash_keys("secret"),
+        ),
     ];
-    limiters.into_iter().map(|(name, builder)| (name, builder.build().unwrap())).collect()
+    limiters
+        .into_iter()
+        .map(|(name, builder)| (name, builder.build().unwrap()))
+        .collect()
 }
 
 fn alice() -> Key {

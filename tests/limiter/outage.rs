@@ -1,6 +1,10 @@
 //! Answers of a check, and their deadlines, while its store gives none.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 #![allow(clippy::unused_async, reason = "the attribute awaits")]
 
 use std::future::Future;
@@ -10,7 +14,8 @@ use crate::support::redis::RedisServer;
 use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Decision, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source, rate_limit,
+    Decision, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source,
+    rate_limit,
 };
 use tokio::time::{sleep, timeout};
 
@@ -28,18 +33,29 @@ static RULE: Rule = Rule::new("outage", Limit::per_hour(1_000));
 /// The answer to one check, which must come by the deadline.
 async fn in_time<T>(deadline: Duration, check: impl Future<Output = T>) -> T {
     let start = Instant::now();
-    let answer = timeout(PATIENCE, check).await.unwrap_or_else(|_| panic!("no answer after {PATIENCE:?}"));
+    let answer = timeout(PATIENCE, check)
+        .await
+        .unwrap_or_else(|_| panic!("no answer after {PATIENCE:?}"));
     let took = start.elapsed();
-    assert!(took <= deadline + SLACK, "took {took:?} with a deadline of {deadline:?}");
+    assert!(
+        took <= deadline + SLACK,
+        "took {took:?} with a deadline of {deadline:?}"
+    );
     answer
 }
 
 fn assert_let_through(answer: Result<Decision, RateLimitError>) {
     let decision = answer.unwrap();
-    assert!(decision.is_allowed() && decision.is_degraded(), "{decision:?}");
+    assert!(
+        decision.is_allowed() && decision.is_degraded(),
+        "{decision:?}"
+    );
     // While the server counts as up, a call that is not answered is judged by this
     // process.
-    assert!(matches!(decision.source(), Source::Nobody | Source::Fallback), "{decision:?}");
+    assert!(
+        matches!(decision.source(), Source::Nobody | Source::Fallback),
+        "{decision:?}"
+    );
     assert_eq!((decision.limit(), decision.rule()), (1_000, "outage"));
 }
 
@@ -55,7 +71,11 @@ fn assert_unavailable<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) {
 #[tokio::test]
 async fn calls_of_an_outage_are_not_replayed_after_it() {
     let mut server = RedisServer::start();
-    let limiter = RateLimiter::builder().redis(&server.url()).on_unavailable(Allow).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .redis(&server.url())
+        .on_unavailable(Allow)
+        .build()
+        .unwrap();
     timeout(PATIENCE, limiter.ready()).await.unwrap().unwrap();
     server.stop();
     for _ in 0..100 {
@@ -64,7 +84,14 @@ async fn calls_of_an_outage_are_not_replayed_after_it() {
     server.restart();
     timeout(PATIENCE, limiter.ready()).await.unwrap().unwrap();
     sleep(Duration::from_millis(50)).await;
-    assert_eq!(limiter.peek(&RULE, &Key::global()).await.unwrap().remaining(), 1_000);
+    assert_eq!(
+        limiter
+            .peek(&RULE, &Key::global())
+            .await
+            .unwrap()
+            .remaining(),
+        1_000
+    );
 }
 
 mod attributes {
@@ -96,7 +123,9 @@ async fn attributes_have_policies_and_deadlines_of_their_own() {
     const OWN: Duration = Duration::from_millis(50);
     let store = FaultyStore::new(MemoryStore::new());
     // A limiter whose own deadline would be noticed.
-    let builder = RateLimiter::builder().store(store.clone()).timeout(Duration::from_secs(5));
+    let builder = RateLimiter::builder()
+        .store(store.clone())
+        .timeout(Duration::from_secs(5));
     let limiter = builder.on_unavailable(Deny).build().unwrap();
     store.hang();
     let scenario = async {
@@ -117,7 +146,10 @@ async fn attributes_have_policies_and_deadlines_of_their_own() {
             attributes::open().await.unwrap();
         }
         let refused = attributes::open().await.unwrap_err();
-        assert!(matches!(refused, RateLimitError::Exceeded(_)), "{refused:?}");
+        assert!(
+            matches!(refused, RateLimitError::Exceeded(_)),
+            "{refused:?}"
+        );
     };
     limiter.scope(scenario).await;
     assert_eq!(store.calls(), 3 + 3 + 6, "every check asks once");
@@ -127,7 +159,10 @@ async fn attributes_have_policies_and_deadlines_of_their_own() {
 
 fn assert_misconfigured(answer: Result<Decision, RateLimitError>, expected: &str) {
     let error = answer.unwrap_err();
-    assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
+    assert!(
+        matches!(error, RateLimitError::Misconfigured(_)),
+        "{error:?}"
+    );
     assert!(error.to_string().contains(expected), "{error}");
     assert_eq!(error.retry_after(), None, "waiting does not help");
 }
@@ -137,23 +172,43 @@ fn assert_misconfigured(answer: Result<Decision, RateLimitError>, expected: &str
 #[tokio::test]
 async fn local_goes_on_limiting_in_this_process() {
     let store = FaultyStore::new(MemoryStore::new());
-    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(Local).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .store(store.clone())
+        .on_unavailable(Local)
+        .build()
+        .unwrap();
     let rule = Rule::new("local", Limit::per_hour(3));
-    assert!(!limiter.acquire(&rule, &Key::of("a")).await.unwrap().is_degraded());
+    assert!(
+        !limiter
+            .acquire(&rule, &Key::of("a"))
+            .await
+            .unwrap()
+            .is_degraded()
+    );
     for kind in [StoreErrorKind::Unavailable, StoreErrorKind::Full] {
         store.fail_with(kind);
         let key = Key::of(&format!("{kind:?}"));
         for left in [2, 1, 0] {
             let decision = limiter.acquire(&rule, &key).await.unwrap();
-            assert!(decision.is_degraded() && decision.source() == Source::Fallback, "{decision:?}");
+            assert!(
+                decision.is_degraded() && decision.source() == Source::Fallback,
+                "{decision:?}"
+            );
             assert_eq!(decision.remaining(), left);
         }
         let refused = limiter.acquire(&rule, &key).await.unwrap_err();
-        assert!(refused.retry_after().unwrap() > Duration::ZERO, "{refused:?}");
+        assert!(
+            refused.retry_after().unwrap() > Duration::ZERO,
+            "{refused:?}"
+        );
         assert!(refused.decision().unwrap().is_degraded());
         assert!(!limiter.peek(&rule, &key).await.unwrap().is_allowed());
         store.heal();
-        assert_eq!(limiter.acquire(&rule, &key).await.unwrap().remaining(), 2, "the store knows nothing of it");
+        assert_eq!(
+            limiter.acquire(&rule, &key).await.unwrap().remaining(),
+            2,
+            "the store knows nothing of it"
+        );
     }
     store.fail_with(StoreErrorKind::Misconfigured);
     assert_misconfigured(limiter.acquire(&rule, &Key::of("a")).await, "misconfigured");
@@ -161,8 +216,20 @@ async fn local_goes_on_limiting_in_this_process() {
 
 #[tokio::test]
 async fn stacked_limits_are_charged_all_or_none_by_local_too() {
-    #[rate_limit(key = "<user>", window = "1h", max = 5, on_unavailable = "local", name = "by user")]
-    #[rate_limit(key = "<ip>", window = "1h", max = 1, on_unavailable = "local", name = "by ip")]
+    #[rate_limit(
+        key = "<user>",
+        window = "1h",
+        max = 5,
+        on_unavailable = "local",
+        name = "by user"
+    )]
+    #[rate_limit(
+        key = "<ip>",
+        window = "1h",
+        max = 1,
+        on_unavailable = "local",
+        name = "by ip"
+    )]
     async fn call(user: &str, ip: &str) -> Result<(), RateLimitError> {
         let _ = (user, ip);
         Ok(())
@@ -174,10 +241,16 @@ async fn stacked_limits_are_charged_all_or_none_by_local_too() {
     let scenario = async {
         assert!(call("a", "1").await.is_ok());
         for _ in 0..9 {
-            assert!(matches!(call("a", "1").await, Err(RateLimitError::Exceeded(_))));
+            assert!(matches!(
+                call("a", "1").await,
+                Err(RateLimitError::Exceeded(_))
+            ));
         }
         for ip in ["2", "3", "4", "5"] {
-            assert!(call("a", ip).await.is_ok(), "a refusal by ip was charged to the user");
+            assert!(
+                call("a", ip).await.is_ok(),
+                "a refusal by ip was charged to the user"
+            );
         }
         assert!(call("a", "6").await.is_err());
     };
@@ -201,13 +274,19 @@ async fn each_kind_of_failure_has_its_answer_under_each_policy() {
             store.fail_with(kind);
             let answer = limiter.acquire(&rule, &Key::global()).await;
             match (kind, policy) {
-                (StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full, Allow) => {
+                (
+                    StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full,
+                    Allow,
+                ) => {
                     let is_checked = answer.as_ref().unwrap().source() == Source::Fallback;
                     // Such a store says of itself that it is down.
                     assert_eq!(is_checked, kind == StoreErrorKind::Full);
                     assert_let_through(answer);
                 }
-                (StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full, _) => {
+                (
+                    StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full,
+                    _,
+                ) => {
                     assert_unavailable(answer);
                 }
                 _ => assert_misconfigured(answer, "misconfigured"),
@@ -219,17 +298,35 @@ async fn each_kind_of_failure_has_its_answer_under_each_policy() {
 /// Both say that the store was not reached, and change what this process answers by meanwhile.
 #[tokio::test(start_paused = true)]
 async fn reset_and_unblock_in_an_outage_are_for_this_process() {
-    static LOGIN: Rule = Rule::new("login", Limit::per_hour(1)).with_block(Duration::from_secs(7_200));
+    static LOGIN: Rule =
+        Rule::new("login", Limit::per_hour(1)).with_block(Duration::from_secs(7_200));
     let store = FaultyStore::new(MemoryStore::new());
-    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(Local).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .store(store.clone())
+        .on_unavailable(Local)
+        .build()
+        .unwrap();
     let alice = Key::of("alice");
     store.fail();
     let attempt = || limiter.acquire(&LOGIN, &alice);
-    let blocked = async || attempt().await.unwrap_err().decision().unwrap().is_blocked();
+    let blocked = async || {
+        attempt()
+            .await
+            .unwrap_err()
+            .decision()
+            .unwrap()
+            .is_blocked()
+    };
     assert!(attempt().await.is_ok() && blocked().await);
     let error = limiter.unblock(&LOGIN, &alice).await.unwrap_err();
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
-    assert!(!limiter.peek(&LOGIN, &alice).await.is_ok_and(|decision| decision.is_blocked()), "the block is over");
+    assert!(
+        !limiter
+            .peek(&LOGIN, &alice)
+            .await
+            .is_ok_and(|decision| decision.is_blocked()),
+        "the block is over"
+    );
     assert!(attempt().await.is_err(), "what was charged stays");
     let error = limiter.reset(&LOGIN, &alice).await.unwrap_err();
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");

@@ -1,6 +1,10 @@
 //! Policies: limits by name, replaced while running.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::time::Duration;
 
@@ -10,8 +14,8 @@ use crate::support::unique;
 use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, Override, Policy, RateLimitError, RateLimiter, RedisStore, Rule,
-    Source,
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, Override, Policy, RateLimitError,
+    RateLimiter, RedisStore, Rule, Source,
 };
 
 #[tokio::test]
@@ -20,38 +24,70 @@ async fn policies_are_replaced_while_running() {
     let rule = Rule::new("policed", Limit::per_minute(1)).with_policy("login");
     for (place, limiter) in everywhere(&clock) {
         let unknown = limiter.acquire(&rule, &alice()).await.unwrap_err();
-        assert!(matches!(unknown, RateLimitError::Misconfigured(_)), "{place}: {unknown:?}");
-        assert!(unknown.to_string().contains("no policy `login`"), "{place}: {unknown}");
-        assert!(limiter.peek(&rule, &alice()).await.is_err(), "{place}: nor does peek make one up");
+        assert!(
+            matches!(unknown, RateLimitError::Misconfigured(_)),
+            "{place}: {unknown:?}"
+        );
+        assert!(
+            unknown.to_string().contains("no policy `login`"),
+            "{place}: {unknown}"
+        );
+        assert!(
+            limiter.peek(&rule, &alice()).await.is_err(),
+            "{place}: nor does peek make one up"
+        );
 
-        limiter.set_policies([("login", Policy::new(Limit::per_minute(2)))]).unwrap();
+        limiter
+            .set_policies([("login", Policy::new(Limit::per_minute(2)))])
+            .unwrap();
         for _ in 0..2 {
             assert!(limiter.acquire(&rule, &alice()).await.is_ok(), "{place}");
         }
         assert!(limiter.acquire(&rule, &alice()).await.is_err(), "{place}");
 
         // Another `max` goes on with what was counted.
-        limiter.set_policies([("login", Policy::new(Limit::per_minute(3)))]).unwrap();
-        assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().remaining(), 0, "{place}");
+        limiter
+            .set_policies([("login", Policy::new(Limit::per_minute(3)))])
+            .unwrap();
+        assert_eq!(
+            limiter.acquire(&rule, &alice()).await.unwrap().remaining(),
+            0,
+            "{place}"
+        );
 
         // Another algorithm, or another window, starts afresh.
-        let fixed = Policy::new(Limit::per_minute(3)).with_algorithm(Algorithm::FixedWindow).with_block(MINUTE * 10);
+        let fixed = Policy::new(Limit::per_minute(3))
+            .with_algorithm(Algorithm::FixedWindow)
+            .with_block(MINUTE * 10);
         limiter.set_policies([("login", fixed)]).unwrap();
         for left in [2, 1, 0] {
-            assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().remaining(), left, "{place}");
+            assert_eq!(
+                limiter.acquire(&rule, &alice()).await.unwrap().remaining(),
+                left,
+                "{place}"
+            );
         }
         let refused = limiter.acquire(&rule, &alice()).await.unwrap_err();
-        assert!(refused.decision().unwrap().is_blocked(), "{place}: the policy's ban");
+        assert!(
+            refused.decision().unwrap().is_blocked(),
+            "{place}: the policy's ban"
+        );
 
         let two = Policy::new(Limit::per_hour(100)).and(Limit::new(1, Duration::from_secs(5)));
         limiter.set_policies([("login", two)]).unwrap();
         assert!(limiter.acquire(&rule, &alice()).await.is_ok(), "{place}");
         let refused = limiter.acquire(&rule, &alice()).await.unwrap_err();
         let decision = refused.decision().unwrap();
-        assert_eq!((decision.limit_index(), decision.limit()), (1, 1), "{place}");
+        assert_eq!(
+            (decision.limit_index(), decision.limit()),
+            (1, 1),
+            "{place}"
+        );
 
         // What cannot be used changes nothing.
-        let many = (0..20).fold(Policy::new(Limit::per_hour(1)), |policy, _| policy.and(Limit::per_hour(1)));
+        let many = (0..20).fold(Policy::new(Limit::per_hour(1)), |policy, _| {
+            policy.and(Limit::per_hour(1))
+        });
         assert!(limiter.set_policies([("login", many)]).is_err(), "{place}");
         assert!(limiter.peek(&rule, &alice()).await.is_ok(), "{place}");
     }
@@ -60,45 +96,101 @@ async fn policies_are_replaced_while_running() {
 /// A call that waits for a slot would only be blocked for longer.
 #[tokio::test]
 async fn a_policy_that_blocks_is_not_used_by_a_rule_that_waits() {
-    let waiting = Rule::new("waiting", Limit::per_minute(1)).with_wait(MINUTE).with_policy("login");
+    let waiting = Rule::new("waiting", Limit::per_minute(1))
+        .with_wait(MINUTE)
+        .with_policy("login");
     let blocks = Policy::new(Limit::per_minute(2)).with_block(MINUTE);
     for (place, limiter) in everywhere(&FakeClock::new()) {
         limiter.set_policies([("login", blocks.clone())]).unwrap();
         let error = limiter.acquire(&waiting, &alice()).await.unwrap_err();
-        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{place}: {error:?}");
-        assert!(error.to_string().contains("the policy `login` blocks"), "{place}: {error}");
-        limiter.set_policies([("login", blocks.clone().with_wait(Duration::ZERO))]).unwrap();
-        assert_eq!(limiter.acquire(&waiting, &alice()).await.unwrap().remaining(), 1, "{place}: nothing was charged");
+        assert!(
+            matches!(error, RateLimitError::Misconfigured(_)),
+            "{place}: {error:?}"
+        );
+        assert!(
+            error.to_string().contains("the policy `login` blocks"),
+            "{place}: {error}"
+        );
+        limiter
+            .set_policies([("login", blocks.clone().with_wait(Duration::ZERO))])
+            .unwrap();
+        assert_eq!(
+            limiter
+                .acquire(&waiting, &alice())
+                .await
+                .unwrap()
+                .remaining(),
+            1,
+            "{place}: nothing was charged"
+        );
 
         // By now the limiter knows the rule.
-        let error = limiter.set_policies([("login", blocks.clone())]).unwrap_err();
-        assert!(error.to_string().contains("the policy `login` blocks"), "{place}: {error}");
-        assert!(error.to_string().contains("the old set stays in force"), "{place}: {error}");
-        assert_eq!(limiter.acquire(&waiting, &alice()).await.unwrap().remaining(), 0, "{place}");
+        let error = limiter
+            .set_policies([("login", blocks.clone())])
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("the policy `login` blocks"),
+            "{place}: {error}"
+        );
+        assert!(
+            error.to_string().contains("the old set stays in force"),
+            "{place}: {error}"
+        );
+        assert_eq!(
+            limiter
+                .acquire(&waiting, &alice())
+                .await
+                .unwrap()
+                .remaining(),
+            0,
+            "{place}"
+        );
     }
     // By hand.
-    let both = Rule::new("both", Limit::per_minute(1)).with_wait(MINUTE).with_block(MINUTE);
+    let both = Rule::new("both", Limit::per_minute(1))
+        .with_wait(MINUTE)
+        .with_block(MINUTE);
     let limiter = RateLimiter::memory();
     for _ in 0..2 {
         let error = limiter.acquire(&both, &alice()).await.unwrap_err();
-        assert!(error.to_string().contains("either waits or is blocked"), "{error}");
+        assert!(
+            error.to_string().contains("either waits or is blocked"),
+            "{error}"
+        );
     }
     // Made of one that the limiter has met.
     let blocks = Rule::new("blocks", Limit::per_minute(1)).with_block(MINUTE);
     assert!(limiter.acquire(&blocks, &alice()).await.is_ok());
-    let error = limiter.acquire(&blocks.clone().with_wait(MINUTE), &alice()).await.unwrap_err();
-    assert!(error.to_string().contains("either waits or is blocked"), "{error}");
+    let error = limiter
+        .acquire(&blocks.clone().with_wait(MINUTE), &alice())
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("either waits or is blocked"),
+        "{error}"
+    );
 }
 
 /// A service that asks at its start does not meet a misspelt name at its first request.
 #[tokio::test]
 async fn a_limiter_names_the_policies_that_it_lacks() {
-    let limiter = RateLimiter::builder().policy("login-adress", Policy::new(Limit::per_minute(3))).build().unwrap();
-    assert!(limiter.require_policies(&["login-adress"]).is_ok() && limiter.require_policies(&[]).is_ok());
-    let error = limiter.require_policies(&["login-address", "login-adress", "search"]).unwrap_err();
+    let limiter = RateLimiter::builder()
+        .policy("login-adress", Policy::new(Limit::per_minute(3)))
+        .build()
+        .unwrap();
+    assert!(
+        limiter.require_policies(&["login-adress"]).is_ok()
+            && limiter.require_policies(&[]).is_ok()
+    );
+    let error = limiter
+        .require_policies(&["login-address", "login-adress", "search"])
+        .unwrap_err();
     assert!(matches!(error, RateLimitError::Misconfigured(_)));
     let error = error.to_string();
-    assert!(error.contains("lacks the policies `login-address`, `search`"), "{error}");
+    assert!(
+        error.contains("lacks the policies `login-address`, `search`"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -107,20 +199,50 @@ async fn a_set_that_lacks_a_policy_in_use_is_refused_and_the_old_ones_stay_in_fo
     let search = Rule::new("searched", Limit::per_minute(1)).with_policy("search");
     let policy = |max| Policy::new(Limit::per_minute(max));
     for (place, limiter) in everywhere(&FakeClock::new()) {
-        limiter.set_policies([("login", policy(2)), ("search", policy(3)), ("unused", policy(4))]).unwrap();
+        limiter
+            .set_policies([
+                ("login", policy(2)),
+                ("search", policy(3)),
+                ("unused", policy(4)),
+            ])
+            .unwrap();
         assert!(limiter.acquire(&login, &alice()).await.is_ok(), "{place}");
 
-        let lacks_one = limiter.set_policies([("logn", policy(9)), ("search", policy(9))]).unwrap_err();
-        assert!(matches!(lacks_one, RateLimitError::Misconfigured(_)), "{place}: {lacks_one:?}");
-        assert!(lacks_one.to_string().contains("lacks the policy `login`"), "{place}: {lacks_one}");
+        let lacks_one = limiter
+            .set_policies([("logn", policy(9)), ("search", policy(9))])
+            .unwrap_err();
+        assert!(
+            matches!(lacks_one, RateLimitError::Misconfigured(_)),
+            "{place}: {lacks_one:?}"
+        );
+        assert!(
+            lacks_one.to_string().contains("lacks the policy `login`"),
+            "{place}: {lacks_one}"
+        );
         // As a whole: neither the quota of `login` nor that of `search` has changed.
-        assert_eq!(limiter.acquire(&login, &alice()).await.unwrap().remaining(), 0, "{place}");
-        assert_eq!(limiter.peek(&search, &alice()).await.unwrap().limit(), 3, "{place}");
+        assert_eq!(
+            limiter.acquire(&login, &alice()).await.unwrap().remaining(),
+            0,
+            "{place}"
+        );
+        assert_eq!(
+            limiter.peek(&search, &alice()).await.unwrap().limit(),
+            3,
+            "{place}"
+        );
 
         // A look is a use as well, and a set that is replaced hands on what was used.
-        limiter.set_policies([("login", policy(5)), ("search", policy(5))]).unwrap();
-        let lacks_both = limiter.set_policies([] as [(&str, Policy); 0]).unwrap_err().to_string();
-        assert!(lacks_both.contains("lacks the policies `login`, `search`"), "{place}: {lacks_both}");
+        limiter
+            .set_policies([("login", policy(5)), ("search", policy(5))])
+            .unwrap();
+        let lacks_both = limiter
+            .set_policies([] as [(&str, Policy); 0])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            lacks_both.contains("lacks the policies `login`, `search`"),
+            "{place}: {lacks_both}"
+        );
         assert!(limiter.acquire(&login, &alice()).await.is_ok(), "{place}");
     }
 }
@@ -141,32 +263,76 @@ async fn single_keys_have_other_numbers() {
         // Keys as they are rendered, also where the store gets their hashes.
         let overridden = plain().with_override(&alice(), Override::max_of_each([4, 5]));
         limiter.set_policies([("api", overridden)]).unwrap();
-        assert_eq!((admitted(&alice()).await, admitted(&bob()).await), (4, 2), "{place}");
+        assert_eq!(
+            (admitted(&alice()).await, admitted(&bob()).await),
+            (4, 2),
+            "{place}"
+        );
         // The bucket is the same without.
-        limiter.set_policies([("api", plain().with_override(&bob(), Override::max_of_each([9, 4])))]).unwrap();
-        assert_eq!((admitted(&alice()).await, admitted(&bob()).await), (0, 2), "{place}");
+        limiter
+            .set_policies([(
+                "api",
+                plain().with_override(&bob(), Override::max_of_each([9, 4])),
+            )])
+            .unwrap();
+        assert_eq!(
+            (admitted(&alice()).await, admitted(&bob()).await),
+            (0, 2),
+            "{place}"
+        );
         assert_eq!(
             limiter.peek(&rule, &alice()).await.unwrap().limit(),
             3,
             "{place}: what is used of the hour, most of all"
         );
 
-        let overridden = bucket().with_override(&alice(), Override::burst(5)).with_override(&bob(), Override::max(7));
+        let overridden = bucket()
+            .with_override(&alice(), Override::burst(5))
+            .with_override(&bob(), Override::max(7));
         limiter.set_policies([("api", overridden)]).unwrap();
-        assert_eq!((admitted(&alice()).await, admitted(&bob()).await), (5, 7), "{place}");
+        assert_eq!(
+            (admitted(&alice()).await, admitted(&bob()).await),
+            (5, 7),
+            "{place}"
+        );
 
         // What cannot be used is refused as a whole.
         for (overridden, why) in [
-            (plain().with_override(&alice(), Override::max(5)), "in their order: 2"),
-            (plain().with_override(&alice(), Override::burst(5)), "`sliding_window` has no burst"),
-            (bucket().with_override(&alice(), Override::burst(0)), "a burst of 0 refuses every call"),
-            (bucket().with_override(&Key::from_rendered("<a(>").unwrap(), Override::max(5)), "no call has this key"),
-            (bucket().with_override(&Key::global(), Override::max(5)), "no call has this key"),
+            (
+                plain().with_override(&alice(), Override::max(5)),
+                "in their order: 2",
+            ),
+            (
+                plain().with_override(&alice(), Override::burst(5)),
+                "`sliding_window` has no burst",
+            ),
+            (
+                bucket().with_override(&alice(), Override::burst(0)),
+                "a burst of 0 refuses every call",
+            ),
+            (
+                bucket().with_override(&Key::from_rendered("<a(>").unwrap(), Override::max(5)),
+                "no call has this key",
+            ),
+            (
+                bucket().with_override(&Key::global(), Override::max(5)),
+                "no call has this key",
+            ),
         ] {
-            let error = limiter.set_policies([("api", overridden)]).unwrap_err().to_string();
-            assert!(error.contains("the policy `api`: the override of ") && error.contains(why), "{place}: {error}");
+            let error = limiter
+                .set_policies([("api", overridden)])
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains("the policy `api`: the override of ") && error.contains(why),
+                "{place}: {error}"
+            );
         }
-        assert_eq!(limiter.peek(&rule, &bob()).await.unwrap().limit(), 7, "{place}");
+        assert_eq!(
+            limiter.peek(&rule, &bob()).await.unwrap().limit(),
+            7,
+            "{place}"
+        );
     }
 }
 
@@ -174,13 +340,29 @@ async fn single_keys_have_other_numbers() {
 async fn settings_that_cannot_work_are_refused_when_they_are_set() {
     let policy = || Policy::new(Limit::per_minute(1));
     for (policy, why) in [
-        (policy().with_wait(2 * 60 * MINUTE), "from \"1ms\" to \"1h\""),
+        (
+            policy().with_wait(2 * 60 * MINUTE),
+            "from \"1ms\" to \"1h\"",
+        ),
         (policy().with_timeout(2 * MINUTE), "from \"1ms\" to \"60s\""),
-        (policy().with_wait(MINUTE).with_block(MINUTE), "either waits or is blocked"),
-        (policy().with_wait(MINUTE).with_shadow(true), "`wait` is never used"),
+        (
+            policy().with_wait(MINUTE).with_block(MINUTE),
+            "either waits or is blocked",
+        ),
+        (
+            policy().with_wait(MINUTE).with_shadow(true),
+            "`wait` is never used",
+        ),
     ] {
-        let error = RateLimiter::builder().policy("api", policy).build().unwrap_err().to_string();
-        assert!(error.contains("the policy `api`: ") && error.contains(why), "{error}");
+        let error = RateLimiter::builder()
+            .policy("api", policy)
+            .build()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("the policy `api`: ") && error.contains(why),
+            "{error}"
+        );
     }
 }
 
@@ -192,18 +374,39 @@ async fn a_raised_override_is_seen_at_once_with_a_deny_cache_and_without() {
     let policy = |max| Policy::new(Limit::per_hour(1)).with_override(&alice(), Override::max(max));
     let clock = FakeClock::new();
     let memory = || MemoryStore::new().with_clock(clock.clone());
-    let redis = || RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
+    let redis = || {
+        RedisStore::new(&shared().url())
+            .unwrap()
+            .with_clock(clock.clone())
+    };
     for (place, limiter) in [
         ("memory", strict().store(memory())),
-        ("memory, deny cache", strict().store(DenyCache::new(memory()))),
-        ("Redis", strict().store(redis().deny_cache(false)).prefix(unique("raised"))),
-        ("Redis, deny cache", strict().store(redis()).prefix(unique("raised"))),
+        (
+            "memory, deny cache",
+            strict().store(DenyCache::new(memory())),
+        ),
+        (
+            "Redis",
+            strict()
+                .store(redis().deny_cache(false))
+                .prefix(unique("raised")),
+        ),
+        (
+            "Redis, deny cache",
+            strict().store(redis()).prefix(unique("raised")),
+        ),
     ] {
         let limiter = limiter.policy("api", policy(1)).build().unwrap();
         let attempt = async || limiter.acquire(&rule, &alice()).await.is_ok();
-        assert!(attempt().await && !attempt().await && !attempt().await, "{place}");
+        assert!(
+            attempt().await && !attempt().await && !attempt().await,
+            "{place}"
+        );
         limiter.set_policies([("api", policy(3))]).unwrap();
-        assert!(attempt().await && attempt().await && !attempt().await && !attempt().await, "{place}");
+        assert!(
+            attempt().await && attempt().await && !attempt().await && !attempt().await,
+            "{place}"
+        );
         limiter.set_policies([("api", policy(2))]).unwrap();
         assert!(!attempt().await, "{place}: what was admitted counts");
     }
@@ -212,42 +415,82 @@ async fn a_raised_override_is_seen_at_once_with_a_deny_cache_and_without() {
 #[tokio::test(start_paused = true)]
 async fn a_policy_decides_about_calls_in_an_outage() {
     let store = FaultyStore::new(MemoryStore::new());
-    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(OnUnavailable::Deny).build().unwrap();
-    let rule = Rule::new("outage", Limit::per_minute(1)).with_policy("api").with_on_unavailable(OnUnavailable::Local);
+    let limiter = RateLimiter::builder()
+        .store(store.clone())
+        .on_unavailable(OnUnavailable::Deny)
+        .build()
+        .unwrap();
+    let rule = Rule::new("outage", Limit::per_minute(1))
+        .with_policy("api")
+        .with_on_unavailable(OnUnavailable::Local);
     let policy = || Policy::new(Limit::per_minute(2)).with_override(&alice(), Override::max(5));
     limiter.set_policies([("api", policy())]).unwrap();
     store.fail();
     // The fallback knows the overrides, too.
     for _ in 0..5 {
-        assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().source(), Source::Fallback);
+        assert_eq!(
+            limiter.acquire(&rule, &alice()).await.unwrap().source(),
+            Source::Fallback
+        );
     }
     assert!(limiter.acquire(&rule, &alice()).await.is_err());
-    limiter.set_policies([("api", policy().with_on_unavailable(OnUnavailable::Allow))]).unwrap();
-    assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().source(), Source::Nobody);
-    limiter.set_policies([("api", policy().with_on_unavailable(OnUnavailable::Deny))]).unwrap();
+    limiter
+        .set_policies([("api", policy().with_on_unavailable(OnUnavailable::Allow))])
+        .unwrap();
+    assert_eq!(
+        limiter.acquire(&rule, &alice()).await.unwrap().source(),
+        Source::Nobody
+    );
+    limiter
+        .set_policies([("api", policy().with_on_unavailable(OnUnavailable::Deny))])
+        .unwrap();
     let denied = limiter.acquire(&rule, &bob()).await.unwrap_err();
-    assert!(matches!(denied, RateLimitError::Unavailable(_)), "{denied:?}");
+    assert!(
+        matches!(denied, RateLimitError::Unavailable(_)),
+        "{denied:?}"
+    );
 
     store.hang();
     let start = std::time::Instant::now();
-    let quick = policy().with_on_unavailable(OnUnavailable::Deny).with_timeout(Duration::from_millis(5));
+    let quick = policy()
+        .with_on_unavailable(OnUnavailable::Deny)
+        .with_timeout(Duration::from_millis(5));
     limiter.set_policies([("api", quick)]).unwrap();
     let slow = rule.clone().with_timeout(Duration::from_secs(60));
     assert!(limiter.acquire(&slow, &bob()).await.is_err());
-    assert!(start.elapsed() < Duration::from_secs(30), "the policy's timeout, not the rule's");
+    assert!(
+        start.elapsed() < Duration::from_secs(30),
+        "the policy's timeout, not the rule's"
+    );
 }
 
 #[tokio::test]
 async fn a_name_made_at_run_time_reaches_its_policy() {
     static EXPORT: Rule = Rule::new("export", Limit::per_minute(1));
-    let limiter = RateLimiter::builder().policy("gold", Policy::new(Limit::per_minute(7))).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .policy("gold", Policy::new(Limit::per_minute(7)))
+        .build()
+        .unwrap();
     for plan in ["gold".to_owned(), format!("go{}", "ld")] {
         let rule = EXPORT.with_policy_named(plan);
         assert_eq!(rule.policy(), Some("gold"));
         assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().limit(), 7);
     }
-    let unknown = limiter.acquire(&EXPORT.with_policy_named("silver"), &alice()).await.unwrap_err().to_string();
-    assert!(unknown.contains("no policy `silver`, only `gold`"), "{unknown}");
-    let unsaid = limiter.acquire(&EXPORT.clone().with_policy_per_call(), &alice()).await.unwrap_err();
-    assert!(matches!(unsaid, RateLimitError::Misconfigured(_)), "{unsaid:?}");
+    let unknown = limiter
+        .acquire(&EXPORT.with_policy_named("silver"), &alice())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        unknown.contains("no policy `silver`, only `gold`"),
+        "{unknown}"
+    );
+    let unsaid = limiter
+        .acquire(&EXPORT.clone().with_policy_per_call(), &alice())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(unsaid, RateLimitError::Misconfigured(_)),
+        "{unsaid:?}"
+    );
 }

@@ -1,7 +1,11 @@
 //! A file of policies that is followed: half-written, replaced by links, gone. The clock is moved,
 //! and each reading happens while it stands still.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,11 +47,17 @@ static LOGIN: Rule = Rule::new("login", Limit::per_minute(1)).with_policy("login
 
 /// The limit that is in force.
 async fn limit(limiter: &RateLimiter) -> u64 {
-    limiter.peek(&LOGIN, &Key::of("alice")).await.unwrap().limit()
+    limiter
+        .peek(&LOGIN, &Key::of("alice"))
+        .await
+        .unwrap()
+        .limit()
 }
 
 fn alive() -> usize {
-    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+    tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks()
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,10 +66,19 @@ async fn a_change_is_in_force_once_two_readings_agree() {
     let file = folder.write("policies.toml", "login = \"2/1m\"\n");
     let (limiter, start) = (RateLimiter::memory(), Instant::now());
     limiter.watch_policies(&file).await.unwrap();
-    assert_eq!((limit(&limiter).await, start.elapsed().as_millis()), (2, 500));
+    assert_eq!(
+        (limit(&limiter).await, start.elapsed().as_millis()),
+        (2, 500)
+    );
 
     // A writer that is slower than the reader, which never sees the same twice until it is done.
-    for text in ["", "login = \"3", "login = \"30", "login = \"30/1m\"", "login = \"30/1m\"\nsearch = \"4/1m\"\n"] {
+    for text in [
+        "",
+        "login = \"3",
+        "login = \"30",
+        "login = \"30/1m\"",
+        "login = \"30/1m\"\nsearch = \"4/1m\"\n",
+    ] {
         folder.write("policies.toml", text);
         sleep(Duration::from_millis(500)).await;
         assert_eq!(limit(&limiter).await, 2, "{text}");
@@ -75,7 +94,13 @@ async fn a_file_that_is_wrong_or_gone_changes_nothing() {
     let limiter = RateLimiter::memory();
     limiter.watch_policies(&file).await.unwrap();
     assert_eq!(limit(&limiter).await, 2);
-    for wrong in [r#"{"login": "0/1m"}"#, "{", "", r#"{"logn": "9/1m"}"#, r#"{"login": "9/1m", "login": "9/1m"}"#] {
+    for wrong in [
+        r#"{"login": "0/1m"}"#,
+        "{",
+        "",
+        r#"{"logn": "9/1m"}"#,
+        r#"{"login": "9/1m", "login": "9/1m"}"#,
+    ] {
         folder.write("policies.json", wrong);
         sleep(TWO_READINGS).await;
         assert_eq!(limit(&limiter).await, 2, "{wrong}");
@@ -87,7 +112,10 @@ async fn a_file_that_is_wrong_or_gone_changes_nothing() {
     sleep(TWO_READINGS).await;
     assert_eq!(limit(&limiter).await, 2);
     fs::remove_dir(&file).unwrap();
-    folder.write("policies.json", r#"{"login": {"limits": "3/1m", "overrides": {"<alice>": 30}}}"#);
+    folder.write(
+        "policies.json",
+        r#"{"login": {"limits": "3/1m", "overrides": {"<alice>": 30}}}"#,
+    );
     sleep(TWO_READINGS).await;
     assert_eq!(limit(&limiter).await, 30);
 }
@@ -141,25 +169,42 @@ async fn a_task_watches_and_ends_with_the_limiter() {
 async fn a_wrong_first_file_is_an_error_and_can_be_tried_again() {
     async fn error(limiter: &RateLimiter, file: &Path) -> String {
         let error = limiter.watch_policies(file).await.unwrap_err();
-        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
+        assert!(
+            matches!(error, RateLimitError::Misconfigured(_)),
+            "{error:?}"
+        );
         error.to_string()
     }
     let folder = Folder::new();
     let limiter = RateLimiter::memory();
     let file = folder.0.join("policies.toml");
     let gone = error(&limiter, &file).await;
-    assert!(gone.contains(file.to_str().unwrap()) && gone.contains("No such file"), "{gone}");
+    assert!(
+        gone.contains(file.to_str().unwrap()) && gone.contains("No such file"),
+        "{gone}"
+    );
     folder.write("policies.toml", "login = \"2/1 parsec\"");
     assert!(error(&limiter, &file).await.contains("line 1, column 9"));
     // A line is quoted, not all of it.
-    folder.write("policies.toml", &format!("login = \"2/1{}\"", "x".repeat(100_000)));
+    folder.write(
+        "policies.toml",
+        &format!("login = \"2/1{}\"", "x".repeat(100_000)),
+    );
     let long = error(&limiter, &file).await;
     assert!(long.contains("`1xxx") && long.len() < 4_100, "{long}");
-    assert!(error(&limiter, &folder.0.join("policies.yaml")).await.contains("neither `.toml` nor `.json`"));
+    assert!(
+        error(&limiter, &folder.0.join("policies.yaml"))
+            .await
+            .contains("neither `.toml` nor `.json`")
+    );
     // A caller that gave up waiting for the first reading does not watch it.
     {
         let first = limiter.watch_policies(&file);
-        assert!(tokio::time::timeout(Duration::from_millis(100), first).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(100), first)
+                .await
+                .is_err()
+        );
     }
     folder.write("policies.toml", "login = \"2/1m\"");
     limiter.watch_policies(&file).await.unwrap();
@@ -170,6 +215,11 @@ async fn a_wrong_first_file_is_an_error_and_can_be_tried_again() {
 fn watching_outside_of_a_runtime_is_an_error() {
     let limiter = RateLimiter::memory();
     let mut watching = std::pin::pin!(limiter.watch_policies("policies.toml"));
-    let polled = watching.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(matches!(&polled, Poll::Ready(Err(error)) if error.to_string().contains("tokio runtime")), "{polled:?}");
+    let polled = watching
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()));
+    assert!(
+        matches!(&polled, Poll::Ready(Err(error)) if error.to_string().contains("tokio runtime")),
+        "{polled:?}"
+    );
 }

@@ -1,7 +1,11 @@
 //! What the compiler and clippy say of a function is the same with the attribute and without, but
 //! for what the texts beside this file list. `NEUTRALITY=overwrite` writes them.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod one_line;
 
@@ -51,19 +55,31 @@ fn lints(folder: &Path, features: &[&str]) -> BTreeSet<Lint> {
     let printed = String::from_utf8_lossy(&output.stdout);
     let mut lints = BTreeSet::new();
     for line in printed.lines() {
-        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+        let Ok(message) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
         let at = |path: &str| message.pointer(path).cloned().unwrap_or_default();
         let lint = (
             at("/message/code/code").as_str().map(str::to_owned),
-            at("/message/spans/0/line_start").as_u64().and_then(|line| usize::try_from(line).ok()),
+            at("/message/spans/0/line_start")
+                .as_u64()
+                .and_then(|line| usize::try_from(line).ok()),
         );
         if let (Some(code), Some(line)) = lint {
-            let text = at("/message/spans/0/text/0/text").as_str().unwrap_or_default().trim().to_owned();
+            let text = at("/message/spans/0/text/0/text")
+                .as_str()
+                .unwrap_or_default()
+                .trim()
+                .to_owned();
             assert!(!code.starts_with('E'), "{code} at {line}: {text}");
             lints.insert(Lint { code, line, text });
         }
     }
-    assert!(lints.len() > 20, "only {lints:#?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        lints.len() > 20,
+        "only {lints:#?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     lints
 }
 
@@ -75,20 +91,33 @@ fn differences(name: &str, source: &Path, describe: impl Fn(&Lint) -> String) ->
     fs::create_dir_all(&folder).unwrap();
     let manifest = MANIFEST
         .replace("NAME", name)
-        .replace("RUNTIME", &here.join("../ratelimit-runtime").display().to_string())
+        .replace(
+            "RUNTIME",
+            &here.join("../ratelimit-runtime").display().to_string(),
+        )
         .replace("SOURCE", &source.display().to_string());
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     fs::copy(here.join("../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
 
-    let (without, with) = (lints(&folder, &[]), lints(&folder, &["--features", "limited"]));
-    let lost = without.difference(&with).map(|lint| format!("- {}", describe(lint)));
-    let gained = with.difference(&without).map(|lint| format!("+ {}", describe(lint)));
-    lost.chain(gained).fold(String::new(), |text, line| text + &line + "\n")
+    let (without, with) = (
+        lints(&folder, &[]),
+        lints(&folder, &["--features", "limited"]),
+    );
+    let lost = without
+        .difference(&with)
+        .map(|lint| format!("- {}", describe(lint)));
+    let gained = with
+        .difference(&without)
+        .map(|lint| format!("+ {}", describe(lint)));
+    lost.chain(gained)
+        .fold(String::new(), |text, line| text + &line + "\n")
 }
 
 /// Compares with the text beside this file, or writes it.
 fn are_those_listed(differences: &str, list: &str) {
-    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("neutrality").join(list);
+    let list = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("neutrality")
+        .join(list);
     if env::var_os("NEUTRALITY").is_some_and(|value| value == "overwrite") {
         fs::write(list, differences).unwrap();
         return;
@@ -101,7 +130,10 @@ fn are_those_listed(differences: &str, list: &str) {
 }
 
 fn there_is_clippy() -> bool {
-    Command::new(env!("CARGO")).args(["clippy", "--version"]).output().is_ok_and(|found| found.status.success())
+    Command::new(env!("CARGO"))
+        .args(["clippy", "--version"])
+        .output()
+        .is_ok_and(|found| found.status.success())
 }
 
 #[rustversion::attr(not(stable(1.95)), ignore = "the lints are those of Rust 1.95")]
@@ -111,7 +143,9 @@ fn lints_are_the_same_with_the_attribute() {
         return;
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("neutrality/functions.rs");
-    let found = differences("functions", &source, |Lint { code, line, text }| format!("{code} at {line}: {text}"));
+    let found = differences("functions", &source, |Lint { code, line, text }| {
+        format!("{code} at {line}: {text}")
+    });
     are_those_listed(&found, "differences.txt");
 }
 
@@ -126,6 +160,8 @@ fn lints_are_the_same_for_bodies_on_one_line() {
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("one_line.rs");
     fs::write(&path, source).unwrap();
-    let found = differences("one_line", &path, |lint| format!("{}: {}", lint.code, what[lint.line - 1]));
+    let found = differences("one_line", &path, |lint| {
+        format!("{}: {}", lint.code, what[lint.line - 1])
+    });
     are_those_listed(&found, "one_line.txt");
 }

@@ -58,11 +58,26 @@ const BODIES: &[(&str, &str)] = &[
     ("Outcome<u8>", "Ok(fails()?)"),
     ("Outcome<u8>", "fails()"),
     ("Outcome<()>", "fails()?; Ok(())"),
-    ("Outcome<u8>", "match fails() { Ok(b) => Ok(b), Err(error) => Err(error) }"),
-    ("Outcome<u8>", "if let Ok(b) = fails() { Ok(b) } else { fails() }"),
-    ("Outcome<u8>", "match fails() { Ok(b) => Ok(b), Err(error) => return Err(error) }"),
-    ("Option<u8>", "match Some(n) { Some(b) => Some(b), None => None }"),
-    ("Option<u8>", "if let Some(b) = Some(n) { Some(b) } else { None }"),
+    (
+        "Outcome<u8>",
+        "match fails() { Ok(b) => Ok(b), Err(error) => Err(error) }",
+    ),
+    (
+        "Outcome<u8>",
+        "if let Ok(b) = fails() { Ok(b) } else { fails() }",
+    ),
+    (
+        "Outcome<u8>",
+        "match fails() { Ok(b) => Ok(b), Err(error) => return Err(error) }",
+    ),
+    (
+        "Option<u8>",
+        "match Some(n) { Some(b) => Some(b), None => None }",
+    ),
+    (
+        "Option<u8>",
+        "if let Some(b) = Some(n) { Some(b) } else { None }",
+    ),
     ("Result<u8, Large>", "Ok(n)"),
     ("Result<u8, Large>", "fails_largely()"),
     // Values
@@ -82,7 +97,10 @@ const BODIES: &[(&str, &str)] = &[
     ("u8", "ready(n).await"),
     ("()", "other().await"),
     ("usize", "text().lock().map_or(0, |text| text.len())"),
-    ("usize", "let text = text(); text.lock().map_or(0, |text| text.len())"),
+    (
+        "usize",
+        "let text = text(); text.lock().map_or(0, |text| text.len())",
+    ),
     // Statements
     ("()", ""),
     ("()", ";"),
@@ -97,24 +115,40 @@ const BODIES: &[(&str, &str)] = &[
     ("u8", "const B: u8 = 1; B"),
     ("u8", "use std::fmt::Write as _; n"),
     ("u8", "#[cfg(any())] let b = 1; n"),
-    ("String", r#"#[cfg(any())] return a.to_owned(); format!("{a}")"#),
+    (
+        "String",
+        r#"#[cfg(any())] return a.to_owned(); format!("{a}")"#,
+    ),
     ("u8", "#[allow(unused_variables)] let b = 1; n"),
     ("u8", "#![allow(clippy::all)] n"),
 ];
 
 /// The attributes, under a word for them.
 const ATTRIBUTES: &[(&str, &[&str])] = &[
-    ("plain", &[r#"window = "60s", max = 1, on_refused = refused"#]),
+    (
+        "plain",
+        &[r#"window = "60s", max = 1, on_refused = refused"#],
+    ),
     (
         "stacked",
-        &[r#"window = "60s", max = 1, when = wanted() == 1, on_refused = refused"#, r#"window = "60s", max = 9"#],
+        &[
+            r#"window = "60s", max = 1, when = wanted() == 1, on_refused = refused"#,
+            r#"window = "60s", max = 9"#,
+        ],
     ),
-    ("counted", &[r#"window = "60s", max = 1, count = counts, on_refused = refused"#]),
+    (
+        "counted",
+        &[r#"window = "60s", max = 1, count = counts, on_refused = refused"#],
+    ),
 ];
 
 /// What stands around a body, under a word for it, and which attributes it gets.
 const SHAPES: &[(&str, &str, &[&str])] = &[
-    ("async fn", "pub async fn NAME(a: &str, n: u8) -> RETURNS { BODY }", &["plain", "stacked", "counted"]),
+    (
+        "async fn",
+        "pub async fn NAME(a: &str, n: u8) -> RETURNS { BODY }",
+        &["plain", "stacked", "counted"],
+    ),
     (
         "future",
         "pub fn NAME(a: &str, n: u8) -> impl Future<Output = RETURNS> + use<'_> { async move { BODY } }",
@@ -125,16 +159,26 @@ const SHAPES: &[(&str, &str, &[&str])] = &[
         "pub fn NAME<'a>(a: &'a str, n: u8) -> Pin<Box<dyn Future<Output = RETURNS> + 'a>> { Box::pin(async move { BODY }) }",
         &["counted"],
     ),
-    ("async_trait", "async fn NAME(&self, a: &str, n: u8) -> RETURNS { BODY }", &["plain", "counted"]),
+    (
+        "async_trait",
+        "async fn NAME(&self, a: &str, n: u8) -> RETURNS { BODY }",
+        &["plain", "counted"],
+    ),
 ];
 
 /// The source, and what each of its lines is, from the first on.
 pub(super) fn source() -> (String, Vec<String>) {
-    let mut lines: Vec<_> = PREAMBLE.lines().map(|line| (line.to_owned(), line.to_owned())).collect();
+    let mut lines: Vec<_> = PREAMBLE
+        .lines()
+        .map(|line| (line.to_owned(), line.to_owned()))
+        .collect();
     for (shape, function, kinds) in SHAPES {
         let method = *shape == "async_trait";
         if method {
-            lines.push(("#[async_trait::async_trait] pub trait Methods {".to_owned(), "trait".to_owned()));
+            lines.push((
+                "#[async_trait::async_trait] pub trait Methods {".to_owned(),
+                "trait".to_owned(),
+            ));
         }
         for (kind, attributes) in ATTRIBUTES.iter().filter(|(kind, _)| kinds.contains(kind)) {
             for (returns, body) in BODIES {
@@ -143,11 +187,15 @@ pub(super) fn source() -> (String, Vec<String>) {
                 }
                 let what = format!("{kind} {shape}: {body}");
                 for attribute in *attributes {
-                    let attribute = format!("#[cfg_attr(feature = \"limited\", rate_limit({attribute}))]");
+                    let attribute =
+                        format!("#[cfg_attr(feature = \"limited\", rate_limit({attribute}))]");
                     lines.push((attribute, format!("attribute, {what}")));
                 }
                 let name = format!("f{}", lines.len());
-                let function = function.replace("NAME", &name).replace("RETURNS", returns).replace("BODY", body);
+                let function = function
+                    .replace("NAME", &name)
+                    .replace("RETURNS", returns)
+                    .replace("BODY", body);
                 lines.push((function, what));
             }
         }

@@ -37,7 +37,9 @@ fn tokens(expression: &str) -> Vec<Token> {
             }
             tokens.push(Token::Word(word));
         } else if c == '"' {
-            tokens.push(Token::Text(chars.by_ref().take_while(|c| *c != '"').collect()));
+            tokens.push(Token::Text(
+                chars.by_ref().take_while(|c| *c != '"').collect(),
+            ));
         } else if !c.is_whitespace() {
             tokens.push(Token::Sign(c));
         }
@@ -55,7 +57,13 @@ fn names(expression: &str) -> Names {
             Token::Sign(c @ ('(' | '{' | '[')) => open.push(*c),
             Token::Sign(c @ (')' | '}' | ']')) => {
                 let opened = open.pop();
-                assert!(matches!((opened, c), (Some('('), ')') | (Some('{'), '}') | (Some('['), ']')), "{expression}");
+                assert!(
+                    matches!(
+                        (opened, c),
+                        (Some('('), ')') | (Some('{'), '}') | (Some('['), ']')
+                    ),
+                    "{expression}"
+                );
                 groups &= *c != ')';
             }
             Token::Word(word) if open.last() == Some(&'{') => {
@@ -63,7 +71,9 @@ fn names(expression: &str) -> Names {
                     Token::Text(text) => Some(text.clone()),
                     _ => None,
                 });
-                names.selected.push((metric.clone(), word.clone(), value.unwrap()));
+                names
+                    .selected
+                    .push((metric.clone(), word.clone(), value.unwrap()));
             }
             Token::Word(word) if word == "by" => {
                 assert_eq!(next, Some(&Token::Sign('(')), "{expression}");
@@ -86,19 +96,37 @@ fn names(expression: &str) -> Names {
 /// Whether all that an expression names is there.
 fn check(expression: &str) {
     let (names, documented, values) = (names(expression), metrics(), values());
-    assert!(!names.metrics.is_empty(), "it asks for nothing: {expression}");
+    assert!(
+        !names.metrics.is_empty(),
+        "it asks for nothing: {expression}"
+    );
     for series in &names.metrics {
-        let metric = documented.get(base(series)).unwrap_or_else(|| panic!("there is no {series}: {expression}"));
-        assert_eq!(metric.kind == "histogram", base(series) != series, "{series}: {expression}");
+        let metric = documented
+            .get(base(series))
+            .unwrap_or_else(|| panic!("there is no {series}: {expression}"));
+        assert_eq!(
+            metric.kind == "histogram",
+            base(series) != series,
+            "{series}: {expression}"
+        );
         let is_bucket = series.ends_with("_bucket");
         for label in &names.grouped {
-            assert!(metric.labels.contains(label) || is_bucket && label == "le", "{series} has no {label}");
+            assert!(
+                metric.labels.contains(label) || is_bucket && label == "le",
+                "{series} has no {label}"
+            );
         }
     }
     for (series, label, value) in &names.selected {
-        assert!(documented[base(series)].labels.contains(label), "{series} has no {label}");
+        assert!(
+            documented[base(series)].labels.contains(label),
+            "{series} has no {label}"
+        );
         for value in value.split('|').filter(|value| !value.starts_with('$')) {
-            assert!(values[label].contains(value), "{label} is never {value}: {expression}");
+            assert!(
+                values[label].contains(value),
+                "{label} is never {value}: {expression}"
+            );
         }
     }
 }
@@ -110,27 +138,48 @@ fn dashboard() -> Value {
 /// The panels, those inside of rows too.
 fn panels(of: &Value) -> Vec<&Value> {
     let panels = of["panels"].as_array().into_iter().flatten();
-    panels.flat_map(|panel| std::iter::once(panel).chain(self::panels(panel))).collect()
+    panels
+        .flat_map(|panel| std::iter::once(panel).chain(self::panels(panel)))
+        .collect()
 }
 
 #[test]
 fn every_expression_of_the_dashboard_names_metrics_and_labels_that_exist() {
     let dashboard = dashboard();
     let mut asked = BTreeSet::new();
-    for panel in panels(&dashboard).into_iter().filter(|panel| panel["type"] != "row") {
+    for panel in panels(&dashboard)
+        .into_iter()
+        .filter(|panel| panel["type"] != "row")
+    {
         let title = panel["title"].as_str().unwrap();
-        assert!(panel["description"].as_str().is_some_and(|text| !text.is_empty()), "{title} is not explained");
-        let targets = panel["targets"].as_array().unwrap_or_else(|| panic!("{title} asks for nothing"));
+        assert!(
+            panel["description"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty()),
+            "{title} is not explained"
+        );
+        let targets = panel["targets"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{title} asks for nothing"));
         assert!(!targets.is_empty(), "{title} asks for nothing");
         for target in targets {
             let expression = target["expr"].as_str().unwrap();
             check(expression);
-            asked.extend(names(expression).metrics.iter().map(|series| base(series).to_owned()));
+            asked.extend(
+                names(expression)
+                    .metrics
+                    .iter()
+                    .map(|series| base(series).to_owned()),
+            );
             assert_eq!(target["datasource"]["uid"], "${datasource}", "{title}");
         }
         assert_eq!(panel["datasource"]["uid"], "${datasource}", "{title}");
     }
-    assert_eq!(asked, metrics().into_keys().collect(), "each metric is shown");
+    assert_eq!(
+        asked,
+        metrics().into_keys().collect(),
+        "each metric is shown"
+    );
 }
 
 #[test]
@@ -139,20 +188,40 @@ fn the_dashboard_can_be_imported() {
     assert!(dashboard["id"].is_null(), "an id is that of one Grafana");
     assert!(dashboard["schemaVersion"].as_u64().unwrap() >= 36);
     let variables = dashboard["templating"]["list"].as_array().unwrap();
-    let variable = |name: &str| variables.iter().find(|variable| variable["name"] == name).unwrap();
+    let variable = |name: &str| {
+        variables
+            .iter()
+            .find(|variable| variable["name"] == name)
+            .unwrap()
+    };
     assert_eq!(
-        (&variable("datasource")["type"], &variable("datasource")["query"]),
+        (
+            &variable("datasource")["type"],
+            &variable("datasource")["query"]
+        ),
         (&"datasource".into(), &"prometheus".into())
     );
     let query = variable("rule")["query"]["query"].as_str().unwrap();
     assert_eq!(query, "label_values(ratelimit_decisions_total, rule)");
-    assert!(metrics()["ratelimit_decisions_total"].labels.contains("rule"));
+    assert!(
+        metrics()["ratelimit_decisions_total"]
+            .labels
+            .contains("rule")
+    );
     let panels = panels(&dashboard);
-    let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    let ids: BTreeSet<_> = panels
+        .iter()
+        .map(|panel| panel["id"].as_u64().unwrap())
+        .collect();
     assert_eq!(ids.len(), panels.len(), "no two panels have one id");
     let mut used: BTreeSet<String> = BTreeSet::new();
     for word in file("docs/grafana-dashboard.json").split('$').skip(1) {
-        used.insert(word.trim_start_matches('{').chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
+        used.insert(
+            word.trim_start_matches('{')
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect(),
+        );
     }
     used.remove("__rate_interval");
     used.remove("__all");
@@ -165,7 +234,9 @@ fn every_alert_names_metrics_and_labels_that_exist() {
     let mut lines = text.lines().peekable();
     let mut alerts = 0;
     while let Some(line) = lines.next() {
-        let Some(first) = line.trim().strip_prefix("expr: ") else { continue };
+        let Some(first) = line.trim().strip_prefix("expr: ") else {
+            continue;
+        };
         let mut expression = first.trim_start_matches('|').to_owned();
         while let Some(more) = lines.next_if(|line| !line.trim().starts_with("for: ")) {
             expression.push_str(more.trim());

@@ -5,7 +5,9 @@ use std::time::Duration;
 use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
-use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{
+    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit,
+};
 
 use crate::samples::{Samples, record};
 use crate::support::unique;
@@ -31,16 +33,32 @@ fn assert_counted(
     });
     let samples = Samples::now();
     for (outcome, source, times) in counted {
-        let labels = [("rule", rule.name()), ("outcome", outcome), ("source", source)];
-        assert_eq!(samples.sum("ratelimit_decisions_total", &labels), f64::from(*times), "{labels:?}");
+        let labels = [
+            ("rule", rule.name()),
+            ("outcome", outcome),
+            ("source", source),
+        ];
+        assert_eq!(
+            samples.sum("ratelimit_decisions_total", &labels),
+            f64::from(*times),
+            "{labels:?}"
+        );
     }
-    assert_eq!(samples.sum("ratelimit_decisions_total", &[("rule", rule.name())]), f64::from(times), "{}", rule.name());
+    assert_eq!(
+        samples.sum("ratelimit_decisions_total", &[("rule", rule.name())]),
+        f64::from(times),
+        "{}",
+        rule.name()
+    );
 }
 
 #[test]
 fn checks_are_counted_by_outcome_and_source_and_peeks_are_not() {
     record();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let memory = RateLimiter::memory();
     let cached = RateLimiter::with_store(DenyCache::new(MemoryStore::new()));
     let stopped = RateLimiter::with_store(MemoryStore::new().with_clock(FakeClock::new()));
@@ -49,15 +67,27 @@ fn checks_are_counted_by_outcome_and_source_and_peeks_are_not() {
         (
             &memory,
             rule("memory", 20),
-            &[("allowed", "store", 18), ("near_limit", "store", 2), ("denied", "store", 5)][..],
+            &[
+                ("allowed", "store", 18),
+                ("near_limit", "store", 2),
+                ("denied", "store", 5),
+            ][..],
         ),
-        (&memory, rule("few", 3), &[("allowed", "store", 2), ("near_limit", "store", 1)]),
+        (
+            &memory,
+            rule("few", 3),
+            &[("allowed", "store", 2), ("near_limit", "store", 1)],
+        ),
         (
             &memory,
             rule("block", 1).with_block(Duration::from_secs(600)),
             &[("near_limit", "store", 1), ("blocked", "store", 2)],
         ),
-        (&memory, rule("shadow", 1).with_shadow(true), &[("near_limit", "store", 1), ("shadow_denied", "store", 2)]),
+        (
+            &memory,
+            rule("shadow", 1).with_shadow(true),
+            &[("near_limit", "store", 1), ("shadow_denied", "store", 2)],
+        ),
         // A call that waits is counted once.
         (
             &stopped,
@@ -67,13 +97,33 @@ fn checks_are_counted_by_outcome_and_source_and_peeks_are_not() {
         (
             &cached,
             rule("cached", 1),
-            &[("near_limit", "store", 1), ("denied", "store", 1), ("denied", "deny_cache", 10)],
+            &[
+                ("near_limit", "store", 1),
+                ("denied", "store", 1),
+                ("denied", "deny_cache", 10),
+            ],
         ),
-        (&memory, rule("heavy", 1).with_cost(2), &[("cost_exceeds_limit", "none", 2)]),
-        (&memory, rule("heavy-shadow", 1).with_cost(2).with_shadow(true), &[("shadow_denied", "store", 2)]),
+        (
+            &memory,
+            rule("heavy", 1).with_cost(2),
+            &[("cost_exceeds_limit", "none", 2)],
+        ),
+        (
+            &memory,
+            rule("heavy-shadow", 1).with_cost(2).with_shadow(true),
+            &[("shadow_denied", "store", 2)],
+        ),
         // In shadow mode no error refuses a call.
-        (&memory, rule("lost", 1).with_policy("never-set").with_shadow(true), &[("allowed", "nobody", 2)]),
-        (&memory, rule("missing", 1).with_policy("nobody-has-set-it"), &[("misconfigured", "none", 2)]),
+        (
+            &memory,
+            rule("lost", 1).with_policy("never-set").with_shadow(true),
+            &[("allowed", "nobody", 2)],
+        ),
+        (
+            &memory,
+            rule("missing", 1).with_policy("nobody-has-set-it"),
+            &[("misconfigured", "none", 2)],
+        ),
     ] {
         assert_counted(&runtime, limiter, &rule, counted);
     }
@@ -82,19 +132,39 @@ fn checks_are_counted_by_outcome_and_source_and_peeks_are_not() {
 #[test]
 fn checks_that_the_store_does_not_answer_are_counted_by_the_answer_they_got() {
     record();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let store = FaultyStore::new(MemoryStore::new());
     store.fail_with(StoreErrorKind::Unavailable);
-    let limiter = RateLimiter::builder().store(store.clone()).timeout(Duration::from_millis(20)).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .store(store.clone())
+        .timeout(Duration::from_millis(20))
+        .build()
+        .unwrap();
     for (policy, counted) in [
-        (OnUnavailable::Local, &[("near_limit", "fallback", 1), ("denied", "fallback", 2)][..]),
+        (
+            OnUnavailable::Local,
+            &[("near_limit", "fallback", 1), ("denied", "fallback", 2)][..],
+        ),
         (OnUnavailable::Allow, &[("allowed", "nobody", 3)]),
         (OnUnavailable::Deny, &[("unavailable", "none", 3)]),
     ] {
-        assert_counted(&runtime, &limiter, &rule("away", 1).with_on_unavailable(policy), counted);
+        assert_counted(
+            &runtime,
+            &limiter,
+            &rule("away", 1).with_on_unavailable(policy),
+            counted,
+        );
     }
     store.hang();
-    assert_counted(&runtime, &limiter, &rule("hung", 1), &[("near_limit", "fallback", 1)]);
+    assert_counted(
+        &runtime,
+        &limiter,
+        &rule("hung", 1),
+        &[("near_limit", "fallback", 1)],
+    );
     assert!(Samples::now().sum("ratelimit_store_seconds_count", &[("result", "timed_out")]) >= 1.0);
 }
 
@@ -116,10 +186,25 @@ async fn admitted_stacked_rules_are_all_counted_and_of_a_refusal_the_refusing_ru
     }
     let samples = Samples::now();
     let of = |rule: &str, outcome: &str| {
-        samples.sum("ratelimit_decisions_total", &[("rule", rule), ("outcome", outcome), ("source", "store")])
+        samples.sum(
+            "ratelimit_decisions_total",
+            &[("rule", rule), ("outcome", outcome), ("source", "store")],
+        )
     };
-    assert_eq!((of("observability.strict", "near_limit"), of("observability.strict", "denied")), (1.0, 2.0));
-    assert_eq!((of("observability.wide", "allowed"), of("observability.wide", "denied")), (1.0, 0.0));
+    assert_eq!(
+        (
+            of("observability.strict", "near_limit"),
+            of("observability.strict", "denied")
+        ),
+        (1.0, 2.0)
+    );
+    assert_eq!(
+        (
+            of("observability.wide", "allowed"),
+            of("observability.wide", "denied")
+        ),
+        (1.0, 0.0)
+    );
 }
 
 /// Recorders of one thread take turns, and the global one comes late: no counter of the first is
@@ -127,21 +212,31 @@ async fn admitted_stacked_rules_are_all_counted_and_of_a_refusal_the_refusing_ru
 #[test]
 fn the_current_recorder_is_asked_each_time() {
     let rule = rule("late", 100);
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let limiter = RateLimiter::memory();
     let key = Key::of("alice");
     let by = |recorder: &metrics_exporter_prometheus::PrometheusRecorder| {
-        metrics::with_local_recorder(recorder, || drop(runtime.block_on(limiter.acquire(&rule, &key))));
+        metrics::with_local_recorder(recorder, || {
+            drop(runtime.block_on(limiter.acquire(&rule, &key)))
+        });
         recorder.handle().render()
     };
     let new = || metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let (first, second) = (new(), new());
     for (recorder, expected) in [(&first, 1), (&first, 2), (&second, 1), (&first, 3)] {
         let said = by(recorder);
-        let line = said.lines().find(|line| line.contains(rule.name())).unwrap();
+        let line = said
+            .lines()
+            .find(|line| line.contains(rule.name()))
+            .unwrap();
         assert!(line.ends_with(&format!(" {expected}")), "{line}");
     }
     record();
     let _ = runtime.block_on(limiter.acquire(&rule, &key));
-    assert_eq!(Samples::now().sum("ratelimit_decisions_total", &[("rule", rule.name())]), 1.0);
+    assert_eq!(
+        Samples::now().sum("ratelimit_decisions_total", &[("rule", rule.name())]),
+        1.0
+    );
 }

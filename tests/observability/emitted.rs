@@ -19,7 +19,8 @@ async fn every_metric_is_emitted_as_it_is_documented() {
     let mut server = RedisServer::start();
     let limiter = limiter(&server);
     limiter.ready().await.unwrap();
-    let rule = Rule::named(unique("emitted"), Limit::per_hour(2)).with_block(Duration::from_secs(60));
+    let rule =
+        Rule::named(unique("emitted"), Limit::per_hour(2)).with_block(Duration::from_secs(60));
     for _ in 0..5 {
         drop(limiter.acquire(&rule, &Key::of("alice")).await);
     }
@@ -30,34 +31,70 @@ async fn every_metric_is_emitted_as_it_is_documented() {
     for _ in 0..5 {
         drop(limiter.acquire(&rule, &Key::of("bob")).await);
     }
-    drop(RateLimiter::memory().acquire(&rule.with_cost(3), &Key::of("alice")).await);
-    drop(RateLimiter::memory().enter(&Rule::in_flight("emitted", 1), &Key::of("alice")).await.unwrap());
-    let costly = RateLimiter::memory().reserve(&rule, &Key::of("alice")).await.unwrap();
+    drop(
+        RateLimiter::memory()
+            .acquire(&rule.with_cost(3), &Key::of("alice"))
+            .await,
+    );
+    drop(
+        RateLimiter::memory()
+            .enter(&Rule::in_flight("emitted", 1), &Key::of("alice"))
+            .await
+            .unwrap(),
+    );
+    let costly = RateLimiter::memory()
+        .reserve(&rule, &Key::of("alice"))
+        .await
+        .unwrap();
     costly.commit(5);
     let file = std::env::temp_dir().join(format!("{}.toml", unique("emitted")));
     std::fs::write(&file, "api = \"5/1m\"").unwrap();
     limiter.watch_policies(&file).await.unwrap();
-    for (text, change) in [("api = \"6/1m\"", "replaced"), ("api = \"6/1x\"", "refused")] {
+    for (text, change) in [
+        ("api = \"6/1m\"", "replaced"),
+        ("api = \"6/1x\"", "refused"),
+    ] {
         std::fs::write(&file, text).unwrap();
-        let changes = || Samples::now().sum("ratelimit_policy_changes_total", &[("change", change)]);
+        let changes =
+            || Samples::now().sum("ratelimit_policy_changes_total", &[("change", change)]);
         crate::redis_server::until("the change is seen", || changes() > 0.0).await;
     }
     std::fs::remove_file(&file).unwrap();
-    let losses = || Samples::now().sum("ratelimit_connection_losses_total", &[("server", &server.address())]);
+    let losses = || {
+        Samples::now().sum(
+            "ratelimit_connection_losses_total",
+            &[("server", &server.address())],
+        )
+    };
     crate::redis_server::until("the loss is seen", || losses() > 0.0).await;
 
     let (samples, documented) = (Samples::now(), metrics());
     let ours = |(name, _): &(&String, &String)| name.starts_with("ratelimit");
-    let kinds: Vec<_> = samples.kinds.iter().filter(ours).map(|(name, kind)| (name.as_str(), kind.as_str())).collect();
-    let expected: Vec<_> = documented.iter().map(|(name, metric)| (name.as_str(), metric.kind.as_str())).collect();
+    let kinds: Vec<_> = samples
+        .kinds
+        .iter()
+        .filter(ours)
+        .map(|(name, kind)| (name.as_str(), kind.as_str()))
+        .collect();
+    let expected: Vec<_> = documented
+        .iter()
+        .map(|(name, metric)| (name.as_str(), metric.kind.as_str()))
+        .collect();
     assert_eq!(kinds, expected);
     for (name, metric) in &documented {
         assert_eq!(samples.labels_of(name), metric.labels, "{name}");
         assert!(samples.helps.contains_key(name), "{name} has no help");
     }
     let values = values();
-    let labels: BTreeSet<_> = documented.values().flat_map(|metric| metric.labels.clone()).collect();
-    assert_eq!(values.keys().cloned().collect::<BTreeSet<_>>(), labels, "each label is explained");
+    let labels: BTreeSet<_> = documented
+        .values()
+        .flat_map(|metric| metric.labels.clone())
+        .collect();
+    assert_eq!(
+        values.keys().cloned().collect::<BTreeSet<_>>(),
+        labels,
+        "each label is explained"
+    );
     for (metric, label) in [
         ("ratelimit_decisions_total", "outcome"),
         ("ratelimit_decisions_total", "source"),
@@ -66,8 +103,14 @@ async fn every_metric_is_emitted_as_it_is_documented() {
         ("ratelimit_policy_changes_total", "change"),
     ] {
         for value in samples.values_of(metric, label) {
-            assert!(values[label].contains(value), "{label}={value} of {metric} is not documented");
+            assert!(
+                values[label].contains(value),
+                "{label}={value} of {metric} is not documented"
+            );
         }
     }
-    assert_eq!(samples.values_of("ratelimit_connections", "state").len(), values["state"].len());
+    assert_eq!(
+        samples.values_of("ratelimit_connections", "state").len(),
+        values["state"].len()
+    );
 }

@@ -10,8 +10,8 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store, TrustedProxies,
-    rate_limit,
+    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store,
+    TrustedProxies, rate_limit,
 };
 use syn::visit::{self, Visit};
 use tonic::codegen::http;
@@ -27,8 +27,15 @@ fn documented() -> BTreeSet<Kind> {
     let rows = table("| target | name | level |");
     let text = |cell: &str| cell.trim_matches('`').to_owned();
     let kind = |row: &Vec<String>| {
-        let [target, name, level, fields, _] = row.as_slice() else { panic!("{row:?}") };
-        Kind { target: text(target), name: text(name), level: level.clone(), fields: code(fields) }
+        let [target, name, level, fields, _] = row.as_slice() else {
+            panic!("{row:?}")
+        };
+        Kind {
+            target: text(target),
+            name: text(name),
+            level: level.clone(),
+            fields: code(fields),
+        }
     };
     rows.iter().map(kind).collect()
 }
@@ -42,14 +49,26 @@ struct Written {
 
 impl<'a> Visit<'a> for Written {
     fn visit_item_const(&mut self, item: &'a syn::ItemConst) {
-        if let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &*item.expr {
+        if let syn::Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Str(text),
+            ..
+        }) = &*item.expr
+        {
             self.targets.push((item.ident.to_string(), text.value()));
         }
     }
 
     fn visit_macro(&mut self, call: &'a syn::Macro) {
-        if call.path.segments.first().is_some_and(|first| first.ident == "tracing") {
-            self.add(&call.path.segments.last().unwrap().ident.to_string(), call.tokens.clone());
+        if call
+            .path
+            .segments
+            .first()
+            .is_some_and(|first| first.ident == "tracing")
+        {
+            self.add(
+                &call.path.segments.last().unwrap().ident.to_string(),
+                call.tokens.clone(),
+            );
         }
         visit::visit_macro(self, call);
     }
@@ -67,12 +86,26 @@ impl Written {
         }
         let last = |part: &Vec<TokenTree>| part.last().unwrap().to_string();
         let (name, target) = (last(&parts[0]), last(&parts[1]));
-        let target = self.targets.iter().find(|(constant, _)| *constant == target).unwrap().1.clone();
+        let target = self
+            .targets
+            .iter()
+            .find(|(constant, _)| *constant == target)
+            .unwrap()
+            .1
+            .clone();
         let field = |part: &Vec<TokenTree>| {
-            let value = part.iter().position(|token| matches!(token, TokenTree::Punct(sign) if sign.as_char() == '='));
-            part[..value.unwrap_or(part.len())].last().unwrap().to_string()
+            let value = part
+                .iter()
+                .position(|token| matches!(token, TokenTree::Punct(sign) if sign.as_char() == '='));
+            part[..value.unwrap_or(part.len())]
+                .last()
+                .unwrap()
+                .to_string()
         };
-        let fields = parts[2..].iter().map(field).take_while(|part| !part.starts_with('"'));
+        let fields = parts[2..]
+            .iter()
+            .map(field)
+            .take_while(|part| !part.starts_with('"'));
         let kind = Kind {
             target,
             name: name.trim_matches('"').to_owned(),
@@ -98,11 +131,17 @@ fn nothing_is_logged_elsewhere() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 look(&path);
-            } else if !path.ends_with("observe/log.rs") && path.extension().is_some_and(|extension| extension == "rs") {
+            } else if !path.ends_with("observe/log.rs")
+                && path.extension().is_some_and(|extension| extension == "rs")
+            {
                 let text = fs::read_to_string(&path).unwrap();
-                let found =
-                    ["trace!(", "debug!(", "info!(", "warn!(", "error!("].map(|event| format!("tracing::{event}"));
-                assert!(!found.iter().any(|event| text.contains(event)), "{} logs", path.display());
+                let found = ["trace!(", "debug!(", "info!(", "warn!(", "error!("]
+                    .map(|event| format!("tracing::{event}"));
+                assert!(
+                    !found.iter().any(|event| text.contains(event)),
+                    "{} logs",
+                    path.display()
+                );
             }
         }
     }
@@ -133,7 +172,10 @@ mod twins {
 }
 
 #[rate_limit(limiter = limiter, window = "1h", max = 9, count = "ok")]
-async fn counted(limiter: &RateLimiter, store: &FaultyStore<MemoryStore>) -> Result<(), RateLimitError> {
+async fn counted(
+    limiter: &RateLimiter,
+    store: &FaultyStore<MemoryStore>,
+) -> Result<(), RateLimitError> {
     tokio::task::yield_now().await;
     store.fail_with(StoreErrorKind::Misconfigured);
     Ok(())
@@ -150,17 +192,29 @@ async fn every_documented_event_is_logged_when_it_happens() {
 
     let memory = RateLimiter::memory();
     let (plain, shadow) = (rule("plain"), rule("shadow").with_shadow(true));
-    for rule in [&plain, &plain, &shadow, &shadow, &rule("heavy").with_cost(2), &shadow.clone().with_policy("none")] {
+    for rule in [
+        &plain,
+        &plain,
+        &shadow,
+        &shadow,
+        &rule("heavy").with_cost(2),
+        &shadow.clone().with_policy("none"),
+    ] {
         let _ = memory.acquire(rule, &key).await;
     }
     twins::both(&memory).await;
     limiter_per_call::memory_made_elsewhere(1).await.unwrap();
     drop(RateLimiter::current().acquire(&plain, &key).await);
-    let wrong = memory.acquire(&rule("missing").with_policy("nobody-has-set-it"), &key).await.unwrap_err();
+    let wrong = memory
+        .acquire(&rule("missing").with_policy("nobody-has-set-it"), &key)
+        .await
+        .unwrap_err();
     drop(tonic::Status::from(wrong));
 
     let proxies = TrustedProxies::new(["10.0.0.0/8"]).unwrap();
-    proxies.client_ip([10, 0, 0, 1].into(), &http::HeaderMap::new()).unwrap();
+    proxies
+        .client_ip([10, 0, 0, 1].into(), &http::HeaderMap::new())
+        .unwrap();
 
     let file = std::env::temp_dir().join(format!("{}.toml", unique("events")));
     fs::write(&file, "api = \"5/1m\"").unwrap();
@@ -175,13 +229,21 @@ async fn every_documented_event_is_logged_when_it_happens() {
     counted(&faulty, &store).await.unwrap();
     store.fail_with(StoreErrorKind::Unavailable);
     let _ = faulty.acquire(&plain, &key).await;
-    let _ = faulty.acquire(&rule("open").with_on_unavailable(OnUnavailable::Allow), &key).await;
+    let _ = faulty
+        .acquire(
+            &rule("open").with_on_unavailable(OnUnavailable::Allow),
+            &key,
+        )
+        .await;
     store.fail_with(StoreErrorKind::Full);
     let _ = faulty.acquire(&plain, &key).await;
 
     let mut server = RedisServer::start();
     let unknown = RedisStore::new(&server.url().replace("//", "//nobody:wrong@")).unwrap();
-    assert_eq!(unknown.ready().await.unwrap_err().kind(), StoreErrorKind::Misconfigured);
+    assert_eq!(
+        unknown.ready().await.unwrap_err().kind(),
+        StoreErrorKind::Misconfigured
+    );
     server.cli(&["ACL", "SETUSER", "default", "-role", "-eval", "-ping"]);
     let on_redis = limiter(&server);
     on_redis.ready().await.unwrap();
@@ -198,7 +260,10 @@ async fn every_documented_event_is_logged_when_it_happens() {
     let (seen, documented) = (log.kinds(), documented());
     let unknown: Vec<_> = seen.difference(&documented).collect();
     assert!(unknown.is_empty(), "not documented: {unknown:#?}");
-    let missed: Vec<_> = documented.difference(&seen).map(|kind| kind.name.as_str()).collect();
+    let missed: Vec<_> = documented
+        .difference(&seen)
+        .map(|kind| kind.name.as_str())
+        .collect();
     // The second is told by a process of its own, in `redis/places/processes.rs`.
     assert_eq!(missed, ["login_expires", "permit_lost"]);
 }
@@ -213,10 +278,16 @@ async fn a_mistake_that_every_call_meets_is_logged_once() {
     let memory = RateLimiter::memory();
     for calls in 1..=5 {
         for rule in [&one, &other] {
-            drop(tonic::Status::from(memory.acquire(rule, &key).await.unwrap_err()));
+            drop(tonic::Status::from(
+                memory.acquire(rule, &key).await.unwrap_err(),
+            ));
         }
         let _ = memory.acquire(&shadow, &key).await.unwrap();
-        assert_eq!((log.count("misconfigured"), log.count("shadow_failed")), (2, 1), "{calls}");
+        assert_eq!(
+            (log.count("misconfigured"), log.count("shadow_failed")),
+            (2, 1),
+            "{calls}"
+        );
         assert_eq!(log.count("failed"), 2 * calls, "each can be looked for");
     }
 }
@@ -237,8 +308,18 @@ async fn two_functions_of_one_path_are_told_once_per_limiter_and_one_function_is
         twins::both(limiter).await;
     }
     // The bucket of the function, reached by hand under its derived name.
-    let by_hand = Rule::named(concat!(module_path!(), "::of_one_path").replace("::", "."), Limit::per_hour(1000));
-    assert_eq!(limiters[0].peek(&by_hand, &Key::global()).await.unwrap().remaining(), 997);
+    let by_hand = Rule::named(
+        concat!(module_path!(), "::of_one_path").replace("::", "."),
+        Limit::per_hour(1000),
+    );
+    assert_eq!(
+        limiters[0]
+            .peek(&by_hand, &Key::global())
+            .await
+            .unwrap()
+            .remaining(),
+        997
+    );
     assert_eq!(log.count("same_path"), 12, "of the twins alone");
 }
 
@@ -268,12 +349,25 @@ impl Store for Full {
 /// Without its memory a store decides nothing, whatever answers instead: that has to be seen.
 #[tokio::test]
 async fn a_store_without_memory_is_told_once() {
-    for policy in [OnUnavailable::Deny, OnUnavailable::Local, OnUnavailable::Allow] {
+    for policy in [
+        OnUnavailable::Deny,
+        OnUnavailable::Local,
+        OnUnavailable::Allow,
+    ] {
         let (log, _listening) = Log::listen();
         let store = Full(unique("no memory left"));
-        let limiter = RateLimiter::builder().store(store).on_unavailable(policy).build().unwrap();
+        let limiter = RateLimiter::builder()
+            .store(store)
+            .on_unavailable(policy)
+            .build()
+            .unwrap();
         for call in 0..5 {
-            let outcome = limiter.acquire(&Rule::named(unique("full"), Limit::per_hour(1)), &Key::of(&call)).await;
+            let outcome = limiter
+                .acquire(
+                    &Rule::named(unique("full"), Limit::per_hour(1)),
+                    &Key::of(&call),
+                )
+                .await;
             assert_eq!(outcome.is_err(), policy == OnUnavailable::Deny);
         }
         assert_eq!(log.count("full"), 1, "{policy}");
@@ -292,7 +386,10 @@ fn a_trusted_proxy_that_names_no_client_is_told_once() {
             headers.append(*name, http::HeaderValue::from_static(value));
         }
         // A clone is the same setting.
-        proxies.clone().client_ip([10, 0, 0, 7].into(), &headers).unwrap();
+        proxies
+            .clone()
+            .client_ip([10, 0, 0, 7].into(), &headers)
+            .unwrap();
     };
     let told = |reason: &str| log.text().matches(&format!("reason={reason:?}")).count();
     ask(&[("x-forwarded-for", "9.9.9.9")]);
@@ -306,5 +403,8 @@ fn a_trusted_proxy_that_names_no_client_is_told_once() {
         ask(&[("x-forwarded-for", "unknown, 10.0.0.8")]);
     }
     assert_eq!(["no_header", "no_address"].map(told), [1, 1]);
-    assert!(log.text().contains("proxy=10.0.0.8"), "the last proxy that is known");
+    assert!(
+        log.text().contains("proxy=10.0.0.8"),
+        "the last proxy that is known"
+    );
 }

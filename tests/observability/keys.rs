@@ -60,10 +60,22 @@ async fn no_label_and_no_field_holds_a_key() {
     }
 
     let store = FaultyStore::new(MemoryStore::new());
-    let faulty = RateLimiter::builder().store(store.clone()).timeout(Duration::from_millis(5)).build().unwrap();
-    for kind in [StoreErrorKind::Unavailable, StoreErrorKind::Full, StoreErrorKind::Misconfigured] {
+    let faulty = RateLimiter::builder()
+        .store(store.clone())
+        .timeout(Duration::from_millis(5))
+        .build()
+        .unwrap();
+    for kind in [
+        StoreErrorKind::Unavailable,
+        StoreErrorKind::Full,
+        StoreErrorKind::Misconfigured,
+    ] {
         store.fail_with(kind);
-        for policy in [OnUnavailable::Local, OnUnavailable::Allow, OnUnavailable::Deny] {
+        for policy in [
+            OnUnavailable::Local,
+            OnUnavailable::Allow,
+            OnUnavailable::Deny,
+        ] {
             ask(&faulty, &rule("faulty").with_on_unavailable(policy)).await;
         }
     }
@@ -77,9 +89,17 @@ async fn no_label_and_no_field_holds_a_key() {
 
     let samples = Samples::now();
     for rule in &rules {
-        assert!(samples.has("ratelimit_decisions_total", &[("rule", rule.name())]), "{}", rule.name());
+        assert!(
+            samples.has("ratelimit_decisions_total", &[("rule", rule.name())]),
+            "{}",
+            rule.name()
+        );
     }
-    let told: Vec<_> = samples.values().into_iter().filter(|value| value.contains(MARK)).collect();
+    let told: Vec<_> = samples
+        .values()
+        .into_iter()
+        .filter(|value| value.contains(MARK))
+        .collect();
     assert!(told.is_empty(), "{told:?}");
     assert!(log.has("refused") && log.has("degraded") && log.has("outage"));
     let text = log.text();
@@ -94,5 +114,8 @@ async fn the_name_of_a_rule_is_one_label() {
     let name = unique("a \"name\",\\ with=\n{everything}");
     let rule = Rule::named(name.clone(), Limit::per_hour(2));
     drop(RateLimiter::memory().acquire(&rule, &Key::global()).await);
-    assert_eq!(Samples::now().sum("ratelimit_decisions_total", &[("rule", &name)]), 1.0);
+    assert_eq!(
+        Samples::now().sum("ratelimit_decisions_total", &[("rule", &name)]),
+        1.0
+    );
 }

@@ -100,15 +100,34 @@ async fn a_limiter_made_for_each_call_is_reported_once_per_rule() {
     assert_eq!(nine(async || in_an_arc(2).await).await, (9, 0), "not again");
     assert_eq!(nine(async || second_of_two(1).await).await, (9, 1));
     let without = Service::default();
-    assert_eq!(nine(async || without.its_own_if_it_has_one().await).await, (9, 1));
+    assert_eq!(
+        nine(async || without.its_own_if_it_has_one().await).await,
+        (9, 1)
+    );
 }
 
 #[tokio::test]
 async fn a_limiter_that_outlives_the_call_is_not_reported() {
     assert_eq!(nine(of_a_static).await, (1, 0));
-    assert_eq!(RateLimiter::memory().scope(nine(of_the_scope)).await, (1, 0));
-    let service = Service { limiter: Some(RateLimiter::memory()), ..Service::default() };
-    assert_eq!(nine(async || service.its_own_if_it_has_one().await).await, (1, 0));
-    assert_eq!(nine(async || service.on_a_shared_store().await).await, (1, 0));
-    assert_eq!(nine(async || service.clone().drops_itself().await).await.1, 0, "it was there before the call");
+    assert_eq!(
+        RateLimiter::memory().scope(nine(of_the_scope)).await,
+        (1, 0)
+    );
+    let service = Service {
+        limiter: Some(RateLimiter::memory()),
+        ..Service::default()
+    };
+    assert_eq!(
+        nine(async || service.its_own_if_it_has_one().await).await,
+        (1, 0)
+    );
+    assert_eq!(
+        nine(async || service.on_a_shared_store().await).await,
+        (1, 0)
+    );
+    assert_eq!(
+        nine(async || service.clone().drops_itself().await).await.1,
+        0,
+        "it was there before the call"
+    );
 }

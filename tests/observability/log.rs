@@ -30,34 +30,56 @@ impl Log {
     pub(crate) fn listen() -> (Self, DefaultGuard) {
         // Where just one is alive, tracing takes an event that another thread meets first for one that
         // nobody listens to.
-        static ALIVE: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Log::default())));
+        static ALIVE: LazyLock<[Dispatch; 2]> =
+            LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Log::default())));
         LazyLock::force(&ALIVE);
         let log = Self::default();
         (log.clone(), tracing::subscriber::set_default(log))
     }
 
     pub(crate) fn kinds(&self) -> BTreeSet<Kind> {
-        self.0.lock().unwrap().iter().map(|(kind, _)| kind.clone()).collect()
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(kind, _)| kind.clone())
+            .collect()
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.lock().unwrap().iter().any(|(kind, _)| kind.name == name)
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|(kind, _)| kind.name == name)
     }
 
     /// How often an event of this name was logged.
     pub(crate) fn count(&self, name: &str) -> usize {
-        self.0.lock().unwrap().iter().filter(|(kind, _)| kind.name == name).count()
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(kind, _)| kind.name == name)
+            .count()
     }
 
     /// All values of all fields.
     pub(crate) fn text(&self) -> String {
-        self.0.lock().unwrap().iter().map(|(_, values)| values.0.as_str()).collect()
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(_, values)| values.0.as_str())
+            .collect()
     }
 }
 
 impl Subscriber for Log {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.module_path().is_some_and(|path| path.starts_with("ratelimit_runtime"))
+        metadata
+            .module_path()
+            .is_some_and(|path| path.starts_with("ratelimit_runtime"))
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -70,7 +92,10 @@ impl Subscriber for Log {
 
     fn event(&self, event: &Event<'_>) {
         let metadata = event.metadata();
-        let fields = metadata.fields().iter().map(|field| field.name().to_owned());
+        let fields = metadata
+            .fields()
+            .iter()
+            .map(|field| field.name().to_owned());
         let kind = Kind {
             target: metadata.target().to_owned(),
             name: metadata.name().to_owned(),

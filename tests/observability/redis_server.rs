@@ -26,21 +26,34 @@ pub(crate) async fn until(what: &str, done: impl Fn() -> bool) {
 }
 
 pub(crate) fn limiter(server: &RedisServer) -> RateLimiter {
-    let builder = RateLimiter::builder().redis(&server.url()).prefix(unique("observability"));
+    let builder = RateLimiter::builder()
+        .redis(&server.url())
+        .prefix(unique("observability"));
     builder.timeout(Duration::from_millis(150)).build().unwrap()
 }
 
 /// From then on the server knows the script; until then a command may be sent twice.
 async fn warm(limiter: &RateLimiter) {
     limiter.ready().await.unwrap();
-    drop(limiter.acquire(&Rule::named(unique("warm"), Limit::per_hour(1)), &Key::global()).await);
+    drop(
+        limiter
+            .acquire(
+                &Rule::named(unique("warm"), Limit::per_hour(1)),
+                &Key::global(),
+            )
+            .await,
+    );
 }
 
 /// How many connections to the server are in each state: connecting, up, slow, down.
 fn states(server: &RedisServer) -> [f64; 4] {
     let samples = Samples::now();
-    let in_state =
-        |state: &str| samples.sum("ratelimit_connections", &[("server", &server.address()), ("state", state)]);
+    let in_state = |state: &str| {
+        samples.sum(
+            "ratelimit_connections",
+            &[("server", &server.address()), ("state", state)],
+        )
+    };
     ["connecting", "up", "slow", "down"].map(in_state)
 }
 
@@ -67,13 +80,20 @@ async fn connections_and_outages() {
     let mut server = RedisServer::start();
     let limiter = limiter(&server);
     let rule = Rule::named(unique("outage"), Limit::per_hour(1_000_000));
-    let by =
-        |source: &str| Samples::now().sum("ratelimit_decisions_total", &[("rule", rule.name()), ("source", source)]);
+    let by = |source: &str| {
+        Samples::now().sum(
+            "ratelimit_decisions_total",
+            &[("rule", rule.name()), ("source", source)],
+        )
+    };
     let ask = || async { drop(limiter.acquire(&rule, &Key::global()).await) };
     limiter.ready().await.unwrap();
     ask().await;
     assert_eq!(states(&server), UP);
-    assert_eq!((counted("ratelimit_connects_total", &server), by("store")), (1.0, 1.0));
+    assert_eq!(
+        (counted("ratelimit_connects_total", &server), by("store")),
+        (1.0, 1.0)
+    );
     assert_eq!(counted("ratelimit_outages_total", &server), 0.0);
 
     server.stop();
@@ -117,7 +137,10 @@ async fn a_master_that_becomes_a_replica_is_one_outage() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert_eq!(counted("ratelimit_outages_total", &server), 1.0);
-    assert!(counted("ratelimit_connects_total", &server) < 12.0, "no storm of connects");
+    assert!(
+        counted("ratelimit_connects_total", &server) < 12.0,
+        "no storm of connects"
+    );
     let why = limiter.ready().await.unwrap_err().to_string();
     assert!(why.contains("replica"), "{why}");
     server.cli(&["REPLICAOF", "NO", "ONE"]);
@@ -136,7 +159,10 @@ async fn calls_that_share_a_command_are_counted_each() {
     let server = RedisServer::start();
     let limiter = limiter(&server);
     warm(&limiter).await;
-    let (before, rule) = (Samples::now(), Arc::new(Rule::named(unique("hot"), Limit::per_hour(4))));
+    let (before, rule) = (
+        Samples::now(),
+        Arc::new(Rule::named(unique("hot"), Limit::per_hour(4))),
+    );
     let start = Arc::new(Barrier::new(CALLERS as usize));
     let callers: Vec<_> = (0..CALLERS)
         .map(|_| {
@@ -156,19 +182,39 @@ async fn calls_that_share_a_command_are_counted_each() {
         let _ = limiter.acquire(&rule, &Key::of("hot")).await;
     }
     let after = Samples::now();
-    let grown = |name: &str, labels: &[(&str, &str)]| after.sum(name, labels) - before.sum(name, labels);
+    let grown =
+        |name: &str, labels: &[(&str, &str)]| after.sum(name, labels) - before.sum(name, labels);
     let decisions = |outcome: &str, source: &str| {
-        grown("ratelimit_decisions_total", &[("rule", rule.name()), ("outcome", outcome), ("source", source)])
+        grown(
+            "ratelimit_decisions_total",
+            &[
+                ("rule", rule.name()),
+                ("outcome", outcome),
+                ("source", source),
+            ],
+        )
     };
-    let (commands, carried) =
-        (grown("ratelimit_command_decisions_count", &[]), grown("ratelimit_command_decisions_sum", &[]));
+    let (commands, carried) = (
+        grown("ratelimit_command_decisions_count", &[]),
+        grown("ratelimit_command_decisions_sum", &[]),
+    );
     let cached = decisions("denied", "deny_cache");
-    assert_eq!(decisions("allowed", "store") + decisions("near_limit", "store"), 4.0);
+    assert_eq!(
+        decisions("allowed", "store") + decisions("near_limit", "store"),
+        4.0
+    );
     let all = f64::from(CALLERS) + 10.0;
     assert!(cached >= 9.0, "{cached} were cached");
     assert_eq!(decisions("denied", "store") + cached, all - 4.0);
-    assert_eq!(carried, all - cached, "what the cache did not answer was carried");
-    assert!(commands >= 1.0 && commands * 4.0 < carried, "{commands} commands carried {carried}");
+    assert_eq!(
+        carried,
+        all - cached,
+        "what the cache did not answer was carried"
+    );
+    assert!(
+        commands >= 1.0 && commands * 4.0 < carried,
+        "{commands} commands carried {carried}"
+    );
     let address = server.address();
     let answered = [("result", "ok"), ("server", address.as_str())];
     assert_eq!(grown("ratelimit_store_seconds_count", &answered), carried);

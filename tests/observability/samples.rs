@@ -33,9 +33,15 @@ pub(crate) fn record() -> &'static PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
     HANDLE.get_or_init(|| {
         PrometheusBuilder::new()
-            .set_buckets_for_metric(Matcher::Full("ratelimit_store_seconds".to_owned()), &SECONDS)
+            .set_buckets_for_metric(
+                Matcher::Full("ratelimit_store_seconds".to_owned()),
+                &SECONDS,
+            )
             .unwrap()
-            .set_buckets_for_metric(Matcher::Full("ratelimit_command_decisions".to_owned()), &DECISIONS)
+            .set_buckets_for_metric(
+                Matcher::Full("ratelimit_command_decisions".to_owned()),
+                &DECISIONS,
+            )
             .unwrap()
             .install_recorder()
             .unwrap()
@@ -45,7 +51,11 @@ pub(crate) fn record() -> &'static PrometheusHandle {
 impl Samples {
     /// As they are now.
     pub(crate) fn now() -> Self {
-        let mut now = Self { all: Vec::new(), kinds: BTreeMap::new(), helps: BTreeMap::new() };
+        let mut now = Self {
+            all: Vec::new(),
+            kinds: BTreeMap::new(),
+            helps: BTreeMap::new(),
+        };
         for line in record().render().lines().filter(|line| !line.is_empty()) {
             if let Some(kind) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = kind.split_once(' ').unwrap();
@@ -70,9 +80,15 @@ impl Samples {
         self.with(name, labels).next().is_some()
     }
 
-    fn with<'a>(&'a self, name: &'a str, labels: &'a [(&str, &str)]) -> impl Iterator<Item = &'a Sample> {
+    fn with<'a>(
+        &'a self,
+        name: &'a str,
+        labels: &'a [(&str, &str)],
+    ) -> impl Iterator<Item = &'a Sample> {
         let is_it = move |sample: &&Sample| {
-            let has = |&(label, value): &(&str, &str)| sample.labels.get(label).is_some_and(|had| had == value);
+            let has = |&(label, value): &(&str, &str)| {
+                sample.labels.get(label).is_some_and(|had| had == value)
+            };
             sample.name == name && labels.iter().all(has)
         };
         self.all.iter().filter(is_it)
@@ -80,25 +96,45 @@ impl Samples {
 
     /// The labels that samples of a metric have; of a histogram without its `le`.
     pub(crate) fn labels_of(&self, metric: &str) -> BTreeSet<String> {
-        let of_it = self.all.iter().filter(|sample| base(&sample.name) == metric);
-        of_it.flat_map(|sample| sample.labels.keys()).filter(|label| *label != "le").cloned().collect()
+        let of_it = self
+            .all
+            .iter()
+            .filter(|sample| base(&sample.name) == metric);
+        of_it
+            .flat_map(|sample| sample.labels.keys())
+            .filter(|label| *label != "le")
+            .cloned()
+            .collect()
     }
 
     /// All values of all labels.
     pub(crate) fn values(&self) -> BTreeSet<&str> {
-        self.all.iter().flat_map(|sample| sample.labels.values()).map(String::as_str).collect()
+        self.all
+            .iter()
+            .flat_map(|sample| sample.labels.values())
+            .map(String::as_str)
+            .collect()
     }
 
     /// The values that one label of a metric has.
     pub(crate) fn values_of(&self, metric: &str, label: &str) -> BTreeSet<&str> {
-        let of_it = self.all.iter().filter(|sample| base(&sample.name) == metric);
-        of_it.filter_map(|sample| sample.labels.get(label)).map(String::as_str).collect()
+        let of_it = self
+            .all
+            .iter()
+            .filter(|sample| base(&sample.name) == metric);
+        of_it
+            .filter_map(|sample| sample.labels.get(label))
+            .map(String::as_str)
+            .collect()
     }
 }
 
 /// The metric that a series belongs to: histograms have three.
 pub(crate) fn base(series: &str) -> &str {
-    ["_bucket", "_sum", "_count"].iter().find_map(|part| series.strip_suffix(part)).unwrap_or(series)
+    ["_bucket", "_sum", "_count"]
+        .iter()
+        .find_map(|part| series.strip_suffix(part))
+        .unwrap_or(series)
 }
 
 impl Sample {
@@ -112,7 +148,11 @@ impl Sample {
             rest = after.strip_prefix(',').unwrap_or(after);
         }
         assert_eq!(rest, "}", "{line}");
-        Self { name: name.to_owned(), labels, value: value.parse().unwrap() }
+        Self {
+            name: name.to_owned(),
+            labels,
+            value: value.parse().unwrap(),
+        }
     }
 }
 

@@ -43,19 +43,33 @@ fn before_the_hour(clock: &ServerClock, server: &RedisServer, left: Duration) ->
 /// period between them is nothing, and more is told. Behind, two of the longest periods are more:
 /// of an hour that is four hours, as clock changes have it.
 #[tokio::test]
-#[cfg_attr(not(target_os = "linux"), ignore = "sets the clock of a server by LD_PRELOAD")]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "sets the clock of a server by LD_PRELOAD"
+)]
 async fn a_server_whose_clock_is_off() {
     let clock = ServerClock::new();
     let server = clock.server(&[]);
     let store = on(&server).await;
-    for (minutes, is_told) in [(0, false), (50, false), (-50, false), (125, true), (-9 * 60, true)] {
+    for (minutes, is_told) in [
+        (0, false),
+        (50, false),
+        (-50, false),
+        (125, true),
+        (-9 * 60, true),
+    ] {
         clock.set_ms(minutes * 60_000);
         let (key, limits) = (unique("off"), [hourly(2)]);
         let answer = store.acquire(by(&key, &limits)).await;
         if is_told {
             let error = answer.unwrap_err();
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{minutes}");
-            assert!(error.message().contains("are a calendar period apart: set them"), "{error}");
+            assert!(
+                error
+                    .message()
+                    .contains("are a calendar period apart: set them"),
+                "{error}"
+            );
             assert_eq!(server.cli(&["EXISTS", &key]), "0");
         } else {
             let verdict = answer.unwrap();
@@ -65,14 +79,20 @@ async fn a_server_whose_clock_is_off() {
             let later = now.max(now - minutes * 60_000_000);
             let left = later - later.rem_euclid(3_600_000_000) + 3_600_000_000 - now;
             let reset = i64::try_from(verdict.reset_after_us).unwrap();
-            assert!((reset - left).abs() < 2_000_000, "{minutes}: {reset}, {left}");
+            assert!(
+                (reset - left).abs() < 2_000_000,
+                "{minutes}: {reset}, {left}"
+            );
         }
     }
 }
 
 /// A key ends with its period, by the server's clock, and what comes then finds nothing.
 #[tokio::test]
-#[cfg_attr(not(target_os = "linux"), ignore = "sets the clock of a server by LD_PRELOAD")]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "sets the clock of a server by LD_PRELOAD"
+)]
 async fn a_key_that_expires_in_the_middle() {
     let clock = ServerClock::new();
     let server = clock.server(&[]);
@@ -80,14 +100,27 @@ async fn a_key_that_expires_in_the_middle() {
     before_the_hour(&clock, &server, Duration::from_secs(2));
     let (key, limits) = (unique("expires"), [hourly(3)]);
     let ticket = store.acquire(by(&key, &limits)).await.unwrap().ticket;
-    let reserved = store.acquire(by(&key, &limits).reserving()).await.unwrap().ticket;
+    let reserved = store
+        .acquire(by(&key, &limits).reserving())
+        .await
+        .unwrap()
+        .ticket;
     let other = unique("expires");
     assert!(store.acquire(by(&other, &limits)).await.unwrap().allowed);
-    until("its end", PATIENCE, async || server.cli(&["EXISTS", &other, &key]) == "0").await;
+    until("its end", PATIENCE, async || {
+        server.cli(&["EXISTS", &other, &key]) == "0"
+    })
+    .await;
     assert!(!store.refund(by(&key, &limits), ticket).await.unwrap());
     // What was reserved is forgotten with its hour, and charged to the one in which it is
     // committed.
-    assert!(!store.settle(by(&key, &limits).reserving(), reserved, 1).await.unwrap().was_open);
+    assert!(
+        !store
+            .settle(by(&key, &limits).reserving(), reserved, 1)
+            .await
+            .unwrap()
+            .was_open
+    );
     assert_eq!(store.peek(by(&key, &limits)).await.unwrap().remaining, 2);
     assert_eq!(store.peek(by(&other, &limits)).await.unwrap().remaining, 3);
 }
@@ -97,8 +130,8 @@ async fn a_key_that_expires_in_the_middle() {
 async fn two_processes_with_different_zone_data() {
     let (store, clock) = store_with_fake_clock().await;
     // 22:13 in London; 23:13 in Berlin.
-    let [london, berlin] =
-        ["1/day@Europe/London", "1/day@Europe/Berlin"].map(|limit| [limit.parse::<Limit>().unwrap()]);
+    let [london, berlin] = ["1/day@Europe/London", "1/day@Europe/Berlin"]
+        .map(|limit| [limit.parse::<Limit>().unwrap()]);
     let key = unique("zones");
     let allowed = async |limits: &[Limit]| store.acquire(by(&key, limits)).await.unwrap().allowed;
     assert!(allowed(&berlin).await);
@@ -106,7 +139,10 @@ async fn two_processes_with_different_zone_data() {
     clock.advance(HOUR);
     // Midnight in Berlin, where the stored day ends; London's goes on for an hour.
     assert!(allowed(&london).await);
-    assert!(!allowed(&berlin).await, "until the end that London has stored");
+    assert!(
+        !allowed(&berlin).await,
+        "until the end that London has stored"
+    );
     clock.advance(HOUR);
     assert!(allowed(&berlin).await);
     assert!(!allowed(&london).await);

@@ -1,7 +1,12 @@
 //! Values that no script has written: none of them admits for ever or is counted for more than it
 //! may be, and none fails the keys beside it.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::time::Duration;
 
@@ -22,11 +27,38 @@ const WINDOW: Duration = Duration::from_secs(3_000);
 
 /// Numbers as a script may find them, of any length.
 fn bytes(random: &mut Random) -> Vec<u8> {
-    let likely = [0.0, 0.0, 1.0, 2.0, 5.0, 5.0, START, START - 1e6, START + 1e6];
-    let odd = [-1.0, f64::NAN, f64::INFINITY, 1e300, 5e-324, 9_007_199_254_740_992.0, 0.5];
+    let likely = [
+        0.0,
+        0.0,
+        1.0,
+        2.0,
+        5.0,
+        5.0,
+        START,
+        START - 1e6,
+        START + 1e6,
+    ];
+    let odd = [
+        -1.0,
+        f64::NAN,
+        f64::INFINITY,
+        1e300,
+        5e-324,
+        9_007_199_254_740_992.0,
+        0.5,
+    ];
     let numbers = random.of(&[0, 1, 2, 3, 3, 4, 4, 5, 6, 7, 8, 8, 9, 9, 11]);
-    let number = |_| if random.below(8) == 0 { random.of(&odd) } else { random.of(&likely) };
-    let mut bytes: Vec<u8> = (0..numbers).map(number).flat_map(f64::to_le_bytes).collect();
+    let number = |_| {
+        if random.below(8) == 0 {
+            random.of(&odd)
+        } else {
+            random.of(&likely)
+        }
+    };
+    let mut bytes: Vec<u8> = (0..numbers)
+        .map(number)
+        .flat_map(f64::to_le_bytes)
+        .collect();
     if random.below(8) == 0 {
         bytes.truncate(usize::try_from(random.below(80)).unwrap());
     }
@@ -57,10 +89,15 @@ async fn asked(
 async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
     let server = shared();
     let mut random = Random::new(seed());
-    for algorithm in
-        ratelimit_conformance::ALGORITHMS.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
+    for algorithm in ratelimit_conformance::ALGORITHMS
+        .iter()
+        .copied()
+        .filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
     {
-        let store = RedisStore::new(&server.url()).unwrap().with_clock(FakeClock::new()).deny_cache(false);
+        let store = RedisStore::new(&server.url())
+            .unwrap()
+            .with_clock(FakeClock::new())
+            .deny_cache(false);
         store.ready().await.unwrap();
         let mut tally = [0_u32; 2];
         for _ in 0..1_000 {
@@ -71,9 +108,14 @@ async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
             let how = random.below(4);
             let said = asked(&store, algorithm, &keys, how).await;
             let what = format!("{algorithm}, {how}, {bytes:?}: {said:?}");
-            let [first, found, last] = said.as_slice() else { panic!("{what}") };
+            let [first, found, last] = said.as_slice() else {
+                panic!("{what}")
+            };
             for beside in [first, last] {
-                assert!(beside.as_ref().is_ok_and(|verdict| verdict.allowed), "{what}");
+                assert!(
+                    beside.as_ref().is_ok_and(|verdict| verdict.allowed),
+                    "{what}"
+                );
             }
             match found {
                 Ok(verdict) => {
@@ -88,7 +130,10 @@ async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
             // It is neither made to stay nor touched if it is foreign.
             assert_ne!(server.cli(&["PTTL", &keys[1]]), "-1", "{what}");
         }
-        assert!(tally.iter().all(|count| *count > 5), "{algorithm}: {tally:?}");
+        assert!(
+            tally.iter().all(|count| *count > 5),
+            "{algorithm}: {tally:?}"
+        );
     }
 }
 
@@ -96,9 +141,22 @@ async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
 #[tokio::test]
 async fn a_block_keeps_a_bucket_for_two_years_at_most() {
     let (store, key) = (RedisStore::new(&shared().url()).unwrap(), unique("kept"));
-    let value: Vec<u8> = [1.0, 9e15, 1.0].into_iter().flat_map(f64::to_le_bytes).collect();
+    let value: Vec<u8> = [1.0, 9e15, 1.0]
+        .into_iter()
+        .flat_map(f64::to_le_bytes)
+        .collect();
     shared().cli(&[b"SET", key.as_bytes(), &value, b"PX", b"60000"]);
-    store.block(Request::new(key.as_bytes(), Algorithm::TokenBucket, &[Limit::new(5, WINDOW)]), WINDOW).await.unwrap();
+    store
+        .block(
+            Request::new(
+                key.as_bytes(),
+                Algorithm::TokenBucket,
+                &[Limit::new(5, WINDOW)],
+            ),
+            WINDOW,
+        )
+        .await
+        .unwrap();
     assert!((1..=2 * 366 * 86_400_000 + 1).contains(&shared().number(&["PTTL", &key])));
 }
 
@@ -108,10 +166,18 @@ async fn a_block_keeps_a_bucket_for_two_years_at_most() {
 async fn a_key_that_is_gone_is_new() {
     let server = shared();
     for &algorithm in ratelimit_conformance::ALGORITHMS {
-        let store = RedisStore::new(&server.url()).unwrap().with_clock(FakeClock::new()).deny_cache(false);
+        let store = RedisStore::new(&server.url())
+            .unwrap()
+            .with_clock(FakeClock::new())
+            .deny_cache(false);
         store.ready().await.unwrap();
         let keys = ["a", "b", "c"].map(|key| unique(&format!("gone-{key}")));
-        let left = async || asked(&store, algorithm, &keys, 0).await.into_iter().map(|said| said.unwrap().remaining);
+        let left = async || {
+            asked(&store, algorithm, &keys, 0)
+                .await
+                .into_iter()
+                .map(|said| said.unwrap().remaining)
+        };
         for remaining in [4, 3] {
             assert!(left().await.all(|left| left == remaining), "{algorithm}");
         }
@@ -123,16 +189,28 @@ async fn a_key_that_is_gone_is_new() {
 
 /// Without an expiry, the key of a client who does not come again would stay for ever.
 #[tokio::test]
-#[cfg_attr(not(target_os = "linux"), ignore = "sets the clock of a server by LD_PRELOAD")]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "sets the clock of a server by LD_PRELOAD"
+)]
 async fn an_expiry_that_was_taken_away_is_set_again_after_the_window_at_the_latest() {
     let clock = ServerClock::new();
     let server = clock.server(&[]);
-    let without_scripts = [(Algorithm::SlidingWindow, "%log"), (Algorithm::FixedWindow, "%plain")];
-    let rows = ratelimit_conformance::ALGORITHMS.iter().map(|&algorithm| (RedisMode::Scripts, algorithm, ""));
-    let rows = rows.chain(without_scripts.map(|(algorithm, form)| (RedisMode::Transactions, algorithm, form)));
+    let without_scripts = [
+        (Algorithm::SlidingWindow, "%log"),
+        (Algorithm::FixedWindow, "%plain"),
+    ];
+    let rows = ratelimit_conformance::ALGORITHMS
+        .iter()
+        .map(|&algorithm| (RedisMode::Scripts, algorithm, ""));
+    let rows = rows
+        .chain(without_scripts.map(|(algorithm, form)| (RedisMode::Transactions, algorithm, form)));
     let window = i64::try_from(WINDOW.as_millis()).unwrap();
     for (row, (mode, algorithm, form)) in (0..).zip(rows) {
-        let store = RedisStore::new(&server.url()).unwrap().mode(mode).deny_cache(false);
+        let store = RedisStore::new(&server.url())
+            .unwrap()
+            .mode(mode)
+            .deny_cache(false);
         let (key, limits) = (unique("persisted"), [Limit::new(5, WINDOW)]);
         let request = Request::new(key.as_bytes(), algorithm, &limits);
         let stored = format!("{key}{form}");
@@ -145,7 +223,10 @@ async fn an_expiry_that_was_taken_away_is_set_again_after_the_window_at_the_late
             }
         }
         let left = server.number(&["PTTL", &stored]);
-        assert!((1..=2 * window + 1).contains(&left), "{mode:?}, {algorithm}: {left} ms");
+        assert!(
+            (1..=2 * window + 1).contains(&left),
+            "{mode:?}, {algorithm}: {left} ms"
+        );
     }
 }
 
@@ -154,7 +235,10 @@ async fn an_expiry_that_was_taken_away_is_set_again_after_the_window_at_the_late
 async fn foreign_members_of_a_log_are_an_error_in_every_operation() {
     let server = shared();
     for (mode, form) in [(RedisMode::Scripts, ""), (RedisMode::Transactions, "%log")] {
-        let store = RedisStore::new(&server.url()).unwrap().with_clock(FakeClock::new()).mode(mode);
+        let store = RedisStore::new(&server.url())
+            .unwrap()
+            .with_clock(FakeClock::new())
+            .mode(mode);
         for (member, score) in [
             ("1e18", "1"),
             ("nan", "1"),
@@ -178,13 +262,24 @@ async fn foreign_members_of_a_log_are_an_error_in_every_operation() {
                 store.refund(request, 1_700_000_000_000_000).await.map(drop),
             ];
             if mode == RedisMode::Scripts {
-                errors.extend([store.block(request, WINDOW).await, store.unblock(request).await.map(drop)]);
+                errors.extend([
+                    store.block(request, WINDOW).await,
+                    store.unblock(request).await.map(drop),
+                ]);
             }
             for (operation, error) in errors.into_iter().enumerate() {
                 let kind = error.unwrap_err().kind();
-                assert_eq!(kind, StoreErrorKind::Misconfigured, "{operation}: {member} at {score}, {mode:?}");
+                assert_eq!(
+                    kind,
+                    StoreErrorKind::Misconfigured,
+                    "{operation}: {member} at {score}, {mode:?}"
+                );
             }
-            assert_eq!(server.cli(&["ZCARD", &stored]), "1", "{member} at {score}: nothing was written");
+            assert_eq!(
+                server.cli(&["ZCARD", &stored]),
+                "1",
+                "{member} at {score}: nothing was written"
+            );
             server.cli(&["DEL", &stored]);
         }
     }
@@ -199,9 +294,19 @@ async fn the_error_of_a_key_that_holds_something_else_says_what_to_do() {
     server.cli(&["SET", &text, "hello"]);
     server.cli(&["ZADD", &foreign, "1", "alice"]);
     for key in [text, foreign] {
-        let error = store.acquire(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits)).await.unwrap_err();
+        let error = store
+            .acquire(Request::new(
+                key.as_bytes(),
+                Algorithm::SlidingWindow,
+                &limits,
+            ))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
-        assert!(error.message().contains("prefix") && !error.message().contains(&key), "{error}");
+        assert!(
+            error.message().contains("prefix") && !error.message().contains(&key),
+            "{error}"
+        );
         assert!(!error.message().contains("WRONGTYPE WRONGTYPE"), "{error}");
         server.cli(&["DEL", &key]);
     }

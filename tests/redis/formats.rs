@@ -1,15 +1,24 @@
 //! The bytes that processes and releases share: stored keys and logs. Frozen; a test here that
 //! fails is a new format.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
-#![allow(clippy::unused_async, unused_variables, reason = "the attribute awaits, and takes what is in a key")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+#![allow(
+    clippy::unused_async,
+    unused_variables,
+    reason = "the attribute awaits, and takes what is in a key"
+)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Store, Verdict};
 use ratelimit_runtime::{
-    Algorithm, Key, KeyPart, Limit, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
+    Algorithm, Key, KeyPart, Limit, RateLimitError, RateLimiter, RateLimiterBuilder, Rule,
+    rate_limit,
 };
 
 type Outcome = Result<(), RateLimitError>;
@@ -22,7 +31,10 @@ impl Recorder {
     fn record(&self, request: &Request<'_>) {
         let key = String::from_utf8(request.key().to_vec()).unwrap();
         let rule = std::str::from_utf8(request.rule_key()).unwrap();
-        assert!(key.starts_with(rule) && rule.ends_with(':'), "{rule} begins {key}");
+        assert!(
+            key.starts_with(rule) && rule.ends_with(':'),
+            "{rule} begins {key}"
+        );
         self.0.lock().unwrap().push(key);
     }
 
@@ -58,7 +70,12 @@ fn recorded() -> (RateLimiter, Recorder) {
 
 fn built(set_up: impl FnOnce(RateLimiterBuilder) -> RateLimiterBuilder) -> (RateLimiter, Recorder) {
     let recorder = Recorder::default();
-    (set_up(RateLimiter::builder().store(recorder.clone())).build().unwrap(), recorder)
+    (
+        set_up(RateLimiter::builder().store(recorder.clone()))
+            .build()
+            .unwrap(),
+        recorder,
+    )
 }
 
 /// The one key of a call by hand.
@@ -77,18 +94,30 @@ async fn send_code(email: &str) -> Outcome {
 async fn a_stored_key_is_prefix_format_algorithm_window_name_and_value() {
     let (limiter, recorder) = built(|builder| builder.prefix("shop:prod"));
     limiter.scope(send_code("alice@example.com")).await.unwrap();
-    assert_eq!(recorder.take(), ["shop:prod:rl1:sw-60s:send_code:<alice@example.com>"]);
+    assert_eq!(
+        recorder.take(),
+        ["shop:prod:rl1:sw-60s:send_code:<alice@example.com>"]
+    );
 
     // By hand it is the same bucket, whatever is done with it.
-    let (rule, alice) = (Rule::new("send_code", Limit::per_minute(3)), Key::of("alice@example.com"));
+    let (rule, alice) = (
+        Rule::new("send_code", Limit::per_minute(3)),
+        Key::of("alice@example.com"),
+    );
     let _ = limiter.acquire(&rule, &alice).await.unwrap();
     let _ = limiter.peek(&rule, &alice).await.unwrap();
     limiter.reset(&rule, &alice).await.unwrap();
-    assert_eq!(recorder.take(), ["shop:prod:rl1:sw-60s:send_code:<alice@example.com>"; 3]);
+    assert_eq!(
+        recorder.take(),
+        ["shop:prod:rl1:sw-60s:send_code:<alice@example.com>"; 3]
+    );
 
     let (limiter, recorder) = recorded();
     limiter.scope(send_code("alice@example.com")).await.unwrap();
-    assert_eq!(recorder.take(), ["rl1:sw-60s:send_code:<alice@example.com>"]);
+    assert_eq!(
+        recorder.take(),
+        ["rl1:sw-60s:send_code:<alice@example.com>"]
+    );
 }
 
 mod shop {
@@ -234,7 +263,10 @@ async fn windows_are_spelled_in_their_largest_whole_unit() {
     ];
     for (window, spelled) in windows {
         let rule = Rule::new("w", Limit::new(1, window));
-        assert_eq!(key_of(&rule, &Key::global()).await, format!("rl1:sw-{spelled}:w:"));
+        assert_eq!(
+            key_of(&rule, &Key::global()).await,
+            format!("rl1:sw-{spelled}:w:")
+        );
     }
 }
 
@@ -251,7 +283,10 @@ async fn names_are_escaped() {
     for (name, stored) in names {
         let rule = Rule::new(name, Limit::per_minute(1));
         assert_eq!(rule.name(), name, "decisions show the name as it was given");
-        assert_eq!(key_of(&rule, &Key::of("x")).await, format!("rl1:sw-60s:{stored}:<x>"));
+        assert_eq!(
+            key_of(&rule, &Key::of("x")).await,
+            format!("rl1:sw-60s:{stored}:<x>")
+        );
     }
 }
 
@@ -272,7 +307,10 @@ async fn calendar_windows_name_their_zone() {
         .and(limit("5/month"))
         .with_algorithm(Algorithm::FixedWindow);
     let key = key_of(&rule, &Key::global()).await;
-    assert_eq!(key, "rl1:fw-60s+day@Europe/Berlin+hour@Etc/GMT%2B2+month@UTC:export:");
+    assert_eq!(
+        key,
+        "rl1:fw-60s+day@Europe/Berlin+hour@Etc/GMT%2B2+month@UTC:export:"
+    );
 }
 
 #[tokio::test]
@@ -292,7 +330,10 @@ async fn hashed_keys_show_nothing_of_the_value() {
     let (limiter, recorder) = built(|builder| builder.prefix("shop:prod").hash_keys("s3cret"));
     limiter.scope(send_code("alice@example.com")).await.unwrap();
     // As long as a digest.
-    limiter.scope(send_code("abcdefghijklmnopqrs@example.com")).await.unwrap();
+    limiter
+        .scope(send_code("abcdefghijklmnopqrs@example.com"))
+        .await
+        .unwrap();
     let without_key = Rule::new("export", Limit::per_minute(1));
     let _ = limiter.acquire(&without_key, &Key::global()).await.unwrap();
     assert_eq!(
@@ -304,14 +345,20 @@ async fn hashed_keys_show_nothing_of_the_value() {
         ]
     );
     let empty = RateLimiter::builder().hash_keys("").build();
-    assert!(matches!(empty, Err(RateLimitError::Misconfigured(_))), "{empty:?}");
+    assert!(
+        matches!(empty, Err(RateLimitError::Misconfigured(_))),
+        "{empty:?}"
+    );
 }
 
 #[test]
 fn prefixes_that_could_collide_or_choose_a_node_are_refused() {
     let at_most = "x".repeat(64);
     for good in ["", "shop", "shop:prod", "a-b_c.d/e", "größe", &at_most] {
-        assert!(RateLimiter::builder().prefix(good).build().is_ok(), "{good:?}");
+        assert!(
+            RateLimiter::builder().prefix(good).build().is_ok(),
+            "{good:?}"
+        );
     }
     let too_long = "x".repeat(65);
     let bad = [
@@ -328,7 +375,10 @@ fn prefixes_that_could_collide_or_choose_a_node_are_refused() {
     ];
     for (prefix, expected) in bad {
         let error = RateLimiter::builder().prefix(prefix).build().unwrap_err();
-        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{prefix:?}: {error:?}");
+        assert!(
+            matches!(error, RateLimitError::Misconfigured(_)),
+            "{prefix:?}: {error:?}"
+        );
         assert!(error.to_string().contains(expected), "{prefix:?}: {error}");
     }
 }
@@ -340,9 +390,15 @@ async fn every_algorithm_has_the_abbreviation_that_is_written_down() {
     for &algorithm in ratelimit_conformance::ALGORITHMS {
         let rule = Rule::new("tag", Limit::per_minute(1)).with_algorithm(algorithm);
         let key = key_of(&rule, &Key::global()).await;
-        let tag = key.split(':').nth(1).and_then(|part| part.strip_suffix("-60s")).unwrap();
-        let row =
-            |line: &str| line.starts_with(&format!("| `{algorithm}` |")) && line.ends_with(&format!("| `{tag}` |"));
+        let tag = key
+            .split(':')
+            .nth(1)
+            .and_then(|part| part.strip_suffix("-60s"))
+            .unwrap();
+        let row = |line: &str| {
+            line.starts_with(&format!("| `{algorithm}` |"))
+                && line.ends_with(&format!("| `{tag}` |"))
+        };
         assert!(PAGE.lines().any(row), "{algorithm}: {key}");
     }
 }

@@ -1,7 +1,12 @@
 //! Calls and stacked groups that share commands: each is decided as if it had come alone, and whatever happens to one
 //! of them happens to no other.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::collections::BTreeSet;
 use std::future::Future as _;
@@ -22,7 +27,10 @@ use tokio::time::timeout;
 /// How often the server was told a command.
 fn calls(server: &RedisServer, command: &str) -> i64 {
     let stats = server.info("commandstats", &format!("cmdstat_{command}"));
-    stats.strip_prefix("calls=").and_then(|stats| stats.split(',').next()).map_or(0, number_of)
+    stats
+        .strip_prefix("calls=")
+        .and_then(|stats| stats.split(',').next())
+        .map_or(0, number_of)
 }
 
 async fn on(server: &RedisServer) -> Arc<RedisStore> {
@@ -38,7 +46,11 @@ async fn many_callers_of_one_key_are_few_commands_and_each_has_its_own_verdict()
     let mut running = JoinSet::new();
     for _ in 0..512 {
         let store = Arc::clone(&store);
-        running.spawn(async move { acquire(&store, "hot", Limit::new(400, MINUTE)).await.unwrap() });
+        running.spawn(async move {
+            acquire(&store, "hot", Limit::new(400, MINUTE))
+                .await
+                .unwrap()
+        });
     }
     let verdicts = running.join_all().await;
     let admitted = verdicts.iter().filter(|verdict| verdict.allowed);
@@ -50,7 +62,11 @@ async fn many_callers_of_one_key_are_few_commands_and_each_has_its_own_verdict()
 
 /// Polls once, as a caller does who is dropped then.
 fn poll_once(answer: &mut Answer<'_, Verdict>) {
-    assert!(Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        Pin::new(answer)
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
 }
 
 /// What calls are told that begin in this order, before the server has answered any of them. The first is sent at once,
@@ -69,11 +85,22 @@ async fn callers_of_a_key_are_decided_in_their_order_whatever_each_asks() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let limits = [Limit::new(100, MINUTE)];
-    let asked = [("a", 1), ("a", 1), ("b", 1), ("a", 2), ("c", 1), ("a", 1), ("b", 1)];
+    let asked = [
+        ("a", 1),
+        ("a", 1),
+        ("b", 1),
+        ("a", 2),
+        ("c", 1),
+        ("a", 1),
+        ("b", 1),
+    ];
     let ask = |(key, cost): (&'static str, u64)| {
         store.acquire(Request::new(key.as_bytes(), Algorithm::FixedWindow, &limits).with_cost(cost))
     };
-    let left = told(asked.map(ask).into()).await.into_iter().map(|verdict| verdict.unwrap().remaining);
+    let left = told(asked.map(ask).into())
+        .await
+        .into_iter()
+        .map(|verdict| verdict.unwrap().remaining);
     assert_eq!(left.collect::<Vec<_>>(), [99, 98, 99, 96, 99, 95, 98]);
 }
 
@@ -84,21 +111,40 @@ async fn a_call_has_at_most_64_keys_256_questions_and_1_000_units_of_logs() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let limits = [Limit::new(1_000_000, MINUTE)];
-    let sent = async |callers: u64, algorithm: Algorithm, key: fn(u64) -> u64, cost: fn(u64) -> u64| {
-        let before = calls(&server, "evalsha");
-        let keys: Vec<_> = (0..callers).map(|caller| format!("{algorithm:?}{}", key(caller))).collect();
-        let requests = (0..callers)
-            .zip(&keys)
-            .map(|(caller, key)| Request::new(key.as_bytes(), algorithm, &limits).with_cost(cost(caller)));
-        let verdicts = told(requests.map(|request| store.acquire(request)).collect()).await;
-        assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().allowed));
-        calls(&server, "evalsha") - before
-    };
+    let sent =
+        async |callers: u64, algorithm: Algorithm, key: fn(u64) -> u64, cost: fn(u64) -> u64| {
+            let before = calls(&server, "evalsha");
+            let keys: Vec<_> = (0..callers)
+                .map(|caller| format!("{algorithm:?}{}", key(caller)))
+                .collect();
+            let requests = (0..callers).zip(&keys).map(|(caller, key)| {
+                Request::new(key.as_bytes(), algorithm, &limits).with_cost(cost(caller))
+            });
+            let verdicts = told(requests.map(|request| store.acquire(request)).collect()).await;
+            assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().allowed));
+            calls(&server, "evalsha") - before
+        };
     // Each with one caller more than fits.
-    assert_eq!(sent(1 + 2 * 64, FixedWindow, |caller| caller, |_| 1).await, 3, "64 keys");
-    assert_eq!(sent(1 + 2 * 256, FixedWindow, |_| 0, |caller| 1 + caller).await, 3, "256 questions");
-    assert_eq!(sent(1 + 4 * 3, SlidingWindow, |caller| caller % 2, |_| 300).await, 5, "1,000 units");
-    assert_eq!(sent(1 + 1_000, FixedWindow, |_| 0, |_| 1).await, 2, "half of all callers");
+    assert_eq!(
+        sent(1 + 2 * 64, FixedWindow, |caller| caller, |_| 1).await,
+        3,
+        "64 keys"
+    );
+    assert_eq!(
+        sent(1 + 2 * 256, FixedWindow, |_| 0, |caller| 1 + caller).await,
+        3,
+        "256 questions"
+    );
+    assert_eq!(
+        sent(1 + 4 * 3, SlidingWindow, |caller| caller % 2, |_| 300).await,
+        5,
+        "1,000 units"
+    );
+    assert_eq!(
+        sent(1 + 1_000, FixedWindow, |_| 0, |_| 1).await,
+        2,
+        "half of all callers"
+    );
 }
 
 #[tokio::test]
@@ -108,10 +154,21 @@ async fn a_caller_that_is_late_before_it_is_sent_is_not_sent() {
     let limits = [Limit::new(100, MINUTE)];
     let request = Request::new(b"key", Algorithm::SlidingWindow, &limits);
     let late = request.with_timeout_at(Instant::now());
-    let verdicts = told([request, late, request].map(|request| store.acquire(request)).into()).await;
-    let kinds =
-        verdicts.into_iter().map(|verdict| verdict.map_err(|error| error.kind()).map(|verdict| verdict.remaining));
-    assert_eq!(kinds.collect::<Vec<_>>(), [Ok(99), Err(StoreErrorKind::TimedOut), Ok(98)]);
+    let verdicts = told(
+        [request, late, request]
+            .map(|request| store.acquire(request))
+            .into(),
+    )
+    .await;
+    let kinds = verdicts.into_iter().map(|verdict| {
+        verdict
+            .map_err(|error| error.kind())
+            .map(|verdict| verdict.remaining)
+    });
+    assert_eq!(
+        kinds.collect::<Vec<_>>(),
+        [Ok(99), Err(StoreErrorKind::TimedOut), Ok(98)]
+    );
 }
 
 #[tokio::test]
@@ -134,7 +191,10 @@ async fn cancelled_callers_are_not_sent_and_the_others_are_answered() {
         }
         // The first was sent, unless the runtime was late and had to read first.
         let asked = if dropped == 0 { 3..=4 } else { 3..=3 };
-        assert!(asked.contains(&(server.number(&["ZCARD", "key"]) - before)), "number {dropped} gave up");
+        assert!(
+            asked.contains(&(server.number(&["ZCARD", "key"]) - before)),
+            "number {dropped} gave up"
+        );
     }
 }
 
@@ -142,21 +202,38 @@ async fn cancelled_callers_are_not_sent_and_the_others_are_answered() {
 async fn callers_with_a_clock_of_their_own_share_a_call_at_the_latest_time_of_them() {
     let server = RedisServer::start();
     let clock = FakeClock::new();
-    let store = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+    let store = RedisStore::new(&server.url())
+        .unwrap()
+        .with_clock(clock.clone());
     store.ready().await.unwrap();
     let limits = [Limit::new(9, MINUTE)];
     let ask = |key: &'static str| {
-        let mut answer = store.acquire(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits));
+        let mut answer = store.acquire(Request::new(
+            key.as_bytes(),
+            Algorithm::SlidingWindow,
+            &limits,
+        ));
         poll_once(&mut answer);
         answer
     };
     for key in ["on", "back"] {
         // The first is sent at once; the others wait for its reply.
         let (_sent, before, first) = (ask("other"), clock.now(), ask(key));
-        let step = if key == "on" { FakeClock::advance } else { FakeClock::step_back };
+        let step = if key == "on" {
+            FakeClock::advance
+        } else {
+            FakeClock::step_back
+        };
         step(&clock, Duration::from_secs(1));
-        let (last, latest) = (ask(key), u64::try_from(before.max(clock.now()).as_micros()).unwrap());
-        assert_eq!([first.await, last.await].map(|told| told.unwrap().ticket), [latest, latest + 1], "{key}");
+        let (last, latest) = (
+            ask(key),
+            u64::try_from(before.max(clock.now()).as_micros()).unwrap(),
+        );
+        assert_eq!(
+            [first.await, last.await].map(|told| told.unwrap().ticket),
+            [latest, latest + 1],
+            "{key}"
+        );
     }
 }
 
@@ -174,8 +251,13 @@ async fn stacks(
         let (store, keys) = (Arc::clone(store), keys(index));
         running.spawn(async move {
             let algorithms = [Algorithm::LeakyBucket, Algorithm::SlidingWindow];
-            let requests =
-                [0, 1].map(|at| Request::new(keys[at].as_bytes(), algorithms[at], std::slice::from_ref(&limits[at])));
+            let requests = [0, 1].map(|at| {
+                Request::new(
+                    keys[at].as_bytes(),
+                    algorithms[at],
+                    std::slice::from_ref(&limits[at]),
+                )
+            });
             (index, store.acquire_all(&requests).await)
         });
     }
@@ -200,11 +282,21 @@ async fn a_group_that_cannot_be_decided_fails_alone_and_charges_nothing() {
                 }
                 keys
             };
-            for (index, told) in stacks(&store, 200, limits, keys).await.into_iter().enumerate() {
+            for (index, told) in stacks(&store, 200, limits, keys)
+                .await
+                .into_iter()
+                .enumerate()
+            {
                 match told {
-                    Err(error) if index % 7 == 3 => assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}"),
+                    Err(error) if index % 7 == 3 => {
+                        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}")
+                    }
                     Ok(verdicts) if index % 7 != 3 => {
-                        assert!(verdicts.iter().all(|verdict| verdict.allowed && verdict.remaining == 100 - round));
+                        assert!(
+                            verdicts
+                                .iter()
+                                .all(|verdict| verdict.allowed && verdict.remaining == 100 - round)
+                        );
                     }
                     other => panic!("{index}: {other:?}"),
                 }
@@ -212,7 +304,10 @@ async fn a_group_that_cannot_be_decided_fails_alone_and_charges_nothing() {
         }
     }
     // The other key of a group that failed has not been charged.
-    for (key, algorithm) in [("a13", Algorithm::LeakyBucket), ("b03", Algorithm::SlidingWindow)] {
+    for (key, algorithm) in [
+        ("a13", Algorithm::LeakyBucket),
+        ("b03", Algorithm::SlidingWindow),
+    ] {
         let request = Request::new(key.as_bytes(), algorithm, &limits[..1]);
         assert_eq!(store.peek(request).await.unwrap().remaining, 100, "{key}");
     }

@@ -1,6 +1,11 @@
 //! Lists of keys: bounded pages of a server of any size, also across lost connections.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,7 +22,13 @@ static RULE: Rule = Rule::new("login", Limit::per_hour(5));
 #[tokio::test]
 async fn a_page_is_a_bounded_part_of_the_server() {
     let server = RedisServer::start();
-    let with = |prefix| strict().redis(&server.url()).prefix(prefix).build().unwrap();
+    let with = |prefix| {
+        strict()
+            .redis(&server.url())
+            .prefix(prefix)
+            .build()
+            .unwrap()
+    };
     let limiter = with(r"a*[b?]\c");
     let expected = charge(&limiter, &RULE, 3_000).await;
     charge(&with("a+(b-)/c"), &RULE, 3_000).await;
@@ -31,7 +42,11 @@ async fn a_page_is_a_bounded_part_of_the_server() {
     assert_eq!(listed, expected);
     assert!((18..=26).contains(&pages), "{pages} pages for 6,000 keys");
     let calls = |command| server.info("commandstats", &format!("cmdstat_{command}"));
-    assert!(calls("scan").starts_with(&format!("calls={pages},")), "{}", calls("scan"));
+    assert!(
+        calls("scan").starts_with(&format!("calls={pages},")),
+        "{}",
+        calls("scan")
+    );
     assert_eq!(calls("keys"), "");
 }
 
@@ -55,11 +70,18 @@ async fn another_process_goes_on_where_a_list_has_come_to() {
         pages += 1;
         cursor = keys.cursor().map(<[u8]>::to_vec);
         if cursor.is_none() {
-            assert_eq!(keys.next_page().await.unwrap(), None, "the last page was the last");
+            assert_eq!(
+                keys.next_page().await.unwrap(),
+                None,
+                "the last page was the last"
+            );
         }
     }
     assert_eq!(listed, expected);
-    assert!((9..=13).contains(&pages), "{pages} pages for 3,000 keys: no page is listed twice");
+    assert!(
+        (9..=13).contains(&pages),
+        "{pages} pages for 3,000 keys: no page is listed twice"
+    );
 }
 
 #[tokio::test]
@@ -69,7 +91,13 @@ async fn a_list_goes_on_where_its_connection_was_lost() {
     let limiter = strict().redis(&proxy.url()).build().unwrap();
     let expected = charge(&limiter, &RULE, 1_000).await;
     let mut keys = limiter.keys(&RULE);
-    let mut listed: BTreeSet<Key> = keys.next_page().await.unwrap().unwrap().into_iter().collect();
+    let mut listed: BTreeSet<Key> = keys
+        .next_page()
+        .await
+        .unwrap()
+        .unwrap()
+        .into_iter()
+        .collect();
     proxy.cut_replies(1);
     let error = keys.next_page().await.unwrap_err();
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error}");
@@ -91,7 +119,10 @@ async fn a_cursor_that_no_list_gave_is_an_error() {
     ] {
         let error = keys.resume(cursor).next_page().await.unwrap_err();
         assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
-        assert!(error.to_string().contains("begin with the first page"), "{error}");
+        assert!(
+            error.to_string().contains("begin with the first page"),
+            "{error}"
+        );
     }
 }
 
@@ -102,26 +133,47 @@ async fn what_no_key_can_be_is_left_out() {
     let limiter = strict().redis(&server.url()).build().unwrap();
     let _ = limiter.acquire(&RULE, &Key::of("alice")).await.unwrap();
     for foreign in [&b"{tag}"[..], b"<open", b"\xff", b"<a>%plain", b"<a>\n"] {
-        server.cli(&[b"SET", &[b"rl1:sw-3600s:login:", foreign].concat()[..], b"x"]);
+        server.cli(&[
+            b"SET",
+            &[b"rl1:sw-3600s:login:", foreign].concat()[..],
+            b"x",
+        ]);
     }
-    assert_eq!(rest(&mut limiter.keys(&RULE)).await, BTreeSet::from([Key::of("alice")]));
+    assert_eq!(
+        rest(&mut limiter.keys(&RULE)).await,
+        BTreeSet::from([Key::of("alice")])
+    );
 }
 
 #[tokio::test]
 async fn a_user_without_scan_and_a_silent_server_are_errors() {
     let server = RedisServer::start_with(&["--user", "shop", "on", ">pw", "~*", "+@all", "-scan"]);
     let url = format!("redis://shop:pw@{}/", server.address());
-    let limiter = strict().timeout(Duration::from_millis(200)).redis(&url).build().unwrap();
+    let limiter = strict()
+        .timeout(Duration::from_millis(200))
+        .redis(&url)
+        .build()
+        .unwrap();
     limiter.ready().await.unwrap();
     let error = limiter.keys(&RULE).next_page().await.unwrap_err();
-    assert!(matches!(&error, RateLimitError::Misconfigured(_)) && error.to_string().contains("'scan'"), "{error}");
+    assert!(
+        matches!(&error, RateLimitError::Misconfigured(_)) && error.to_string().contains("'scan'"),
+        "{error}"
+    );
 
     server.cli(&["ACL", "SETUSER", "shop", "+scan"]);
-    assert_eq!(limiter.keys(&RULE).next_page().await.unwrap(), Some(Vec::new()));
+    assert_eq!(
+        limiter.keys(&RULE).next_page().await.unwrap(),
+        Some(Vec::new())
+    );
     server.freeze();
     let asked = Instant::now();
     let error = limiter.keys(&RULE).next_page().await.unwrap_err();
     assert!(matches!(&error, RateLimitError::Unavailable(_)), "{error}");
-    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        asked.elapsed()
+    );
     server.thaw();
 }

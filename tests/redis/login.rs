@@ -1,6 +1,11 @@
 //! Who the store says it is, and what becomes of it when that changes.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::io::{self, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -23,7 +28,13 @@ async fn ready(store: &RedisStore) {
 
 /// Whether the store answers, however late.
 async fn answers(store: &RedisStore) -> bool {
-    timeout(PATIENCE, acquire(store, &unique("goes on"), Limit::new(1, MINUTE))).await.unwrap().is_ok()
+    timeout(
+        PATIENCE,
+        acquire(store, &unique("goes on"), Limit::new(1, MINUTE)),
+    )
+    .await
+    .unwrap()
+    .is_ok()
 }
 
 /// Waits until the store is told this.
@@ -46,7 +57,17 @@ fn server_with_user(password: &str) -> RedisServer {
 
 fn set_password(server: &RedisServer, password: &str) {
     let password = format!(">{password}");
-    let said = server.cli(&["ACL", "SETUSER", "limiter", "on", "resetpass", &password, "~*", "&*", "+@all"]);
+    let said = server.cli(&[
+        "ACL",
+        "SETUSER",
+        "limiter",
+        "on",
+        "resetpass",
+        &password,
+        "~*",
+        "&*",
+        "+@all",
+    ]);
     assert_eq!(said, "OK");
 }
 
@@ -81,7 +102,11 @@ async fn a_provider_is_asked_for_each_connection() {
     for _ in 0..10 {
         assert!(answers(&store).await);
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 1, "a call asks for no credentials");
+    assert_eq!(
+        asked.load(Ordering::Relaxed),
+        1,
+        "a call asks for no credentials"
+    );
     set_password(&server, "second");
     *password.lock().unwrap() = "second";
     kill(&server);
@@ -95,7 +120,13 @@ async fn a_provider_is_asked_for_each_connection() {
     *password.lock().unwrap() = "second";
     let took = recovered(&store, &unique("again")).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
-    assert!(!format!("{store:?} {:?}", RedisCredentials::new("limiter", "hunter2")).contains("hunter2"));
+    assert!(
+        !format!(
+            "{store:?} {:?}",
+            RedisCredentials::new("limiter", "hunter2")
+        )
+        .contains("hunter2")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -103,13 +134,19 @@ async fn a_token_is_renewed_by_a_connection_that_takes_the_place_of_the_old_one(
     let server = server_with_user("1");
     let tokens = Arc::new(AtomicU64::new(0));
     let next = Arc::clone(&tokens);
-    let store = RedisStore::new(&server.url()).unwrap().credentials(move || {
-        let token = next.fetch_add(1, Ordering::Relaxed) + 1;
-        let credentials = RedisCredentials::new("limiter", token.to_string());
-        async move {
-            Ok::<_, io::Error>(if token < 4 { credentials.renew_after(Duration::from_secs(1)) } else { credentials })
-        }
-    });
+    let store = RedisStore::new(&server.url())
+        .unwrap()
+        .credentials(move || {
+            let token = next.fetch_add(1, Ordering::Relaxed) + 1;
+            let credentials = RedisCredentials::new("limiter", token.to_string());
+            async move {
+                Ok::<_, io::Error>(if token < 4 {
+                    credentials.renew_after(Duration::from_secs(1))
+                } else {
+                    credentials
+                })
+            }
+        });
     ready(&store).await;
     // The third is refused: it is asked again.
     for token in ["2", "4"] {
@@ -123,9 +160,18 @@ async fn a_token_is_renewed_by_a_connection_that_takes_the_place_of_the_old_one(
             sleep(Duration::from_millis(10)).await;
         }
     }
-    assert!(eventually(|| server.info("commandstats", "cmdstat_auth").starts_with("calls=4,")));
-    assert!(server.info("commandstats", "cmdstat_auth").contains("failed_calls=1"));
-    assert!(eventually(|| number_of(&server.info("clients", "connected_clients")) == 2), "the old ones end");
+    assert!(eventually(|| server
+        .info("commandstats", "cmdstat_auth")
+        .starts_with("calls=4,")));
+    assert!(
+        server
+            .info("commandstats", "cmdstat_auth")
+            .contains("failed_calls=1")
+    );
+    assert!(
+        eventually(|| number_of(&server.info("clients", "connected_clients")) == 2),
+        "the old ones end"
+    );
     assert_eq!(tokens.load(Ordering::Relaxed), 4);
 }
 
@@ -149,7 +195,12 @@ async fn what_a_client_of_the_application_says_is_taken() {
     let client = redis::Client::open(url).unwrap();
     let store = RedisStore::from_client(&client).unwrap();
     ready(&store).await;
-    assert!(acquire(&store, &unique("client"), Limit::new(1, MINUTE)).await.unwrap().allowed);
+    assert!(
+        acquire(&store, &unique("client"), Limit::new(1, MINUTE))
+            .await
+            .unwrap()
+            .allowed
+    );
     assert!(server.info("keyspace", "db5").starts_with("keys=1"));
     assert!(server.cli(&["CLIENT", "LIST"]).contains("user=limiter"));
     assert!(!format!("{store:?}").contains("hunter2"));
@@ -162,14 +213,24 @@ async fn what_a_client_of_the_application_says_is_taken() {
     timeout(PATIENCE, alone).await.unwrap();
 
     let tls = |insecure| {
-        let address = redis::ConnectionAddr::TcpTls { host: "h".to_owned(), port: 1, insecure, tls_params: None };
-        let info = redis::IntoConnectionInfo::into_connection_info("redis://h").unwrap().set_addr(address);
+        let address = redis::ConnectionAddr::TcpTls {
+            host: "h".to_owned(),
+            port: 1,
+            insecure,
+            tls_params: None,
+        };
+        let info = redis::IntoConnectionInfo::into_connection_info("redis://h")
+            .unwrap()
+            .set_addr(address);
         RedisStore::from_client(&redis::Client::open(info).unwrap())
     };
     assert!(format!("{:?}", tls(false).unwrap()).contains("tls: true"));
     let error = tls(true).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-    assert!(error.message().contains("does not check certificates"), "{error}");
+    assert!(
+        error.message().contains("does not check certificates"),
+        "{error}"
+    );
 }
 
 /// Settings of connections may come after the first use.
@@ -219,10 +280,16 @@ async fn a_server_that_forgets_who_is_logged_in_is_told_again() {
     });
     let store = RedisStore::new(&format!("redis://:right@127.0.0.1:{port}/")).unwrap();
     ready(&store).await;
-    let error = timeout(PATIENCE, acquire(&store, "k", Limit::new(1, MINUTE))).await.unwrap().unwrap_err();
+    let error = timeout(PATIENCE, acquire(&store, "k", Limit::new(1, MINUTE)))
+        .await
+        .unwrap()
+        .unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert!(error.message().contains("password"), "{error}");
-    until("the store logs in again", PATIENCE, async || logins.load(Ordering::Relaxed) > 1).await;
+    until("the store logs in again", PATIENCE, async || {
+        logins.load(Ordering::Relaxed) > 1
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,7 +1,11 @@
 //! Redis: what the store leaves on the server, the way there, faults, formats, and processes that
 //! share it. `RATELIMIT_TEST_REDIS_BIN` chooses another server binary.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -46,23 +50,40 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Its logs are sorted sets.
 async fn store_with_fake_clock() -> (RedisStore, FakeClock) {
     let clock = FakeClock::new();
-    let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone()).mode(RedisMode::Scripts);
+    let store = RedisStore::new(&shared().url())
+        .unwrap()
+        .with_clock(clock.clone())
+        .mode(RedisMode::Scripts);
     store.ready().await.unwrap();
     (store, clock)
 }
 
 async fn acquire(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
-    store.acquire(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit])).await
+    store
+        .acquire(Request::new(
+            key.as_bytes(),
+            Algorithm::SlidingWindow,
+            &[limit],
+        ))
+        .await
 }
 
 async fn peek(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
-    store.peek(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit])).await
+    store
+        .peek(Request::new(
+            key.as_bytes(),
+            Algorithm::SlidingWindow,
+            &[limit],
+        ))
+        .await
 }
 
 /// As a limiter would call: dropped at the deadline.
 async fn acquire_in_time(store: &RedisStore, key: &str) -> Result<Verdict, StoreError> {
     let limit = Limit::new(1_000_000, MINUTE);
-    timeout(DEADLINE, acquire(store, key, limit)).await.unwrap_or_else(|_| Err(StoreError::unavailable("deadline")))
+    timeout(DEADLINE, acquire(store, key, limit))
+        .await
+        .unwrap_or_else(|_| Err(StoreError::unavailable("deadline")))
 }
 
 /// Calls until one succeeds; says how long that took.

@@ -24,10 +24,16 @@ async fn mint(store: &Arc<RedisStore>, round: usize, limit: Limit) -> bool {
     let mut calls = JoinSet::new();
     for number in 0..1_000 {
         let store = Arc::clone(store);
-        calls.spawn(async move { acquire(&store, &format!("minted:{round}:{number:0>200}"), limit).await });
+        calls.spawn(async move {
+            acquire(&store, &format!("minted:{round}:{number:0>200}"), limit).await
+        });
     }
     let answers = calls.join_all().await;
-    answers.iter().any(|answer| answer.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Full))
+    answers.iter().any(|answer| {
+        answer
+            .as_ref()
+            .is_err_and(|error| error.kind() == StoreErrorKind::Full)
+    })
 }
 
 /// Asks until the server decides: on a busy machine a connection may be given up, and a server that
@@ -55,7 +61,10 @@ async fn forgotten_after(policy: &str, minted: Limit, most: usize) -> Option<usi
         refused += usize::from(mint(&store, round, minted).await);
         // It is looked for in a manner that does not make it what was used last.
         if server.number(&["EXISTS", "attacker"]) == 0 {
-            assert!(decided(&store, "attacker", limit).await.allowed, "a fresh quota");
+            assert!(
+                decided(&store, "attacker", limit).await.allowed,
+                "a fresh quota"
+            );
             return Some(round + 1);
         }
         if policy == "noeviction" && refused > 10 {
@@ -64,7 +73,10 @@ async fn forgotten_after(policy: &str, minted: Limit, most: usize) -> Option<usi
     }
     assert!(policy != "noeviction" || refused > 10, "the server is full");
     let limits = [limit];
-    let kept = store.peek(Request::new(b"attacker", Algorithm::SlidingWindow, &limits)).await.unwrap();
+    let kept = store
+        .peek(Request::new(b"attacker", Algorithm::SlidingWindow, &limits))
+        .await
+        .unwrap();
     assert!(!kept.allowed && kept.remaining == 0, "{kept:?}");
     None
 }
@@ -74,11 +86,21 @@ async fn forgotten_after(policy: &str, minted: Limit, most: usize) -> Option<usi
 /// are the ones that fail. (By `lfu` it may stay for a minute more, so that is not tried.)
 #[tokio::test]
 async fn a_client_that_mints_keys_evicts_its_own_counter_unless_the_server_refuses() {
-    const POLICIES: [&str; 6] =
-        ["allkeys-lru", "volatile-lru", "allkeys-random", "volatile-random", "volatile-ttl", "noeviction"];
+    const POLICIES: [&str; 6] = [
+        "allkeys-lru",
+        "volatile-lru",
+        "allkeys-random",
+        "volatile-random",
+        "volatile-ttl",
+        "noeviction",
+    ];
     let day = Limit::new(1, DAY);
     let forgotten = join_all(POLICIES.map(|policy| forgotten_after(policy, day, 1_000))).await;
     for (policy, after) in POLICIES.into_iter().zip(forgotten) {
-        assert_eq!(after.is_none(), policy == "noeviction", "{policy}: {after:?}");
+        assert_eq!(
+            after.is_none(),
+            policy == "noeviction",
+            "{policy}: {after:?}"
+        );
     }
 }

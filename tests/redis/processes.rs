@@ -1,6 +1,10 @@
 //! Limits across processes, across runtimes, and across the death of a process.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +13,9 @@ use super::PATIENCE;
 use crate::support::redis::RedisServer;
 use crate::support::worker::Worker;
 use crate::support::{eventually, unique};
-use ratelimit_runtime::{Algorithm, Key, Limit, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, rate_limit};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, rate_limit,
+};
 use tokio::runtime::{Builder, Runtime};
 
 /// What processes share.
@@ -18,18 +24,43 @@ const MAX: usize = 3_000;
 /// Where counting and expiry are two steps, a process that dies in between leaves a key for good.
 /// Two at a time, each pair is killed so many milliseconds into its work; the last one is left to
 /// itself until the limit is used up. Gives how many admissions the processes have told of.
-fn processes(urls: [&str; 2], algorithm: Algorithm, server: &RedisServer, killed_after: &[u64]) -> usize {
+fn processes(
+    urls: [&str; 2],
+    algorithm: Algorithm,
+    server: &RedisServer,
+    killed_after: &[u64],
+) -> usize {
     let (prefix, max, name) = (unique("killed"), MAX.to_string(), algorithm.to_string());
     let start = || urls.map(|url| Worker::start(&["hammer", url, &prefix, "8", &max, &name]));
-    let killed = |workers: [Worker; 2]| workers.into_iter().map(|worker| worker.kill().len()).sum::<usize>();
+    let killed = |workers: [Worker; 2]| {
+        workers
+            .into_iter()
+            .map(|worker| worker.kill().len())
+            .sum::<usize>()
+    };
     let runtime = current_thread();
-    let mode = if urls[0].starts_with("plain+") { RedisMode::Transactions } else { RedisMode::Scripts };
-    let store = RedisStore::new(&server.url()).unwrap().mode(mode).deny_cache(false);
+    let mode = if urls[0].starts_with("plain+") {
+        RedisMode::Transactions
+    } else {
+        RedisMode::Scripts
+    };
+    let store = RedisStore::new(&server.url())
+        .unwrap()
+        .mode(mode)
+        .deny_cache(false);
     // However busy the machine is, the store answers, and not the fallback.
-    let limiter = RateLimiter::builder().store(store).prefix(prefix.as_str()).timeout(PATIENCE).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .store(store)
+        .prefix(prefix.as_str())
+        .timeout(PATIENCE)
+        .build()
+        .unwrap();
     let rule = Rule::new("hammer", Limit::per_hour(MAX as u64)).with_algorithm(algorithm);
     let left = || {
-        let left = runtime.block_on(limiter.peek(&rule, &Key::of("shared"))).unwrap().remaining();
+        let left = runtime
+            .block_on(limiter.peek(&rule, &Key::of("shared")))
+            .unwrap()
+            .remaining();
         usize::try_from(left).unwrap()
     };
     let mut admitted = 0;
@@ -37,10 +68,17 @@ fn processes(urls: [&str; 2], algorithm: Algorithm, server: &RedisServer, killed
         let before = expiring_keys(server);
         let workers = start();
         // A worker's own keys are the sign that it is at work.
-        assert!(eventually(|| expiring_keys(server) > before), "the workers write");
+        assert!(
+            eventually(|| expiring_keys(server) > before),
+            "the workers write"
+        );
         thread::sleep(Duration::from_millis(*millis));
         admitted += killed(workers);
-        assert!(admitted <= MAX - left(), "{admitted} were admitted, and {} are left of {MAX}", left());
+        assert!(
+            admitted <= MAX - left(),
+            "{admitted} were admitted, and {} are left of {MAX}",
+            left()
+        );
         expiring_keys(server);
     }
     let workers = start();
@@ -57,7 +95,10 @@ fn processes_share_one_limit() {
     let server = RedisServer::start();
     let (scripts, plain) = (server.url(), format!("plain+{}", server.url()));
     for url in [&scripts, &plain] {
-        assert_eq!(processes([url, url], Algorithm::SlidingWindow, &server, &[]), MAX);
+        assert_eq!(
+            processes([url, url], Algorithm::SlidingWindow, &server, &[]),
+            MAX
+        );
     }
 }
 
@@ -66,16 +107,39 @@ fn killed_processes_leave_no_key_without_an_expiry_and_pass_no_limit() {
     let server = RedisServer::start();
     let (scripts, plain) = (server.url(), format!("plain+{}", server.url()));
     let killed_after = [1, 4, 11, 30];
-    processes([&scripts, &scripts], Algorithm::SlidingWindow, &server, &killed_after);
-    processes([&plain, &plain], Algorithm::SlidingWindow, &server, &killed_after);
-    processes([&plain, &plain], Algorithm::FixedWindow, &server, &killed_after);
+    processes(
+        [&scripts, &scripts],
+        Algorithm::SlidingWindow,
+        &server,
+        &killed_after,
+    );
+    processes(
+        [&plain, &plain],
+        Algorithm::SlidingWindow,
+        &server,
+        &killed_after,
+    );
+    processes(
+        [&plain, &plain],
+        Algorithm::FixedWindow,
+        &server,
+        &killed_after,
+    );
 }
 
 /// How many keys there are; all of them expire.
 pub(crate) fn expiring_keys(server: &RedisServer) -> u64 {
     // db0:keys=65,expires=65,avg_ttl=…
     let keyspace = server.cli(&["INFO", "keyspace"]);
-    let field = |name: &str| keyspace.split_once(name)?.1.split(',').next()?.parse::<u64>().ok();
+    let field = |name: &str| {
+        keyspace
+            .split_once(name)?
+            .1
+            .split(',')
+            .next()?
+            .parse::<u64>()
+            .ok()
+    };
     assert_eq!(field("keys="), field("expires="), "{keyspace}");
     field("keys=").unwrap_or(0)
 }
@@ -96,7 +160,10 @@ fn a_limiter_that_is_installed_takes_the_place_of_the_one_before() {
     // Without a limiter there is one in memory, which `install` replaces.
     for _ in 0..3 {
         assert!(current_thread().block_on(limited()).is_ok());
-        assert!(current_thread().block_on(limited()).is_err(), "other runtimes use it, too");
+        assert!(
+            current_thread().block_on(limited()).is_err(),
+            "other runtimes use it, too"
+        );
         RateLimiter::memory().install();
     }
 }

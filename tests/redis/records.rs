@@ -1,6 +1,11 @@
 //! What is admitted, and what stays on the server.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::time::{Duration, Instant};
 
@@ -23,14 +28,21 @@ async fn the_servers_clock_frees_a_slot_at_the_promised_microsecond() {
             continue;
         }
         promises += 1;
-        assert!(refused.retry_after_us > 0 && refused.retry_after_us <= 100_000, "{refused:?}");
+        assert!(
+            refused.retry_after_us > 0 && refused.retry_after_us <= 100_000,
+            "{refused:?}"
+        );
         let earliest = asked + refused.retry_after().unwrap();
         // Until the promised moment every answer is a refusal, whatever the key's expiry does.
         loop {
             let verdict = acquire(&store, &key, limit).await.unwrap();
             let received = Instant::now();
             if verdict.allowed {
-                assert!(received >= earliest, "admitted {:?} early", earliest - received);
+                assert!(
+                    received >= earliest,
+                    "admitted {:?} early",
+                    earliest - received
+                );
                 break;
             }
             assert!(received < earliest + PATIENCE, "never admitted");
@@ -52,13 +64,21 @@ async fn the_log_outgrows_max_little_and_never_outlives_two_windows() {
         }
         let card = server.number(&["ZCARD", &key]);
         // One admission in sixteen removes what has lapsed.
-        assert!(card <= i64::try_from(4 * max).unwrap(), "{card} entries after call {call}, {verdict:?}");
+        assert!(
+            card <= i64::try_from(4 * max).unwrap(),
+            "{card} entries after call {call}, {verdict:?}"
+        );
         let ttl = server.number(&["PTTL", &key]);
         // A second longer than two windows, by the caller's clock.
-        assert!((1..=121_001).contains(&ttl), "{ttl} ms left after call {call}");
+        assert!(
+            (1..=121_001).contains(&ttl),
+            "{ttl} ms left after call {call}"
+        );
         // On average a little less than `max` calls come in a minute, at times in the same
         // microsecond.
-        clock.advance(Duration::from_micros(call * 7_919_993 % 1_100_000 * (call % 3)));
+        clock.advance(Duration::from_micros(
+            call * 7_919_993 % 1_100_000 * (call % 3),
+        ));
     }
 }
 
@@ -70,7 +90,13 @@ async fn lapsed_entries_go_in_bounded_portions() {
     let (key, limits) = (unique("portions"), [Limit::new(5_000, MINUTE)]);
     let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     for _ in 0..4 {
-        assert!(store.acquire(request.with_cost(1_000)).await.unwrap().allowed);
+        assert!(
+            store
+                .acquire(request.with_cost(1_000))
+                .await
+                .unwrap()
+                .allowed
+        );
     }
     clock.advance(MINUTE / 2);
     assert!(store.acquire(request).await.unwrap().allowed);
@@ -78,7 +104,10 @@ async fn lapsed_entries_go_in_bounded_portions() {
     // 4,000 of 4,001 have lapsed.
     let (mut card, mut removed) = (4_001, 0);
     for call in 0..200_u64 {
-        assert_eq!(store.acquire(request).await.unwrap().remaining, 5_000 - 2 - call);
+        assert_eq!(
+            store.acquire(request).await.unwrap().remaining,
+            5_000 - 2 - call
+        );
         let now = server.number(&["ZCARD", &key]);
         assert!(card + 1 - now <= 1_016, "{} at once", card + 1 - now);
         removed += card + 1 - now;
@@ -101,7 +130,15 @@ async fn refusals_and_peeks_write_nothing() {
     for _ in 0..10 {
         assert!(!acquire(&store, &key, limit).await.unwrap().allowed);
         assert!(!peek(&store, &key, limit).await.unwrap().allowed);
-        assert!(peek(&store, &unique("nobody"), limit).await.unwrap().allowed);
+        assert!(
+            peek(&store, &unique("nobody"), limit)
+                .await
+                .unwrap()
+                .allowed
+        );
     }
-    assert_eq!(server.info("persistence", "rdb_changes_since_last_save"), before);
+    assert_eq!(
+        server.info("persistence", "rdb_changes_since_last_save"),
+        before
+    );
 }

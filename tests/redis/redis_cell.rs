@@ -2,7 +2,11 @@
 //!
 //! The module is the one that `RATELIMIT_TEST_REDIS_CELL` names; scripts/redis-cell.sh builds it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -26,7 +30,9 @@ fn server() -> &'static RedisServer {
 }
 
 fn cell(server: &RedisServer) -> RedisStore {
-    RedisStore::new(&server.url()).unwrap().mode(RedisMode::RedisCell)
+    RedisStore::new(&server.url())
+        .unwrap()
+        .mode(RedisMode::RedisCell)
 }
 
 fn limit(max: u64, seconds: u64, burst: u64) -> Limit {
@@ -34,14 +40,21 @@ fn limit(max: u64, seconds: u64, burst: u64) -> Limit {
 }
 
 async fn ask(store: &RedisStore, key: &str, limit: Limit, cost: u64) -> Verdict {
-    store.acquire(Request::new(key.as_bytes(), LEAKY, &[limit]).with_cost(cost)).await.unwrap()
+    store
+        .acquire(Request::new(key.as_bytes(), LEAKY, &[limit]).with_cost(cost))
+        .await
+        .unwrap()
 }
 
 /// What the module says when it is asked by hand: limited, limit, remaining, retry after, reset
 /// after.
 fn throttle(server: &RedisServer, key: &str, limit: Limit, cost: u64) -> [i64; 5] {
     let number = |n: u64| n.to_string();
-    let (burst, max, seconds) = (number(limit.capacity() - 1), number(limit.max()), number(limit.window().as_secs()));
+    let (burst, max, seconds) = (
+        number(limit.capacity() - 1),
+        number(limit.max()),
+        number(limit.window().as_secs()),
+    );
     let reply = server.cli(&["CL.THROTTLE", key, &burst, &max, &seconds, &number(cost)]);
     let numbers: Vec<i64> = reply.lines().map(|line| line.parse().unwrap()).collect();
     numbers.try_into().unwrap()
@@ -57,21 +70,45 @@ async fn the_store_says_what_the_module_says() {
     let request = Request::new(key.as_bytes(), LEAKY, &limits);
     assert!(!store.reset(request).await.unwrap());
     let unused = store.peek(request).await.unwrap();
-    assert_eq!((unused.allowed, unused.remaining, unused.reset_after_us), (true, 3, 0));
+    assert_eq!(
+        (unused.allowed, unused.remaining, unused.reset_after_us),
+        (true, 3, 0)
+    );
     for left in [2, 1] {
         let admitted = store.acquire(request).await.unwrap();
-        assert_eq!((admitted.allowed, admitted.remaining, admitted.retry_after_us), (true, left, 0));
+        assert_eq!(
+            (
+                admitted.allowed,
+                admitted.remaining,
+                admitted.retry_after_us
+            ),
+            (true, left, 0)
+        );
         assert_eq!(store.peek(request).await.unwrap().remaining, left);
     }
     for cost in [2, 3] {
         let heavy = request.with_cost(cost);
-        let (peeked, refused) = (store.peek(heavy).await.unwrap(), store.acquire(heavy).await.unwrap());
+        let (peeked, refused) = (
+            store.peek(heavy).await.unwrap(),
+            store.acquire(heavy).await.unwrap(),
+        );
         for verdict in [peeked, refused] {
-            assert_eq!((verdict.allowed, verdict.remaining), (false, 1), "{verdict:?}");
+            assert_eq!(
+                (verdict.allowed, verdict.remaining),
+                (false, 1),
+                "{verdict:?}"
+            );
             let exact = 10_000_000 * (cost - 1);
-            assert!((exact - 1_000_000..=exact).contains(&verdict.retry_after_us), "{verdict:?}");
+            assert!(
+                (exact - 1_000_000..=exact).contains(&verdict.retry_after_us),
+                "{verdict:?}"
+            );
             let raw = throttle(server, &format!("{key}%cell"), rule, cost);
-            assert!(verdict.retry_after().unwrap() >= Duration::from_secs(u64::try_from(raw[3]).unwrap()), "{raw:?}");
+            assert!(
+                verdict.retry_after().unwrap()
+                    >= Duration::from_secs(u64::try_from(raw[3]).unwrap()),
+                "{raw:?}"
+            );
             assert!(verdict.reset_after_us >= verdict.retry_after_us);
         }
     }
@@ -79,8 +116,15 @@ async fn the_store_says_what_the_module_says() {
     assert_eq!((zero.allowed, zero.remaining, zero.ticket), (true, 1, 0));
     assert!(store.acquire(request).await.unwrap().allowed);
     assert!(!store.acquire(request).await.unwrap().allowed);
-    assert_eq!(server.cli(&["EXISTS", &key]), "0", "the script's key is left alone");
-    let left: i64 = server.cli(&["PTTL", &format!("{key}%cell")]).parse().unwrap();
+    assert_eq!(
+        server.cli(&["EXISTS", &key]),
+        "0",
+        "the script's key is left alone"
+    );
+    let left: i64 = server
+        .cli(&["PTTL", &format!("{key}%cell")])
+        .parse()
+        .unwrap();
     assert!((1..=30_000).contains(&left), "{left}");
     assert!(store.reset(request).await.unwrap());
     assert_eq!(store.peek(request).await.unwrap().remaining, 3);
@@ -94,10 +138,16 @@ async fn a_wait_is_not_too_short_after_a_limit_was_lowered() {
     // Of the 60 seconds that are used, 6 may stay.
     let limits = [limit(10, 60, 2)];
     let lower = Request::new(key.as_bytes(), LEAKY, &limits);
-    for refused in [store.acquire(lower).await.unwrap(), store.peek(lower).await.unwrap()] {
+    for refused in [
+        store.acquire(lower).await.unwrap(),
+        store.peek(lower).await.unwrap(),
+    ] {
         let wait = refused.retry_after().unwrap();
         let exact = Duration::from_secs(54);
-        assert!(exact <= wait + start.elapsed() && wait <= exact + Duration::from_secs(1), "{refused:?}");
+        assert!(
+            exact <= wait + start.elapsed() && wait <= exact + Duration::from_secs(1),
+            "{refused:?}"
+        );
     }
 }
 
@@ -111,15 +161,24 @@ async fn a_key_that_is_not_utf8_does_not_end_the_server() {
     let start = unique("bytes");
     for end in [b"\xff".as_slice(), b"\xfe", b"\xc3\x28"] {
         let key = [start.as_bytes(), end].concat();
-        let error = store.acquire(Request::new(&key, LEAKY, &limits)).await.unwrap_err();
+        let error = store
+            .acquire(Request::new(&key, LEAKY, &limits))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{end:?}");
     }
-    assert!(ask(&store, &format!("{start}\0"), limits[0], 1).await.allowed);
+    assert!(
+        ask(&store, &format!("{start}\0"), limits[0], 1)
+            .await
+            .allowed
+    );
 }
 
 #[tokio::test]
 async fn what_the_module_cannot_do_is_said() {
-    let store = RedisStore::new(&shared().url()).unwrap().mode(RedisMode::RedisCell);
+    let store = RedisStore::new(&shared().url())
+        .unwrap()
+        .mode(RedisMode::RedisCell);
     let key = unique("cannot");
     let fine = [limit(60, 60, 9)];
     let two = [limit(60, 60, 9), limit(600, 3_600, 9)];
@@ -134,17 +193,35 @@ async fn what_the_module_cannot_do_is_said() {
         (request(&fine).with_block(Duration::from_secs(1)), "blocks"),
     ] {
         let error = store.acquire(request).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{expected}: {error}");
+        assert_eq!(
+            error.kind(),
+            StoreErrorKind::Unsupported,
+            "{expected}: {error}"
+        );
         assert!(error.message().contains(expected), "{error}");
-        assert_eq!(store.supports(&request).unwrap_err().message(), error.message());
+        assert_eq!(
+            store.supports(&request).unwrap_err().message(),
+            error.message()
+        );
     }
     let rates = [1_000, 1_001, 2_000, 1_000_000, 1_000_001].map(|max| [limit(max, 1, 9)]);
-    let are_exact = rates.each_ref().map(|limits| store.supports(&request(limits)).is_ok());
+    let are_exact = rates
+        .each_ref()
+        .map(|limits| store.supports(&request(limits)).is_ok());
     assert_eq!(are_exact, [true, false, true, true, false]);
-    let together = store.acquire_all(&[request(&fine), request(&fine)]).await.unwrap_err();
+    let together = store
+        .acquire_all(&[request(&fine), request(&fine)])
+        .await
+        .unwrap_err();
     let refund = store.refund(request(&fine), 1).await.unwrap_err();
-    let block = store.block(request(&fine), Duration::from_secs(1)).await.unwrap_err();
-    let own_clock = RedisStore::new(&shared().url()).unwrap().mode(RedisMode::RedisCell).with_clock(FakeClock::new());
+    let block = store
+        .block(request(&fine), Duration::from_secs(1))
+        .await
+        .unwrap_err();
+    let own_clock = RedisStore::new(&shared().url())
+        .unwrap()
+        .mode(RedisMode::RedisCell)
+        .with_clock(FakeClock::new());
     let clock = own_clock.acquire(request(&fine)).await.unwrap_err();
     for error in [together, refund, block, clock] {
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
@@ -173,12 +250,31 @@ async fn peek_and_acquire_decide_alike_where_max_does_not_divide_the_window() {
                     assert!(store.acquire(request(used)).await.unwrap().allowed);
                 }
                 let all = request(max - used);
-                let (peeked, over) =
-                    (store.peek(all).await.unwrap(), store.peek(request((max - used + 1).min(max))).await.unwrap());
-                assert_eq!(peeked.remaining, max - used, "{max} per {window} s, {used} used");
-                assert_eq!(over.allowed, used == 0, "{max} per {window} s, {used} used: {over:?}");
-                assert!(peeked.allowed, "{max} per {window} s, {used} used: {peeked:?}");
-                assert!(store.acquire(all).await.unwrap().allowed, "{max} per {window} s, {used} used");
+                let (peeked, over) = (
+                    store.peek(all).await.unwrap(),
+                    store
+                        .peek(request((max - used + 1).min(max)))
+                        .await
+                        .unwrap(),
+                );
+                assert_eq!(
+                    peeked.remaining,
+                    max - used,
+                    "{max} per {window} s, {used} used"
+                );
+                assert_eq!(
+                    over.allowed,
+                    used == 0,
+                    "{max} per {window} s, {used} used: {over:?}"
+                );
+                assert!(
+                    peeked.allowed,
+                    "{max} per {window} s, {used} used: {peeked:?}"
+                );
+                assert!(
+                    store.acquire(all).await.unwrap().allowed,
+                    "{max} per {window} s, {used} used"
+                );
             }
         }
     }

@@ -1,7 +1,11 @@
 //! Replies that come twice, not at all, in another order, or empty: no caller is told what was said to
 //! another one, or nobody.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,7 +29,12 @@ const TIMEOUT: Duration = Duration::from_millis(400);
 const ENOUGH: u64 = 8;
 /// And how many answers there have to be.
 const ANSWERS: u64 = 200;
-const MISCHIEFS: [Mischief; 4] = [Mischief::Double, Mischief::Lose, Mischief::Swap, Mischief::Empty];
+const MISCHIEFS: [Mischief; 4] = [
+    Mischief::Double,
+    Mischief::Lose,
+    Mischief::Swap,
+    Mischief::Empty,
+];
 
 /// What callers have seen.
 #[derive(Default)]
@@ -47,7 +56,11 @@ struct Caller {
 
 impl Caller {
     fn request(&self) -> Request<'_> {
-        Request::new(self.key.as_bytes(), self.algorithm, std::slice::from_ref(&self.limit))
+        Request::new(
+            self.key.as_bytes(),
+            self.algorithm,
+            std::slice::from_ref(&self.limit),
+        )
     }
 
     async fn ask<T>(&self, ask: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
@@ -63,7 +76,12 @@ impl Caller {
 
     fn check(&self, is_right: bool, told: &dyn std::fmt::Debug) {
         if !is_right {
-            eprintln!("{} of {} used {}: {told:?}", self.key, self.limit.max(), self.used);
+            eprintln!(
+                "{} of {} used {}: {told:?}",
+                self.key,
+                self.limit.max(),
+                self.used
+            );
             self.seen.wrong.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -79,7 +97,10 @@ impl Caller {
         let verdict = self.ask(self.store.acquire(self.request())).await?;
         let fits = self.used < self.limit.max();
         self.used += u64::from(fits);
-        self.check(verdict.allowed == fits && verdict.remaining == self.limit.max() - self.used, &verdict);
+        self.check(
+            verdict.allowed == fits && verdict.remaining == self.limit.max() - self.used,
+            &verdict,
+        );
         Some(verdict.ticket)
     }
 
@@ -140,10 +161,21 @@ async fn told(server: &RedisServer, store: RedisStore, is_enough: impl Fn() -> b
             callers.spawn(on_a_list(store, seen, key));
             continue;
         }
-        let algorithm = if index % 2 == 0 { Algorithm::SlidingWindow } else { Algorithm::FixedWindow };
+        let algorithm = if index % 2 == 0 {
+            Algorithm::SlidingWindow
+        } else {
+            Algorithm::FixedWindow
+        };
         // Some are refused now and then. All that a window can be told differs.
         let max = if index % 3 == 0 { 3 } else { 100 * index };
-        let caller = Caller { store, seen, algorithm, key, limit: Limit::new(max, MINUTE * 60), used: 0 };
+        let caller = Caller {
+            store,
+            seen,
+            algorithm,
+            key,
+            limit: Limit::new(max, MINUTE * 60),
+            used: 0,
+        };
         callers.spawn(caller.go_on());
     }
     let start = Instant::now();
@@ -165,6 +197,9 @@ async fn a_damaged_reply_answers_no_other_caller() {
         proxy.mistreat(Some(mischief));
         let store = RedisStore::new(&proxy.url()).unwrap();
         let (answers, wrong) = told(&server, store, || proxy.mistreated() >= ENOUGH).await;
-        assert_eq!(wrong, 0, "{mischief:?}: of {answers} answers, so many were for others");
+        assert_eq!(
+            wrong, 0,
+            "{mischief:?}: of {answers} answers, so many were for others"
+        );
     }
 }

@@ -15,7 +15,11 @@ const NOTICED: Duration = Duration::from_secs(3);
 fn fail_over(pair: &Pair) {
     pair.cut();
     assert_eq!(pair.replica.cli(&["FLUSHALL"]), "OK");
-    assert_eq!(pair.replica.cli(&["ACL", "SETUSER", "default", "-psync", "-sync"]), "OK");
+    assert_eq!(
+        pair.replica
+            .cli(&["ACL", "SETUSER", "default", "-psync", "-sync"]),
+        "OK"
+    );
     pair.promote();
 }
 
@@ -27,7 +31,10 @@ async fn refused_until_admitted(store: &RedisStore, fault: impl FnOnce()) -> Opt
     fault();
     let start = Instant::now();
     while start.elapsed() < NOTICED {
-        if acquire(store, "spent", limit).await.is_ok_and(|verdict| verdict.allowed) {
+        if acquire(store, "spent", limit)
+            .await
+            .is_ok_and(|verdict| verdict.allowed)
+        {
             return Some(start.elapsed());
         }
         sleep(Duration::from_millis(20)).await;
@@ -39,18 +46,26 @@ async fn refused_until_admitted(store: &RedisStore, fault: impl FnOnce()) -> Opt
 /// 6.2 knows no such script.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_who_are_only_refused_leave_a_master_that_has_become_a_replica() {
-    for (mode, allowed) in
-        [(RedisMode::Scripts, "+role"), (RedisMode::Transactions, "+role"), (RedisMode::Scripts, "-role")]
-    {
+    for (mode, allowed) in [
+        (RedisMode::Scripts, "+role"),
+        (RedisMode::Transactions, "+role"),
+        (RedisMode::Scripts, "-role"),
+    ] {
         let pair = Pair::start().await;
         if allowed == "-role" && pair.master.version().starts_with("6.") {
             continue;
         }
-        assert_eq!(pair.master.cli(&["ACL", "SETUSER", "default", allowed]), "OK");
+        assert_eq!(
+            pair.master.cli(&["ACL", "SETUSER", "default", allowed]),
+            "OK"
+        );
         let store = RedisStore::new(&pair.name.url()).unwrap().mode(mode);
         store.ready().await.unwrap();
         let took = refused_until_admitted(&store, || fail_over(&pair)).await;
-        assert!(took.is_some(), "{mode:?}, {allowed}: refused by a replica for {NOTICED:?}");
+        assert!(
+            took.is_some(),
+            "{mode:?}, {allowed}: refused by a replica for {NOTICED:?}"
+        );
         assert_eq!(pair.master.info("replication", "role"), "slave");
     }
 }

@@ -1,6 +1,11 @@
 //! The Redis store without scripts, on a server that lets its user run none.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 mod conformance;
 mod deaths;
@@ -17,7 +22,17 @@ use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
 /// A server with a user who may run no scripts.
 fn without_scripts() -> RedisServer {
     let server = RedisServer::start();
-    let user = ["ACL", "SETUSER", "plain", "on", ">secret", "~*", "&*", "+@all", "-@scripting"];
+    let user = [
+        "ACL",
+        "SETUSER",
+        "plain",
+        "on",
+        ">secret",
+        "~*",
+        "&*",
+        "+@all",
+        "-@scripting",
+    ];
     assert_eq!(server.cli(&user), "OK");
     server
 }
@@ -30,9 +45,15 @@ static SERVER: LazyLock<RedisServer> = LazyLock::new(without_scripts);
 
 /// A script-free store on the server of all tests here.
 fn plain() -> RedisStore {
-    RedisStore::new(&url(&SERVER)).unwrap().mode(RedisMode::Transactions).deny_cache(false)
+    RedisStore::new(&url(&SERVER))
+        .unwrap()
+        .mode(RedisMode::Transactions)
+        .deny_cache(false)
 }
 
 async fn ask(store: &RedisStore, key: &str, algorithm: Algorithm, limit: Limit) -> Verdict {
-    store.acquire(Request::new(key.as_bytes(), algorithm, &[limit])).await.unwrap()
+    store
+        .acquire(Request::new(key.as_bytes(), algorithm, &[limit]))
+        .await
+        .unwrap()
 }

@@ -1,6 +1,10 @@
 //! Sentinel: the store uses the master that the sentinels name, wherever it goes.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::time::{Duration, Instant};
 
@@ -35,21 +39,33 @@ async fn one_sentinel_is_enough() {
     all.sentinels[1].freeze();
     let start = Instant::now();
     let store = ready(&all.url()).await;
-    assert!(start.elapsed() < Duration::from_millis(500), "no caller waits for the others: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_millis(500),
+        "no caller waits for the others: {:?}",
+        start.elapsed()
+    );
     assert!(counts_on(&store, &all.servers[0]).await);
 }
 
 #[tokio::test]
 async fn a_master_that_no_sentinel_knows_is_a_mistake() {
     let all = Sentinels::start(1);
-    let store = RedisStore::new(&format!("redis+sentinel://:hunter2@{}/nobody", all.hosts())).unwrap();
+    let store =
+        RedisStore::new(&format!("redis+sentinel://:hunter2@{}/nobody", all.hosts())).unwrap();
     let error = timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert!(error.message().contains("\"nobody\""), "{error}");
-    assert!(!format!("{error:?} {store:?}").contains("hunter2"), "{error:?} {store:?}");
+    assert!(
+        !format!("{error:?} {store:?}").contains("hunter2"),
+        "{error:?} {store:?}"
+    );
     // What is asked has to be a sentinel.
     let server = &all.servers[0];
-    let store = RedisStore::new(&format!("redis+sentinel://127.0.0.1:{}/{NAME}", server.port())).unwrap();
+    let store = RedisStore::new(&format!(
+        "redis+sentinel://127.0.0.1:{}/{NAME}",
+        server.port()
+    ))
+    .unwrap();
     let error = timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert!(error.message().contains("SENTINEL"), "{error}");
@@ -57,20 +73,38 @@ async fn a_master_that_no_sentinel_knows_is_a_mistake() {
 
 #[tokio::test]
 async fn the_sentinels_have_a_login_of_their_own() {
-    let servers = ["--requirepass", "of-the-master", "--masterauth", "of-the-master"];
+    let servers = [
+        "--requirepass",
+        "of-the-master",
+        "--masterauth",
+        "of-the-master",
+    ];
     let lines = format!("requirepass of-the-sentinel\nsentinel auth-pass {NAME} of-the-master");
     let all = Sentinels::start_with(1, &servers, &lines);
-    let url = |query: &str| format!("redis+sentinel://:of-the-master@{}/{NAME}/3{query}", all.hosts());
+    let url = |query: &str| {
+        format!(
+            "redis+sentinel://:of-the-master@{}/{NAME}/3{query}",
+            all.hosts()
+        )
+    };
     let store = ready(&url("?sentinel_password=of-the-sentinel")).await;
     let key = unique("login");
-    assert!(acquire(&store, &key, Limit::new(1, MINUTE)).await.unwrap().allowed);
+    assert!(
+        acquire(&store, &key, Limit::new(1, MINUTE))
+            .await
+            .unwrap()
+            .allowed
+    );
     assert!(all.servers[0].info("keyspace", "db3").starts_with("keys=1"));
     for wrong in ["", "?sentinel_password=of-the-master"] {
         let store = RedisStore::new(&url(wrong)).unwrap();
         let error = timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
         assert!(error.message().contains("sentinel"), "{error}");
-        assert!(!format!("{error:?} {store:?}").contains("of-the"), "{error:?}");
+        assert!(
+            !format!("{error:?} {store:?}").contains("of-the"),
+            "{error:?}"
+        );
     }
 }
 
@@ -85,6 +119,10 @@ async fn an_outdated_sentinel_is_believed_where_the_last_master_is_none_any_more
     new.cli(&["REPLICAOF", "127.0.0.1", &old.port().to_string()]);
     new.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
     // What is counted on the old one is copied to the other.
-    let answers = async || acquire(&store, &unique("view"), Limit::new(1, MINUTE)).await.is_ok();
+    let answers = async || {
+        acquire(&store, &unique("view"), Limit::new(1, MINUTE))
+            .await
+            .is_ok()
+    };
     until("the master is followed", PATIENCE, answers).await;
 }

@@ -14,24 +14,47 @@ const EACH: u64 = 100;
 async fn what_ends_while_the_server_stands_still_is_settled_to_the_unit() {
     let server = RedisServer::start();
     // A busy machine may stop it for longer than the usual timeout; it stands still for three times this one.
-    let limiter = RateLimiter::builder().redis(&server.url()).timeout(Duration::from_millis(500)).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .redis(&server.url())
+        .timeout(Duration::from_millis(500))
+        .build()
+        .unwrap();
     limiter.ready().await.unwrap();
-    let rules = Algorithm::ALL
-        .iter()
-        .map(|algorithm| Rule::named(format!("settled:{algorithm}"), Limit::per_day(1_000)).with_algorithm(*algorithm));
+    let rules = Algorithm::ALL.iter().map(|algorithm| {
+        Rule::named(format!("settled:{algorithm}"), Limit::per_day(1_000))
+            .with_algorithm(*algorithm)
+    });
     let rules: Vec<Rule> = rules.collect();
     let mut reservations = Vec::new();
     for rule in &rules {
         for _ in 0..EACH {
             reservations.push(limiter.reserve(rule, &Key::global()).await.unwrap());
         }
-        assert_eq!(limiter.peek(rule, &Key::global()).await.unwrap().remaining(), 1_000 - EACH, "{rule:?}");
+        assert_eq!(
+            limiter
+                .peek(rule, &Key::global())
+                .await
+                .unwrap()
+                .remaining(),
+            1_000 - EACH,
+            "{rule:?}"
+        );
     }
     server.freeze();
     for (nth, reservation) in reservations.into_iter().enumerate() {
-        if nth % 2 == 0 { reservation.release() } else { reservation.commit(2) }
+        if nth % 2 == 0 {
+            reservation.release()
+        } else {
+            reservation.commit(2)
+        }
     }
-    assert!(limiter.settled_within(Duration::from_millis(1_500)).await.is_err(), "none is answered yet");
+    assert!(
+        limiter
+            .settled_within(Duration::from_millis(1_500))
+            .await
+            .is_err(),
+        "none is answered yet"
+    );
     server.thaw();
     limiter.settled_within(PATIENCE).await.unwrap();
     // The server counts as slow until it has answered a PING in time.
@@ -41,7 +64,14 @@ async fn what_ends_while_the_server_stands_still_is_settled_to_the_unit() {
         assert!(!decision.is_degraded(), "{decision:?}");
         // Buckets drain meanwhile, and withhold what has drained of what is released: less than a
         // unit, of which one drains in 86 s.
-        let (least, most) = if rule.algorithm().has_burst() { (899, 901) } else { (900, 900) };
-        assert!((least..=most).contains(&decision.remaining()), "{decision:?}");
+        let (least, most) = if rule.algorithm().has_burst() {
+            (899, 901)
+        } else {
+            (900, 900)
+        };
+        assert!(
+            (least..=most).contains(&decision.remaining()),
+            "{decision:?}"
+        );
     }
 }

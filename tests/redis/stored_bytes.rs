@@ -1,7 +1,12 @@
 //! The bytes of every form in which a key is kept on Redis, as `docs/redis_format.md`
 //! describes them. Frozen from the first release on: a test here that fails is a new format.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 #![allow(clippy::string_slice, reason = "hexadecimal digits")]
 
 use std::time::Duration;
@@ -27,8 +32,16 @@ struct Key {
 impl Key {
     fn new(algorithm: Algorithm, limits: &[Limit]) -> Self {
         let clock = FakeClock::new();
-        let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
-        Self { store, clock, name: unique("bytes"), algorithm, limits: limits.to_vec() }
+        let store = RedisStore::new(&shared().url())
+            .unwrap()
+            .with_clock(clock.clone());
+        Self {
+            store,
+            clock,
+            name: unique("bytes"),
+            algorithm,
+            limits: limits.to_vec(),
+        }
     }
 
     fn request(&self, cost: u64) -> Request<'_> {
@@ -42,11 +55,18 @@ impl Key {
     }
 
     async fn reserve(&self, cost: u64) -> u64 {
-        self.store.acquire(self.request(cost).reserving()).await.unwrap().ticket
+        self.store
+            .acquire(self.request(cost).reserving())
+            .await
+            .unwrap()
+            .ticket
     }
 
     async fn block(&self, micros: u64) {
-        self.store.block(self.request(1), Duration::from_micros(micros)).await.unwrap();
+        self.store
+            .block(self.request(1), Duration::from_micros(micros))
+            .await
+            .unwrap();
     }
 
     fn pass(&self, micros: u64) {
@@ -62,7 +82,9 @@ impl Key {
 
     fn bytes(&self, suffix: &str) -> Vec<u8> {
         let hex = self.hex(suffix);
-        (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+        (0..hex.len() / 2)
+            .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap())
+            .collect()
     }
 
     /// The string as little-endian doubles, without fractions of a microsecond.
@@ -70,7 +92,10 @@ impl Key {
         let bytes = self.bytes("");
         assert_eq!(bytes.len() % 8, 0);
         let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().unwrap());
-        bytes.chunks(8).map(|bytes| format!("{}", number(bytes).trunc()).parse().unwrap()).collect()
+        bytes
+            .chunks(8)
+            .map(|bytes| format!("{}", number(bytes).trunc()).parse().unwrap())
+            .collect()
     }
 
     /// The sorted set: members and scores.
@@ -86,13 +111,31 @@ async fn a_sorted_set() {
     let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(20)]);
     let _ = key.acquire(1).await;
     let newest = key.acquire(2).await;
-    assert_eq!(newest, START + 1, "the ticket of a call is that of its first unit");
+    assert_eq!(
+        newest,
+        START + 1,
+        "the ticket of a call is that of its first unit"
+    );
     let charged = members(&[(0, ""), (1, ""), (2, "")]);
     assert_eq!(key.members(), charged);
     // An estimate is a charge, and its last unit has a mark.
-    let estimate = key.store.acquire(key.request(2).reserving_estimate()).await.unwrap().ticket;
-    assert_eq!(key.members(), [charged.clone(), members(&[(3, ""), (4, "e")])].concat());
-    assert!(key.store.settle(key.request(2).reserving_estimate(), estimate, 2).await.unwrap().was_open);
+    let estimate = key
+        .store
+        .acquire(key.request(2).reserving_estimate())
+        .await
+        .unwrap()
+        .ticket;
+    assert_eq!(
+        key.members(),
+        [charged.clone(), members(&[(3, ""), (4, "e")])].concat()
+    );
+    assert!(
+        key.store
+            .settle(key.request(2).reserving_estimate(), estimate, 2)
+            .await
+            .unwrap()
+            .was_open
+    );
     let charged = members(&[(0, ""), (1, ""), (2, ""), (3, ""), (4, "")]);
     // The newest ticket is remembered until the clock has passed it, as units may have been
     // removed.
@@ -101,11 +144,20 @@ async fn a_sorted_set() {
     let reserved = key.reserve(1).await;
     let open = [(START + 5).to_string(), format!("-{}", START + 5)];
     assert_eq!(key.members(), [&open[..], &charged, &meta(5, 0)].concat());
-    assert!(key.store.settle(key.request(1).reserving(), reserved, 1).await.unwrap().was_open);
+    assert!(
+        key.store
+            .settle(key.request(1).reserving(), reserved, 1)
+            .await
+            .unwrap()
+            .was_open
+    );
     // Until when it is blocked.
     key.block(600).await;
     let charged = members(&[(0, ""), (1, ""), (2, ""), (3, ""), (4, ""), (5, "")]);
-    assert_eq!(key.members(), [&charged[..], &meta(5, START + 600)].concat());
+    assert_eq!(
+        key.members(),
+        [&charged[..], &meta(5, START + 600)].concat()
+    );
     assert!(key.store.unblock(key.request(1)).await.unwrap());
     assert_eq!(key.members(), [&charged[..], &meta(5, 0)].concat());
     assert_eq!(key.acquire(1).await, START + 6);
@@ -114,10 +166,15 @@ async fn a_sorted_set() {
     assert_eq!(key.members(), [&charged[..], &meta(6, 0)].concat());
     assert_eq!(key.acquire(1).await, START + 7);
     // An offence, and for how long it is remembered after its block.
-    let growing = key.request(20).with_growing_block(Duration::from_micros(600), Duration::from_secs(3_600));
+    let growing = key
+        .request(20)
+        .with_growing_block(Duration::from_micros(600), Duration::from_secs(3_600));
     assert!(key.store.acquire(growing).await.unwrap().blocked);
     let charged = [charged, members(&[(7, "")])].concat();
-    let strike = [format!("meta:{}:1:3600000000", START + 7), (5_000_000_000_000_000 + START + 600).to_string()];
+    let strike = [
+        format!("meta:{}:1:3600000000", START + 7),
+        (5_000_000_000_000_000 + START + 600).to_string(),
+    ];
     assert_eq!(key.members(), [&charged[..], &strike].concat());
     // Where the clock has passed all tickets, nothing is left to be remembered.
     assert!(key.store.unblock(key.request(1)).await.unwrap());
@@ -128,12 +185,16 @@ async fn a_sorted_set() {
 
 /// The member beside the units: the newest ticket, and when the block ends, without strikes.
 fn meta(newest: u64, end: u64) -> [String; 2] {
-    [format!("meta:{}:0:0", START + newest), (5_000_000_000_000_000 + end).to_string()]
+    [
+        format!("meta:{}:0:0", START + newest),
+        (5_000_000_000_000_000 + end).to_string(),
+    ]
 }
 
 /// Members and scores of units, by their microseconds since the clock began and their mark.
 fn members(units: &[(u64, &str)]) -> Vec<String> {
-    let of = |&(at, mark): &(u64, &str)| [format!("{}{mark}", START + at), (START + at).to_string()];
+    let of =
+        |&(at, mark): &(u64, &str)| [format!("{}{mark}", START + at), (START + at).to_string()];
     units.iter().flat_map(of).collect()
 }
 
@@ -183,7 +244,12 @@ const GOLDEN: &[(&str, &[i64])] = &[
 /// A number as the table writes it: `60_000_000`.
 fn grouped(number: i64) -> String {
     let digits = number.abs().to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
+    let groups: Vec<_> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).unwrap())
+        .collect();
     format!("{}{}", if number < 0 { "-" } else { "" }, groups.join("_"))
 }
 
@@ -193,25 +259,37 @@ struct Forms(Vec<String>);
 impl Forms {
     fn expect(&mut self, what: &str, key: &Key) {
         let stored = key.numbers();
-        if !GOLDEN.iter().any(|(of, golden)| *of == what && *golden == stored) {
+        if !GOLDEN
+            .iter()
+            .any(|(of, golden)| *of == what && *golden == stored)
+        {
             let row: Vec<_> = stored.iter().map(|number| grouped(*number)).collect();
-            self.0.push(format!("    (\"{what}\", &[{}]),", row.join(", ")));
+            self.0
+                .push(format!("    (\"{what}\", &[{}]),", row.join(", ")));
         }
     }
 
     fn are_written_down(self) {
-        assert!(self.0.is_empty(), "these forms are stored, and are not in the table:\n{}", self.0.join("\n"));
+        assert!(
+            self.0.is_empty(),
+            "these forms are stored, and are not in the table:\n{}",
+            self.0.join("\n")
+        );
     }
 }
 
 #[tokio::test]
 async fn counters_and_buckets() {
     let mut forms = Forms(Vec::new());
-    for &algorithm in
-        ratelimit_conformance::ALGORITHMS.iter().filter(|algorithm| **algorithm != Algorithm::SlidingWindow)
+    for &algorithm in ratelimit_conformance::ALGORITHMS
+        .iter()
+        .filter(|algorithm| **algorithm != Algorithm::SlidingWindow)
     {
         // Both buckets store the same.
-        let name = algorithm.to_string().replace("token_", "").replace("leaky_", "");
+        let name = algorithm
+            .to_string()
+            .replace("token_", "")
+            .replace("leaky_", "");
         let key = Key::new(algorithm, &[Limit::per_minute(7), Limit::per_hour(14)]);
         let _ = key.acquire(3).await;
         forms.expect(&format!("{name}, two limits"), &key);
@@ -225,13 +303,21 @@ async fn counters_and_buckets() {
         let reserved = key.reserve(1).await;
         forms.expect(&format!("{name}, reserved"), &key);
         key.pass(1);
-        assert!(key.store.settle(key.request(1).reserving(), reserved, 1).await.unwrap().was_open);
+        assert!(
+            key.store
+                .settle(key.request(1).reserving(), reserved, 1)
+                .await
+                .unwrap()
+                .was_open
+        );
         forms.expect(&format!("{name}, settled"), &key);
         key.block(600).await;
         forms.expect(&format!("{name}, blocked"), &key);
         assert!(key.store.unblock(key.request(1)).await.unwrap());
         forms.expect(&format!("{name}, unblocked"), &key);
-        let growing = key.request(7).with_growing_block(Duration::from_micros(600), Duration::from_secs(3_600));
+        let growing = key
+            .request(7)
+            .with_growing_block(Duration::from_micros(600), Duration::from_secs(3_600));
         assert!(key.store.acquire(growing).await.unwrap().blocked);
         forms.expect(&format!("{name}, a strike"), &key);
         key.pass(MINUTE + 1);
@@ -253,8 +339,16 @@ async fn counters_and_buckets() {
 #[tokio::test]
 async fn calendar_periods() {
     let mut forms = Forms(Vec::new());
-    let limits = ["10/day", "20/month@Europe/Berlin", "30/hour@Asia/Kolkata", "40/60s"];
-    let key = Key::new(Algorithm::FixedWindow, &limits.map(|limit| limit.parse().unwrap()));
+    let limits = [
+        "10/day",
+        "20/month@Europe/Berlin",
+        "30/hour@Asia/Kolkata",
+        "40/60s",
+    ];
+    let key = Key::new(
+        Algorithm::FixedWindow,
+        &limits.map(|limit| limit.parse().unwrap()),
+    );
     let _ = key.acquire(3).await;
     key.pass(7);
     let _ = key.acquire(2).await;
@@ -271,7 +365,9 @@ async fn calendar_periods() {
 #[tokio::test]
 async fn a_counter_without_scripts() {
     let mut key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(10)]);
-    key.store = RedisStore::new(&shared().url()).unwrap().mode(RedisMode::Transactions);
+    key.store = RedisStore::new(&shared().url())
+        .unwrap()
+        .mode(RedisMode::Transactions);
     let _ = key.acquire(3).await;
     assert_eq!(key.bytes("%plain"), 3_u64.to_be_bytes());
 }

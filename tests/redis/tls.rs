@@ -21,7 +21,10 @@ async fn ready(store: &RedisStore) -> Result<(), StoreError> {
 async fn mistake(store: &RedisStore) -> String {
     let error = ready(store).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
-    assert_eq!(acquire_in_time(store, "k").await.unwrap_err().kind(), StoreErrorKind::Misconfigured);
+    assert_eq!(
+        acquire_in_time(store, "k").await.unwrap_err().kind(),
+        StoreErrorKind::Misconfigured
+    );
     error.message().to_owned()
 }
 
@@ -31,7 +34,10 @@ async fn an_authority_of_its_own() {
     let server = TlsServer::start(&authority);
     let pem = authority.certificate();
     for url in [server.url(), format!("rediss://localhost:{}/", server.port)] {
-        let store = RedisStore::new(&url).unwrap().ca_certificates(&pem).unwrap();
+        let store = RedisStore::new(&url)
+            .unwrap()
+            .ca_certificates(&pem)
+            .unwrap();
         ready(&store).await.unwrap();
         let (key, limit) = (unique("tls"), Limit::new(1, MINUTE));
         assert!(acquire(&store, &key, limit).await.unwrap().allowed);
@@ -40,7 +46,14 @@ async fn an_authority_of_its_own() {
     }
     // Several in one file, as they are handed out while one takes the other's place.
     let both = format!("{}{pem}", Authority::new().certificate());
-    ready(&RedisStore::new(&server.url()).unwrap().ca_certificates(both).unwrap()).await.unwrap();
+    ready(
+        &RedisStore::new(&server.url())
+            .unwrap()
+            .ca_certificates(both)
+            .unwrap(),
+    )
+    .await
+    .unwrap();
 }
 
 #[tokio::test]
@@ -48,23 +61,54 @@ async fn certificates_that_are_not_to_be_trusted() {
     let authority = Authority::new();
     let server = TlsServer::start(&authority);
     let store = RedisStore::new(&server.url()).unwrap();
-    assert!(mistake(&store).await.contains("certificate"), "the platform does not know the authority");
+    assert!(
+        mistake(&store).await.contains("certificate"),
+        "the platform does not know the authority"
+    );
     server.show(&authority.identity(&["other.example"]));
     let store = store.ca_certificates(authority.certificate()).unwrap();
-    assert!(mistake(&store).await.contains("not valid for name"), "one for another name");
+    assert!(
+        mistake(&store).await.contains("not valid for name"),
+        "one for another name"
+    );
 }
 
 #[tokio::test]
 async fn a_certificate_of_the_client() {
     let authority = Authority::new();
-    let server = TlsServer::start_with(&authority, &authority.identity(&LOCAL), &["--tls-auth-clients", "yes"]);
-    let store = || RedisStore::new(&server.url()).unwrap().ca_certificates(authority.certificate()).unwrap();
-    assert!(mistake(&store()).await.contains("certificate"), "it has none to show");
-    let (client, stranger) = (authority.identity(&["limiter"]), Authority::new().identity(&["limiter"]));
-    ready(&store().client_certificate(&client.certificate, &client.key).unwrap()).await.unwrap();
-    let store_of_stranger = store().client_certificate(&stranger.certificate, &stranger.key).unwrap();
+    let server = TlsServer::start_with(
+        &authority,
+        &authority.identity(&LOCAL),
+        &["--tls-auth-clients", "yes"],
+    );
+    let store = || {
+        RedisStore::new(&server.url())
+            .unwrap()
+            .ca_certificates(authority.certificate())
+            .unwrap()
+    };
+    assert!(
+        mistake(&store()).await.contains("certificate"),
+        "it has none to show"
+    );
+    let (client, stranger) = (
+        authority.identity(&["limiter"]),
+        Authority::new().identity(&["limiter"]),
+    );
+    ready(
+        &store()
+            .client_certificate(&client.certificate, &client.key)
+            .unwrap(),
+    )
+    .await
+    .unwrap();
+    let store_of_stranger = store()
+        .client_certificate(&stranger.certificate, &stranger.key)
+        .unwrap();
     assert!(mistake(&store_of_stranger).await.contains("certificate"));
-    let mixed = store().client_certificate(&client.certificate, &stranger.key).unwrap();
+    let mixed = store()
+        .client_certificate(&client.certificate, &stranger.key)
+        .unwrap();
     assert!(mistake(&mixed).await.contains("does not fit"));
 }
 
@@ -75,10 +119,29 @@ async fn what_cannot_be_used_is_said_at_once() {
     let errors = [
         (store().ca_certificates("").unwrap_err(), "PEM"),
         (store().ca_certificates(&identity.key).unwrap_err(), "PEM"),
-        (store().ca_certificates("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap_err(), "PEM"),
-        (store().client_certificate("", &identity.key).unwrap_err(), "certificate of the client"),
-        (store().client_certificate(&identity.certificate, "").unwrap_err(), "key of the client"),
-        (RedisStore::new("redis://localhost").unwrap().ca_certificates(&identity.certificate).unwrap_err(), "rediss"),
+        (
+            store()
+                .ca_certificates("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+                .unwrap_err(),
+            "PEM",
+        ),
+        (
+            store().client_certificate("", &identity.key).unwrap_err(),
+            "certificate of the client",
+        ),
+        (
+            store()
+                .client_certificate(&identity.certificate, "")
+                .unwrap_err(),
+            "key of the client",
+        ),
+        (
+            RedisStore::new("redis://localhost")
+                .unwrap()
+                .ca_certificates(&identity.certificate)
+                .unwrap_err(),
+            "rediss",
+        ),
         (
             RedisStore::new("redis+sentinel://h/m")
                 .unwrap()
@@ -97,8 +160,13 @@ async fn what_cannot_be_used_is_said_at_once() {
 #[tokio::test]
 async fn the_wrong_scheme_is_like_an_outage() {
     let server = TlsServer::start(&Authority::new());
-    for url in [format!("rediss://127.0.0.1:{}", shared().port()), format!("redis://127.0.0.1:{}", server.port)] {
-        let error = acquire_in_time(&RedisStore::new(&url).unwrap(), "k").await.unwrap_err();
+    for url in [
+        format!("rediss://127.0.0.1:{}", shared().port()),
+        format!("redis://127.0.0.1:{}", server.port),
+    ] {
+        let error = acquire_in_time(&RedisStore::new(&url).unwrap(), "k")
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     }
 }

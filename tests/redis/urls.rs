@@ -1,6 +1,10 @@
 //! URLs: what they name, and what is said of those that name nothing.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 use ratelimit_runtime::RedisStore;
 use ratelimit_runtime::store::StoreErrorKind;
@@ -14,20 +18,53 @@ fn urls_name_servers() {
         ("redis://[::1]:7", "[::1]:7", 0),
         ("valkey://h/2/", "h:6379", 2),
         (" redis://h:1/\n", "h:1", 0),
-        ("unix:///run/redis.sock?db=1&user=u&pass=p", "/run/redis.sock", 1),
+        (
+            "unix:///run/redis.sock?db=1&user=u&pass=p",
+            "/run/redis.sock",
+            1,
+        ),
         ("redis+unix:///run/a/redis.sock", "/run/a/redis.sock", 0),
         ("redis+sentinel://h/main/", "main by Sentinel at h:26379", 0),
-        ("valkey+sentinel://a:1,b,[::1],[::2]:4/m/3", "m by Sentinel at a:1,b:26379,[::1]:26379,[::2]:4", 3),
-        ("redis+sentinel://u:p%2C%40@a,b/my%2Fmaster", "my/master by Sentinel at a:26379,b:26379", 0),
-        ("redis+sentinel://a/m?sentinel_user=s&sentinel_password=p%26q", "m by Sentinel at a:26379", 0),
+        (
+            "valkey+sentinel://a:1,b,[::1],[::2]:4/m/3",
+            "m by Sentinel at a:1,b:26379,[::1]:26379,[::2]:4",
+            3,
+        ),
+        (
+            "redis+sentinel://u:p%2C%40@a,b/my%2Fmaster",
+            "my/master by Sentinel at a:26379,b:26379",
+            0,
+        ),
+        (
+            "redis+sentinel://a/m?sentinel_user=s&sentinel_password=p%26q",
+            "m by Sentinel at a:26379",
+            0,
+        ),
         ("redis+cluster://:p@h:1,i/0", "the cluster of h:1,i:6379", 0),
-        ("valkey+cluster://[::1],10.0.0.1:2/", "the cluster of [::1]:6379,10.0.0.1:2", 0),
+        (
+            "valkey+cluster://[::1],10.0.0.1:2/",
+            "the cluster of [::1]:6379,10.0.0.1:2",
+            0,
+        ),
     ] {
         let store = format!("{:?}", RedisStore::new(url).unwrap());
-        assert!(store.contains(&format!("address: {shown:?}, database: {database}, tls: false")), "{url}: {store}");
+        assert!(
+            store.contains(&format!(
+                "address: {shown:?}, database: {database}, tls: false"
+            )),
+            "{url}: {store}"
+        );
     }
-    for url in ["rediss://h", "valkeys://h", "rediss+sentinel://h/m", "valkeys+cluster://h"] {
-        assert!(format!("{:?}", RedisStore::new(url).unwrap()).contains("tls: true"), "{url}");
+    for url in [
+        "rediss://h",
+        "valkeys://h",
+        "rediss+sentinel://h/m",
+        "valkeys+cluster://h",
+    ] {
+        assert!(
+            format!("{:?}", RedisStore::new(url).unwrap()).contains("tls: true"),
+            "{url}"
+        );
     }
 }
 
@@ -58,14 +95,22 @@ fn malformed_urls_are_told_the_form_and_never_repeated() {
         ("redis+sentinel://:hunter2@::1/m", "/master-name"),
         ("redis+sentinel://:hunter2/x@a/m", "/master-name"),
         ("redis+sentinel://u:1/hunter2@a", "/master-name"),
-        ("redis+sentinel://a/m%FF?sentinel_password=hunter2", "/master-name"),
+        (
+            "redis+sentinel://a/m%FF?sentinel_password=hunter2",
+            "/master-name",
+        ),
         ("redis+sentinel://a/m?sentinel_user=hunter2", "/master-name"),
-        ("redis+sentinel://a/m?sentinelpassword=hunter2", "`sentinel_user=`, `sentinel_password=`"),
+        (
+            "redis+sentinel://a/m?sentinelpassword=hunter2",
+            "`sentinel_user=`, `sentinel_password=`",
+        ),
         ("redis+cluster://:hunter2@a/1", "redis+cluster://"),
         ("redis+cluster://:hunter2@a,:1", "redis+cluster://"),
         ("redis+cluster://:hunter2@", "redis+cluster://"),
     ] {
-        let error = RedisStore::new(url).err().unwrap_or_else(|| panic!("{url} is one"));
+        let error = RedisStore::new(url)
+            .err()
+            .unwrap_or_else(|| panic!("{url} is one"));
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{url}");
         assert!(error.message().contains(expected), "{url}: {error}");
         assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");

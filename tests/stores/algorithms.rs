@@ -3,7 +3,12 @@
 //! An interval is half-open, `(t − window, t]`, unless a test says closed: `[t − window, t]`, whose
 //! both ends count.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -33,7 +38,13 @@ impl Key {
     fn new(algorithm: Algorithm, limits: &[Limit]) -> Self {
         let clock = FakeClock::new();
         let store = MemoryStore::new().with_clock(clock.clone());
-        Self { store, clock, algorithm, limits: limits.to_vec(), admitted: Vec::new() }
+        Self {
+            store,
+            clock,
+            algorithm,
+            limits: limits.to_vec(),
+            admitted: Vec::new(),
+        }
     }
 
     fn request(&self, cost: u64) -> Request<'_> {
@@ -74,12 +85,18 @@ impl Key {
         let window = self.limits.first().unwrap().window_us();
         let most = |counts: &dyn Fn(u64, u64) -> bool| {
             let ending = |&(end, _): &(u64, u64)| {
-                let inside = self.admitted.iter().filter(|(at, _)| *at <= end && counts(*at, end));
+                let inside = self
+                    .admitted
+                    .iter()
+                    .filter(|(at, _)| *at <= end && counts(*at, end));
                 inside.map(|(_, cost)| cost).sum::<u64>()
             };
             self.admitted.iter().map(ending).max().unwrap_or(0)
         };
-        (most(&|at, end| end < at + window), most(&|at, end| end <= at + window))
+        (
+            most(&|at, end| end < at + window),
+            most(&|at, end| end <= at + window),
+        )
     }
 }
 
@@ -108,8 +125,15 @@ fn any_limit() -> impl Strategy<Value = Limit> {
         4 => 1..15_u64,
         1 => select(vec![999_983_u64, 1 << 31, (1 << 51) + 1, Limit::MAX_COUNT - 1, Limit::MAX_COUNT]),
     ];
-    let window =
-        prop_oneof![1_000..100_000_u64, select(vec![7_777_777_u64, 60_000_000, 86_400_000_000, 366 * 86_400_000_000]),];
+    let window = prop_oneof![
+        1_000..100_000_u64,
+        select(vec![
+            7_777_777_u64,
+            60_000_000,
+            86_400_000_000,
+            366 * 86_400_000_000
+        ]),
+    ];
     let burst = prop_oneof![3 => Just(None), 2 => (1..30_u64).prop_map(Some), 1 => Just(Some(Limit::MAX_COUNT))];
     (max, window, burst).prop_map(|(max, window, burst)| {
         let limit = Limit::new(max, Duration::from_micros(window));
@@ -124,20 +148,34 @@ fn calls(length: usize) -> impl Strategy<Value = Vec<Call>> {
         2 => Just(0_u64),
         2 => select(vec![1_u64, 999, 1_000, 1_008, 1_009, 7_776, 7_777, 9_999, 10_000, 10_001]),
     ];
-    vec((after, prop_oneof![3 => Just(1_u64), 1 => 1..8_u64]), 1..length)
+    vec(
+        (after, prop_oneof![3 => Just(1_u64), 1 => 1..8_u64]),
+        1..length,
+    )
 }
 
 fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases)
+    }
 }
 
 fn capacity(algorithm: Algorithm, limit: Limit) -> u64 {
-    if algorithm.has_burst() { limit.capacity() } else { limit.max() }
+    if algorithm.has_burst() {
+        limit.capacity()
+    } else {
+        limit.max()
+    }
 }
 
 /// What one call may weigh: at most 1,000 in a log.
 fn heaviest(algorithm: Algorithm, limit: Limit) -> u64 {
-    let heaviest = if algorithm == Algorithm::SlidingWindow { 1_000 } else { u64::MAX };
+    let heaviest = if algorithm == Algorithm::SlidingWindow {
+        1_000
+    } else {
+        u64::MAX
+    };
     capacity(algorithm, limit).min(heaviest)
 }
 
@@ -235,8 +273,14 @@ fn rates_that_do_not_divide_lose_nothing() {
         // A caller who is late by a fraction of a microsecond each time loses that fraction where the
         // bucket of one is full: the last comes at 70,000 waits of ⌈window / max⌉. With room for two,
         // nothing is lost.
-        for (burst, took) in [(1, 70_000 * 1_000_003_u64.div_ceil(7)), (2, 10_000 * 1_000_003)] {
-            let mut key = Key::new(algorithm, &[Limit::new(7, Duration::from_micros(1_000_003)).with_burst(burst)]);
+        for (burst, took) in [
+            (1, 70_000 * 1_000_003_u64.div_ceil(7)),
+            (2, 10_000 * 1_000_003),
+        ] {
+            let mut key = Key::new(
+                algorithm,
+                &[Limit::new(7, Duration::from_micros(1_000_003)).with_burst(burst)],
+            );
             let start = key.now();
             let mut admitted = 0;
             while admitted < 70_000 + burst {
@@ -257,24 +301,36 @@ fn rates_that_do_not_divide_lose_nothing() {
 #[test]
 fn a_burst_is_no_larger_than_what_a_year_fills() {
     let year = Limit::MAX_WINDOW;
-    assert_eq!(Limit::per_day(2).with_burst(Limit::MAX_COUNT).capacity(), 2 * 366);
+    assert_eq!(
+        Limit::per_day(2).with_burst(Limit::MAX_COUNT).capacity(),
+        2 * 366
+    );
     assert_eq!(Limit::per_day(2).with_burst(731).capacity(), 731);
     assert_eq!(Limit::new(5, year).with_burst(6).capacity(), 5);
-    assert_eq!(Limit::new(Limit::MAX_COUNT, year).capacity(), Limit::MAX_COUNT);
+    assert_eq!(
+        Limit::new(Limit::MAX_COUNT, year).capacity(),
+        Limit::MAX_COUNT
+    );
     for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
         let limits = [Limit::per_minute(1).with_burst(Limit::MAX_COUNT)];
         let mut key = Key::new(algorithm, &limits);
         assert!(key.request(1).horizon() <= year);
         let all = limits.first().unwrap().capacity();
         assert!(key.acquire(all).allowed);
-        assert_eq!(key.acquire(all).retry_after_us, u64::try_from(year.as_micros()).unwrap(), "{algorithm:?}");
+        assert_eq!(
+            key.acquire(all).retry_after_us,
+            u64::try_from(year.as_micros()).unwrap(),
+            "{algorithm:?}"
+        );
     }
 }
 
 #[test]
 fn a_level_in_coarse_ticks_loses_nothing_by_frequent_writes_or_another_max() {
-    let (small, large) =
-        (Limit::new(1, Duration::from_secs(86_400)), Limit::new(1_000_000, Duration::from_secs(86_400)));
+    let (small, large) = (
+        Limit::new(1, Duration::from_secs(86_400)),
+        Limit::new(1_000_000, Duration::from_secs(86_400)),
+    );
     let mut key = Key::new(Algorithm::TokenBucket, &[large]);
     let spent = at_once(key.store.acquire(key.request(1_000_000)));
     assert_eq!(spent.remaining, 0);
@@ -282,17 +338,27 @@ fn a_level_in_coarse_ticks_loses_nothing_by_frequent_writes_or_another_max() {
     let whole = reset(&key);
     for _ in 0..2_000 {
         key.advance(43_200);
-        assert_eq!(key.acquire(1).remaining, 0, "half a token drains between two calls");
+        assert_eq!(
+            key.acquire(1).remaining,
+            0,
+            "half a token drains between two calls"
+        );
         key.advance(43_200);
     }
-    assert!(reset(&key) >= whole - 2_000 * 86_400 / 2 && reset(&key) <= whole + 32, "{}", reset(&key));
+    assert!(
+        reset(&key) >= whole - 2_000 * 86_400 / 2 && reset(&key) <= whole + 32,
+        "{}",
+        reset(&key)
+    );
     key.limits = vec![small];
     assert!(!key.peek(1).allowed);
 
     let mut raised = Key::new(Algorithm::TokenBucket, &[small]);
     assert!(raised.acquire(1).allowed);
     raised.limits = vec![Limit::per_day(Limit::MAX_COUNT)];
-    assert!(raised.acquire(Limit::MAX_COUNT / 2).allowed && !raised.acquire(Limit::MAX_COUNT).allowed);
+    assert!(
+        raised.acquire(Limit::MAX_COUNT / 2).allowed && !raised.acquire(Limit::MAX_COUNT).allowed
+    );
 }
 
 #[test]
@@ -301,7 +367,10 @@ fn an_actual_cost_in_a_sliding_window_counts_up_to_a_thousand_and_once() {
     let request = key.request(10).reserving_estimate();
     let ticket = at_once(key.store.acquire(request)).ticket;
     let settled = at_once(key.store.settle(request, ticket, 2_500));
-    assert_eq!((settled.was_open, settled.dropped, key.peek(1).remaining), (true, 1_500, 2_000));
+    assert_eq!(
+        (settled.was_open, settled.dropped, key.peek(1).remaining),
+        (true, 1_500, 2_000)
+    );
     assert!(!at_once(key.store.settle(request, ticket, 2_500)).was_open);
 }
 
@@ -323,14 +392,41 @@ fn a_refund_of_a_bucket_gives_back_no_more_than_if_the_call_had_not_come() {
         (&[Charge(3), Refund(0)], 6, 0),
         // What has drained since need not be given back.
         (&[Charge(1), Charge(3), Pass(token), Refund(1)], 6, 0),
-        (&[Charge(3), Charge(3), Pass(token / 2), Refund(1)], 3, 3 * token - token / 2),
+        (
+            &[Charge(3), Charge(3), Pass(token / 2), Refund(1)],
+            3,
+            3 * token - token / 2,
+        ),
         // A later charge: two of the three, and of the four, have drained meanwhile.
-        (&[Charge(3), Pass(token), Charge(1), Pass(token), Refund(0)], 5, token),
-        (&[Charge(4), Pass(token), Charge(2), Pass(token), Refund(0)], 4, 2 * token),
+        (
+            &[Charge(3), Pass(token), Charge(1), Pass(token), Refund(0)],
+            5,
+            token,
+        ),
+        (
+            &[Charge(4), Pass(token), Charge(2), Pass(token), Refund(0)],
+            4,
+            2 * token,
+        ),
         // All of them have.
-        (&[Charge(2), Pass(token), Charge(5), Pass(token), Refund(0)], 1, 5 * token),
+        (
+            &[Charge(2), Pass(token), Charge(5), Pass(token), Refund(0)],
+            1,
+            5 * token,
+        ),
         // A refund is a write as well.
-        (&[Charge(1), Charge(1), Charge(3), Pass(token), Refund(0), Refund(1)], 3, 3 * token),
+        (
+            &[
+                Charge(1),
+                Charge(1),
+                Charge(3),
+                Pass(token),
+                Refund(0),
+                Refund(1),
+            ],
+            3,
+            3 * token,
+        ),
     ];
     for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
         for (steps, left, reset_after) in table {
@@ -347,7 +443,11 @@ fn a_refund_of_a_bucket_gives_back_no_more_than_if_the_call_had_not_come() {
                 }
             }
             let seen = key.peek(1);
-            assert_eq!((seen.remaining, seen.reset_after_us), (left, reset_after), "{algorithm}: {steps:?}");
+            assert_eq!(
+                (seen.remaining, seen.reset_after_us),
+                (left, reset_after),
+                "{algorithm}: {steps:?}"
+            );
         }
     }
 }

@@ -1,7 +1,12 @@
 //! The table of `guide/algorithms.md` that says what works where: it is what the stores
 //! declare, which the conformance suite holds them to; and what that page says a key takes.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -45,7 +50,11 @@ fn store(name: &str) -> Arc<dyn Store> {
     let store: Arc<dyn Store> = match name {
         "memory" => Arc::new(MemoryStore::new().with_clock(clock)),
         "Redis" => Arc::new(RedisStore::new(&shared().url()).unwrap().with_clock(clock)),
-        "Redis without scripts" => Arc::new(RedisStore::new(&shared().url()).unwrap().mode(RedisMode::Transactions)),
+        "Redis without scripts" => Arc::new(
+            RedisStore::new(&shared().url())
+                .unwrap()
+                .mode(RedisMode::Transactions),
+        ),
         other => panic!("the table names an unknown store: {other}"),
     };
     // As a limiter tells it: each use connects anew, and a busy machine takes its time.
@@ -55,7 +64,11 @@ fn store(name: &str) -> Arc<dyn Store> {
 
 /// The cells of a row of a table.
 fn cells(line: &str) -> Vec<&str> {
-    line.trim().trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect()
+    line.trim()
+        .trim_matches('|')
+        .split('|')
+        .map(|cell| cell.trim().trim_matches('`'))
+        .collect()
 }
 
 fn table() -> impl Iterator<Item = Vec<&'static str>> {
@@ -69,7 +82,10 @@ fn table() -> impl Iterator<Item = Vec<&'static str>> {
 /// bursts is so.
 #[test]
 fn every_table_has_all_algorithms() {
-    let all: BTreeSet<_> = ratelimit_conformance::ALGORITHMS.iter().map(ToString::to_string).collect();
+    let all: BTreeSet<_> = ratelimit_conformance::ALGORITHMS
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let mut tables = 0;
     let mut lines = PAGE.lines().peekable();
     while let Some(line) = lines.next() {
@@ -82,18 +98,27 @@ fn every_table_has_all_algorithms() {
         while let Some(row) = lines.next_if(|line| line.starts_with('|')) {
             let row = cells(row);
             // `fixed_window`, `sliding_counter`: one row for both.
-            let algorithms = row[0].split('`').filter_map(|word| word.parse::<Algorithm>().ok());
+            let algorithms = row[0]
+                .split('`')
+                .filter_map(|word| word.parse::<Algorithm>().ok());
             for algorithm in algorithms {
                 listed.insert(algorithm.to_string());
                 if let Some(at) = header.iter().position(|column| *column == "burst") {
-                    assert_eq!(row[at], yes_or_no(algorithm.has_burst()), "a burst of {algorithm}");
+                    assert_eq!(
+                        row[at],
+                        yes_or_no(algorithm.has_burst()),
+                        "a burst of {algorithm}"
+                    );
                 }
             }
         }
         assert_eq!(listed, all, "the table below {line}");
     }
     assert_eq!(tables, 6, "tables of algorithms");
-    assert!(PAGE.contains("| algorithm | burst |"), "a table says which have a burst");
+    assert!(
+        PAGE.contains("| algorithm | burst |"),
+        "a table says which have a burst"
+    );
 }
 
 /// How a list writes an algorithm.
@@ -101,14 +126,32 @@ type Row = fn(Algorithm) -> String;
 
 /// The other lists of algorithms.
 const LISTS: [(&str, Row); 8] = [
-    ("docs/redis_format.md", |algorithm| format!("| `{algorithm}` |")),
-    ("examples/playground/page/algorithms.js", |algorithm| format!("{algorithm}: {{")),
-    ("examples/ratelimit-admin/rules.rs", |algorithm| format!("=> \"{algorithm}\"")),
-    ("ratelimit-macros/src/arguments.md", |algorithm| format!("`\"{algorithm}\"`")),
-    ("ratelimit-macros/src/check/rule/limits/algorithm.rs", |algorithm| format!("(\"{algorithm}\", Algorithm")),
-    ("tests/compiler/ui/fail/arguments/keywords.stderr", |algorithm| format!("\"{algorithm}\"")),
-    ("tests/cost/tests/server.rs", |algorithm| format!("Algorithm::{algorithm:?}")),
-    ("tests/stores/player.rs", |algorithm| format!("compare(Algorithm::{algorithm:?})")),
+    ("docs/redis_format.md", |algorithm| {
+        format!("| `{algorithm}` |")
+    }),
+    ("examples/playground/page/algorithms.js", |algorithm| {
+        format!("{algorithm}: {{")
+    }),
+    ("examples/ratelimit-admin/rules.rs", |algorithm| {
+        format!("=> \"{algorithm}\"")
+    }),
+    ("ratelimit-macros/src/arguments.md", |algorithm| {
+        format!("`\"{algorithm}\"`")
+    }),
+    (
+        "ratelimit-macros/src/check/rule/limits/algorithm.rs",
+        |algorithm| format!("(\"{algorithm}\", Algorithm"),
+    ),
+    (
+        "tests/compiler/ui/fail/arguments/keywords.stderr",
+        |algorithm| format!("\"{algorithm}\""),
+    ),
+    ("tests/cost/tests/server.rs", |algorithm| {
+        format!("Algorithm::{algorithm:?}")
+    }),
+    ("tests/stores/player.rs", |algorithm| {
+        format!("compare(Algorithm::{algorithm:?})")
+    }),
 ];
 
 #[test]
@@ -117,30 +160,52 @@ fn every_list_has_all_algorithms() {
     let mut missing = Vec::new();
     for (path, row) in LISTS {
         let list = std::fs::read_to_string(root.join(path)).unwrap();
-        let rows = ratelimit_conformance::ALGORITHMS.iter().map(|algorithm| row(*algorithm));
-        missing.extend(rows.filter(|row| !list.contains(row)).map(|row| format!("{path}: {row}")));
+        let rows = ratelimit_conformance::ALGORITHMS
+            .iter()
+            .map(|algorithm| row(*algorithm));
+        missing.extend(
+            rows.filter(|row| !list.contains(row))
+                .map(|row| format!("{path}: {row}")),
+        );
     }
-    assert!(missing.is_empty(), "these lists lack an algorithm: {missing:#?}");
+    assert!(
+        missing.is_empty(),
+        "these lists lack an algorithm: {missing:#?}"
+    );
 }
 
 #[test]
 fn the_table_says_what_the_stores_declare() {
     let mut rows = table();
     let header = rows.next().unwrap();
-    assert_eq!(header, [vec!["algorithm", "store"], COLUMNS.map(|(name, _)| name).to_vec()].concat());
+    assert_eq!(
+        header,
+        [
+            vec!["algorithm", "store"],
+            COLUMNS.map(|(name, _)| name).to_vec()
+        ]
+        .concat()
+    );
     let mut seen = BTreeSet::new();
     for row in rows.skip(1) {
-        let [algorithm, stores, claims @ ..] = row.as_slice() else { panic!("a short row: {row:?}") };
+        let [algorithm, stores, claims @ ..] = row.as_slice() else {
+            panic!("a short row: {row:?}")
+        };
         let algorithm: Algorithm = algorithm.parse().unwrap();
         assert_eq!(claims.len(), COLUMNS.len(), "{row:?}");
         for store_name in stores.split(", ") {
-            assert!(seen.insert((store_name, algorithm.to_string())), "{algorithm} on {store_name} twice");
+            assert!(
+                seen.insert((store_name, algorithm.to_string())),
+                "{algorithm} on {store_name} twice"
+            );
             assert_claims(algorithm, store_name, claims);
         }
     }
-    let all = STORES
-        .into_iter()
-        .flat_map(|store| ratelimit_conformance::ALGORITHMS.iter().map(move |it| (store, it.to_string())));
+    let all = STORES.into_iter().flat_map(|store| {
+        ratelimit_conformance::ALGORITHMS
+            .iter()
+            .map(move |it| (store, it.to_string()))
+    });
     assert_eq!(seen, all.collect(), "every algorithm on every store");
 }
 
@@ -166,8 +231,10 @@ async fn a_key_takes_what_the_page_says() {
     let server = shared();
     let store = RedisStore::new(&server.url()).unwrap();
     let limits = [Limit::per_minute(126), Limit::per_hour(1_000_000)];
-    for algorithm in
-        ratelimit_conformance::ALGORITHMS.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
+    for algorithm in ratelimit_conformance::ALGORITHMS
+        .iter()
+        .copied()
+        .filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
     {
         let (all, each) = match algorithm {
             Algorithm::FixedWindow | Algorithm::SlidingCounter => (8, 24),
@@ -181,13 +248,24 @@ async fn a_key_takes_what_the_page_says() {
             }
             let said = "a string's bytes on the page, and in this test";
             let stored = server.cli(&["STRLEN", &key]);
-            assert_eq!(stored, (all + each * count).to_string(), "{algorithm}, {count} limits: {said}");
+            assert_eq!(
+                stored,
+                (all + each * count).to_string(),
+                "{algorithm}, {count} limits: {said}"
+            );
         }
     }
     // A sorted set is a list up to 128 entries, beyond that a table beside a skip list.
     // Unless all entries are counted, five stand for all.
-    let usage = |key: &str| server.cli(&["MEMORY", "USAGE", key, "SAMPLES", "0"]).parse::<u64>().unwrap();
-    for (limit, admissions, per_entry) in [(limits[0], 126, 15..=24), (limits[1], 10_000, 120..=135)] {
+    let usage = |key: &str| {
+        server
+            .cli(&["MEMORY", "USAGE", key, "SAMPLES", "0"])
+            .parse::<u64>()
+            .unwrap()
+    };
+    for (limit, admissions, per_entry) in
+        [(limits[0], 126, 15..=24), (limits[1], 10_000, 120..=135)]
+    {
         let (key, limits) = (unique("bytes"), [limit]);
         let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
         let _ = store.acquire(request).await.unwrap();
@@ -196,6 +274,9 @@ async fn a_key_takes_what_the_page_says() {
             let _ = store.acquire(request).await.unwrap();
         }
         let each = (usage(&key) - one) / (admissions - 1);
-        assert!(per_entry.contains(&each), "{each} bytes for each of {admissions} admissions");
+        assert!(
+            per_entry.contains(&each),
+            "{each} bytes for each of {admissions} admissions"
+        );
     }
 }

@@ -37,17 +37,31 @@ impl Clock for Standing {
 async fn a_memory_clock_that_stands_at_an_end_of_time_admits_no_more() {
     let year = 366 * DAY;
     let (first, last) = (Duration::ZERO, Duration::MAX);
-    for now in [first, micros(u64::MAX), micros(u64::MAX - MINUTE), micros(1 << 63), micros(1 << 62), last] {
+    for now in [
+        first,
+        micros(u64::MAX),
+        micros(u64::MAX - MINUTE),
+        micros(1 << 63),
+        micros(1 << 62),
+        last,
+    ] {
         for &algorithm in ALGORITHMS {
             for limits in [[per(3, MINUTE)], [per(3, year)]] {
                 let store = MemoryStore::new().with_clock(Standing(now));
                 let request = Request::new(b"key", algorithm, &limits).with_block(micros(year));
                 for left in [2, 1, 0] {
                     let admitted = store.acquire(request).await.unwrap();
-                    assert_eq!((admitted.allowed, admitted.remaining), (true, left), "{algorithm:?} at {now:?}");
+                    assert_eq!(
+                        (admitted.allowed, admitted.remaining),
+                        (true, left),
+                        "{algorithm:?} at {now:?}"
+                    );
                 }
                 for _ in 0..3 {
-                    assert!(store.acquire(request).await.unwrap().blocked, "{algorithm:?} at {now:?}");
+                    assert!(
+                        store.acquire(request).await.unwrap().blocked,
+                        "{algorithm:?} at {now:?}"
+                    );
                 }
             }
         }
@@ -57,7 +71,9 @@ async fn a_memory_clock_that_stands_at_an_end_of_time_admits_no_more() {
 #[tokio::test]
 async fn a_store_on_redis_may_go_by_a_clock_that_shows_any_time_since_1970() {
     let (clock, limits) = (FakeClock::new(), [per(3, MINUTE)]);
-    let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
+    let store = RedisStore::new(&shared().url())
+        .unwrap()
+        .with_clock(clock.clone());
     for now in [1, 999_999, 1_000_000, 1_000_001, 1 << 51] {
         clock.set(SystemTime::UNIX_EPOCH + micros(now));
         for &algorithm in ALGORITHMS {

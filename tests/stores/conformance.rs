@@ -25,7 +25,9 @@ async fn memory_store() -> (MemoryStore, FakeClock) {
 
 async fn redis_store() -> (RedisStore, FakeClock) {
     let clock = FakeClock::new();
-    let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
+    let store = RedisStore::new(&shared().url())
+        .unwrap()
+        .with_clock(clock.clone());
     store.ready().await.unwrap();
     (store, clock)
 }
@@ -65,7 +67,10 @@ const ALLOWED: &str = "+evalsha +eval +script|load +unlink +ping +role +time +ge
 async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {
     let (clock, server) = (FakeClock::new(), shared());
     let user = format!("ACL SETUSER conformance on >pw ~rl1:* ~conformance:* -@all {ALLOWED}");
-    assert_eq!(server.cli(&user.split_whitespace().collect::<Vec<_>>()), "OK");
+    assert_eq!(
+        server.cli(&user.split_whitespace().collect::<Vec<_>>()),
+        "OK"
+    );
     let store = RedisStore::new(&format!("redis://conformance:pw@{}/", server.address())).unwrap();
     let store = store.deny_cache(false).with_clock(clock.clone());
     store.ready().await.unwrap();
@@ -78,7 +83,10 @@ async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {
 async fn every_write_on_redis_expires_within_its_horizon() {
     const BLOCK: Duration = Duration::from_secs(600);
     let server = shared();
-    let limits = [Limit::per_minute(3), Limit::new(5, Duration::from_millis(90_001))];
+    let limits = [
+        Limit::per_minute(3),
+        Limit::new(5, Duration::from_millis(90_001)),
+    ];
     for &algorithm in ratelimit_conformance::ALGORITHMS {
         let store = RedisStore::new(&server.url()).unwrap();
         let key = unique("expires");
@@ -86,10 +94,17 @@ async fn every_write_on_redis_expires_within_its_horizon() {
         // One that is in use lives longer, so that its expiry need not be written each time.
         let mut longest = request.horizon() * 2;
         let expires = |longest: Duration, what: &str| {
-            for stored in server.cli(&["KEYS", &format!("{key}*")]).lines().filter(|key| !key.is_empty()) {
+            for stored in server
+                .cli(&["KEYS", &format!("{key}*")])
+                .lines()
+                .filter(|key| !key.is_empty())
+            {
                 let life: i64 = server.cli(&["PTTL", stored]).parse().unwrap();
                 let longest = i64::try_from(longest.as_millis()).unwrap() + 1;
-                assert!((1..=longest).contains(&life), "{what} under {algorithm:?}: {life} ms of {longest} ms");
+                assert!(
+                    (1..=longest).contains(&life),
+                    "{what} under {algorithm:?}: {life} ms of {longest} ms"
+                );
             }
         };
         for round in 0..3 {
@@ -97,10 +112,16 @@ async fn every_write_on_redis_expires_within_its_horizon() {
             expires(longest, "acquire");
             store.refund(request, admitted.ticket).await.unwrap();
             expires(longest, "refund");
-            if store.capabilities().supports_feature(algorithm, Feature::Reserve) {
+            if store
+                .capabilities()
+                .supports_feature(algorithm, Feature::Reserve)
+            {
                 let reserved = store.acquire(request.reserving()).await.unwrap();
                 expires(longest, "reserve");
-                let _ = store.settle(request.reserving(), reserved.ticket, round % 2).await.unwrap();
+                let _ = store
+                    .settle(request.reserving(), reserved.ticket, round % 2)
+                    .await
+                    .unwrap();
                 expires(longest, "settle");
             }
             let _ = store.acquire_all(&[request, request]).await.unwrap();
@@ -114,7 +135,13 @@ async fn every_write_on_redis_expires_within_its_horizon() {
         store.unblock(request).await.unwrap();
         expires(longest, "unblock without a block");
         longest += BLOCK;
-        assert!(store.acquire(request.with_block(BLOCK)).await.unwrap().blocked);
+        assert!(
+            store
+                .acquire(request.with_block(BLOCK))
+                .await
+                .unwrap()
+                .blocked
+        );
         expires(longest, "a refusal that blocks");
         store.block(request, BLOCK).await.unwrap();
         expires(longest, "block");

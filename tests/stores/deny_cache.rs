@@ -1,7 +1,14 @@
 //! The deny cache: it answers again what was refused, for as long as that is right.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
-#![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+#![allow(
+    clippy::unchecked_time_subtraction,
+    reason = "shorter from longer constants"
+)]
 
 mod changes;
 mod floods;
@@ -76,7 +83,10 @@ impl Far {
             }
             let decided = decide(&self.memory).known().unwrap();
             let mut states = self.state.subscribe();
-            states.wait_for(|state| *state != State::Late).await.unwrap();
+            states
+                .wait_for(|state| *state != State::Late)
+                .await
+                .unwrap();
             decided
         })
     }
@@ -102,7 +112,12 @@ impl Store for Far {
         self.far(move |memory| memory.refund(request, ticket))
     }
 
-    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+    fn settle<'a>(
+        &'a self,
+        request: Request<'a>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Answer<'a, Settled> {
         self.far(move |memory| memory.settle(request, ticket, actual_cost))
     }
 
@@ -171,7 +186,9 @@ async fn ask(store: &impl Store, request: Request<'_>) -> Verdict {
 
 /// Polls an answer once; whether it is not there yet.
 fn waits<T: Unpin>(answer: &mut Answer<'_, T>) -> bool {
-    Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    Pin::new(answer)
+        .poll(&mut Context::from_waker(Waker::noop()))
+        .is_pending()
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,12 +199,21 @@ async fn a_question_that_was_refused_is_answered_without_asking() {
         tokio::time::advance(MILLISECOND * 100).await;
         let again = ask(&cache, request("key")).await;
         assert!(again.cached && !again.allowed);
-        assert_eq!(again.retry_after_us, first.retry_after_us - elapsed * 100_000);
-        assert_eq!(again.reset_after_us, first.reset_after_us - elapsed * 100_000);
+        assert_eq!(
+            again.retry_after_us,
+            first.retry_after_us - elapsed * 100_000
+        );
+        assert_eq!(
+            again.reset_after_us,
+            first.reset_after_us - elapsed * 100_000
+        );
         assert_eq!(at_once(&cache, request("key")), Some(again), "at once, too");
     }
     assert_eq!(far.asked(), 2);
-    assert!(!cache.peek(request("key")).await.unwrap().cached, "a look is always at the store");
+    assert!(
+        !cache.peek(request("key")).await.unwrap().cached,
+        "a look is always at the store"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +243,9 @@ async fn another_question_is_asked() {
     }
     let deadline = std::time::Instant::now();
     assert!(
-        ask(&cache, request("key").with_timeout_at(deadline)).await.cached,
+        ask(&cache, request("key").with_timeout_at(deadline))
+            .await
+            .cached,
         "until when a caller waits is no matter"
     );
 }
@@ -272,9 +300,10 @@ async fn a_rounded_refusal_is_not_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn it_can_be_switched_off() {
-    for cache in
-        [DenyCache::new(Far::new()).with_capacity(0), DenyCache::new(Far::new()).with_staleness(Duration::ZERO)]
-    {
+    for cache in [
+        DenyCache::new(Far::new()).with_capacity(0),
+        DenyCache::new(Far::new()).with_staleness(Duration::ZERO),
+    ] {
         for _ in 0..5 {
             assert!(!ask(&cache, request("key")).await.cached);
         }

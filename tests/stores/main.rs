@@ -1,7 +1,13 @@
 //! What every store has to do, each of them alike: the contract, the algorithms, and the table of
 //! what works where.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;

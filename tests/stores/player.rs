@@ -2,7 +2,12 @@
 //! the microsecond, under every algorithm, on a clock that steps back now and then. One column is
 //! memory, which the conformance suite compares with the model; the other is Redis in each of the
 //! ways in which it is used, or a deny cache.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -19,16 +24,37 @@ use tokio::runtime::Runtime;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Acquire { cost: u64, max: usize, reserves: Reserves, block: bool },
-    Peek { cost: u64, max: usize },
-    Refund { which: usize },
-    Settle { which: usize, actual: Option<u64> },
-    SettleAgain { which: usize },
-    Block { micros: u64 },
+    Acquire {
+        cost: u64,
+        max: usize,
+        reserves: Reserves,
+        block: bool,
+    },
+    Peek {
+        cost: u64,
+        max: usize,
+    },
+    Refund {
+        which: usize,
+    },
+    Settle {
+        which: usize,
+        actual: Option<u64>,
+    },
+    SettleAgain {
+        which: usize,
+    },
+    Block {
+        micros: u64,
+    },
     Unblock,
     Reset,
-    Advance { micros: u64 },
-    Rewind { micros: u64 },
+    Advance {
+        micros: u64,
+    },
+    Rewind {
+        micros: u64,
+    },
 }
 
 /// What an admission reserves.
@@ -77,14 +103,29 @@ impl Shape {
 
 fn shapes(algorithm: Algorithm) -> impl Strategy<Value = Shape> {
     let buckets = algorithm.has_burst();
-    let max =
-        prop_oneof![4 => 1_u64..12, 1 => 100_u64..1000, 1 => Just((1 << 52) - 1), 1 => 1_000_000_u64..1_000_000_007];
-    let window = prop_oneof![1_000_u64..2_000_000, Just(60_000_000), Just(86_400_000_000), Just(7_777_777)];
-    let burst = if buckets { prop_oneof![Just(None), (1_u64..40).prop_map(Some)].boxed() } else { Just(None).boxed() };
+    let max = prop_oneof![4 => 1_u64..12, 1 => 100_u64..1000, 1 => Just((1 << 52) - 1), 1 => 1_000_000_u64..1_000_000_007];
+    let window = prop_oneof![
+        1_000_u64..2_000_000,
+        Just(60_000_000),
+        Just(86_400_000_000),
+        Just(7_777_777)
+    ];
+    let burst = if buckets {
+        prop_oneof![Just(None), (1_u64..40).prop_map(Some)].boxed()
+    } else {
+        Just(None).boxed()
+    };
     let limits = prop::collection::vec((prop::collection::vec(max, 1..3), window, burst), 1..4);
     // A call weighs at most 1,000 in a log.
-    (limits, if algorithm == Algorithm::SlidingWindow { 1_u64..1_001 } else { 1_u64..2_000 }).prop_map(
-        move |(mut limits, largest_cost)| {
+    (
+        limits,
+        if algorithm == Algorithm::SlidingWindow {
+            1_u64..1_001
+        } else {
+            1_u64..2_000
+        },
+    )
+        .prop_map(move |(mut limits, largest_cost)| {
             for (maxima, ..) in limits.iter_mut().filter(|_| buckets) {
                 maxima.sort_unstable();
                 // A larger one would count in coarser ticks, which take longer to drain.
@@ -92,9 +133,13 @@ fn shapes(algorithm: Algorithm) -> impl Strategy<Value = Shape> {
                     maxima.drain(..maxima.len() - 1);
                 }
             }
-            Shape { limits, largest_cost, periods: Vec::new(), only_rises: buckets }
-        },
-    )
+            Shape {
+                limits,
+                largest_cost,
+                periods: Vec::new(),
+                only_rises: buckets,
+            }
+        })
 }
 
 /// Fixed windows of which at least one is a period of the calendar, in zones that set their clocks
@@ -111,7 +156,10 @@ fn shapes_by_calendar() -> impl Strategy<Value = Shape> {
         "day@Asia/Beirut",
         "hour@Asia/Kolkata",
     ]);
-    let periods = (period.clone().prop_map(Some), prop::collection::vec(prop::option::of(period), 0..3));
+    let periods = (
+        period.clone().prop_map(Some),
+        prop::collection::vec(prop::option::of(period), 0..3),
+    );
     (shapes(Algorithm::FixedWindow), periods).prop_map(|(shape, (first, mut periods))| {
         periods.insert(0, first);
         Shape { periods, ..shape }
@@ -142,7 +190,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Plays the steps on both stores and compares all they say. Gives how many refusals were cached.
 #[allow(clippy::too_many_lines, reason = "an arm for each step")]
-async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, steps: &[Step]) -> u64 {
+async fn play(
+    redis: &dyn Store,
+    clock: &FakeClock,
+    kind: Kind,
+    shape: &Shape,
+    steps: &[Step],
+) -> u64 {
     let declared = redis.capabilities();
     let has = |feature| declared.supports_feature(kind.algorithm, feature);
     let memory = MemoryStore::new().with_clock(clock.clone());
@@ -153,32 +207,59 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
     let mut settled = Vec::new();
     let (mut highest, mut cached, mut blocked_by_hand) = (0, 0, false);
     for (at, step) in steps.iter().enumerate() {
-        if let (true, Step::Acquire { max, .. } | Step::Peek { max, .. }) = (shape.only_rises, step) {
+        if let (true, Step::Acquire { max, .. } | Step::Peek { max, .. }) = (shape.only_rises, step)
+        {
             highest = highest.max(*max);
         }
-        let max = if let Step::Acquire { max, .. } | Step::Peek { max, .. } = step { *max } else { 0 };
+        let max = if let Step::Acquire { max, .. } | Step::Peek { max, .. } = step {
+            *max
+        } else {
+            0
+        };
         let limits = shape.limits(max.max(highest));
         blocked_by_hand |= matches!(step, Step::Block { .. } | Step::Unblock);
         let context = format!("step {at} of {steps:?} under {shape:?}");
         match *step {
-            Step::Acquire { cost, reserves, block, .. } => {
-                let cost = cost.min(shape.largest_cost).min(capacity(kind.algorithm, &limits));
-                let reserves = if has(Feature::ActualCost) { reserves } else { Reserves::Nothing };
+            Step::Acquire {
+                cost,
+                reserves,
+                block,
+                ..
+            } => {
+                let cost = cost
+                    .min(shape.largest_cost)
+                    .min(capacity(kind.algorithm, &limits));
+                let reserves = if has(Feature::ActualCost) {
+                    reserves
+                } else {
+                    Reserves::Nothing
+                };
                 let mut request = reserves.of(kind.request(key, &limits).with_cost(cost));
                 // Under a deny cache a block may come up to its bound later: see there.
                 if block && has(Feature::Block) && kind.column != Column::DenyCache {
                     let [first, longest] = [1_500, 20_000].map(Duration::from_millis);
                     let grows = shape.limits.len().is_multiple_of(2) && has(Feature::GrowingBlock);
-                    request =
-                        if grows { request.with_growing_block(first, longest) } else { request.with_block(first) };
+                    request = if grows {
+                        request.with_growing_block(first, longest)
+                    } else {
+                        request.with_block(first)
+                    };
                 }
-                let (ours, theirs) = (memory.acquire(request).await.unwrap(), redis.acquire(request).await.unwrap());
+                let (ours, theirs) = (
+                    memory.acquire(request).await.unwrap(),
+                    redis.acquire(request).await.unwrap(),
+                );
                 if theirs.cached {
                     cached += 1;
-                    let is_any_open = admitted.iter().any(|(.., reserves)| *reserves == Reserves::Cost);
+                    let is_any_open = admitted
+                        .iter()
+                        .any(|(.., reserves)| *reserves == Reserves::Cost);
                     // While the clock is behind, a refusal by reservations alone may be as old as
                     // any other: the stores part here.
-                    let was_set_back = steps.iter().take(at).any(|step| matches!(step, Step::Rewind { .. }));
+                    let was_set_back = steps
+                        .iter()
+                        .take(at)
+                        .any(|step| matches!(step, Step::Rewind { .. }));
                     if ours.allowed && is_any_open && was_set_back {
                         break;
                     }
@@ -191,19 +272,31 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
                 }
             }
             Step::Peek { cost, .. } => {
-                let cost = cost.min(shape.largest_cost).min(capacity(kind.algorithm, &limits));
+                let cost = cost
+                    .min(shape.largest_cost)
+                    .min(capacity(kind.algorithm, &limits));
                 let request = kind.request(key, &limits).with_cost(cost);
-                same(&memory.peek(request).await.unwrap(), &redis.peek(request).await.unwrap(), &context);
+                same(
+                    &memory.peek(request).await.unwrap(),
+                    &redis.peek(request).await.unwrap(),
+                    &context,
+                );
             }
             Step::Refund { which } => {
-                let Some(&(ours, theirs, cost, Reserves::Nothing)) = admitted.get(which) else { continue };
+                let Some(&(ours, theirs, cost, Reserves::Nothing)) = admitted.get(which) else {
+                    continue;
+                };
                 let request = kind.request(key, &limits).with_cost(cost);
-                let (ours, theirs) =
-                    (memory.refund(request, ours).await.unwrap(), redis.refund(request, theirs).await.unwrap());
+                let (ours, theirs) = (
+                    memory.refund(request, ours).await.unwrap(),
+                    redis.refund(request, theirs).await.unwrap(),
+                );
                 assert_eq!(ours, theirs, "{context}");
             }
             Step::Settle { which, actual } => {
-                let Some(&reserved @ (ours, theirs, cost, reserves)) = admitted.get(which) else { continue };
+                let Some(&reserved @ (ours, theirs, cost, reserves)) = admitted.get(which) else {
+                    continue;
+                };
                 if reserves == Reserves::Nothing {
                     continue;
                 }
@@ -224,11 +317,15 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
             }
             // Only in a log does it change nothing: a sum cannot tell twice from once.
             Step::SettleAgain { which } => {
-                let Some(&((ours, theirs, cost, reserves), actual)) = settled.get(which) else { continue };
+                let Some(&((ours, theirs, cost, reserves), actual)) = settled.get(which) else {
+                    continue;
+                };
                 if kind.algorithm != Algorithm::SlidingWindow {
                     continue;
                 }
-                let request = reserves.of(kind.request(key, &limits).with_cost(cost)).sent_again();
+                let request = reserves
+                    .of(kind.request(key, &limits).with_cost(cost))
+                    .sent_again();
                 let (ours, theirs) = (
                     memory.settle(request, ours, actual).await.unwrap(),
                     redis.settle(request, theirs, actual).await.unwrap(),
@@ -239,12 +336,22 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
             Step::Block { .. } | Step::Unblock if !has(Feature::Block) => {}
             Step::Block { micros } => {
                 let micros = Duration::from_micros(micros);
-                memory.block(kind.request(key, &limits), micros).await.unwrap();
-                redis.block(kind.request(key, &limits), micros).await.unwrap();
+                memory
+                    .block(kind.request(key, &limits), micros)
+                    .await
+                    .unwrap();
+                redis
+                    .block(kind.request(key, &limits), micros)
+                    .await
+                    .unwrap();
             }
             Step::Unblock => {
                 let request = kind.request(key, &limits);
-                assert_eq!(memory.unblock(request).await.unwrap(), redis.unblock(request).await.unwrap(), "{context}");
+                assert_eq!(
+                    memory.unblock(request).await.unwrap(),
+                    redis.unblock(request).await.unwrap(),
+                    "{context}"
+                );
             }
             Step::Reset => {
                 memory.reset(kind.request(key, &limits)).await.unwrap();
@@ -256,7 +363,10 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
             // Memory may have let go of what counts again then: of what has left the window of a log, or
             // has drained from a bucket when a block was set or ended.
             Step::Rewind { .. } if kind.algorithm == Algorithm::SlidingWindow => {}
-            Step::Rewind { .. } if kind.algorithm.has_burst() && blocked_by_hand && kind.column == Column::Scripts => {}
+            Step::Rewind { .. }
+                if kind.algorithm.has_burst()
+                    && blocked_by_hand
+                    && kind.column == Column::Scripts => {}
             Step::Rewind { micros } => clock.step_back(Duration::from_micros(micros)),
         }
     }
@@ -264,13 +374,32 @@ async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, s
 }
 
 fn capacity(algorithm: Algorithm, limits: &[Limit]) -> u64 {
-    let capacity = |limit: &Limit| if algorithm.has_burst() { limit.capacity() } else { limit.max() };
+    let capacity = |limit: &Limit| {
+        if algorithm.has_burst() {
+            limit.capacity()
+        } else {
+            limit.max()
+        }
+    };
     limits.iter().map(capacity).min().unwrap()
 }
 
 fn same(ours: &Verdict, theirs: &Verdict, context: &str) {
-    let fields = |v: &Verdict| (v.allowed, v.limit_index, v.remaining, v.retry_after_us, v.reset_after_us, v.blocked);
-    assert_eq!(fields(ours), fields(theirs), "memory (left) and Redis (right) differ at {context}");
+    let fields = |v: &Verdict| {
+        (
+            v.allowed,
+            v.limit_index,
+            v.remaining,
+            v.retry_after_us,
+            v.reset_after_us,
+            v.blocked,
+        )
+    };
+    assert_eq!(
+        fields(ours),
+        fields(theirs),
+        "memory (left) and Redis (right) differ at {context}"
+    );
 }
 
 /// A refusal that was answered again. While it was kept, time may have added to what is left, and
@@ -284,7 +413,10 @@ fn same_again(ours: &Verdict, theirs: &Verdict, is_any_open: bool, context: &str
         assert!(theirs.remaining <= ours.remaining, "{context}");
         assert_eq!(ours.retry_after_us, theirs.retry_after_us, "{context}");
         // Behind a block there may be open reservations, whose reset does not come nearer.
-        assert!(theirs.blocked || ours.reset_after_us == theirs.reset_after_us, "{context}");
+        assert!(
+            theirs.blocked || ours.reset_after_us == theirs.reset_after_us,
+            "{context}"
+        );
     }
 }
 
@@ -319,16 +451,24 @@ impl Kind {
     }
 
     fn store(self, clock: &FakeClock) -> (Runtime, Box<dyn Store>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let mode = match self.column {
             Column::DenyCache => {
                 let memory = MemoryStore::new().with_clock(clock.clone());
-                return (runtime, Box::new(DenyCache::new(memory).with_clock(clock.clone())));
+                return (
+                    runtime,
+                    Box::new(DenyCache::new(memory).with_clock(clock.clone())),
+                );
             }
             Column::Scripts => RedisMode::Scripts,
             Column::Transactions => RedisMode::Transactions,
         };
-        let redis = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
+        let redis = RedisStore::new(&shared().url())
+            .unwrap()
+            .with_clock(clock.clone());
         let redis = redis.mode(mode).deny_cache(false);
         runtime.block_on(redis.ready()).unwrap();
         (runtime, Box::new(redis))
@@ -343,10 +483,21 @@ fn compare(algorithm: Algorithm) {
 
 fn compare_shapes(kind: Kind, clock: &FakeClock, shapes: impl Strategy<Value = Shape>) {
     let (runtime, store) = kind.store(clock);
-    let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    let cases = std::env::var("RATELIMIT_TEST_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(100);
     // Without a server in between it takes next to no time.
-    let cases = if kind.column == Column::DenyCache { cases * 10 } else { cases };
-    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let cases = if kind.column == Column::DenyCache {
+        cases * 10
+    } else {
+        cases
+    };
+    let mut runner = TestRunner::new(Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    });
     let cached = Cell::new(0);
     let result = runner.run(&(shapes, steps()), |(shape, steps)| {
         cached.set(cached.get() + runtime.block_on(play(&*store, clock, kind, &shape, &steps)));
@@ -354,7 +505,11 @@ fn compare_shapes(kind: Kind, clock: &FakeClock, shapes: impl Strategy<Value = S
     });
     result.unwrap_or_else(|error| panic!("{error}"));
     let is_tried = kind.column != Column::DenyCache || cached.get() > u64::from(cases / 4);
-    assert!(is_tried, "{kind:?}: in {cases} runs {} refusals were cached", cached.get());
+    assert!(
+        is_tried,
+        "{kind:?}: in {cases} runs {} refusals were cached",
+        cached.get()
+    );
 }
 
 /// From the days on in which the clocks of most zones are set.
@@ -391,43 +546,146 @@ fn buckets_are_the_same() {
 fn what_once_differed_is_the_same() {
     const DAY: u64 = 86_400_000_000;
     const MINUTE: u64 = 60_000_000;
-    let call = |max, cost, reserves| Step::Acquire { cost, max, reserves, block: false };
+    let call = |max, cost, reserves| Step::Acquire {
+        cost,
+        max,
+        reserves,
+        block: false,
+    };
     let acquire = |max, cost| call(max, cost, Reserves::Nothing);
     let reserve = |max, cost| call(max, cost, Reserves::Cost);
-    let offence = || Step::Acquire { cost: 1, max: 0, reserves: Reserves::Nothing, block: true };
+    let offence = || Step::Acquire {
+        cost: 1,
+        max: 0,
+        reserves: Reserves::Nothing,
+        block: true,
+    };
     let refund = |which| Step::Refund { which };
-    let release = |which| Step::Settle { which, actual: Some(0) };
+    let release = |which| Step::Settle {
+        which,
+        actual: Some(0),
+    };
     let advance = |micros| Step::Advance { micros };
     let limit = |maxima: &[u64], window, burst| (maxima.to_vec(), window, burst);
     let day = |max| vec![limit(&[max], DAY, None)];
-    let (all, buckets) = (ratelimit_conformance::ALGORITHMS, &[Algorithm::TokenBucket, Algorithm::LeakyBucket][..]);
-    let late = Step::Settle { which: 0, actual: Some(2) };
+    let (all, buckets) = (
+        ratelimit_conformance::ALGORITHMS,
+        &[Algorithm::TokenBucket, Algorithm::LeakyBucket][..],
+    );
+    let late = Step::Settle {
+        which: 0,
+        actual: Some(2),
+    };
     let mut table = vec![
         // A debt for which one limit has room and another has none.
         (
             buckets,
-            vec![limit(&[(1 << 52) - 1, 585], 1_000, Some(3)), limit(&[1], 1_000, Some(5))],
-            vec![call(0, 1, Reserves::Estimate), advance(5_000), acquire(1, 1), late, acquire(0, 3)],
+            vec![
+                limit(&[(1 << 52) - 1, 585], 1_000, Some(3)),
+                limit(&[1], 1_000, Some(5)),
+            ],
+            vec![
+                call(0, 1, Reserves::Estimate),
+                advance(5_000),
+                acquire(1, 1),
+                late,
+                acquire(0, 3),
+            ],
         ),
         // A window of which all is given back beside an open reservation.
-        (all, day(2), vec![reserve(0, 1), advance(1), acquire(0, 1), refund(1), acquire(0, 0)]),
+        (
+            all,
+            day(2),
+            vec![
+                reserve(0, 1),
+                advance(1),
+                acquire(0, 1),
+                refund(1),
+                acquire(0, 0),
+            ],
+        ),
         // A second refund of a call after the first has left nothing, or a block, or a reservation.
-        (all, day(1), vec![acquire(0, 1), advance(1), refund(0), acquire(0, 1), refund(0)]),
+        (
+            all,
+            day(1),
+            vec![
+                acquire(0, 1),
+                advance(1),
+                refund(0),
+                acquire(0, 1),
+                refund(0),
+            ],
+        ),
         (
             all,
             vec![limit(&[1], 1_000, None), limit(&[2], DAY, None)],
-            vec![acquire(0, 1), advance(1), refund(0), acquire(0, 1), refund(0)],
+            vec![
+                acquire(0, 1),
+                advance(1),
+                refund(0),
+                acquire(0, 1),
+                refund(0),
+            ],
         ),
-        (all, day(1), vec![acquire(0, 1), advance(1), offence(), refund(0), Step::Unblock, acquire(0, 1), refund(0)]),
-        (all, day(1), vec![acquire(0, 1), offence(), advance(1_500_000), refund(0), acquire(0, 1), refund(0)]),
-        (all, day(2), vec![acquire(0, 1), reserve(0, 1), advance(1), refund(0), release(1), acquire(0, 1), refund(0)]),
+        (
+            all,
+            day(1),
+            vec![
+                acquire(0, 1),
+                advance(1),
+                offence(),
+                refund(0),
+                Step::Unblock,
+                acquire(0, 1),
+                refund(0),
+            ],
+        ),
+        (
+            all,
+            day(1),
+            vec![
+                acquire(0, 1),
+                offence(),
+                advance(1_500_000),
+                refund(0),
+                acquire(0, 1),
+                refund(0),
+            ],
+        ),
+        (
+            all,
+            day(2),
+            vec![
+                acquire(0, 1),
+                reserve(0, 1),
+                advance(1),
+                refund(0),
+                release(1),
+                acquire(0, 1),
+                refund(0),
+            ],
+        ),
         // What others have charged drains, and nothing is left.
         (
             all,
             vec![limit(&[6], MINUTE, None)],
             [
-                [acquire(0, 1), advance(18_000_000), acquire(0, 3), refund(0), refund(1), advance(1_000_000)],
-                [acquire(0, 1), advance(4_000_000), acquire(0, 3), refund(1), advance(20_000_000), acquire(0, 3)],
+                [
+                    acquire(0, 1),
+                    advance(18_000_000),
+                    acquire(0, 3),
+                    refund(0),
+                    refund(1),
+                    advance(1_000_000),
+                ],
+                [
+                    acquire(0, 1),
+                    advance(4_000_000),
+                    acquire(0, 3),
+                    refund(1),
+                    advance(20_000_000),
+                    acquire(0, 3),
+                ],
             ]
             .concat(),
         ),
@@ -436,28 +694,68 @@ fn what_once_differed_is_the_same() {
             buckets,
             vec![limit(&[6], MINUTE, None), limit(&[6], MINUTE / 10, None)],
             [
-                vec![acquire(0, 2), advance(1_900_000), acquire(0, 3), refund(0), refund(0), refund(0)],
+                vec![
+                    acquire(0, 2),
+                    advance(1_900_000),
+                    acquire(0, 3),
+                    refund(0),
+                    refund(0),
+                    refund(0),
+                ],
                 vec![advance(2_900_000), acquire(0, 1), refund(0)],
             ]
             .concat(),
         ),
         // A window in which nothing is used any more.
-        (all, day(2), vec![reserve(0, 1), acquire(0, 1), advance(DAY), refund(1), Step::Peek { cost: 1, max: 0 }]),
-        (all, day(2), vec![reserve(0, 1), advance(1), release(0), acquire(0, 1)]),
         (
             all,
             day(2),
-            vec![reserve(0, 1), advance(DAY / 4), reserve(0, 1), advance(DAY * 3 / 4), release(0), acquire(0, 2)],
+            vec![
+                reserve(0, 1),
+                acquire(0, 1),
+                advance(DAY),
+                refund(1),
+                Step::Peek { cost: 1, max: 0 },
+            ],
+        ),
+        (
+            all,
+            day(2),
+            vec![reserve(0, 1), advance(1), release(0), acquire(0, 1)],
+        ),
+        (
+            all,
+            day(2),
+            vec![
+                reserve(0, 1),
+                advance(DAY / 4),
+                reserve(0, 1),
+                advance(DAY * 3 / 4),
+                release(0),
+                acquire(0, 2),
+            ],
         ),
     ];
     // What drains at another rate after a reservation or a refund.
     for between in [reserve(1, 1), refund(0), release(1)] {
-        let before = [acquire(0, 2), reserve(0, 1), acquire(0, 2), advance(7_777_777), between, advance(1_111_111)];
+        let before = [
+            acquire(0, 2),
+            reserve(0, 1),
+            acquire(0, 2),
+            advance(7_777_777),
+            between,
+            advance(1_111_111),
+        ];
         let steps = [&before[..], &[acquire(1, 2), acquire(2, 1), acquire(2, 3)]].concat();
         table.push((buckets, vec![limit(&[3, 7, 100], MINUTE, Some(9))], steps));
     }
     for (algorithms, limits, steps) in table {
-        let shape = Shape { limits, largest_cost: 3, periods: Vec::new(), only_rises: false };
+        let shape = Shape {
+            limits,
+            largest_cost: 3,
+            periods: Vec::new(),
+            only_rises: false,
+        };
         for kind in algorithms.iter().flat_map(|algorithm| Kind::of(*algorithm)) {
             let clock = FakeClock::new();
             let (runtime, store) = kind.store(&clock);
@@ -475,8 +773,15 @@ mod at_once {
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn runner() -> TestRunner {
-        let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
-        TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
+        let cases = std::env::var("RATELIMIT_TEST_CASES")
+            .ok()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(60);
+        TestRunner::new(Config {
+            cases,
+            failure_persistence: None,
+            ..Config::default()
+        })
     }
 
     fn steps<S: Strategy>(step: S) -> impl Strategy<Value = Vec<(S::Value, u64)>> {
@@ -486,34 +791,74 @@ mod at_once {
 
     /// Of callers of several limits, Redis may say less of what remains.
     fn same_of_many(ours: &Verdict, theirs: &Verdict, limits: usize, context: &str) {
-        let told = |verdict: &Verdict| (verdict.allowed, verdict.ticket, verdict.retry_after_us, verdict.blocked);
+        let told = |verdict: &Verdict| {
+            (
+                verdict.allowed,
+                verdict.ticket,
+                verdict.retry_after_us,
+                verdict.blocked,
+            )
+        };
         assert_eq!(told(ours), told(theirs), "{context}");
         assert!(theirs.remaining <= ours.remaining, "{context}");
-        assert!(limits > 1 || theirs.remaining == ours.remaining, "{context}");
+        assert!(
+            limits > 1 || theirs.remaining == ours.remaining,
+            "{context}"
+        );
     }
 
     #[test]
     fn callers_who_ask_together_are_told_what_they_would_be_one_after_the_other() {
-        let rules = [vec![Limit::new(10, MINUTE)], vec![Limit::new(7, MINUTE), Limit::new(12, MINUTE * 10)]];
+        let rules = [
+            vec![Limit::new(10, MINUTE)],
+            vec![Limit::new(7, MINUTE), Limit::new(12, MINUTE * 10)],
+        ];
         for &algorithm in Algorithm::ALL {
-            let (kind, clock) = (Kind { algorithm, column: Column::Scripts }, FakeClock::new());
+            let (kind, clock) = (
+                Kind {
+                    algorithm,
+                    column: Column::Scripts,
+                },
+                FakeClock::new(),
+            );
             let (runtime, redis) = kind.store(&clock);
-            let reserves = prop::sample::select(vec![Reserves::Nothing, Reserves::Cost, Reserves::Estimate]);
+            let reserves =
+                prop::sample::select(vec![Reserves::Nothing, Reserves::Cost, Reserves::Estimate]);
             let step = (1_usize..6, 1_u64..4, reserves, any::<bool>());
-            let result = runner().run(&(prop::sample::select(rules.to_vec()), steps(step)), |(limits, steps)| {
-                let (memory, key) = (MemoryStore::new().with_clock(clock.clone()), unique("together"));
-                for ((callers, cost, reserves, block), pause) in steps {
-                    clock.advance(Duration::from_micros(pause));
-                    let request = reserves.of(kind.request(key.as_bytes(), &limits).with_cost(cost));
-                    let request = if block { request.with_block(MINUTE / 3) } else { request };
-                    let theirs = runtime.block_on(join_all((0..callers).map(|_| redis.acquire(request))));
-                    for theirs in theirs {
-                        let (ours, theirs) = (runtime.block_on(memory.acquire(request)).unwrap(), theirs.unwrap());
-                        same_of_many(&ours, &theirs, limits.len(), &format!("{request:?} {ours:?} {theirs:?}"));
+            let result = runner().run(
+                &(prop::sample::select(rules.to_vec()), steps(step)),
+                |(limits, steps)| {
+                    let (memory, key) = (
+                        MemoryStore::new().with_clock(clock.clone()),
+                        unique("together"),
+                    );
+                    for ((callers, cost, reserves, block), pause) in steps {
+                        clock.advance(Duration::from_micros(pause));
+                        let request =
+                            reserves.of(kind.request(key.as_bytes(), &limits).with_cost(cost));
+                        let request = if block {
+                            request.with_block(MINUTE / 3)
+                        } else {
+                            request
+                        };
+                        let theirs = runtime
+                            .block_on(join_all((0..callers).map(|_| redis.acquire(request))));
+                        for theirs in theirs {
+                            let (ours, theirs) = (
+                                runtime.block_on(memory.acquire(request)).unwrap(),
+                                theirs.unwrap(),
+                            );
+                            same_of_many(
+                                &ours,
+                                &theirs,
+                                limits.len(),
+                                &format!("{request:?} {ours:?} {theirs:?}"),
+                            );
+                        }
                     }
-                }
-                Ok(())
-            });
+                    Ok(())
+                },
+            );
             result.unwrap_or_else(|error| panic!("{algorithm}: {error}"));
         }
     }
@@ -523,22 +868,46 @@ mod at_once {
         let ten = MINUTE * 10;
         let rules = [
             (Algorithm::SlidingWindow, vec![Limit::new(3, MINUTE)]),
-            (Algorithm::SlidingWindow, vec![Limit::new(9, ten), Limit::new(4, MINUTE)]),
+            (
+                Algorithm::SlidingWindow,
+                vec![Limit::new(9, ten), Limit::new(4, MINUTE)],
+            ),
             (Algorithm::TokenBucket, vec![Limit::new(3, MINUTE)]),
-            (Algorithm::LeakyBucket, vec![Limit::new(5, MINUTE).with_burst(2), Limit::new(20, ten)]),
-            (Algorithm::FixedWindow, vec![Limit::new(4, MINUTE), Limit::new(9, ten)]),
-            (Algorithm::SlidingCounter, vec![Limit::new(9, ten), Limit::new(2, MINUTE)]),
+            (
+                Algorithm::LeakyBucket,
+                vec![Limit::new(5, MINUTE).with_burst(2), Limit::new(20, ten)],
+            ),
+            (
+                Algorithm::FixedWindow,
+                vec![Limit::new(4, MINUTE), Limit::new(9, ten)],
+            ),
+            (
+                Algorithm::SlidingCounter,
+                vec![Limit::new(9, ten), Limit::new(2, MINUTE)],
+            ),
         ];
-        let (kind, clock) = (Kind { algorithm: Algorithm::SlidingWindow, column: Column::Scripts }, FakeClock::new());
+        let (kind, clock) = (
+            Kind {
+                algorithm: Algorithm::SlidingWindow,
+                column: Column::Scripts,
+            },
+            FakeClock::new(),
+        );
         let (runtime, redis) = kind.store(&clock);
-        let reserves = prop::sample::select(vec![Reserves::Nothing, Reserves::Cost, Reserves::Estimate]);
+        let reserves =
+            prop::sample::select(vec![Reserves::Nothing, Reserves::Cost, Reserves::Estimate]);
         let member = (0..rules.len(), 1_u64..3, reserves, any::<bool>());
         // A rule that stands twice is charged twice, or not at all. Which of the two is charged
         // first, and given back, is open: it takes tickets of a log.
         let stacks = (any::<bool>(), steps(prop::collection::vec(member, 1..5)));
         let result = runner().run(&stacks, |(twice, steps)| {
-            let (memory, run) = (MemoryStore::new().with_clock(clock.clone()), unique("stack"));
-            let keys: Vec<String> = (0..rules.len()).map(|rule| format!("{run}{rule}")).collect();
+            let (memory, run) = (
+                MemoryStore::new().with_clock(clock.clone()),
+                unique("stack"),
+            );
+            let keys: Vec<String> = (0..rules.len())
+                .map(|rule| format!("{run}{rule}"))
+                .collect();
             for (mut stack, pause) in steps {
                 clock.advance(Duration::from_micros(pause));
                 let len = stack.len();
@@ -547,19 +916,29 @@ mod at_once {
                 }
                 stack.sort_by_key(|(rule, ..)| *rule);
                 stack.dedup_by_key(|(rule, ..)| *rule);
-                let members =
-                    if twice { stack.iter().chain(&stack).take(len).collect() } else { Vec::from_iter(&stack) };
+                let members = if twice {
+                    stack.iter().chain(&stack).take(len).collect()
+                } else {
+                    Vec::from_iter(&stack)
+                };
                 let request = |&&(rule, cost, reserves, block): &&(usize, u64, Reserves, bool)| {
                     let (algorithm, limits) = &rules[rule];
-                    let request = Request::new(keys[rule].as_bytes(), *algorithm, limits).with_cost(cost);
+                    let request =
+                        Request::new(keys[rule].as_bytes(), *algorithm, limits).with_cost(cost);
                     if twice {
                         return request;
                     }
-                    reserves.of(if block { request.with_block(MINUTE / 8) } else { request })
+                    reserves.of(if block {
+                        request.with_block(MINUTE / 8)
+                    } else {
+                        request
+                    })
                 };
                 let requests: Vec<Request<'_>> = members.iter().map(request).collect();
                 let ours = runtime.block_on(memory.acquire_all(&requests)).unwrap();
-                let theirs = runtime.block_on(redis.own().acquire_all(&requests)).unwrap();
+                let theirs = runtime
+                    .block_on(redis.own().acquire_all(&requests))
+                    .unwrap();
                 let context = format!("{requests:?}: {ours:?} {theirs:?}");
                 let admitted = |told: &[Verdict]| told.iter().all(|verdict| verdict.allowed);
                 assert_eq!(admitted(&ours), admitted(&theirs), "{context}");

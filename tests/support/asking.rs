@@ -1,6 +1,10 @@
 //! A store asked as a limiter asks it: until a moment, and told when that passed in vain.
 
-#![allow(clippy::unwrap_used, clippy::unchecked_time_subtraction, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::unchecked_time_subtraction,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +33,10 @@ impl Outcome {
 
     /// Whether a limiter that says `allow` lets the call through unchecked.
     pub(crate) fn is_unchecked(&self) -> bool {
-        matches!(self, Self::Failed(StoreErrorKind::Unavailable) | Self::Silent(Health::Slow | Health::Down))
+        matches!(
+            self,
+            Self::Failed(StoreErrorKind::Unavailable) | Self::Silent(Health::Slow | Health::Down)
+        )
     }
 }
 
@@ -39,7 +46,12 @@ pub(crate) async fn ask(store: &RedisStore, key: &str, limit: Limit) -> Outcome 
 }
 
 /// The call of a rule that gives it this long.
-pub(crate) async fn ask_within(store: &RedisStore, key: &str, limit: Limit, timeout: Duration) -> Outcome {
+pub(crate) async fn ask_within(
+    store: &RedisStore,
+    key: &str,
+    limit: Limit,
+    timeout: Duration,
+) -> Outcome {
     let limits = [limit];
     let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     let request = request.with_timeout_at(Instant::now() + timeout);
@@ -57,7 +69,10 @@ pub(crate) fn health(store: &RedisStore) -> Health {
 /// A store that asks the server each time.
 pub(crate) async fn connected(url: &str) -> RedisStore {
     let store = RedisStore::new(url).unwrap().deny_cache(false);
-    tokio::time::timeout(Duration::from_secs(10), store.ready()).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(10), store.ready())
+        .await
+        .unwrap()
+        .unwrap();
     store
 }
 
@@ -65,7 +80,10 @@ pub(crate) async fn connected(url: &str) -> RedisStore {
 /// harness included.
 pub(crate) fn connections_taken(server: &RedisServer) -> u64 {
     let info = server.cli(&["INFO", "stats"]);
-    let line = info.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap();
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("total_connections_received:"))
+        .unwrap();
     line.trim().parse().unwrap()
 }
 

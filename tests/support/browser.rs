@@ -1,6 +1,11 @@
 //! [`Browser`]: a headless Chromium, driven over pipes by the protocol of its developer tools.
 
-#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test without its browser fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test without its browser fails"
+)]
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -41,14 +46,25 @@ impl Browser {
     pub(crate) fn start(width: u32, height: u32) -> Self {
         let runs = |name: &&str| {
             let mut command = Command::new(name);
-            command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+            command
+                .arg("--version")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|s| s.success())
         };
-        let name = NAMES.into_iter().find(runs).expect("one of these names is Chromium");
+        let name = NAMES
+            .into_iter()
+            .find(runs)
+            .expect("one of these names is Chromium");
         let folder = std::env::temp_dir().join(super::unique("browser"));
         fs::create_dir(&folder).expect("a folder of its own");
         let pipe = |name: &str| -> PathBuf {
             let path = folder.join(name);
-            let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo can be run");
+            let made = Command::new("mkfifo")
+                .arg(&path)
+                .status()
+                .expect("mkfifo can be run");
             assert!(made.success(), "a pipe is made");
             path
         };
@@ -60,13 +76,29 @@ impl Browser {
             .spawn()
             .expect("a shell can be started");
         // Each waits until the other end is opened as well.
-        let commands = File::options().write(true).open(input).expect("the browser reads commands");
+        let commands = File::options()
+            .write(true)
+            .open(input)
+            .expect("the browser reads commands");
         let replies = BufReader::new(File::open(output).expect("the browser writes replies"));
-        let mut browser = Self { shell, commands, replies, next: 0, session: String::new() };
+        let mut browser = Self {
+            shell,
+            commands,
+            replies,
+            next: 0,
+            session: String::new(),
+        };
         let page = browser.call("Target.createTarget", &json!({"url": "about:blank"}));
-        let attached = browser.call("Target.attachToTarget", &json!({"targetId": page["targetId"], "flatten": true}));
-        attached["sessionId"].as_str().expect("a session").clone_into(&mut browser.session);
-        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        let attached = browser.call(
+            "Target.attachToTarget",
+            &json!({"targetId": page["targetId"], "flatten": true}),
+        );
+        attached["sessionId"]
+            .as_str()
+            .expect("a session")
+            .clone_into(&mut browser.session);
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         browser.call("Emulation.setDeviceMetricsOverride", &size);
         browser
     }
@@ -79,7 +111,10 @@ impl Browser {
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let mut answer = self.call("Runtime.evaluate", &asked);
-        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
+        assert!(
+            answer.get("exceptionDetails").is_none(),
+            "{expression}: {answer}"
+        );
         answer["result"]["value"].take()
     }
 
@@ -93,13 +128,18 @@ impl Browser {
     }
 
     pub(crate) fn click(&mut self, selector: &str) {
-        self.eval(&format!("document.querySelector({}).click()", json!(selector)));
+        self.eval(&format!(
+            "document.querySelector({}).click()",
+            json!(selector)
+        ));
     }
 
     /// A picture of the page, as a PNG.
     pub(crate) fn photograph(&mut self) -> Vec<u8> {
         let answer = self.call("Page.captureScreenshot", &json!({"format": "png"}));
-        BASE64.decode(answer["data"].as_str().expect("a picture")).expect("base64")
+        BASE64
+            .decode(answer["data"].as_str().expect("a picture"))
+            .expect("base64")
     }
 
     fn call(&mut self, method: &str, params: &Value) -> Value {
@@ -110,10 +150,15 @@ impl Browser {
         }
         let mut bytes = message.to_string().into_bytes();
         bytes.push(0);
-        self.commands.write_all(&bytes).expect("the browser takes commands");
+        self.commands
+            .write_all(&bytes)
+            .expect("the browser takes commands");
         loop {
             let mut bytes = Vec::new();
-            let read = self.replies.read_until(0, &mut bytes).expect("the browser answers");
+            let read = self
+                .replies
+                .read_until(0, &mut bytes)
+                .expect("the browser answers");
             assert!(read > 0, "the browser has ended");
             bytes.pop();
             let mut reply: Value = serde_json::from_slice(&bytes).expect("JSON");

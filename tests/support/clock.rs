@@ -1,6 +1,10 @@
 //! [`ServerClock`]: the clock of a server, to be set while it runs.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -25,7 +29,10 @@ impl ServerClock {
     /// A clock that goes right.
     pub(crate) fn new() -> Self {
         static LIBRARY: LazyLock<PathBuf> = LazyLock::new(compiled);
-        let clock = Self { file: std::env::temp_dir().join(unique("ratelimit-clock")), library: &LIBRARY };
+        let clock = Self {
+            file: std::env::temp_dir().join(unique("ratelimit-clock")),
+            library: &LIBRARY,
+        };
         fs::write(&clock.file, text(0)).unwrap();
         clock
     }
@@ -64,8 +71,13 @@ fn compiled() -> PathBuf {
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settable_clock.so");
     let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique("settable_clock"));
     let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&fresh).arg(source);
-    assert!(cc.status().unwrap().success(), "`cc` compiles the library that sets a server's clock");
+    cc.args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&fresh)
+        .arg(source);
+    assert!(
+        cc.status().unwrap().success(),
+        "`cc` compiles the library that sets a server's clock"
+    );
     fs::rename(&fresh, &library).unwrap();
     library
 }

@@ -1,6 +1,10 @@
 //! [`RedisCluster`]: a Redis Cluster of a test's own, on loopback.
 
-#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test without its cluster fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test without its cluster fails"
+)]
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -74,11 +78,20 @@ impl RedisCluster {
     /// `&["--cluster-require-full-coverage", "no"]`.
     pub(crate) fn start_with(masters: usize, replicas_per_master: usize, args: &[&str]) -> Self {
         let folder = Folder::create();
-        let mut cluster = Self { nodes: Vec::new(), folder, args: args.iter().map(|&arg| arg.to_owned()).collect() };
+        let mut cluster = Self {
+            nodes: Vec::new(),
+            folder,
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+        };
         let count = masters * (1 + replicas_per_master);
         cluster.nodes = thread::scope(|scope| {
-            let starting: Vec<_> = (0..count).map(|_| scope.spawn(|| cluster.start_node())).collect();
-            starting.into_iter().map(|node| node.join().expect("a node starts")).collect()
+            let starting: Vec<_> = (0..count)
+                .map(|_| scope.spawn(|| cluster.start_node()))
+                .collect();
+            starting
+                .into_iter()
+                .map(|node| node.join().expect("a node starts"))
+                .collect()
         });
         for master in 0..masters {
             let slots = SLOTS * master / masters..SLOTS * (master + 1) / masters;
@@ -91,7 +104,10 @@ impl RedisCluster {
         }
         for at in 0..count {
             for other in &cluster.nodes {
-                cluster.ok(at, &["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
+                cluster.ok(
+                    at,
+                    &["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()],
+                );
             }
         }
         cluster.wait_until_all_are_known();
@@ -105,7 +121,11 @@ impl RedisCluster {
 
     /// `redis+cluster://127.0.0.1:<port>,127.0.0.1:<port>,…`, with all nodes that there are.
     pub(crate) fn url(&self) -> String {
-        let seeds: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        let seeds: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| format!("127.0.0.1:{}", node.port()))
+            .collect();
         format!("redis+cluster://{}", seeds.join(","))
     }
 
@@ -138,14 +158,21 @@ impl RedisCluster {
 
     /// The slot of a key.
     pub(crate) fn slot(&self, key: &[u8]) -> u16 {
-        let node = self.nodes.iter().find(|node| node.runs()).expect("a node that runs");
+        let node = self
+            .nodes
+            .iter()
+            .find(|node| node.runs())
+            .expect("a node that runs");
         let slot = node.cli(&[b"CLUSTER".as_slice(), b"KEYSLOT", key]);
         slot.parse().expect("a slot")
     }
 
     /// The master that serves a slot, as node `asked` sees it.
     pub(crate) fn owner_as_seen_by(&self, asked: usize, slot: u16) -> Option<usize> {
-        self.view(asked).into_iter().find(|node| node.is_master() && node.serves(slot)).map(|node| node.at)
+        self.view(asked)
+            .into_iter()
+            .find(|node| node.is_master() && node.serves(slot))
+            .map(|node| node.at)
     }
 
     /// The master that serves a slot, as it says itself.
@@ -165,7 +192,10 @@ impl RedisCluster {
     /// The slots that a master serves, as it says itself.
     pub(crate) fn slots_of(&self, at: usize) -> Vec<u16> {
         let own = self.view(at).into_iter().find(|node| node.at == at);
-        own.into_iter().flat_map(|node| node.slots).flat_map(|(first, last)| first..=last).collect()
+        own.into_iter()
+            .flat_map(|node| node.slots)
+            .flat_map(|(first, last)| first..=last)
+            .collect()
     }
 
     pub(crate) fn owner_of_key(&self, key: &[u8]) -> usize {
@@ -215,13 +245,24 @@ impl RedisCluster {
     /// From now on, `from` answers for the keys that it has, and says `ASK` for all others.
     pub(crate) fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
         let slot = slot.to_string();
-        self.ok(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &self.id(from)]);
-        self.ok(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &self.id(to)]);
+        self.ok(
+            to,
+            &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &self.id(from)],
+        );
+        self.ok(
+            from,
+            &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &self.id(to)],
+        );
     }
 
     /// Moves up to so many keys of a slot; says how many there were.
     pub(crate) fn move_keys(&self, slot: u16, from: usize, to: usize, most: usize) -> usize {
-        let keys = self.nodes[from].cli(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), &most.to_string()]);
+        let keys = self.nodes[from].cli(&[
+            "CLUSTER",
+            "GETKEYSINSLOT",
+            &slot.to_string(),
+            &most.to_string(),
+        ]);
         let keys: Vec<&str> = keys.lines().filter(|key| !key.is_empty()).collect();
         if !keys.is_empty() {
             let port = self.nodes[to].port().to_string();
@@ -251,11 +292,17 @@ impl RedisCluster {
                 let said = self.nodes[at].cli(&["CLUSTER", "SETSLOT", &text, "NODE", &id]);
                 assert!(said == "OK" || said.contains("only with masters"), "{said}");
             }
-            let seen: Vec<_> = told.iter().map(|&at| self.owner_as_seen_by(at, slot)).collect();
+            let seen: Vec<_> = told
+                .iter()
+                .map(|&at| self.owner_as_seen_by(at, slot))
+                .collect();
             if seen.iter().all(|seen| *seen == Some(to)) {
                 return;
             }
-            assert!(Instant::now() < deadline, "{to} serves slot {slot}: {told:?} see {seen:?}");
+            assert!(
+                Instant::now() < deadline,
+                "{to} serves slot {slot}: {told:?} see {seen:?}"
+            );
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -263,23 +310,35 @@ impl RedisCluster {
     fn wait_until_epoch_is_known(&self, at: usize, epoch: u64) {
         let deadline = Instant::now() + PATIENCE;
         while self.cluster_info(at, "cluster_current_epoch") < epoch {
-            assert!(Instant::now() < deadline, "node {at} hears of epoch {epoch}");
+            assert!(
+                Instant::now() < deadline,
+                "node {at} hears of epoch {epoch}"
+            );
             thread::sleep(Duration::from_millis(5));
         }
     }
 
     fn cluster_info(&self, at: usize, field: &str) -> u64 {
         let info = self.nodes[at].cli(&["CLUSTER", "INFO"]);
-        let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        value.and_then(|value| value.trim().parse().ok()).expect("a number of CLUSTER INFO")
+        let value = info
+            .lines()
+            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value
+            .and_then(|value| value.trim().parse().ok())
+            .expect("a number of CLUSTER INFO")
     }
 
     /// Waits until every node that runs serves, every replica has its master's data, and all agree
     /// on who serves which slot.
     pub(crate) fn wait_until_whole(&self) {
-        let first = (0..self.len()).find(|&at| self.nodes[at].runs()).expect("a node that runs");
+        let first = (0..self.len())
+            .find(|&at| self.nodes[at].runs())
+            .expect("a node that runs");
         self.wait("agrees with the others", |node| {
-            let at = self.nodes.iter().position(|other| other.port() == node.port());
+            let at = self
+                .nodes
+                .iter()
+                .position(|other| other.port() == node.port());
             at.is_some_and(|at| self.owners_as_seen_by(at) == self.owners_as_seen_by(first))
         });
         self.wait("serves, with its replicas", |node| {
@@ -310,7 +369,9 @@ impl RedisCluster {
         let count = self.nodes.iter().filter(|node| node.runs()).count();
         self.wait("knows all others", |node| {
             let known = node.cli(&["CLUSTER", "NODES"]);
-            let met = known.lines().filter(|line| !line.contains("handshake") && !line.contains("noaddr"));
+            let met = known
+                .lines()
+                .filter(|line| !line.contains("handshake") && !line.contains("noaddr"));
             met.count() >= count && !known.contains("handshake")
         });
     }
@@ -320,15 +381,29 @@ impl RedisCluster {
         let deadline = Instant::now() + PATIENCE;
         for node in self.nodes.iter().filter(|node| node.runs()) {
             while !holds(node) {
-                let said = || [node.cli(&["CLUSTER", "INFO"]), node.cli(&["CLUSTER", "NODES"])].join("\n");
-                assert!(Instant::now() < deadline, "node {} never {what}:\n{}", node.port(), said());
+                let said = || {
+                    [
+                        node.cli(&["CLUSTER", "INFO"]),
+                        node.cli(&["CLUSTER", "NODES"]),
+                    ]
+                    .join("\n")
+                };
+                assert!(
+                    Instant::now() < deadline,
+                    "node {} never {what}:\n{}",
+                    node.port(),
+                    said()
+                );
                 thread::sleep(Duration::from_millis(10));
             }
         }
     }
 
     fn owners_as_seen_by(&self, asked: usize) -> Vec<(usize, Vec<(u16, u16)>)> {
-        let serving = self.view(asked).into_iter().filter(|node| !node.slots.is_empty());
+        let serving = self
+            .view(asked)
+            .into_iter()
+            .filter(|node| !node.slots.is_empty());
         let mut serving: Vec<_> = serving.map(|node| (node.at, node.slots)).collect();
         serving.sort();
         serving
@@ -336,7 +411,13 @@ impl RedisCluster {
 
     fn ok(&self, at: usize, command: &[impl AsRef<[u8]>]) {
         let said = self.nodes[at].cli(command);
-        let shown = || command.iter().take(4).map(|part| String::from_utf8_lossy(part.as_ref())).collect::<Vec<_>>();
+        let shown = || {
+            command
+                .iter()
+                .take(4)
+                .map(|part| String::from_utf8_lossy(part.as_ref()))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(said, "OK", "{at}: {:?}", shown());
     }
 
@@ -353,18 +434,40 @@ impl RedisCluster {
 
     fn seen(&self, line: &str) -> Option<Seen> {
         let mut fields = line.split(' ');
-        let (_id, address, flags, master) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        let port: u16 = address.split('@').next()?.rsplit_once(':')?.1.parse().ok()?;
+        let (_id, address, flags, master) = (
+            fields.next()?,
+            fields.next()?,
+            fields.next()?,
+            fields.next()?,
+        );
+        let port: u16 = address
+            .split('@')
+            .next()?
+            .rsplit_once(':')?
+            .1
+            .parse()
+            .ok()?;
         let at = self.nodes.iter().position(|node| node.port() == port)?;
-        let slots = fields.skip(4).filter(|field| !field.starts_with('[')).filter_map(|range| {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            Some((first.parse().ok()?, last.parse().ok()?))
-        });
-        Some(Seen { at, flags: flags.to_owned(), master: master.to_owned(), slots: slots.collect() })
+        let slots = fields
+            .skip(4)
+            .filter(|field| !field.starts_with('['))
+            .filter_map(|range| {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                Some((first.parse().ok()?, last.parse().ok()?))
+            });
+        Some(Seen {
+            at,
+            flags: flags.to_owned(),
+            master: master.to_owned(),
+            slots: slots.collect(),
+        })
     }
 
     fn start_node(&self) -> RedisServer {
-        start(|port| How { args: self.args_of(port), ..How::default() })
+        start(|port| How {
+            args: self.args_of(port),
+            ..How::default()
+        })
     }
 
     fn args_of(&self, port: u16) -> Vec<String> {
@@ -380,21 +483,33 @@ impl RedisCluster {
             ("--repl-diskless-sync", "yes"),
             ("--repl-diskless-sync-delay", "0"),
         ];
-        let own = own.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_owned()]);
+        let own = own
+            .into_iter()
+            .flat_map(|(name, value)| [name.to_owned(), value.to_owned()]);
         own.chain(self.args.iter().cloned()).collect()
     }
 }
 
 /// A node by itself, which serves no slots.
 pub(crate) fn lone_node(args: &[&str]) -> RedisServer {
-    let args = [&["--cluster-enabled", "yes"], args].concat().into_iter().map(str::to_owned).collect();
-    start(|_| How { args: Vec::clone(&args), ..How::default() })
+    let args = [&["--cluster-enabled", "yes"], args]
+        .concat()
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    start(|_| How {
+        args: Vec::clone(&args),
+        ..How::default()
+    })
 }
 
 /// Makes a node that is alone the master of all slots.
 pub(crate) fn serve_all_slots(node: &RedisServer) {
     let slots: Vec<String> = (0..SLOTS).map(|slot| slot.to_string()).collect();
-    let command: Vec<&str> = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
+    let command: Vec<&str> = ["CLUSTER", "ADDSLOTS"]
+        .into_iter()
+        .chain(slots.iter().map(String::as_str))
+        .collect();
     assert_eq!(node.cli(&command), "OK");
 }
 
@@ -429,7 +544,9 @@ impl Seen {
     }
 
     fn serves(&self, slot: u16) -> bool {
-        self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
+        self.slots
+            .iter()
+            .any(|(first, last)| (*first..=*last).contains(&slot))
     }
 }
 

@@ -31,7 +31,10 @@ impl FakeSentinel {
     pub(crate) async fn start(master: &RedisServer, epoch: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let view = Arc::new(Mutex::new(View { master: master.port(), epoch }));
+        let view = Arc::new(Mutex::new(View {
+            master: master.port(),
+            epoch,
+        }));
         let (alive, mut ended) = watch::channel(true);
         let said = Arc::clone(&view);
         tokio::spawn(async move {
@@ -47,7 +50,8 @@ impl FakeSentinel {
                     let mut chunk = vec![0; 1 << 16];
                     while let Ok(came @ 1..) = client.read(&mut chunk).await {
                         // What is asked here comes whole.
-                        let asked = String::from_utf8_lossy(chunk.get(..came).unwrap_or_default()).to_uppercase();
+                        let asked = String::from_utf8_lossy(chunk.get(..came).unwrap_or_default())
+                            .to_uppercase();
                         let view = said.lock().unwrap().clone();
                         let mut reply = String::new();
                         for word in asked.split("\r\n") {
@@ -57,7 +61,8 @@ impl FakeSentinel {
                                 "GET-MASTER-ADDR-BY-NAME" => {
                                     reply.push_str(&list(&["127.0.0.1", &view.master.to_string()]));
                                 }
-                                "MASTER" => reply.push_str(&list(&["config-epoch", &view.epoch.to_string()])),
+                                "MASTER" => reply
+                                    .push_str(&list(&["config-epoch", &view.epoch.to_string()])),
                                 _ => {}
                             }
                         }
@@ -73,7 +78,10 @@ impl FakeSentinel {
 
     /// From now on it says this of the master.
     pub(crate) fn say(&self, master: &RedisServer, epoch: u64) {
-        *self.view.lock().unwrap() = View { master: master.port(), epoch };
+        *self.view.lock().unwrap() = View {
+            master: master.port(),
+            epoch,
+        };
     }
 
     /// `redis+sentinel://127.0.0.1:<port>/main`
@@ -84,5 +92,7 @@ impl FakeSentinel {
 
 fn list(words: &[&str]) -> String {
     let head = format!("*{}\r\n", words.len());
-    words.iter().fold(head, |list, word| list + &format!("${}\r\n{word}\r\n", word.len()))
+    words.iter().fold(head, |list, word| {
+        list + &format!("${}\r\n{word}\r\n", word.len())
+    })
 }

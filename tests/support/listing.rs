@@ -1,6 +1,10 @@
 //! Lists of keys that are read to their end.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -26,17 +26,29 @@ use ratelimit_runtime::{OnUnavailable, RateLimiter, RateLimiterBuilder};
 /// never share a key.
 pub(crate) fn unique(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    format!("{name}-{}-{nanos:x}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    let nanos = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos());
+    format!(
+        "{name}-{}-{nanos:x}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 /// A limiter that never answers by itself: without its store a check fails, and with it the test.
 pub(crate) fn strict() -> RateLimiterBuilder {
-    RateLimiter::builder().timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny)
+    RateLimiter::builder()
+        .timeout(Duration::from_secs(30))
+        .on_unavailable(OnUnavailable::Deny)
 }
 
 /// Waits until this holds, and gives how long that took.
-pub(crate) async fn until(what: &str, within: Duration, mut holds: impl AsyncFnMut() -> bool) -> Duration {
+pub(crate) async fn until(
+    what: &str,
+    within: Duration,
+    mut holds: impl AsyncFnMut() -> bool,
+) -> Duration {
     let start = Instant::now();
     while !holds().await {
         assert!(start.elapsed() < within, "{what}: not within {within:?}");

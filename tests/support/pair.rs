@@ -33,17 +33,33 @@ impl Pair {
             clock.set_ms(millis);
             clock
         });
-        let replica = clock.as_ref().map_or_else(|| RedisServer::start_with(&args), |clock| clock.server(&args));
-        assert!(eventually(|| replica.info("replication", "master_link_status") == "up"));
+        let replica = clock.as_ref().map_or_else(
+            || RedisServer::start_with(&args),
+            |clock| clock.server(&args),
+        );
+        assert!(eventually(|| replica
+            .info("replication", "master_link_status")
+            == "up"));
         let name = Proxy::start(master.port()).await;
-        Self { master, replica, name, _clock: clock }
+        Self {
+            master,
+            replica,
+            name,
+            _clock: clock,
+        }
     }
 
     /// The replica becomes the master, with every write, and the master its replica.
     pub(crate) fn fail_over(&self) {
         let port = self.replica.port().to_string();
-        assert_eq!(self.master.cli(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "5000"]), "OK");
-        assert!(eventually(|| self.replica.info("replication", "role") == "master"));
+        assert_eq!(
+            self.master
+                .cli(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "5000"]),
+            "OK"
+        );
+        assert!(eventually(
+            || self.replica.info("replication", "role") == "master"
+        ));
         self.name.lead_to(self.replica.port());
     }
 

@@ -96,13 +96,21 @@ struct Line {
 impl Proxy {
     /// A proxy in front of the server at this port.
     pub(crate) async fn start(server: u16) -> Self {
-        let weather =
-            Arc::new(Weather { now: Mutex::new(State { server, ..State::default() }), resets: watch::Sender::new(0) });
+        let weather = Arc::new(Weather {
+            now: Mutex::new(State {
+                server,
+                ..State::default()
+            }),
+            resets: watch::Sender::new(0),
+        });
         let (end, ended) = oneshot::channel();
         let (bound, port) = oneshot::channel();
         let shared = Arc::clone(&weather);
         thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 bound.send(listener.local_addr().unwrap().port()).unwrap();
@@ -112,7 +120,11 @@ impl Proxy {
                 }
             });
         });
-        Self { port: port.await.unwrap(), weather, _end: Arc::new(end) }
+        Self {
+            port: port.await.unwrap(),
+            weather,
+            _end: Arc::new(end),
+        }
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -213,10 +225,13 @@ async fn accept(listener: TcpListener, weather: Arc<Weather>) {
             continue;
         }
         // Nobody is there: the client is hung up on.
-        let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { continue };
+        let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
+            continue;
+        };
         client.set_nodelay(true).unwrap();
         server.set_nodelay(true).unwrap();
-        let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+        let ((from_client, to_client), (from_server, to_server)) =
+            (client.into_split(), server.into_split());
         let line = Arc::new(Line {
             by_reply,
             weather: Arc::clone(&weather),
@@ -291,7 +306,13 @@ struct Replies {
 impl Replies {
     fn new(mut random: Random) -> Self {
         let is_hasty = random.below(8) == 0;
-        Self { rest: Vec::new(), count: 0, kept: None, random, is_hasty }
+        Self {
+            rest: Vec::new(),
+            count: 0,
+            kept: None,
+            random,
+            is_hasty,
+        }
     }
 
     fn next(&mut self) -> Option<Vec<u8>> {
@@ -305,7 +326,10 @@ impl Replies {
         self.rest.extend_from_slice(bytes);
         while let Some(command) = self.next() {
             let unanswered = line.weather.now().unanswered;
-            let name = command.split(|byte| *byte == b'\n').nth(2).unwrap_or_default();
+            let name = command
+                .split(|byte| *byte == b'\n')
+                .nth(2)
+                .unwrap_or_default();
             if unanswered.is_some_and(|unanswered| name.trim_ascii() == unanswered.as_bytes()) {
                 line.unanswered.lock().unwrap().insert(self.count);
             }
@@ -344,7 +368,12 @@ impl Replies {
 /// How long the reply at the front is, or the command; `None` if it is not there as a whole.
 fn frame(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
-    let length = || std::str::from_utf8(bytes.get(1..end - 2)?).ok()?.parse::<i64>().ok();
+    let length = || {
+        std::str::from_utf8(bytes.get(1..end - 2)?)
+            .ok()?
+            .parse::<i64>()
+            .ok()
+    };
     match bytes.first()? {
         b'$' | b'=' | b'!' => {
             let whole = usize::try_from(length()?).map_or(end, |length| end + length + 2);

@@ -12,7 +12,9 @@ use std::time::Duration;
 pub(crate) fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| {
-        let given = std::env::var("RATELIMIT_SEED").ok().and_then(|seed| seed.parse().ok());
+        let given = std::env::var("RATELIMIT_SEED")
+            .ok()
+            .and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| RandomState::new().hash_one(0));
         println!("RATELIMIT_SEED={seed}");
         seed
@@ -47,7 +49,8 @@ impl Random {
 
     /// One of these.
     pub(crate) fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        *all.get(usize::try_from(self.below(all.len() as u64)).unwrap()).unwrap()
+        *all.get(usize::try_from(self.below(all.len() as u64)).unwrap())
+            .unwrap()
     }
 
     /// A pause of between half as long and one and a half times as long.

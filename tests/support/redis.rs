@@ -1,6 +1,10 @@
 //! [`RedisServer`]: a redis-server process of a test's own.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test without its server fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test without its server fails"
+)]
 
 use std::ffi::OsString;
 use std::fs;
@@ -26,8 +30,7 @@ wait "$pid" 2>/dev/null
 rm -rf -- "$dir"
 "#;
 
-const MISSING: &str =
-    "redis-server is not installed: run scripts/test.sh, or install it (apt-get install redis-server)";
+const MISSING: &str = "redis-server is not installed: run scripts/test.sh, or install it (apt-get install redis-server)";
 
 /// How long a server may take to start, and to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -71,18 +74,29 @@ impl RedisServer {
 
     /// A server with further arguments, such as `&["--maxmemory", "3mb"]`.
     pub(crate) fn start_with(args: &[&str]) -> Self {
-        Self::start_as(&How { args: owned(args), ..How::default() })
+        Self::start_as(&How {
+            args: owned(args),
+            ..How::default()
+        })
     }
 
     /// A server with a configuration file, which it may write to.
     pub(crate) fn start_from(config: &str, args: &[&str]) -> Self {
-        Self::start_as(&How { config: config.to_owned(), args: owned(args), ..How::default() })
+        Self::start_as(&How {
+            config: config.to_owned(),
+            args: owned(args),
+            ..How::default()
+        })
     }
 
     /// A server that is run by another command, which must become the server:
     /// `&["env", "NAME=value"]`.
     pub(crate) fn start_under(launcher: &[&str], args: &[&str]) -> Self {
-        Self::start_as(&How { launcher: owned(launcher), args: owned(args), ..How::default() })
+        Self::start_as(&How {
+            launcher: owned(launcher),
+            args: owned(args),
+            ..How::default()
+        })
     }
 
     fn start_as(how: &How) -> Self {
@@ -94,7 +108,11 @@ impl RedisServer {
     /// A server on this port, unless that is taken.
     pub(crate) fn start_on(port: u16, how: &How) -> Option<Self> {
         match Running::start(port, how) {
-            Ok(running) => Some(Self { port, how: how.clone(), running: Some(running) }),
+            Ok(running) => Some(Self {
+                port,
+                how: how.clone(),
+                running: Some(running),
+            }),
             Err(StartError::PortTaken) => None,
             Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
         }
@@ -136,8 +154,12 @@ impl RedisServer {
                     self.running = Some(running);
                     return;
                 }
-                Err(StartError::PortTaken) if Instant::now() < deadline => thread::sleep(Duration::from_millis(50)),
-                Err(StartError::PortTaken) => panic!("port {} was taken while the server was down", self.port),
+                Err(StartError::PortTaken) if Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(50))
+                }
+                Err(StartError::PortTaken) => {
+                    panic!("port {} was taken while the server was down", self.port)
+                }
                 Err(StartError::Other(why)) => panic!("redis-server did not start again: {why}"),
             }
         }
@@ -163,7 +185,8 @@ impl RedisServer {
     pub(crate) fn connect(&self) -> Link {
         let mut link = Link::open(self.port).expect("the server takes connections");
         if let Some(password) = self.password() {
-            link.send(&["AUTH", password]).expect("the server answers AUTH");
+            link.send(&["AUTH", password])
+                .expect("the server answers AUTH");
         }
         link
     }
@@ -171,28 +194,40 @@ impl RedisServer {
     /// The number that a command gives.
     pub(crate) fn number(&self, command: &[&str]) -> i64 {
         let reply = self.cli(command);
-        reply.parse().unwrap_or_else(|_| panic!("{command:?} gave {reply:?}"))
+        reply
+            .parse()
+            .unwrap_or_else(|_| panic!("{command:?} gave {reply:?}"))
     }
 
     /// Its clock, in microseconds.
     pub(crate) fn now_us(&self) -> i64 {
         let time = self.cli(&["TIME"]);
-        let mut parts = time.lines().map(|part| part.parse::<i64>().expect("a number"));
+        let mut parts = time
+            .lines()
+            .map(|part| part.parse::<i64>().expect("a number"));
         parts.next().unwrap_or_default() * 1_000_000 + parts.next().unwrap_or_default()
     }
 
     /// One field of a section of INFO.
     pub(crate) fn info(&self, section: &str, field: &str) -> String {
         let info = self.cli(&["INFO", section]);
-        let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        let value = info
+            .lines()
+            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         value.unwrap_or_default().trim().to_owned()
     }
 
     /// The version, such as `7.0.15`; of Valkey its own, not the Redis version it stands for.
     pub(crate) fn version(&self) -> String {
         let info = self.cli(&["INFO", "server"]);
-        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(|v| v.trim().to_owned());
-        field("valkey_version:").or_else(|| field("redis_version:")).expect("INFO names the version")
+        let field = |name: &str| {
+            info.lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(|v| v.trim().to_owned())
+        };
+        field("valkey_version:")
+            .or_else(|| field("redis_version:"))
+            .expect("INFO names the version")
     }
 
     fn password(&self) -> Option<&str> {
@@ -200,7 +235,12 @@ impl RedisServer {
             [name, value] if name == "--requirepass" => Some(value.as_str()),
             _ => None,
         });
-        by_argument.or_else(|| self.how.config.lines().find_map(|line| line.strip_prefix("requirepass ")))
+        by_argument.or_else(|| {
+            self.how
+                .config
+                .lines()
+                .find_map(|line| line.strip_prefix("requirepass "))
+        })
     }
 
     fn running(&self) -> &Running {
@@ -226,7 +266,17 @@ impl Running {
             .args(&how.launcher)
             .arg(binary)
             .arg(&file)
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
+            .args([
+                "--port",
+                &port.to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--dir",
+            ])
             .arg(&dir)
             .args(&how.args)
             .stdin(Stdio::piped())
@@ -236,8 +286,13 @@ impl Running {
             .expect("sh can be started");
         let mut pid = String::new();
         let stdout = watchdog.stdout.take().expect("stdout is piped");
-        BufReader::new(stdout).read_line(&mut pid).expect("the watchdog says which process it watches");
-        let running = Self { watchdog, pid: pid.trim().parse().expect("a process id") };
+        BufReader::new(stdout)
+            .read_line(&mut pid)
+            .expect("the watchdog says which process it watches");
+        let running = Self {
+            watchdog,
+            pid: pid.trim().parse().expect("a process id"),
+        };
 
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -246,7 +301,8 @@ impl Running {
             if said.contains("Ready to accept connections") || said.contains("Sentinel ID is") {
                 break;
             }
-            if said.contains("Address already in use") || said.contains("Failed listening on port") {
+            if said.contains("Address already in use") || said.contains("Failed listening on port")
+            {
                 return Err(StartError::PortTaken);
             }
             if running.state().is_none_or(|state| state == 'Z') || Instant::now() > deadline {
@@ -257,15 +313,27 @@ impl Running {
         let answers = |mut link: Link| link.send(&["PING"]);
         match Link::open(port).and_then(answers) {
             Ok(reply) if reply == "PONG" || reply.starts_with("-NOAUTH") => Ok(running),
-            Ok(reply) => Err(StartError::Other(format!("PING was answered with {reply:?}"))),
+            Ok(reply) => Err(StartError::Other(format!(
+                "PING was answered with {reply:?}"
+            ))),
             Err(error) => Err(StartError::Other(format!("PING was not answered: {error}"))),
         }
     }
 
     fn signal(&self, name: &str, arrived: impl Fn(char) -> bool) {
-        let status =
-            Command::new("sh").args(["-c", "kill -\"$1\" \"$2\"", "kill", name, &self.pid.to_string()]).status();
-        assert!(status.expect("sh can be started").success(), "the server takes SIG{name}");
+        let status = Command::new("sh")
+            .args([
+                "-c",
+                "kill -\"$1\" \"$2\"",
+                "kill",
+                name,
+                &self.pid.to_string(),
+            ])
+            .status();
+        assert!(
+            status.expect("sh can be started").success(),
+            "the server takes SIG{name}"
+        );
         let deadline = Instant::now() + PATIENCE;
         while !self.state().is_some_and(&arrived) {
             assert!(Instant::now() < deadline, "SIG{name} has an effect");
@@ -292,8 +360,13 @@ fn owned(words: &[&str]) -> Vec<String> {
 }
 
 fn binary() -> OsString {
-    let binary = std::env::var_os("RATELIMIT_TEST_REDIS_BIN").unwrap_or_else(|| "redis-server".into());
-    let version = Command::new(&binary).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let binary =
+        std::env::var_os("RATELIMIT_TEST_REDIS_BIN").unwrap_or_else(|| "redis-server".into());
+    let version = Command::new(&binary)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     match version {
         Ok(_) => binary,
         Err(error) if error.kind() == ErrorKind::NotFound => panic!("{MISSING}"),
@@ -343,7 +416,11 @@ impl Link {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         let line = line.trim_end();
-        let length = || line.get(1..).and_then(|n| n.parse::<i64>().ok()).ok_or(ErrorKind::InvalidData);
+        let length = || {
+            line.get(1..)
+                .and_then(|n| n.parse::<i64>().ok())
+                .ok_or(ErrorKind::InvalidData)
+        };
         match line.chars().next() {
             Some('+' | ':') => Ok(line.get(1..).unwrap_or_default().to_owned()),
             Some('-') => Ok(line.to_owned()),
@@ -357,7 +434,8 @@ impl Link {
                 Err(_) => Ok(String::new()),
             },
             Some('*') => {
-                let elements: std::io::Result<Vec<_>> = (0..length()?).map(|_| self.reply()).collect();
+                let elements: std::io::Result<Vec<_>> =
+                    (0..length()?).map(|_| self.reply()).collect();
                 Ok(elements?.join("\n"))
             }
             _ => Err(ErrorKind::InvalidData.into()),

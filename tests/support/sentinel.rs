@@ -34,24 +34,49 @@ impl Sentinels {
     /// Servers with further arguments, and sentinels with further lines in their configuration.
     pub(crate) fn start_with(sentinels: usize, args: &[&str], lines: &str) -> Self {
         let start = |more: &[&str]| {
-            let args = [args, &["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"], more].concat();
+            let args = [
+                args,
+                &[
+                    "--repl-diskless-sync-delay",
+                    "0",
+                    "--repl-ping-replica-period",
+                    "1",
+                ],
+                more,
+            ]
+            .concat();
             RedisServer::start_with(&args)
         };
         let master = start(&[]);
         let port = master.port();
         let replica = start(&["--replicaof", "127.0.0.1", &port.to_string()]);
-        assert!(eventually(|| replica.info("replication", "master_link_status") == "up"), "the replica follows");
+        assert!(
+            eventually(|| replica.info("replication", "master_link_status") == "up"),
+            "the replica follows"
+        );
         let quorum = sentinels / 2 + 1;
         let config = format!(
             "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\nsentinel down-after-milliseconds {NAME} 500\n\
              sentinel failover-timeout {NAME} 1500\n{lines}\n"
         );
-        let sentinels: Vec<_> = (0..sentinels).map(|_| RedisServer::start_from(&config, &["--sentinel"])).collect();
-        let all = Self { servers: [master, replica], sentinels };
+        let sentinels: Vec<_> = (0..sentinels)
+            .map(|_| RedisServer::start_from(&config, &["--sentinel"]))
+            .collect();
+        let all = Self {
+            servers: [master, replica],
+            sentinels,
+        };
         for sentinel in &all.sentinels {
             // They usually tell each other every other second. Redis 6.2 has no such command, and
             // takes that long.
-            sentinel.cli(&["SENTINEL", "DEBUG", "publish-period", "100", "info-period", "200"]);
+            sentinel.cli(&[
+                "SENTINEL",
+                "DEBUG",
+                "publish-period",
+                "100",
+                "info-period",
+                "200",
+            ]);
         }
         for sentinel in &all.sentinels {
             let field = |name| field(&sentinel.cli(&["SENTINEL", "MASTER", NAME]), name);
@@ -69,7 +94,11 @@ impl Sentinels {
 
     /// `127.0.0.1:<port>,…`
     pub(crate) fn hosts(&self) -> String {
-        let hosts: Vec<_> = self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect();
+        let hosts: Vec<_> = self
+            .sentinels
+            .iter()
+            .map(|sentinel| format!("127.0.0.1:{}", sentinel.port()))
+            .collect();
         hosts.join(",")
     }
 
@@ -92,7 +121,9 @@ impl Sentinels {
     /// Makes the second server the master. A sentinel refuses that while it knows too little of the
     /// second server.
     pub(crate) fn fail_over(&self) {
-        let begins = || self.sentinels[0].cli(&["SENTINEL", "FAILOVER", NAME]) == "OK" || self.master_by(0) == 1;
+        let begins = || {
+            self.sentinels[0].cli(&["SENTINEL", "FAILOVER", NAME]) == "OK" || self.master_by(0) == 1
+        };
         assert!(eventually(begins), "a fail-over begins");
         self.until_master_is(1);
     }
@@ -109,5 +140,9 @@ impl Sentinels {
 
 /// What comes after `name` in a list of names and values, one per line.
 fn field(list: &str, name: &str) -> String {
-    list.lines().skip_while(|line| *line != name).nth(1).unwrap_or_default().to_owned()
+    list.lines()
+        .skip_while(|line| *line != name)
+        .nth(1)
+        .unwrap_or_default()
+        .to_owned()
 }

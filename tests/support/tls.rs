@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
 
 use super::redis::{RedisServer, free_port};
 
@@ -24,7 +26,9 @@ impl Authority {
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, super::unique("authority"));
+        params
+            .distinguished_name
+            .push(DnType::CommonName, super::unique("authority"));
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key"));
         Self(issuer.expect("a certificate that signs others"))
     }
@@ -43,7 +47,8 @@ impl Authority {
     /// One that was good until 2020.
     pub(crate) fn expired(&self, names: &[&str]) -> Identity {
         let mut params = Self::params(names);
-        (params.not_before, params.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
+        (params.not_before, params.not_after) =
+            (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
         self.sign(&params)
     }
 
@@ -55,7 +60,10 @@ impl Authority {
     fn sign(&self, params: &CertificateParams) -> Identity {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.0).expect("a certificate");
-        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
+        Identity {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
     }
 }
 
@@ -74,7 +82,11 @@ struct Folder(PathBuf);
 impl TlsServer {
     /// A server for `127.0.0.1` and `localhost`, of this authority.
     pub(crate) fn start(authority: &Authority) -> Self {
-        Self::start_with(authority, &authority.identity(&["127.0.0.1", "localhost"]), &[])
+        Self::start_with(
+            authority,
+            &authority.identity(&["127.0.0.1", "localhost"]),
+            &[],
+        )
     }
 
     /// A server that shows this certificate, and with `--tls-auth-clients yes` asks clients for one
@@ -83,18 +95,31 @@ impl TlsServer {
         let folder = Folder(std::env::temp_dir().join(super::unique("ratelimit-tls")));
         fs::create_dir(&folder.0).expect("a folder for the certificates");
         let port = free_port();
-        let [authority, certificate, key] =
-            [("ca", &authority.certificate()), ("cert", &identity.certificate), ("key", &identity.key)].map(
-                |(name, pem)| {
-                    let path = folder.0.join(name);
-                    fs::write(&path, pem).expect("the folder can be written to");
-                    path.to_string_lossy().into_owned()
-                },
-            );
-        let tls = ["--tls-port", &port.to_string(), "--tls-ca-cert-file", &authority, "--tls-cert-file", &certificate];
+        let [authority, certificate, key] = [
+            ("ca", &authority.certificate()),
+            ("cert", &identity.certificate),
+            ("key", &identity.key),
+        ]
+        .map(|(name, pem)| {
+            let path = folder.0.join(name);
+            fs::write(&path, pem).expect("the folder can be written to");
+            path.to_string_lossy().into_owned()
+        });
+        let tls = [
+            "--tls-port",
+            &port.to_string(),
+            "--tls-ca-cert-file",
+            &authority,
+            "--tls-cert-file",
+            &certificate,
+        ];
         let key = ["--tls-key-file", &key, "--tls-auth-clients", "no"];
         let server = RedisServer::start_with(&[&tls[..], &key, args].concat());
-        Self { server, port, folder }
+        Self {
+            server,
+            port,
+            folder,
+        }
     }
 
     /// From now on new connections see this certificate.
@@ -103,7 +128,12 @@ impl TlsServer {
         fs::write(path("cert"), &identity.certificate).expect("the folder can be written to");
         fs::write(path("key"), &identity.key).expect("the folder can be written to");
         // Setting any of them reads all of them.
-        let said = self.server.cli(&["CONFIG", "SET", "tls-cert-file", &path("cert").to_string_lossy()]);
+        let said = self.server.cli(&[
+            "CONFIG",
+            "SET",
+            "tls-cert-file",
+            &path("cert").to_string_lossy(),
+        ]);
         assert_eq!(said, "OK", "the server takes the certificate");
     }
 

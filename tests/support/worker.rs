@@ -35,7 +35,12 @@ impl Worker {
             .unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap());
         let (lines, out) = mpsc::channel();
-        thread::spawn(move || printed.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
+        thread::spawn(move || {
+            printed
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| lines.send(line))
+        });
         Self { child, out }
     }
 
@@ -62,7 +67,9 @@ impl Worker {
     /// Sends it a signal: `STOP`, `CONT`.
     #[cfg(unix)]
     pub(crate) fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([&format!("-{signal}"), &self.child.id().to_string()]).status();
+        let sent = Command::new("kill")
+            .args([&format!("-{signal}"), &self.child.id().to_string()])
+            .status();
         assert!(sent.unwrap().success());
     }
 

@@ -25,7 +25,12 @@ pub(crate) struct Args {
     pub(crate) file: Option<PathBuf>,
 
     /// A candidate: [ALGORITHM] LIMIT[, LIMIT] [burst N] [block TIME[..TIME]]; may be repeated
-    #[arg(short, long = "rule", value_name = "RULE", required_unless_present = "sample")]
+    #[arg(
+        short,
+        long = "rule",
+        value_name = "RULE",
+        required_unless_present = "sample"
+    )]
     pub(crate) rules: Vec<Candidate>,
 
     /// Write a chart of the share that each rule refuses over time
@@ -77,7 +82,12 @@ pub(crate) struct Input {
     pub(crate) cost_field: String,
 
     /// The field with the actual cost of a request; if it is present, the cost is the estimate
-    #[arg(long, value_name = "NAME", default_value = "actual_cost", conflicts_with = "status")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "actual_cost",
+        conflicts_with = "status"
+    )]
     pub(crate) actual_cost_field: String,
 
     /// Unit of a time that is a number; unless given, it is guessed from the size of the number, which
@@ -121,8 +131,16 @@ impl FromStr for Statuses {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = match text.strip_suffix("xx") {
-            Some(class) => class.parse().ok().filter(|class| (1..=5).contains(class)).map(Self::Class),
-            None => text.parse().ok().filter(|status| (100..600).contains(status)).map(Self::One),
+            Some(class) => class
+                .parse()
+                .ok()
+                .filter(|class| (1..=5).contains(class))
+                .map(Self::Class),
+            None => text
+                .parse()
+                .ok()
+                .filter(|status| (100..600).contains(status))
+                .map(Self::One),
         };
         found.ok_or("a status is a number from 100 to 599, or a class such as 5xx")
     }

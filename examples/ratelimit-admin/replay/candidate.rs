@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Key, Limit, MemoryStore, ParseError, Policy, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{
+    Key, Limit, MemoryStore, ParseError, Policy, RateLimitError, RateLimiter, Rule,
+};
 
 use crate::replay::log::Log;
 
@@ -20,12 +22,19 @@ impl FromStr for Candidate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let policy = text.parse().map_err(|error: ParseError| error.to_string())?;
+        let policy = text
+            .parse()
+            .map_err(|error: ParseError| error.to_string())?;
         // They change what a call does, not what the limits refuse.
         let unused = |word: &&str| ["wait", "shadow", "timeout", "on_unavailable"].contains(word);
         match text.split_whitespace().find(unused) {
-            Some(word) => Err(format!("a replay only counts what a rule refuses: leave `{word}` out")),
-            None => Ok(Self { text: text.to_owned(), policy }),
+            Some(word) => Err(format!(
+                "a replay only counts what a rule refuses: leave `{word}` out"
+            )),
+            None => Ok(Self {
+                text: text.to_owned(),
+                policy,
+            }),
         }
     }
 }
@@ -47,11 +56,18 @@ static RULE: Rule = Rule::new("replay", Limit::per_second(1)).with_policy("candi
 
 impl Candidate {
     /// Replays the log under this rule.
-    pub(crate) async fn replay(&self, log: &Log, progress: &ProgressBar) -> Result<Outcome, RateLimitError> {
+    pub(crate) async fn replay(
+        &self,
+        log: &Log,
+        progress: &ProgressBar,
+    ) -> Result<Outcome, RateLimitError> {
         let clock = clock_at(log.span().0);
         // Room for all keys, so that no key shares a bucket with others.
         let store = MemoryStore::with_capacity(usize::MAX).with_clock(clock.clone());
-        let limiter = RateLimiter::builder().store(store).policy("candidate", self.policy.clone()).build()?;
+        let limiter = RateLimiter::builder()
+            .store(store)
+            .policy("candidate", self.policy.clone())
+            .build()?;
 
         let keys: Vec<Key> = log.keys().iter().map(|key| Key::of(&**key)).collect();
         let mut outcome = Outcome::none(log);
@@ -66,12 +82,17 @@ impl Candidate {
             let key = &keys[request.key];
             let admitted = match request.actual_cost {
                 None => limiter.acquire(&rule, key).await.map(drop),
-                Some(cost) => limiter.reserve(&rule, key).await.map(|reservation| reservation.commit(cost)),
+                Some(cost) => limiter
+                    .reserve(&rule, key)
+                    .await
+                    .map(|reservation| reservation.commit(cost)),
             };
             match admitted {
                 Ok(()) => continue,
                 Err(RateLimitError::Exceeded(decision)) => {
-                    outcome.longest_wait = outcome.longest_wait.max(decision.retry_after().unwrap_or_default());
+                    outcome.longest_wait = outcome
+                        .longest_wait
+                        .max(decision.retry_after().unwrap_or_default());
                 }
                 Err(RateLimitError::CostExceedsLimit { .. }) => outcome.too_heavy += 1,
                 Err(error) => return Err(error),
@@ -110,14 +131,22 @@ impl Outcome {
     }
 
     pub(crate) fn keys_refused(&self) -> usize {
-        self.refused_of_key.iter().filter(|refused| **refused > 0).count()
+        self.refused_of_key
+            .iter()
+            .filter(|refused| **refused > 0)
+            .count()
     }
 
     /// The indices of the keys that it refuses most often, with the number of refusals of each; the
     /// highest number first.
     pub(crate) fn worst_hit(&self, most: usize) -> Vec<(usize, u64)> {
-        let mut keys: Vec<(usize, u64)> =
-            self.refused_of_key.iter().copied().enumerate().filter(|(_, refused)| *refused > 0).collect();
+        let mut keys: Vec<(usize, u64)> = self
+            .refused_of_key
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|(_, refused)| *refused > 0)
+            .collect();
         keys.sort_by_key(|(_, refused)| std::cmp::Reverse(*refused));
         keys.truncate(most);
         keys

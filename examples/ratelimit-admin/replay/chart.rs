@@ -33,9 +33,16 @@ const TITLE: i32 = 48;
 const ROW: i32 = 24;
 
 /// Draws the chart as SVG.
-pub(crate) fn svg(log: &Log, rules: &[Candidate], outcomes: &[Outcome]) -> Result<String, Box<dyn Error>> {
+pub(crate) fn svg(
+    log: &Log,
+    rules: &[Candidate],
+    outcomes: &[Outcome],
+) -> Result<String, Box<dyn Error>> {
     let slices = Slices::of(log);
-    let lines: Vec<Vec<(u64, u64)>> = outcomes.iter().map(|outcome| slices.shares(outcome)).collect();
+    let lines: Vec<Vec<(u64, u64)>> = outcomes
+        .iter()
+        .map(|outcome| slices.shares(outcome))
+        .collect();
     let names: Vec<Name<'_>> = rules
         .iter()
         .zip(outcomes)
@@ -54,7 +61,8 @@ pub(crate) fn svg(log: &Log, rules: &[Candidate], outcomes: &[Outcome]) -> Resul
     let head = TITLE + ROW * i32::try_from(names.len())?;
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT + u32::try_from(head)?)).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT + u32::try_from(head)?))
+            .into_drawing_area();
         area.fill(&WHITE)?;
         let (above, below) = area.split_vertically(head);
         legend(&above, &names)?;
@@ -77,7 +85,10 @@ pub(crate) fn svg(log: &Log, rules: &[Candidate], outcomes: &[Outcome]) -> Resul
             .axis_desc_style(("sans-serif", 15, &INK))
             .x_desc(slices.days())
             .x_label_formatter(&|at| moment(*at).strftime(slices.time_format()).to_string())
-            .y_desc(format!("refused, in % of the requests in each {}", wait(slices.length())))
+            .y_desc(format!(
+                "refused, in % of the requests in each {}",
+                wait(slices.length())
+            ))
             .y_label_formatter(&|share| format!("{} %", in_percent(*share)))
             .draw()?;
         for (name, line) in names.iter().zip(lines) {
@@ -103,19 +114,40 @@ struct Name<'a> {
 }
 
 /// The title, and below it a row for each rule.
-fn legend<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, names: &[Name<'_>]) -> Result<(), Box<dyn Error>>
+fn legend<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    names: &[Name<'_>],
+) -> Result<(), Box<dyn Error>>
 where
     DB::ErrorType: 'static,
 {
-    area.draw(&Text::new("Requests refused", (24, 16), ("sans-serif", 22).into_font().color(&INK)))?;
+    area.draw(&Text::new(
+        "Requests refused",
+        (24, 16),
+        ("sans-serif", 22).into_font().color(&INK),
+    ))?;
     let font = ("sans-serif", 16).into_font();
-    let widths = names.iter().map(|name| area.estimate_text_size(name.rule, &font.clone().into()));
-    let widest = widths.collect::<Result<Vec<_>, _>>()?.into_iter().map(|(width, _)| width).max().unwrap_or(0);
+    let widths = names
+        .iter()
+        .map(|name| area.estimate_text_size(name.rule, &font.clone().into()));
+    let widest = widths
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .map(|(width, _)| width)
+        .max()
+        .unwrap_or(0);
     let numbers = 64 + i32::try_from(widest)? + 24;
     for (name, y) in names.iter().zip((0..).map(|row| TITLE + ROW * row)) {
-        area.draw(&PathElement::new([(24, y + 7), (52, y + 7)], name.color.stroke_width(3)))?;
+        area.draw(&PathElement::new(
+            [(24, y + 7), (52, y + 7)],
+            name.color.stroke_width(3),
+        ))?;
         area.draw(&Text::new(name.rule, (64, y), font.clone().color(&INK)))?;
-        let text = format!("{} in all, {} at most", percent(name.all), percent(in_percent(name.most)));
+        let text = format!(
+            "{} in all, {} at most",
+            percent(name.all),
+            percent(in_percent(name.most))
+        );
         area.draw(&Text::new(text, (numbers, y), font.clone().color(&SOFT)))?;
     }
     Ok(())
@@ -126,7 +158,9 @@ where
 fn share_ticks(highest: u64) -> Vec<u64> {
     let highest = if highest == 0 { PERCENT } else { highest };
     let mut steps = (0..8).flat_map(|zeros| [1, 2, 5].map(|step| step * 10_u64.pow(zeros)));
-    let step = steps.find(|step| highest.div_ceil(*step) <= 5).unwrap_or(100 * PERCENT);
+    let step = steps
+        .find(|step| highest.div_ceil(*step) <= 5)
+        .unwrap_or(100 * PERCENT);
     (0..=highest.div_ceil(step)).map(|n| n * step).collect()
 }
 

@@ -25,14 +25,26 @@ pub(crate) struct Request {
 
 impl Log {
     pub(crate) fn push(&mut self, at: u64, key: &str, cost: u64, actual_cost: Option<u64>) {
-        let key = self.keys.get_index_of(key).unwrap_or_else(|| self.keys.insert_full(key.into()).0);
-        self.requests.push(Request { at, key, cost, actual_cost });
+        let key = self
+            .keys
+            .get_index_of(key)
+            .unwrap_or_else(|| self.keys.insert_full(key.into()).0);
+        self.requests.push(Request {
+            at,
+            key,
+            cost,
+            actual_cost,
+        });
     }
 
     /// Sorts the requests by time. A log may be slightly out of order, because servers log a request
     /// when it ends, or write several files. Requests with equal times keep their order.
     pub(crate) fn sort(&mut self) {
-        self.out_of_order = self.requests.windows(2).filter(|pair| pair[0].at > pair[1].at).count();
+        self.out_of_order = self
+            .requests
+            .windows(2)
+            .filter(|pair| pair[0].at > pair[1].at)
+            .count();
         self.requests.sort_by_key(|request| request.at);
     }
 

@@ -3,7 +3,10 @@
 //!
 //! The log is held in memory, at 40 bytes a request.
 
-#![allow(clippy::indexing_slicing, reason = "keys are known by their places in the log")]
+#![allow(
+    clippy::indexing_slicing,
+    reason = "keys are known by their places in the log"
+)]
 
 mod arguments;
 mod candidate;
@@ -57,7 +60,8 @@ async fn replay(args: &Args) -> Result<(), Box<dyn Error>> {
     report::print(args, &read, &outcomes, &mut out)?;
     if let Some(file) = &args.svg {
         let svg = chart::svg(&read.log, &args.rules, &outcomes)?;
-        std::fs::write(file, svg).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        std::fs::write(file, svg)
+            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     }
     Ok(out.flush()?)
 }
@@ -71,11 +75,15 @@ fn read_log(args: &Args) -> Result<Read, String> {
             .map_err(|error| error.to_string());
     }
     let Some(path) = &args.file else {
-        return read::read(io::stdin().lock(), &args.input).map_err(|error| format!("standard input: {error}"));
+        return read::read(io::stdin().lock(), &args.input)
+            .map_err(|error| format!("standard input: {error}"));
     };
     let file = File::open(path).and_then(|file| {
         let progress = progress(file.metadata()?.len(), "reading");
-        read::read(BufReader::with_capacity(1 << 16, progress.wrap_read(file)), &args.input)
+        read::read(
+            BufReader::with_capacity(1 << 16, progress.wrap_read(file)),
+            &args.input,
+        )
     });
     file.map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -13,25 +13,60 @@ use crate::replay::candidate::Outcome;
 use crate::replay::read::Read;
 use crate::replay::time::rfc3339;
 
-pub(crate) fn print(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn print(
+    args: &Args,
+    read: &Read,
+    outcomes: &[Outcome],
+    out: &mut impl Write,
+) -> io::Result<()> {
     let log = &read.log;
     let (first, last) = log.span();
     let (requests, keys) = (log.requests().len(), log.keys().len());
     let (first, last) = (rfc3339(first), rfc3339(last));
-    writeln!(out, "requests: {}, keys: {}, from {first} to {last}", count(requests), count(keys))?;
+    writeln!(
+        out,
+        "requests: {}, keys: {}, from {first} to {last}",
+        count(requests),
+        count(keys)
+    )?;
     if log.out_of_order > 0 {
-        writeln!(out, "out of order: {}; all are replayed in the order of their times", count(log.out_of_order))?;
+        writeln!(
+            out,
+            "out of order: {}; all are replayed in the order of their times",
+            count(log.out_of_order)
+        )?;
     }
     if let Some(first) = &read.first_bad {
-        writeln!(out, "lines left out: {}; the first is {first}", HumanCount(read.bad_lines))?;
+        writeln!(
+            out,
+            "lines left out: {}; the first is {first}",
+            HumanCount(read.bad_lines)
+        )?;
     }
     if !args.input.status.is_empty() {
-        let counted = log.requests().iter().filter(|request| request.actual_cost != Some(0)).count();
-        writeln!(out, "counted: {}, by their status; others are refused too, and count nothing", count(counted))?;
+        let counted = log
+            .requests()
+            .iter()
+            .filter(|request| request.actual_cost != Some(0))
+            .count();
+        writeln!(
+            out,
+            "counted: {}, by their status; others are refused too, and count nothing",
+            count(counted)
+        )?;
     }
 
     writeln!(out)?;
-    let mut table = table(&["rule"], &["refused", "share", "keys refused", "share of keys", "longest wait"]);
+    let mut table = table(
+        &["rule"],
+        &[
+            "refused",
+            "share",
+            "keys refused",
+            "share of keys",
+            "longest wait",
+        ],
+    );
     for (candidate, outcome) in args.rules.iter().zip(outcomes) {
         table.add_row([
             candidate.text.clone(),
@@ -43,14 +78,27 @@ pub(crate) fn print(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut im
         ]);
     }
     writeln!(out, "{table}")?;
-    for (candidate, outcome) in args.rules.iter().zip(outcomes).filter(|(_, outcome)| outcome.too_heavy > 0) {
+    for (candidate, outcome) in args
+        .rules
+        .iter()
+        .zip(outcomes)
+        .filter(|(_, outcome)| outcome.too_heavy > 0)
+    {
         let (rule, heavy) = (&candidate.text, HumanCount(outcome.too_heavy));
-        writeln!(out, "{rule}: {heavy} of the refused cost more than it ever admits, however long they wait")?;
+        writeln!(
+            out,
+            "{rule}: {heavy} of the refused cost more than it ever admits, however long they wait"
+        )?;
     }
     worst_hit(args, read, outcomes, out)
 }
 
-fn worst_hit(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut impl Write) -> io::Result<()> {
+fn worst_hit(
+    args: &Args,
+    read: &Read,
+    outcomes: &[Outcome],
+    out: &mut impl Write,
+) -> io::Result<()> {
     let mut requests_of_key = vec![0_usize; read.log.keys().len()];
     for request in read.log.requests() {
         requests_of_key[request.key] += 1;
@@ -64,7 +112,11 @@ fn worst_hit(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut impl Writ
             let refused = usize::try_from(refused).unwrap_or(usize::MAX);
             table.add_row([
                 candidate.text.clone(),
-                if args.show_keys { shown(name) } else { format!("#{:016x}", hasher.hash_one(name)) },
+                if args.show_keys {
+                    shown(name)
+                } else {
+                    format!("#{:016x}", hasher.hash_one(name))
+                },
                 count(requests_of_key[key]),
                 count(refused),
                 percent(share(refused, requests_of_key[key])),
@@ -74,14 +126,20 @@ fn worst_hit(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut impl Writ
     if table.is_empty() {
         return Ok(());
     }
-    let hidden = if args.show_keys { "" } else { " (hashed; --show-keys shows them)" };
+    let hidden = if args.show_keys {
+        ""
+    } else {
+        " (hashed; --show-keys shows them)"
+    };
     writeln!(out, "\nThe keys that are refused most{hidden}:\n\n{table}")
 }
 
 /// A table with columns of text, then columns of numbers.
 fn table(texts: &[&str], numbers: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(texts.iter().chain(numbers));
+    table
+        .load_style(presets::ASCII_MARKDOWN)
+        .set_header(texts.iter().chain(numbers));
     for column in table.column_iter_mut().skip(texts.len()) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -100,13 +158,24 @@ pub(crate) fn share(part: usize, whole: usize) -> f64 {
 
 /// With two digits; a share above zero is never printed as zero.
 pub(crate) fn percent(share: f64) -> String {
-    if 0.0 < share && share < 0.005 { "< 0.01 %".to_owned() } else { format!("{share:.2} %") }
+    if 0.0 < share && share < 0.005 {
+        "< 0.01 %".to_owned()
+    } else {
+        format!("{share:.2} %")
+    }
 }
 
 /// The wait, rounded up; to whole seconds if it is longer than one.
 pub(crate) fn wait(wait: Duration) -> String {
-    let unit = if wait >= Duration::from_secs(1) { 1_000_000 } else { 1_000 };
-    let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX / unit).div_ceil(unit) * unit;
+    let unit = if wait >= Duration::from_secs(1) {
+        1_000_000
+    } else {
+        1_000
+    };
+    let micros = u64::try_from(wait.as_micros())
+        .unwrap_or(u64::MAX / unit)
+        .div_ceil(unit)
+        * unit;
     humantime::format_duration(Duration::from_micros(micros)).to_string()
 }
 

@@ -42,10 +42,21 @@ const LATEST: f64 = 1e17;
 pub(crate) fn micros(text: &str, unit: Option<Unit>) -> Result<u64, String> {
     let since_1970 = match text.parse::<f64>() {
         Ok(number) => (number * unit.unwrap_or_else(|| Unit::by_size(number)).micros()).round(),
-        #[allow(clippy::cast_precision_loss, reason = "microseconds are exact until the year 2255")]
-        Err(_) => text.parse().or_else(|_| of_access_log(text)).map_err(|_| not_a_time(text))?.as_microsecond() as f64,
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "microseconds are exact until the year 2255"
+        )]
+        Err(_) => text
+            .parse()
+            .or_else(|_| of_access_log(text))
+            .map_err(|_| not_a_time(text))?
+            .as_microsecond() as f64,
     };
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "in range"
+    )]
     match since_1970 {
         0.0..LATEST => Ok(since_1970 as u64),
         _ => Err(format!("the time `{text}` is not between 1970 and 5138")),
@@ -58,7 +69,9 @@ fn of_access_log(text: &str) -> Result<Timestamp, jiff::Error> {
 }
 
 fn not_a_time(text: &str) -> String {
-    format!("`{text}` is not a time: it looks like 2026-01-01T00:00:00Z, with an offset, or is a number")
+    format!(
+        "`{text}` is not a time: it looks like 2026-01-01T00:00:00Z, with an offset, or is a number"
+    )
 }
 
 /// The time as RFC 3339.
@@ -67,5 +80,8 @@ pub(crate) fn rfc3339(micros: u64) -> String {
 }
 
 pub(crate) fn moment(micros: u64) -> Timestamp {
-    i64::try_from(micros).ok().and_then(|micros| Timestamp::from_microsecond(micros).ok()).unwrap_or(Timestamp::MAX)
+    i64::try_from(micros)
+        .ok()
+        .and_then(|micros| Timestamp::from_microsecond(micros).ok())
+        .unwrap_or(Timestamp::MAX)
 }

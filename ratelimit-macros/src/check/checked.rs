@@ -26,8 +26,14 @@ pub(crate) struct Checked {
 pub(crate) type Rejected = (syn::Error, Box<Function>);
 
 /// Judges the attributes against the function; `diagnostics` are those of the first stage.
-pub(crate) fn check(annotated: Annotated, mut diagnostics: Diagnostics) -> Result<Checked, Rejected> {
-    let Annotated { function, attributes } = annotated;
+pub(crate) fn check(
+    annotated: Annotated,
+    mut diagnostics: Diagnostics,
+) -> Result<Checked, Rejected> {
+    let Annotated {
+        function,
+        attributes,
+    } = annotated;
     let body = diagnostics.keep(Body::of(&function));
     let checked = body.and_then(|body| {
         let rules = rules(&attributes, &body, &mut diagnostics);
@@ -36,12 +42,22 @@ pub(crate) fn check(annotated: Annotated, mut diagnostics: Diagnostics) -> Resul
         Some((body, krate, rules?, refusal))
     });
     match diagnostics.finish(checked) {
-        Ok((body, krate, rules, refusal)) => Ok(Checked { function, body, krate, rules, refusal }),
+        Ok((body, krate, rules, refusal)) => Ok(Checked {
+            function,
+            body,
+            krate,
+            rules,
+            refusal,
+        }),
         Err(errors) => Err((errors, Box::new(function))),
     }
 }
 
-fn rules(attributes: &[Arguments], body: &Body, diagnostics: &mut Diagnostics) -> Option<Vec<Rule>> {
+fn rules(
+    attributes: &[Arguments],
+    body: &Body,
+    diagnostics: &mut Diagnostics,
+) -> Option<Vec<Rule>> {
     stack::must_be_numbered(attributes, diagnostics);
     stack::must_have_unique_names(attributes, diagnostics);
     let rules: Vec<_> = (1..=u8::MAX)
@@ -66,9 +82,19 @@ mod tests {
 
     fn run(arguments: &str, function: &str) -> Result<Checked, (usize, String)> {
         let mut diagnostics = Diagnostics::default();
-        let annotated = parse(arguments.parse().unwrap(), function.parse().unwrap(), &mut diagnostics).ok().unwrap();
-        check(annotated, diagnostics)
-            .map_err(|(errors, function)| (errors.into_iter().count(), function.to_token_stream().to_string()))
+        let annotated = parse(
+            arguments.parse().unwrap(),
+            function.parse().unwrap(),
+            &mut diagnostics,
+        )
+        .ok()
+        .unwrap();
+        check(annotated, diagnostics).map_err(|(errors, function)| {
+            (
+                errors.into_iter().count(),
+                function.to_token_stream().to_string(),
+            )
+        })
     }
 
     #[test]
@@ -78,18 +104,36 @@ mod tests {
             #[ratelimit_runtime::rate_limit(window = "3s", max = 3, crate = ::x)]
             async fn f() -> R {}"#;
         let checked = run(r#"window = "1s", max = 1"#, function).ok().unwrap();
-        assert_eq!(checked.rules.iter().flat_map(|rule| rule.limits.literal_maxima()).collect::<Vec<_>>(), [1, 2, 3]);
-        assert!(checked.rules.iter().map(|rule| &rule.name).zip([1, 0, 3]).all(|(name, nth)| match name {
-            RuleName::Derived(derived) => *derived == nth,
-            RuleName::Given(name) => nth == 0 && name.value() == "second",
-        }));
+        assert_eq!(
+            checked
+                .rules
+                .iter()
+                .flat_map(|rule| rule.limits.literal_maxima())
+                .collect::<Vec<_>>(),
+            [1, 2, 3]
+        );
+        assert!(
+            checked
+                .rules
+                .iter()
+                .map(|rule| &rule.name)
+                .zip([1, 0, 3])
+                .all(|(name, nth)| match name {
+                    RuleName::Derived(derived) => *derived == nth,
+                    RuleName::Given(name) => nth == 0 && name.value() == "second",
+                })
+        );
         assert_eq!(checked.function.attributes.len(), 1);
         assert!(checked.krate.is_some());
     }
 
     #[test]
     fn errors_of_a_stack_come_together_and_once() {
-        let function = r#"#[a] #[rate_limit(window = "0s", max = 2)] #[rate_limit] async fn f() {}"#;
-        assert_eq!(run("max = 0", function).err().unwrap(), (5, "# [a] async fn f () { }".to_owned()));
+        let function =
+            r#"#[a] #[rate_limit(window = "0s", max = 2)] #[rate_limit] async fn f() {}"#;
+        assert_eq!(
+            run("max = 0", function).err().unwrap(),
+            (5, "# [a] async fn f () { }".to_owned())
+        );
     }
 }

@@ -20,16 +20,29 @@ pub(crate) enum Refusal {
 }
 
 /// The one refusal of a stack whose function gives `output`.
-pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mut Diagnostics) -> Refusal {
+pub(crate) fn read(
+    attributes: Vec<Arguments>,
+    output: &Output,
+    diagnostics: &mut Diagnostics,
+) -> Refusal {
     // `shadow` of a policy wins over the argument.
-    let has_policy = attributes.iter().any(|arguments| arguments.policy.is_some());
-    let without_policy =
-        attributes.iter().any(|arguments| !matches!(condition::shadow(arguments.shadow.as_ref()), Shadow::On));
+    let has_policy = attributes
+        .iter()
+        .any(|arguments| arguments.policy.is_some());
+    let without_policy = attributes
+        .iter()
+        .any(|arguments| !matches!(condition::shadow(arguments.shadow.as_ref()), Shadow::On));
     let refuses = has_policy || without_policy;
-    let in_spite =
-        if without_policy { "" } else { ", and a policy may say that calls are refused in spite of `shadow`" };
+    let in_spite = if without_policy {
+        ""
+    } else {
+        ", and a policy may say that calls are refused in spite of `shadow`"
+    };
     let mut on_refused: Option<Argument> = None;
-    for given in attributes.into_iter().filter_map(|arguments| arguments.on_refused) {
+    for given in attributes
+        .into_iter()
+        .filter_map(|arguments| arguments.on_refused)
+    {
         if as_literal(&given.value).is_some() || is_a_result(&given.value) {
             let message = "`on_refused` makes the returned value of the error: write a closure, \
                 `on_refused = |error| …`, or the path of a function";
@@ -37,7 +50,8 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
         }
         control_flow::check("on_refused", &given.value, diagnostics);
         if on_refused.is_some() {
-            let message = "stacked attributes share one guard: give `on_refused` once, for all of them";
+            let message =
+                "stacked attributes share one guard: give `on_refused` once, for all of them";
             diagnostics.error(&given.name, message);
         } else {
             on_refused = Some(given);
@@ -45,7 +59,10 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
     }
     match on_refused {
         Some(given) if !refuses => {
-            diagnostics.error(&given.name, "`on_refused` is never used: with `shadow` no call is refused");
+            diagnostics.error(
+                &given.name,
+                "`on_refused` is never used: with `shadow` no call is refused",
+            );
             Refusal::Never
         }
         Some(given) => Refusal::By(given.value),

@@ -26,10 +26,11 @@ pub(crate) fn must_be_numbered(attributes: &[Arguments], diagnostics: &mut Diagn
 pub(crate) fn must_have_unique_names(attributes: &[Arguments], diagnostics: &mut Diagnostics) {
     let mut taken = Vec::new();
     for arguments in attributes {
-        let Some(name) = arguments.name.as_ref().and_then(|name| as_str(&name.value)) else { continue };
+        let Some(name) = arguments.name.as_ref().and_then(|name| as_str(&name.value)) else {
+            continue;
+        };
         if taken.contains(&name.value()) {
-            let message =
-                "another `#[rate_limit]` of this function has this name, and would share its bucket: give each its own";
+            let message = "another `#[rate_limit]` of this function has this name, and would share its bucket: give each its own";
             diagnostics.error(name, message);
         }
         taken.push(name.value());
@@ -37,13 +38,18 @@ pub(crate) fn must_have_unique_names(attributes: &[Arguments], diagnostics: &mut
 }
 
 /// A function that returns nothing has no outcomes to tell apart.
-pub(crate) fn must_count_all(attributes: &[Arguments], rules: &[Option<Rule>], diagnostics: &mut Diagnostics) {
+pub(crate) fn must_count_all(
+    attributes: &[Arguments],
+    rules: &[Option<Rule>],
+    diagnostics: &mut Diagnostics,
+) {
     for (arguments, rule) in attributes.iter().zip(rules) {
         let (argument, message) = match rule.as_ref().map_or(&Count::All, |rule| &rule.count) {
             Count::All => continue,
-            Count::Ok | Count::Err | Count::By(_) => {
-                (&arguments.count, "this function returns nothing, so all its outcomes are the same: leave `count` out")
-            }
+            Count::Ok | Count::Err | Count::By(_) => (
+                &arguments.count,
+                "this function returns nothing, so all its outcomes are the same: leave `count` out",
+            ),
             Count::ByCost(_) => (
                 &arguments.actual_cost,
                 "this function returns nothing that could tell its cost: return it, or leave `actual_cost` out",
@@ -56,14 +62,23 @@ pub(crate) fn must_count_all(attributes: &[Arguments], rules: &[Option<Rule>], d
 }
 
 /// The one runtime crate of a stack.
-pub(crate) fn runtime_crate(attributes: &[Arguments], diagnostics: &mut Diagnostics) -> Option<Path> {
+pub(crate) fn runtime_crate(
+    attributes: &[Arguments],
+    diagnostics: &mut Diagnostics,
+) -> Option<Path> {
     let mut krate: Option<Path> = None;
-    for given in attributes.iter().filter_map(|arguments| arguments.krate.as_ref()) {
-        let Some(path) = diagnostics.keep(runtime_path::read(&given.value)) else { continue };
+    for given in attributes
+        .iter()
+        .filter_map(|arguments| arguments.krate.as_ref())
+    {
+        let Some(path) = diagnostics.keep(runtime_path::read(&given.value)) else {
+            continue;
+        };
         let text = |path: &Path| path.to_token_stream().to_string();
         match &krate {
             Some(first) if text(first) != text(&path) => {
-                let message = "stacked attributes share one guard: they cannot use two runtime crates";
+                let message =
+                    "stacked attributes share one guard: they cannot use two runtime crates";
                 diagnostics.error(&given.value, message);
             }
             _ => krate = Some(path),

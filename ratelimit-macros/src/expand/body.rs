@@ -13,7 +13,12 @@ use crate::check::function::body::Shape;
 pub(crate) type Wrap<'a> = dyn Fn(TokenStream, Span) -> TokenStream + 'a;
 
 /// The function's body, `braces`, with `guard` at its place, and `wrap` around the guarded statements.
-pub(crate) fn guarded(shape: &Shape, braces: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
+pub(crate) fn guarded(
+    shape: &Shape,
+    braces: &Group,
+    guard: &TokenStream,
+    wrap: Option<&Wrap<'_>>,
+) -> Group {
     match shape {
         Shape::AsyncFn => prepended(braces, guard, wrap),
         Shape::Future(number) => {
@@ -25,12 +30,24 @@ pub(crate) fn guarded(shape: &Shape, braces: &Group, guard: &TokenStream, wrap: 
 }
 
 /// `block` with the guard before the statement at `place` in it, `let __ret: R = { … };`.
-fn before_ret(place: &[usize], block: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
+fn before_ret(
+    place: &[usize],
+    block: &Group,
+    guard: &TokenStream,
+    wrap: Option<&Wrap<'_>>,
+) -> Group {
     if let Some((number, rest)) = place.split_first() {
         let change = |inner: &Group| before_ret(rest, inner, guard, wrap);
         return with_stream(block, replaced(block.stream(), *number, &change));
     }
-    let Some(Ret { before, declared, body, after, .. }) = async_trait::ret(&block.stream()) else {
+    let Some(Ret {
+        before,
+        declared,
+        body,
+        after,
+        ..
+    }) = async_trait::ret(&block.stream())
+    else {
         return block.clone();
     };
     let statement = |body: Group| {
@@ -63,7 +80,9 @@ pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_
         let inner = input.call(Attribute::parse_inner)?;
         Ok((inner, input.parse::<TokenStream>()?))
     };
-    let (inner_attributes, rest) = split.parse2(body.stream()).unwrap_or_else(|_| (Vec::new(), body.stream()));
+    let (inner_attributes, rest) = split
+        .parse2(body.stream())
+        .unwrap_or_else(|_| (Vec::new(), body.stream()));
     // Braces that are the user's own keep both their places: an error of grammar at the closing one
     // is then the same as the compiler's first, which it does not repeat.
     let scoped = if inner_attributes.is_empty() {
@@ -96,7 +115,9 @@ pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_
 fn scope(braces: Group) -> TokenStream {
     let inside = braces.stream();
     match syn::parse2(inside.clone()) {
-        Ok(Expr::Macro(last)) if matches!(last.mac.delimiter, MacroDelimiter::Brace(_)) => statements(braces),
+        Ok(Expr::Macro(last)) if matches!(last.mac.delimiter, MacroDelimiter::Brace(_)) => {
+            statements(braces)
+        }
         Err(_) => statements(braces),
         Ok(_) => inside,
     }

@@ -20,9 +20,13 @@ pub(crate) fn beside(errors: &Error, item: TokenStream) -> TokenStream {
 pub(crate) fn beside_function(errors: &Error, function: &Function) -> TokenStream {
     let mut tokens = errors.to_compile_error();
     let bindings = Scope::of(&function.signature).bindings;
-    let used: Vec<Ident> =
-        bindings.into_iter().filter(|binding| !binding.conditional).map(|binding| binding.ident).collect();
-    let statement = (!used.is_empty()).then(|| quote_spanned!(Span::mixed_site()=> let _ = (#(&#used,)*);));
+    let used: Vec<Ident> = bindings
+        .into_iter()
+        .filter(|binding| !binding.conditional)
+        .map(|binding| binding.ident)
+        .collect();
+    let statement =
+        (!used.is_empty()).then(|| quote_spanned!(Span::mixed_site()=> let _ = (#(&#used,)*);));
     tokens.extend(match statement {
         Some(statement) => function.with_body(&body::prepended(&function.body, &statement, None)),
         None => function.to_token_stream(),

@@ -14,10 +14,28 @@ use crate::expand::{body, import};
 use crate::plan::{Guard, Plan};
 
 pub(crate) fn expand(plan: &Plan) -> TokenStream {
-    let Plan { checked, guard, taken } = plan;
-    let Checked { function, body: Body { shape, output, scope }, krate, rules, refusal } = checked;
+    let Plan {
+        checked,
+        guard,
+        taken,
+    } = plan;
+    let Checked {
+        function,
+        body: Body {
+            shape,
+            output,
+            scope,
+        },
+        krate,
+        rules,
+        refusal,
+    } = checked;
     let receiver = Receiver(scope.receiver.as_ref());
-    let context = Context { import: import(krate.as_ref()), receiver, output: OutputType::of(output) };
+    let context = Context {
+        import: import(krate.as_ref()),
+        receiver,
+        output: OutputType::of(output),
+    };
     let refusal = refusal::expand(refusal, &context);
     let refusal = refusal.as_ref();
     let (guard, around) = match guard {
@@ -25,9 +43,17 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
         Guard::All => (guard::all(rules, refusal, &context), None),
         Guard::Enter => (guard::enter(rules, refusal, &context), None),
         Guard::Reserve => {
-            let any_type = rules.iter().all(|rule| !matches!(rule.count, Count::Ok | Count::Err));
-            let yields_future = matches!(shape, Shape::AsyncFn) && any_type && context.output.may_be_future;
-            let around = Around { taken, rules, refuses: refusal.is_some(), yields_future };
+            let any_type = rules
+                .iter()
+                .all(|rule| !matches!(rule.count, Count::Ok | Count::Err));
+            let yields_future =
+                matches!(shape, Shape::AsyncFn) && any_type && context.output.may_be_future;
+            let around = Around {
+                taken,
+                rules,
+                refuses: refusal.is_some(),
+                yields_future,
+            };
             (reservation::before(rules, refusal, &context), Some(around))
         }
     };

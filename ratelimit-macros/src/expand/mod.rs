@@ -31,7 +31,10 @@ pub(crate) fn import(krate: Option<&Path>) -> TokenStream {
     let Some(krate) = krate else {
         return quote_spanned!(mixed=> use ::ratelimit_runtime::__private as __ratelimit;);
     };
-    let span = krate.segments.last().map_or(mixed, |last| last.ident.span().resolved_at(mixed));
+    let span = krate
+        .segments
+        .last()
+        .map_or(mixed, |last| last.ident.span().resolved_at(mixed));
     // Where the path leads to another crate, the error names the runtime.
     quote_spanned!(span=> use #krate::__ratelimit_runtime as __ratelimit;)
 }

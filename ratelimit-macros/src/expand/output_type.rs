@@ -4,7 +4,10 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
-use syn::{BoundLifetimes, GenericParam, Lifetime, ParenthesizedGenericArguments, Token, Type, TypeFnPtr, TypeInfer};
+use syn::{
+    BoundLifetimes, GenericParam, Lifetime, ParenthesizedGenericArguments, Token, Type, TypeFnPtr,
+    TypeInfer,
+};
 
 use crate::check::function::output::Output;
 
@@ -21,19 +24,30 @@ impl OutputType {
         let mixed = Span::mixed_site();
         let (ty, span) = match output {
             Output::Type(ty) => (named(ty).into_token_stream(), ty.span().resolved_at(mixed)),
-            Output::Nothing(tokens) => (quote_spanned!(mixed=> ()), tokens.span().resolved_at(mixed)),
+            Output::Nothing(tokens) => {
+                (quote_spanned!(mixed=> ()), tokens.span().resolved_at(mixed))
+            }
             // `!` cannot be written here, but inferred.
             Output::Never(tokens) => (quote_spanned!(mixed=> _), tokens.span().resolved_at(mixed)),
             Output::Unknown => (quote_spanned!(mixed=> _), mixed),
         };
-        Self { ty, span, may_be_future: may_be_future(output) }
+        Self {
+            ty,
+            span,
+            may_be_future: may_be_future(output),
+        }
     }
 }
 
 fn may_be_future(output: &Output) -> bool {
-    let Output::Type(ty) = output else { return matches!(output, Output::Unknown) };
+    let Output::Type(ty) = output else {
+        return matches!(output, Output::Unknown);
+    };
     let Type::Path(path) = &**ty else { return true };
-    path.path.segments.last().is_none_or(|last| last.ident != "Option" && !last.ident.to_string().ends_with("Result"))
+    path.path
+        .segments
+        .last()
+        .is_none_or(|last| last.ident != "Option" && !last.ident.to_string().ends_with("Result"))
 }
 
 /// `ty` with `_` for the parts that are left to inference: each `impl Trait`, which an expression
@@ -47,21 +61,33 @@ fn named(ty: &Type) -> Type {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             if matches!(ty, Type::ImplTrait(_)) {
                 let span = ty.span().resolved_at(Span::mixed_site());
-                *ty = Type::Infer(TypeInfer { attrs: Vec::new(), underscore_token: Token![_](span) });
+                *ty = Type::Infer(TypeInfer {
+                    attrs: Vec::new(),
+                    underscore_token: Token![_](span),
+                });
             } else {
                 visit_mut::visit_type_mut(self, ty);
             }
         }
 
         fn visit_bound_lifetimes_mut(&mut self, bound: &mut BoundLifetimes) {
-            self.bound.extend(bound.lifetimes.iter().filter_map(|parameter| match parameter {
-                GenericParam::Lifetime(parameter) => Some(parameter.lifetime.clone()),
-                _ => None,
-            }));
+            self.bound.extend(
+                bound
+                    .lifetimes
+                    .iter()
+                    .filter_map(|parameter| match parameter {
+                        GenericParam::Lifetime(parameter) => Some(parameter.lifetime.clone()),
+                        _ => None,
+                    }),
+            );
         }
 
         // There, `'_` would be a lifetime of the arguments.
-        fn visit_parenthesized_generic_arguments_mut(&mut self, _: &mut ParenthesizedGenericArguments) {}
+        fn visit_parenthesized_generic_arguments_mut(
+            &mut self,
+            _: &mut ParenthesizedGenericArguments,
+        ) {
+        }
         fn visit_type_fn_ptr_mut(&mut self, _: &mut TypeFnPtr) {}
 
         fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
@@ -86,10 +112,19 @@ mod tests {
         for (ty, expected) in [
             ("impl X", "_"),
             ("Result<impl X + 'a, E>", "Result < _ , E >"),
-            ("Result<&'a T, Box<dyn E + 'static>>", "Result < & '_ T , Box < dyn E + 'static > >"),
+            (
+                "Result<&'a T, Box<dyn E + 'static>>",
+                "Result < & '_ T , Box < dyn E + 'static > >",
+            ),
             ("Self::Item<'a>", "Self :: Item < '_ >"),
-            ("Box<dyn for<'x> B<'x, A<'a>> + 'a>", "Box < dyn for < 'x > B < 'x , A < '_ > > + '_ >"),
-            ("Box<dyn for<'x> Fn(&'x A) -> &'a A + 'a>", "Box < dyn for < 'x > Fn (& 'x A) -> & 'a A + '_ >"),
+            (
+                "Box<dyn for<'x> B<'x, A<'a>> + 'a>",
+                "Box < dyn for < 'x > B < 'x , A < '_ > > + '_ >",
+            ),
+            (
+                "Box<dyn for<'x> Fn(&'x A) -> &'a A + 'a>",
+                "Box < dyn for < 'x > Fn (& 'x A) -> & 'a A + '_ >",
+            ),
             ("fn(&A) -> B<'a>", "fn (& A) -> B < 'a >"),
             ("Result<(), Box<dyn E>>", "Result < () , Box < dyn E > >"),
         ] {

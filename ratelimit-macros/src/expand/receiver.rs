@@ -58,7 +58,8 @@ fn rename_self(tokens: TokenStream, receiver: &Ident) -> TokenStream {
                 TokenTree::Ident(receiver)
             }
             TokenTree::Group(group) => {
-                let mut inner = Group::new(group.delimiter(), rename_self(group.stream(), receiver));
+                let mut inner =
+                    Group::new(group.delimiter(), rename_self(group.stream(), receiver));
                 inner.set_span(group.span());
                 TokenTree::Group(inner)
             }

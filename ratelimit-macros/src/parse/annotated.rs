@@ -17,7 +17,11 @@ pub(crate) struct Annotated {
 }
 
 /// Reads `item`, annotated with `#[rate_limit(topmost)]` and perhaps with more of them below.
-pub(crate) fn parse(topmost: TokenStream, item: TokenStream, diagnostics: &mut Diagnostics) -> syn::Result<Annotated> {
+pub(crate) fn parse(
+    topmost: TokenStream,
+    item: TokenStream,
+    diagnostics: &mut Diagnostics,
+) -> syn::Result<Annotated> {
     let mut function: Function = syn::parse2(item)?;
     let mut attributes = vec![attribute::read(topmost, Span::call_site(), diagnostics)];
     for stacked in function.take_stacked() {
@@ -25,15 +29,23 @@ pub(crate) fn parse(topmost: TokenStream, item: TokenStream, diagnostics: &mut D
             Meta::List(list) => (list.tokens.clone(), list.delimiter.span().join()),
             Meta::Path(path) => (TokenStream::new(), last_span(path)),
             Meta::NameValue(value) => {
-                diagnostics.error(value, "write the arguments in parentheses: `#[rate_limit(…)]`");
+                diagnostics.error(
+                    value,
+                    "write the arguments in parentheses: `#[rate_limit(…)]`",
+                );
                 continue;
             }
         };
         attributes.push(attribute::read(tokens, whole, diagnostics));
     }
-    Ok(Annotated { function, attributes })
+    Ok(Annotated {
+        function,
+        attributes,
+    })
 }
 
 fn last_span(path: &Path) -> Span {
-    path.segments.last().map_or_else(Span::call_site, |segment| segment.ident.span())
+    path.segments
+        .last()
+        .map_or_else(Span::call_site, |segment| segment.ident.span())
 }

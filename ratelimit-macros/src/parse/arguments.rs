@@ -78,15 +78,23 @@ pub(crate) fn find(name: &str) -> Option<&'static Parameter> {
 
 /// The argument that other limiters call `name`.
 pub(crate) fn find_synonym(name: &str) -> Option<&'static Parameter> {
-    PARAMETERS.iter().find(|parameter| parameter.synonyms.contains(&name))
+    PARAMETERS
+        .iter()
+        .find(|parameter| parameter.synonyms.contains(&name))
 }
 
 /// The window of a rate that other limiters write as an argument: `per_second = 3`, `rps = 3`.
 pub(crate) fn window_of_rate(name: &str) -> Option<&'static str> {
-    const RATES: [(&str, &str, &str); 4] =
-        [("second", "rps", "1s"), ("minute", "rpm", "1m"), ("hour", "rph", "1h"), ("day", "rpd", "1d")];
+    const RATES: [(&str, &str, &str); 4] = [
+        ("second", "rps", "1s"),
+        ("minute", "rpm", "1m"),
+        ("hour", "rph", "1h"),
+        ("day", "rpd", "1d"),
+    ];
     let unit = name.split_once("per_").map(|(_, unit)| unit);
-    let found = RATES.into_iter().find(|(word, short, _)| unit == Some(word) || name == *short);
+    let found = RATES
+        .into_iter()
+        .find(|(word, short, _)| unit == Some(word) || name == *short);
     found.map(|(_, _, window)| window)
 }
 
@@ -101,8 +109,14 @@ mod tests {
 
     #[test]
     fn a_word_means_one_argument() {
-        let mut words: Vec<_> =
-            names().chain(PARAMETERS.iter().flat_map(|parameter| parameter.synonyms).copied()).collect();
+        let mut words: Vec<_> = names()
+            .chain(
+                PARAMETERS
+                    .iter()
+                    .flat_map(|parameter| parameter.synonyms)
+                    .copied(),
+            )
+            .collect();
         let all = words.len();
         words.sort_unstable();
         words.dedup();

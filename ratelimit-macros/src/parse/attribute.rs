@@ -12,11 +12,21 @@ use crate::suggest::nearest;
 
 /// Reads `tokens`, the inside of the attribute. An error about all of it underlines `whole`.
 pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnostics) -> Arguments {
-    let mut reader = Reader { arguments: Arguments::default(), attempted: Vec::new(), meant: Vec::new(), diagnostics };
+    let mut reader = Reader {
+        arguments: Arguments::default(),
+        attempted: Vec::new(),
+        meant: Vec::new(),
+        diagnostics,
+    };
     let parsed = Parser::parse2(|input: ParseStream<'_>| reader.all(input), tokens);
     // Tokens left over inside of brackets are found last. A mistake that is reported already leaves
     // some, too.
-    let parsed = parsed.map_err(|error| Error::new(error.span(), format!("{error}, in the value of an argument")));
+    let parsed = parsed.map_err(|error| {
+        Error::new(
+            error.span(),
+            format!("{error}, in the value of an argument"),
+        )
+    });
     if !reader.diagnostics.found_any() {
         reader.diagnostics.keep(parsed);
     }
@@ -51,7 +61,8 @@ impl Reader<'_> {
             if input.peek(Token![,]) {
                 input.parse::<Token![,]>()?;
             } else if !input.is_empty() {
-                self.diagnostics.push(input.error("expected `,` before the next argument"));
+                self.diagnostics
+                    .push(input.error("expected `,` before the next argument"));
                 input.parse::<Option<Token![;]>>()?;
                 if !(input.peek(Ident::peek_any) && input.peek2(Token![=])) {
                     skip(input);
@@ -72,9 +83,12 @@ impl Reader<'_> {
             self.diagnostics.push(error);
             return Ok(());
         }
-        let name = input
-            .call(Ident::parse_any)
-            .map_err(|error| Error::new(error.span(), format!("expected an argument: {}", list(arguments::names()))))?;
+        let name = input.call(Ident::parse_any).map_err(|error| {
+            Error::new(
+                error.span(),
+                format!("expected an argument: {}", list(arguments::names())),
+            )
+        })?;
         let text = name.unraw().to_string();
         let Some(parameter) = arguments::find(&text) else {
             let unknown = self.unknown(&name, &text, input);
@@ -84,10 +98,12 @@ impl Reader<'_> {
         let again = self.attempted.contains(&parameter.name);
         self.attempted.push(parameter.name);
         if again {
-            self.diagnostics.error(&name, format!("`{text}` is given twice: remove one"));
+            self.diagnostics
+                .error(&name, format!("`{text}` is given twice: remove one"));
         }
         let value = if input.peek(Token![:]) && !input.peek(Token![::]) {
-            self.diagnostics.error(input.parse::<Token![:]>()?, "write `=` for `:`");
+            self.diagnostics
+                .error(input.parse::<Token![:]>()?, "write `=` for `:`");
             expression(input, parameter)?
         } else {
             value(input, &name, parameter)?
@@ -107,7 +123,10 @@ impl Reader<'_> {
             Lit::Int(number) => (&["max"][..], format!("`max = {}`", number.base10_digits())),
             _ => {
                 let names = list(arguments::names());
-                (&[][..], format!("`key = …`, `window = …` or `max = …` ({names})"))
+                (
+                    &[][..],
+                    format!("`key = …`, `window = …` or `max = …` ({names})"),
+                )
             }
         };
         self.meant.extend(meant);
@@ -120,7 +139,9 @@ impl Reader<'_> {
         let message = if let Some(window) = arguments::window_of_rate(text) {
             self.meant.push("limits");
             let ahead = input.fork();
-            let max = ahead.parse::<Token![=]>().and_then(|_| ahead.parse::<LitInt>());
+            let max = ahead
+                .parse::<Token![=]>()
+                .and_then(|_| ahead.parse::<LitInt>());
             let max = max.map_or_else(|_| "3".to_owned(), |max| max.base10_digits().to_owned());
             format!("unknown argument `{text}`: write `limits = [\"{max}/{window}\"]`")
         } else if let Some(limit) = limit_ahead(input) {
@@ -131,7 +152,10 @@ impl Reader<'_> {
             format!("unknown argument `{text}`: did you mean `{meant}`?")
         } else {
             let all: Vec<_> = arguments::names().map(|name| format!("`{name}`")).collect();
-            format!("unknown argument `{text}`: the arguments are {}", all.join(", "))
+            format!(
+                "unknown argument `{text}`: the arguments are {}",
+                all.join(", ")
+            )
         };
         Error::new_spanned(name, message)
     }
@@ -146,8 +170,12 @@ impl Reader<'_> {
             (true, true) => {
                 "how much in how long? write `window` and `max`, as in `#[rate_limit(key = \"<email>\", window = \"60s\", max = 3)]`"
             }
-            (true, false) => "`window` is missing: write over how long calls are counted, as in `window = \"60s\"`",
-            (false, true) => "`max` is missing: write how many calls the window admits, as in `max = 3`",
+            (true, false) => {
+                "`window` is missing: write over how long calls are counted, as in `window = \"60s\"`"
+            }
+            (false, true) => {
+                "`max` is missing: write how many calls the window admits, as in `max = 3`"
+            }
             (false, false) => return,
         };
         self.diagnostics.push(Error::new(whole, message));
@@ -162,7 +190,10 @@ fn positional(text: &str, token: &str) -> (&'static [&'static str], String) {
     } else if duration::parse(text, &duration::WINDOW).is_ok() {
         (&["window"], format!("`window = {token}`"))
     } else if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit()) {
-        (&["window", "max"], format!("`window = \"{text}s\"` for the time, `max = {text}` for the number"))
+        (
+            &["window", "max"],
+            format!("`window = \"{text}s\"` for the time, `max = {text}` for the number"),
+        )
     } else {
         (&["key"], format!("`key = {token}`"))
     }
@@ -177,20 +208,37 @@ fn limit_ahead(input: ParseStream<'_>) -> Option<String> {
 
 /// The value after `name`.
 fn value(input: ParseStream<'_>, name: &Ident, parameter: &Parameter) -> syn::Result<Expr> {
-    let Parameter { name: text, example, stands_alone, .. } = parameter;
+    let Parameter {
+        name: text,
+        example,
+        stands_alone,
+        ..
+    } = parameter;
     if *stands_alone && (input.is_empty() || input.peek(Token![,])) {
         let lit = Lit::Bool(LitBool::new(true, name.span()));
-        return Ok(Expr::Lit(ExprLit { attrs: Vec::new(), lit }));
+        return Ok(Expr::Lit(ExprLit {
+            attrs: Vec::new(),
+            lit,
+        }));
     }
     if input.parse::<Option<Token![=]>>()?.is_none() || input.is_empty() || input.peek(Token![,]) {
-        let alone = if *stands_alone { format!("`{text}` or ") } else { String::new() };
-        return Err(Error::new_spanned(name, format!("`{text}` needs a value: write {alone}`{example}`")));
+        let alone = if *stands_alone {
+            format!("`{text}` or ")
+        } else {
+            String::new()
+        };
+        return Err(Error::new_spanned(
+            name,
+            format!("`{text}` needs a value: write {alone}`{example}`"),
+        ));
     }
     expression(input, parameter)
 }
 
 fn expression(input: ParseStream<'_>, Parameter { name, .. }: &Parameter) -> syn::Result<Expr> {
-    input.parse().map_err(|error| Error::new(error.span(), format!("{error}, in the value of `{name}`")))
+    input
+        .parse()
+        .map_err(|error| Error::new(error.span(), format!("{error}, in the value of `{name}`")))
 }
 
 /// Goes on to the comma before the next argument, so that the others are still checked.
@@ -198,12 +246,17 @@ fn skip(input: ParseStream<'_>) {
     let next_argument = || {
         let ahead = input.fork();
         let comma = ahead.parse::<Token![,]>().is_ok();
-        let alone =
-            |ident: &Ident| arguments::names().any(|name| ident == name) && (ahead.is_empty() || ahead.peek(Token![,]));
+        let alone = |ident: &Ident| {
+            arguments::names().any(|name| ident == name)
+                && (ahead.is_empty() || ahead.peek(Token![,]))
+        };
         comma
             && (ahead.is_empty()
                 || ahead.call(Ident::parse_any).is_ok_and(|ident| {
-                    alone(&ident) || ahead.peek(Token![=]) && !ahead.peek(Token![==]) && !ahead.peek(Token![=>])
+                    alone(&ident)
+                        || ahead.peek(Token![=])
+                            && !ahead.peek(Token![==])
+                            && !ahead.peek(Token![=>])
                 }))
     };
     while !input.is_empty() && !next_argument() {
@@ -228,8 +281,18 @@ mod tests {
     #[test]
     fn missing_arguments_are_reported_once() {
         assert!(parse("").1.iter().all(|e| e.contains("`window` and `max`")));
-        assert!(parse("max = 3").1.iter().all(|e| e.contains("`window` is missing")));
-        assert!(parse("window = \"1s\"").1.iter().all(|e| e.contains("`max` is missing")));
+        assert!(
+            parse("max = 3")
+                .1
+                .iter()
+                .all(|e| e.contains("`window` is missing"))
+        );
+        assert!(
+            parse("window = \"1s\"")
+                .1
+                .iter()
+                .all(|e| e.contains("`max` is missing"))
+        );
         for text in [
             "",
             "max = 3",
@@ -243,9 +306,24 @@ mod tests {
         ] {
             assert_eq!(parse(text).1.len(), 1, "{text}");
         }
-        assert!(parse("lease = \"30s\"").1.iter().all(|e| e.contains("`window` and `max`")));
-        assert!(parse("concurrent = 5, max = 3").1.iter().all(|e| e.contains("`window` is missing")));
-        for text in ["concurrent = 5", "limits = []", "policy = \"p\"", "policy = \"p\", max = 3"] {
+        assert!(
+            parse("lease = \"30s\"")
+                .1
+                .iter()
+                .all(|e| e.contains("`window` and `max`"))
+        );
+        assert!(
+            parse("concurrent = 5, max = 3")
+                .1
+                .iter()
+                .all(|e| e.contains("`window` is missing"))
+        );
+        for text in [
+            "concurrent = 5",
+            "limits = []",
+            "policy = \"p\"",
+            "policy = \"p\", max = 3",
+        ] {
             assert!(parse(text).1.is_empty(), "{text}");
         }
     }

@@ -22,20 +22,34 @@ impl Parse for Function {
         let attributes = input.call(Attribute::parse_outer)?;
         let visibility = input.parse()?;
         let is_default = input.peek(Token![default]) && !input.peek2(Token![!]);
-        let defaultness = if is_default { Some(input.parse()?) } else { None };
+        let defaultness = if is_default {
+            Some(input.parse()?)
+        } else {
+            None
+        };
         if let Some(error) = other_item(input) {
             return Err(error);
         }
         let signature: Signature = input.parse()?;
         if input.peek(Token![;]) {
-            let what = if signature.receiver().is_some() { "method" } else { "function" };
+            let what = if signature.receiver().is_some() {
+                "method"
+            } else {
+                "function"
+            };
             let message = format!(
                 "this {what} has no body to guard: put `#[rate_limit]` on the implementations, or write a default body"
             );
             return Err(Error::new_spanned(&signature.ident, message));
         }
         let body = braces(input.parse()?)?;
-        Ok(Self { attributes, visibility, defaultness, signature, body })
+        Ok(Self {
+            attributes,
+            visibility,
+            defaultness,
+            signature,
+            body,
+        })
     }
 }
 
@@ -61,7 +75,9 @@ impl Function {
 
     /// Takes the `#[rate_limit]` attributes off, in written order.
     pub(crate) fn take_stacked(&mut self) -> Vec<Attribute> {
-        let (stacked, others) = std::mem::take(&mut self.attributes).into_iter().partition(is_ours);
+        let (stacked, others) = std::mem::take(&mut self.attributes)
+            .into_iter()
+            .partition(is_ours);
         self.attributes = others;
         stacked
     }
@@ -71,17 +87,28 @@ impl Function {
 /// under an unknown path, the arguments decide.
 fn is_ours(attribute: &Attribute) -> bool {
     let path = attribute.path();
-    let named = path.segments.last().is_some_and(|last| last.ident == "rate_limit");
+    let named = path
+        .segments
+        .last()
+        .is_some_and(|last| last.ident == "rate_limit");
     let ours = |name: &Ident| name == "ratelimit_runtime" || name == "ratelimit_macros";
-    let known = path.segments.len() == 1 || path.segments.first().is_some_and(|first| ours(&first.ident));
-    named && (known || matches!(&attribute.meta, Meta::List(list) if attribute::can_read(list.tokens.clone())))
+    let known = path.segments.len() == 1
+        || path
+            .segments
+            .first()
+            .is_some_and(|first| ours(&first.ident));
+    named
+        && (known
+            || matches!(&attribute.meta, Meta::List(list) if attribute::can_read(list.tokens.clone())))
 }
 
 fn braces(tree: TokenTree) -> syn::Result<Group> {
     match tree {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Ok(group),
         // A body that `macro_rules!` passed on as `$body:block`.
-        TokenTree::Group(group) if group.delimiter() == Delimiter::None => syn::parse2(group.stream()).and_then(braces),
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+            syn::parse2(group.stream()).and_then(braces)
+        }
         other => Err(Error::new_spanned(other, "expected the function's body")),
     }
 }
@@ -103,8 +130,8 @@ fn other_item(input: ParseStream<'_>) -> Option<Error> {
     }
     let advice = match keyword.to_string().as_str() {
         "impl" | "trait" => "put it on each method it is for",
-        "struct" | "enum" | "union" | "mod" | "type" | "static" | "use" | "macro_rules" | "let" | "const"
-        | "extern" => "put it on the function it is for",
+        "struct" | "enum" | "union" | "mod" | "type" | "static" | "use" | "macro_rules" | "let"
+        | "const" | "extern" => "put it on the function it is for",
         _ => return None,
     };
     Some(Error::new_spanned(
@@ -138,7 +165,10 @@ mod tests {
         let text = "#[a] #[rate_limit(1)] #[ratelimit_runtime::rate_limit(2)] #[b] async fn f() {}";
         let mut function: Function = syn::parse_str(text).unwrap();
         assert_eq!(function.take_stacked().len(), 2);
-        assert_eq!(function.to_token_stream().to_string(), "# [a] # [b] async fn f () { }");
+        assert_eq!(
+            function.to_token_stream().to_string(),
+            "# [a] # [b] async fn f () { }"
+        );
     }
 
     #[test]
@@ -148,14 +178,18 @@ mod tests {
             ("#[rate_limit(per_second = 3)]", true),
             ("#[ratelimit_runtime::rate_limit(windw = 3)]", true),
             ("#[limits::rate_limit(window = \"60s\", max = 3)]", true),
-            ("#[::web::limits::rate_limit(key = \"<id>\", policy = \"login\",)]", true),
+            (
+                "#[::web::limits::rate_limit(key = \"<id>\", policy = \"login\",)]",
+                true,
+            ),
             ("#[actix_governor::rate_limit(per_second = 3)]", false),
             ("#[other::rate_limit]", false),
             ("#[other::rate_limit(3, \"60s\")]", false),
             ("#[other::rate_limit(max = 3)]", false),
             ("#[rate_limit::other]", false),
         ] {
-            let mut function: Function = syn::parse_str(&format!("{attribute} async fn f() {{}}")).unwrap();
+            let mut function: Function =
+                syn::parse_str(&format!("{attribute} async fn f() {{}}")).unwrap();
             assert_eq!(function.take_stacked().len() == 1, ours, "{attribute}");
         }
     }

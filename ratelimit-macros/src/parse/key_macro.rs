@@ -23,7 +23,10 @@ impl Parse for KeyInput {
             input.parse::<Token![,]>()?;
         }
         if input.is_empty() {
-            return Err(Error::new(Span::call_site(), "which key? write a template, `key!(\"<tenant>:<email>\")`"));
+            return Err(Error::new(
+                Span::call_site(),
+                "which key? write a template, `key!(\"<tenant>:<email>\")`",
+            ));
         }
         let expr: Expr = input.parse()?;
         let Some(template) = as_str(&expr).cloned() else {

@@ -10,7 +10,11 @@ use crate::runtime_path;
 pub(crate) fn fields(data: &Data) -> Vec<&Field> {
     match data {
         Data::Struct(data) => data.fields.iter().collect(),
-        Data::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
+        Data::Enum(data) => data
+            .variants
+            .iter()
+            .flat_map(|variant| &variant.fields)
+            .collect(),
         Data::Union(_) => Vec::new(),
     }
 }
@@ -21,7 +25,8 @@ pub(crate) fn parse(input: TokenStream) -> syn::Result<(DeriveInput, Option<Path
     let mut diagnostics = Diagnostics::default();
     let krate = runtime_crate(&input.attrs, &mut diagnostics);
     if let Data::Union(data) = &input.data {
-        let message = "a union does not know which of its fields is set: implement `KeyPart` by hand";
+        let message =
+            "a union does not know which of its fields is set: implement `KeyPart` by hand";
         diagnostics.error(data.union_token, message);
     }
     refuse_inner_options(&input.data, &mut diagnostics);
@@ -31,7 +36,10 @@ pub(crate) fn parse(input: TokenStream) -> syn::Result<(DeriveInput, Option<Path
 /// The runtime crate that `#[key(crate = …)]` names. Every other option is an error.
 fn runtime_crate(attributes: &[Attribute], diagnostics: &mut Diagnostics) -> Option<Path> {
     let mut krate = None;
-    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("key")) {
+    for attribute in attributes
+        .iter()
+        .filter(|attribute| attribute.path().is_ident("key"))
+    {
         let read = attribute.parse_nested_meta(|meta| {
             if !meta.path.is_ident("crate") {
                 return Err(meta.error("unknown option: `KeyPart` knows `#[key(crate = ::path)]`"));
@@ -59,7 +67,8 @@ fn refuse_inner_options(data: &Data, diagnostics: &mut Diagnostics) {
     let fields = fields(data).into_iter().map(|field| &field.attrs);
     for attribute in variants.into_iter().chain(fields).flatten() {
         if attribute.path().is_ident("key") {
-            let message = "every field is part of the key: to leave some out, implement `KeyPart` by hand";
+            let message =
+                "every field is part of the key: to leave some out, implement `KeyPart` by hand";
             diagnostics.error(attribute, message);
         }
     }

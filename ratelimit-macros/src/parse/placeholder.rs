@@ -46,11 +46,16 @@ pub(crate) struct Fault {
 
 /// Reads the inside of a placeholder, `range` of `chars`.
 pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, Fault> {
-    let inside: String = chars.get(range.clone()).unwrap_or_default().iter().collect();
+    let inside: String = chars
+        .get(range.clone())
+        .unwrap_or_default()
+        .iter()
+        .collect();
     let text = inside.trim_matches(' ');
     let whole = range.start.saturating_sub(1)..range.end + 1;
     if text.is_empty() {
-        let message = "an empty placeholder: write the name of an argument in it, as in `<email>`".to_owned();
+        let message =
+            "an empty placeholder: write the name of an argument in it, as in `<email>`".to_owned();
         return Err(Fault { at: whole, message });
     }
     let start = range.start + length(&inside) - length(inside.trim_start_matches(' '));
@@ -60,13 +65,28 @@ pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, F
     let mut steps = Vec::new();
     match expr.map(|expr| path(&expr, &mut steps)) {
         Ok(Ok(ident)) if !text.contains(' ') => {
-            let at = at(0..text.find('.').map_or_else(|| length(text), |dot| length(text.get(..dot).unwrap_or(text))));
-            Ok(Placeholder { root: ident.unraw().to_string(), ident, steps, at, whole })
+            let at = at(0..text.find('.').map_or_else(
+                || length(text),
+                |dot| length(text.get(..dot).unwrap_or(text)),
+            ));
+            Ok(Placeholder {
+                root: ident.unraw().to_string(),
+                ident,
+                steps,
+                at,
+                whole,
+            })
         }
-        Ok(Err(Some(message))) => Err(Fault { at: at(0..length(text)), message }),
+        Ok(Err(Some(message))) => Err(Fault {
+            at: at(0..length(text)),
+            message,
+        }),
         Ok(_) | Err(_) => {
             let (part, message) = misspelt(text);
-            Err(Fault { at: at(part), message })
+            Err(Fault {
+                at: at(part),
+                message,
+            })
         }
     }
 }
@@ -75,7 +95,11 @@ pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, F
 /// error, unless its text gives a better one.
 fn path(expr: &Expr, steps: &mut Vec<Step>) -> Result<Ident, Option<String>> {
     match expr {
-        Expr::Path(ExprPath { attrs, qself: None, path }) if attrs.is_empty() => path.get_ident().cloned().ok_or(None),
+        Expr::Path(ExprPath {
+            attrs,
+            qself: None,
+            path,
+        }) if attrs.is_empty() => path.get_ident().cloned().ok_or(None),
         Expr::Field(field) if field.attrs.is_empty() => {
             let root = path(&field.base, steps)?;
             steps.push(Step::Field(field.member.clone()));
@@ -91,10 +115,13 @@ fn path(expr: &Expr, steps: &mut Vec<Step>) -> Result<Ident, Option<String>> {
                 ))
             })
         }
-        Expr::Await(_) => {
-            Err(Some("a key cannot wait: `.await` before the call and pass the value as an argument".to_owned()))
-        }
-        Expr::Infer(_) => Err(Some("`_` has no value: give the argument a name".to_owned())),
+        Expr::Await(_) => Err(Some(
+            "a key cannot wait: `.await` before the call and pass the value as an argument"
+                .to_owned(),
+        )),
+        Expr::Infer(_) => Err(Some(
+            "`_` has no value: give the argument a name".to_owned(),
+        )),
         _ => Err(None),
     }
 }
@@ -110,11 +137,17 @@ fn misspelt(text: &str) -> (Range<usize>, String) {
         return (one(at), no_expressions(text));
     }
     if let Some(at) = text.find("::") {
-        return (one(at), "no `::` in a placeholder: write `.field` or `.method()`, as in `<user.id>`".to_owned());
+        return (
+            one(at),
+            "no `::` in a placeholder: write `.field` or `.method()`, as in `<user.id>`".to_owned(),
+        );
     }
     if let Some(at) = text.find(':') {
         let name = before(at);
-        return (one(at), format!("no format specifications in a placeholder: write `<{name}>`"));
+        return (
+            one(at),
+            format!("no format specifications in a placeholder: write `<{name}>`"),
+        );
     }
     if let Some(at) = text.find(' ') {
         let message = "a space inside a placeholder: write one name in it, as in `<email>`; for more, make the key an \
@@ -122,7 +155,8 @@ fn misspelt(text: &str) -> (Range<usize>, String) {
         return (one(at), message.to_owned());
     }
     if text.ends_with('.') {
-        let message = "the placeholder ends too early: write `.field`, `.0` or `.method()` after the dot";
+        let message =
+            "the placeholder ends too early: write `.field`, `.0` or `.method()` after the dot";
         return (one(text.len() - 1), message.to_owned());
     }
     let message = "a placeholder is the name of an argument, then `.field`, `.0` or `.method()`; for more, make the key an \
@@ -131,8 +165,16 @@ fn misspelt(text: &str) -> (Range<usize>, String) {
 }
 
 fn no_expressions(text: &str) -> String {
-    let operands: Vec<_> = text.split(OPERATORS).map(str::trim).filter(|operand| !operand.is_empty()).collect();
-    let plain = |operand: &&str| operand.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+    let operands: Vec<_> = text
+        .split(OPERATORS)
+        .map(str::trim)
+        .filter(|operand| !operand.is_empty())
+        .collect();
+    let plain = |operand: &&str| {
+        operand
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
+    };
     let template = if operands.len() > 1 && operands.iter().all(plain) {
         format!(" or `\"<{}>\"`", operands.join(">/<"))
     } else {

@@ -25,15 +25,27 @@ impl Template {
     /// Reads `literal`; every mistake is an error that draws where it is.
     pub(crate) fn parse(literal: &LitStr, diagnostics: &mut Diagnostics) -> Self {
         let text = LiteralText::new(literal);
-        let mut reader =
-            Reader { chars: text.chars(), at: 0, text: String::new(), pieces: Vec::new(), faults: Vec::new() };
+        let mut reader = Reader {
+            chars: text.chars(),
+            at: 0,
+            text: String::new(),
+            pieces: Vec::new(),
+            faults: Vec::new(),
+        };
         reader.template();
         let Reader { pieces, faults, .. } = reader;
         let faultless = faults.is_empty();
         for fault in faults {
-            diagnostics.push(Error::new(literal.span(), text.point(&fault.at, &fault.message)));
+            diagnostics.push(Error::new(
+                literal.span(),
+                text.point(&fault.at, &fault.message),
+            ));
         }
-        Self { literal: text, pieces, faultless }
+        Self {
+            literal: text,
+            pieces,
+            faultless,
+        }
     }
 }
 
@@ -70,8 +82,12 @@ impl Reader<'_> {
                 '<' => self.bracketed('<', '>'),
                 '{' => self.bracketed('{', '}'),
                 '>' | '}' => {
-                    let message = format!("`{c}` closes nothing: write `{c}{c}` for the character itself");
-                    self.faults.push(Fault { at: self.at..self.at + 1, message });
+                    let message =
+                        format!("`{c}` closes nothing: write `{c}{c}` for the character itself");
+                    self.faults.push(Fault {
+                        at: self.at..self.at + 1,
+                        message,
+                    });
                     self.at += 1;
                 }
                 _ => {
@@ -85,7 +101,8 @@ impl Reader<'_> {
 
     fn end_of_text(&mut self) {
         if !self.text.is_empty() {
-            self.pieces.push(Piece::Text(std::mem::take(&mut self.text)));
+            self.pieces
+                .push(Piece::Text(std::mem::take(&mut self.text)));
         }
     }
 
@@ -110,7 +127,10 @@ impl Reader<'_> {
                     "this `{open}` is never closed: write `{open}name{close}` for an argument, \
                      `{open}{open}` for the character itself"
                 );
-                self.faults.push(Fault { at: start..end, message });
+                self.faults.push(Fault {
+                    at: start..end,
+                    message,
+                });
                 // The wrong closing bracket is part of the same mistake.
                 let wrong_close = matches!(self.chars.get(end), Some('>' | '}'));
                 self.at = end + usize::from(wrong_close);
@@ -118,13 +138,26 @@ impl Reader<'_> {
             }
         };
         if let Some(mark) = self.mark_before(start) {
-            let whole: String = self.chars.get(start..=end).unwrap_or_default().iter().collect();
-            let name: String = self.chars.get(inside..end).unwrap_or_default().iter().collect();
+            let whole: String = self
+                .chars
+                .get(start..=end)
+                .unwrap_or_default()
+                .iter()
+                .collect();
+            let name: String = self
+                .chars
+                .get(inside..end)
+                .unwrap_or_default()
+                .iter()
+                .collect();
             let message = format!(
                 "this `{mark}` would be a part of the key: did you mean `{whole}`? (for the character itself write \
                  `{mark}<{name}>`)"
             );
-            self.faults.push(Fault { at: start - 1..end + 1, message });
+            self.faults.push(Fault {
+                at: start - 1..end + 1,
+                message,
+            });
         }
         self.end_of_text();
         match read(self.chars, inside..end) {
@@ -162,7 +195,12 @@ mod tests {
                 })
             }
         };
-        Ok(template.pieces.iter().map(show).collect::<Vec<_>>().join(" "))
+        Ok(template
+            .pieces
+            .iter()
+            .map(show)
+            .collect::<Vec<_>>()
+            .join(" "))
     }
 
     #[test]
@@ -172,7 +210,10 @@ mod tests {
             ("<email>", "email"),
             ("{email}", "email"),
             ("<user.id>:<user.email()>", "user.id \":\" user.email()"),
-            ("<self.tenant>/<req.email().domain>", "self.tenant \"/\" req.email().domain"),
+            (
+                "<self.tenant>/<req.email().domain>",
+                "self.tenant \"/\" req.email().domain",
+            ),
             ("<point.0.1>", "point.0.1"),
             ("<type>-<r#type>", "type \"-\" type"),
             ("<a><b>", "a b"),

@@ -38,6 +38,14 @@ pub(crate) fn plan(checked: Checked) -> Plan {
     } else {
         Guard::All
     };
-    let taken = if let Guard::Reserve = guard { taken::plan(&checked) } else { Vec::new() };
-    Plan { checked, guard, taken }
+    let taken = if let Guard::Reserve = guard {
+        taken::plan(&checked)
+    } else {
+        Vec::new()
+    };
+    Plan {
+        checked,
+        guard,
+        taken,
+    }
 }

@@ -13,13 +13,22 @@ use crate::check::rule::count::Count;
 /// They are dropped in this order, the last one first, as they are without the block. An argument
 /// that the body does not name stays where it is, because lints would take it for used, and so does
 /// an argument that `count` or `actual_cost` names.
-pub(crate) fn plan(Checked { function, body, rules, .. }: &Checked) -> Vec<Ident> {
+pub(crate) fn plan(
+    Checked {
+        function,
+        body,
+        rules,
+        ..
+    }: &Checked,
+) -> Vec<Ident> {
     if let Shape::Future(_) = body.shape {
         // There, arguments are dropped in the order in which the body names them, with this block or without.
         return Vec::new();
     }
     let used = match body.shape {
-        Shape::AsyncTrait(_) => async_trait::find(&function.body.stream()).map(|(_, ret)| ret.body.stream()),
+        Shape::AsyncTrait(_) => {
+            async_trait::find(&function.body.stream()).map(|(_, ret)| ret.body.stream())
+        }
         Shape::AsyncFn | Shape::Future(_) => None,
     };
     let used = used.unwrap_or_else(|| function.body.stream());
@@ -42,7 +51,9 @@ fn names(tokens: TokenStream, name: &str) -> bool {
     let mut trees = tokens.into_iter().peekable();
     while let Some(tree) = trees.next() {
         let found = match &tree {
-            TokenTree::Ident(ident) => ident.unraw() == name && dots != 1 && !label && !is_punct(trees.peek(), ':'),
+            TokenTree::Ident(ident) => {
+                ident.unraw() == name && dots != 1 && !label && !is_punct(trees.peek(), ':')
+            }
             TokenTree::Group(group) => names(group.stream(), name),
             TokenTree::Literal(literal) => {
                 let text = syn::parse2::<LitStr>(literal.to_token_stream());
@@ -54,7 +65,11 @@ fn names(tokens: TokenStream, name: &str) -> bool {
             return true;
         }
         label = is_punct(Some(&tree), '\'');
-        dots = if is_punct(Some(&tree), '.') { dots + 1 } else { 0 };
+        dots = if is_punct(Some(&tree), '.') {
+            dots + 1
+        } else {
+            0
+        };
     }
     false
 }

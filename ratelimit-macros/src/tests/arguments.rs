@@ -23,37 +23,77 @@ fn none_is_accepted_and_ignored() {
     // For each argument another value than the example's, and the arguments that it needs.
     let others = [
         vec![("window", r#"window = "59s""#), ("max", "max = 99")],
-        vec![("window", r#"window = "59s""#), ("max", "max = 99"), ("algorithm", r#"algorithm = "leaky_bucket""#)],
-        vec![("window", r#"window = "59s""#), ("max", "max = 99"), ("cost", "cost = 2")],
+        vec![
+            ("window", r#"window = "59s""#),
+            ("max", "max = 99"),
+            ("algorithm", r#"algorithm = "leaky_bucket""#),
+        ],
+        vec![
+            ("window", r#"window = "59s""#),
+            ("max", "max = 99"),
+            ("cost", "cost = 2"),
+        ],
         vec![("concurrent", "concurrent = 4")],
-        vec![("window", r#"window = "day""#), ("max", "max = 99"), ("algorithm", r#"algorithm = "fixed_window""#)],
+        vec![
+            ("window", r#"window = "day""#),
+            ("max", "max = 99"),
+            ("algorithm", r#"algorithm = "fixed_window""#),
+        ],
         vec![],
     ];
-    for Parameter { name, example, stands_alone, .. } in PARAMETERS {
+    for Parameter {
+        name,
+        example,
+        stands_alone,
+        ..
+    } in PARAMETERS
+    {
         let example = example.replace('…', "email");
         let changed = others.iter().any(|others| {
             let without: Vec<_> = others.iter().map(|(_, argument)| *argument).collect();
-            let rest = others.iter().filter(|(other, _)| other != name).map(|(_, argument)| *argument);
-            let with = |argument| rest.clone().chain([argument]).collect::<Vec<_>>().join(", ");
+            let rest = others
+                .iter()
+                .filter(|(other, _)| other != name)
+                .map(|(_, argument)| *argument);
+            let with = |argument| {
+                rest.clone()
+                    .chain([argument])
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
             let before = accepted(&without.join(", "));
-            let differs = |argument| accepted(&with(argument)).is_some_and(|after| Some(after) != before);
+            let differs =
+                |argument| accepted(&with(argument)).is_some_and(|after| Some(after) != before);
             differs(&example) && (!stands_alone || differs(name))
         });
-        assert!(changed, "`{example}` is accepted and ignored, or never accepted");
+        assert!(
+            changed,
+            "`{example}` is accepted and ignored, or never accepted"
+        );
     }
 }
 
 #[test]
 fn an_unknown_one_is_told_of_all() {
-    let names: Vec<_> = PARAMETERS.iter().map(|parameter| format!("`{}`", parameter.name)).collect();
-    let message = format!("unknown argument `banana`: the arguments are {}", names.join(", "));
+    let names: Vec<_> = PARAMETERS
+        .iter()
+        .map(|parameter| format!("`{}`", parameter.name))
+        .collect();
+    let message = format!(
+        "unknown argument `banana`: the arguments are {}",
+        names.join(", ")
+    );
     assert!(expanded(r#"window = "1s", max = 1, banana = 1"#).contains(&message));
 }
 
 #[test]
 fn the_table_has_a_row_for_each() {
-    let rows = include_str!("../arguments.md").lines().filter_map(|row| row.strip_prefix("| `"));
-    let listed: Vec<_> = rows.map(|row| row.split([' ', '`']).next().unwrap()).collect();
+    let rows = include_str!("../arguments.md")
+        .lines()
+        .filter_map(|row| row.strip_prefix("| `"));
+    let listed: Vec<_> = rows
+        .map(|row| row.split([' ', '`']).next().unwrap())
+        .collect();
     let mut names: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
     let mut sorted = listed.clone();
     sorted.sort_unstable();
@@ -68,8 +108,14 @@ fn of_the_repository(path: &str) -> String {
 #[test]
 fn each_is_compiled_and_run() {
     let written = of_the_repository("tests/compiler/ui/pass/every_argument.rs");
-    for Parameter { name, stands_alone, .. } in PARAMETERS {
-        assert!(written.contains(&format!("{name} = ")) || *stands_alone && written.contains(name), "{name}");
+    for Parameter {
+        name, stands_alone, ..
+    } in PARAMETERS
+    {
+        assert!(
+            written.contains(&format!("{name} = ")) || *stands_alone && written.contains(name),
+            "{name}"
+        );
     }
 }
 
@@ -77,14 +123,27 @@ fn each_is_compiled_and_run() {
 #[test]
 fn the_readme_writes_what_there_is() {
     let readme = of_the_repository("README.md");
-    let table = readme.split("| to | write |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let table = readme
+        .split("| to | write |")
+        .nth(1)
+        .unwrap()
+        .split("\n\n")
+        .next()
+        .unwrap();
     let mut tried = 0;
-    for code in
-        table.lines().filter_map(|row| row.split(" | ").nth(1)).flat_map(|cell| cell.split('`').skip(1).step_by(2))
+    for code in table
+        .lines()
+        .filter_map(|row| row.split(" | ").nth(1))
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
     {
         let code = code.replace("\\|", "|").replace('…', "Err(error)");
         let rest = match &code {
-            code if code.starts_with("limits") || code.starts_with("policy") || code.starts_with("window") => "",
+            code if code.starts_with("limits")
+                || code.starts_with("policy")
+                || code.starts_with("window") =>
+            {
+                ""
+            }
             code if code.starts_with("max") => r#"window = "60s", "#,
             _ => r#"window = "60s", max = 99, "#,
         };

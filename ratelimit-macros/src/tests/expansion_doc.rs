@@ -19,14 +19,19 @@ fn the_document_shows_the_expansions_of_today() {
     let mut before = "";
     // Prose and code take turns.
     for (index, part) in written.split("```").enumerate() {
-        let code = part.strip_prefix("rust,ignore\n").filter(|_| index % 2 == 1);
+        let code = part
+            .strip_prefix("rust,ignore\n")
+            .filter(|_| index % 2 == 1);
         let expected = match code {
             Some(_) if actual.ends_with("becomes\n\n```") => {
                 expansions += 1;
                 format!("rust,ignore\n{}", expanded(before))
             }
             Some(code) => {
-                assert!(!code.contains("__ratelimit"), "nothing says what this is the expansion of: {code}");
+                assert!(
+                    !code.contains("__ratelimit"),
+                    "nothing says what this is the expansion of: {code}"
+                );
                 before = code;
                 part.to_owned()
             }
@@ -41,8 +46,14 @@ fn the_document_shows_the_expansions_of_today() {
         fs::write(DOCUMENT, actual).unwrap();
         return;
     }
-    let difference = written.lines().zip(actual.lines()).find(|(written, actual)| written != actual);
-    assert!(written == actual, "run this with EXPANSION_DOC=overwrite: {difference:#?}");
+    let difference = written
+        .lines()
+        .zip(actual.lines())
+        .find(|(written, actual)| written != actual);
+    assert!(
+        written == actual,
+        "run this with EXPANSION_DOC=overwrite: {difference:#?}"
+    );
 }
 
 /// `code`, pretty-printed, with every `#[rate_limit]` in it expanded.
@@ -58,7 +69,8 @@ fn expanded(code: &str) -> String {
                 for item in &mut implementation.items {
                     let ImplItem::Fn(method) = item else { continue };
                     let arguments = take(&mut method.attrs);
-                    *item = syn::parse2(stages::rate_limit(arguments, item.to_token_stream())).unwrap();
+                    *item =
+                        syn::parse2(stages::rate_limit(arguments, item.to_token_stream())).unwrap();
                 }
             }
             _ => {}

@@ -60,7 +60,11 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
     type Rejection = KeyRejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, KeyRejection> {
-        let Parts { extensions, headers, .. } = parts;
+        let Parts {
+            extensions,
+            headers,
+            ..
+        } = parts;
         client_ip(peer(extensions), extensions.get(), lines(headers))
     }
 }
@@ -68,7 +72,8 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
 /// The other end of the connection, or the address that a test sets in place of it.
 pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
     let connected = extensions.get().map(|ConnectInfo(peer)| *peer);
-    let peer: Option<SocketAddr> = connected.or_else(|| extensions.get().map(|MockConnectInfo(peer)| *peer));
+    let peer: Option<SocketAddr> =
+        connected.or_else(|| extensions.get().map(|MockConnectInfo(peer)| *peer));
     peer.map(|peer| peer.ip())
 }
 

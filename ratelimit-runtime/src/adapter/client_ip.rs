@@ -22,7 +22,13 @@ pub(super) fn client_ip<'a>(
 
 /// The lines of a header of the crate `http`.
 pub(super) fn lines<'a>(headers: &'a http::HeaderMap) -> impl Fn(&str) -> Lines<'a> {
-    move |name| headers.get_all(name).iter().map(http::HeaderValue::as_bytes).collect()
+    move |name| {
+        headers
+            .get_all(name)
+            .iter()
+            .map(http::HeaderValue::as_bytes)
+            .collect()
+    }
 }
 
 /// For the key of a [`RateLimitLayer`](crate::RateLimitLayer) on tower: with axum or tonic, which

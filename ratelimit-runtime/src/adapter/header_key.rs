@@ -49,18 +49,27 @@ impl<N: NamedHeader> HeaderKey<N> {
     ///
     /// If the header is missing, empty, or appears more than once.
     pub fn of(headers: &HeaderMap) -> Result<Self, KeyRejection> {
-        let mut values = headers.get_all(N::NAME).iter().map(http::HeaderValue::as_bytes);
+        let mut values = headers
+            .get_all(N::NAME)
+            .iter()
+            .map(http::HeaderValue::as_bytes);
         Self::single(&mut values)
     }
 
     pub(super) fn single(values: &mut dyn Iterator<Item = &[u8]>) -> Result<Self, KeyRejection> {
         // White space around a value is not part of it, which not every server removes.
-        let value = values.next().map(<[u8]>::trim_ascii).filter(|value| !value.is_empty());
+        let value = values
+            .next()
+            .map(<[u8]>::trim_ascii)
+            .filter(|value| !value.is_empty());
         let value = value.ok_or(KeyRejection::MissingHeader(N::NAME))?;
         if values.next().is_some() {
             return Err(KeyRejection::RepeatedHeader(N::NAME));
         }
-        Ok(Self { value: value.to_vec(), name: PhantomData })
+        Ok(Self {
+            value: value.to_vec(),
+            name: PhantomData,
+        })
     }
 }
 
@@ -81,7 +90,10 @@ impl<N> KeyPart for HeaderKey<N> {
 
 impl<N> Clone for HeaderKey<N> {
     fn clone(&self) -> Self {
-        Self { value: self.value.clone(), name: PhantomData }
+        Self {
+            value: self.value.clone(),
+            name: PhantomData,
+        }
     }
 }
 

@@ -25,7 +25,9 @@ impl From<RateLimitError> for Status {
         error.log_if_misconfigured();
         let mut status = detailed(&error);
         if let Some(seconds) = error.retry_after_seconds() {
-            status.metadata_mut().insert("retry-after", MetadataValue::from(seconds));
+            status
+                .metadata_mut()
+                .insert("retry-after", MetadataValue::from(seconds));
         }
         status
     }
@@ -45,9 +47,12 @@ fn detailed(error: &RateLimitError) -> Status {
             details.add_quota_failure_violation(public_name(decision.rule()), description);
         }
         RateLimitError::CostExceedsLimit { rule, limit, .. } => {
-            details.add_quota_failure_violation(public_name(rule), format!("at most {limit} at once"));
+            details
+                .add_quota_failure_violation(public_name(rule), format!("at most {limit} at once"));
         }
-        RateLimitError::Unavailable(_) | RateLimitError::Misconfigured(_) => return refused(code, message),
+        RateLimitError::Unavailable(_) | RateLimitError::Misconfigured(_) => {
+            return refused(code, message);
+        }
     }
     // Without a delay, `RetryInfo` would tell clients to retry at once.
     if let Some(delay) = error.retry_after() {
@@ -61,7 +66,10 @@ fn detailed(error: &RateLimitError) -> Status {
 pub(super) fn details_field(error: &RateLimitError) -> Option<(HeaderName, HeaderValue)> {
     const NAME: &str = "grpc-status-details-bin";
     let (parts, ()) = detailed(error).into_http::<()>().into_parts();
-    parts.headers.get(NAME).map(|value| (HeaderName::from_static(NAME), value.clone()))
+    parts
+        .headers
+        .get(NAME)
+        .map(|value| (HeaderName::from_static(NAME), value.clone()))
 }
 
 /// The peer of the connection, or what [`TrustedProxies`](crate::TrustedProxies) report: in a key,
@@ -70,7 +78,11 @@ impl<T> TryFrom<&Request<T>> for ClientIp {
     type Error = Status;
 
     fn try_from(request: &Request<T>) -> Result<Self, Status> {
-        Ok(client_ip(peer(request.extensions()), request.extensions().get(), lines(request.metadata().as_ref()))?)
+        Ok(client_ip(
+            peer(request.extensions()),
+            request.extensions().get(),
+            lines(request.metadata().as_ref()),
+        )?)
     }
 }
 
@@ -95,7 +107,9 @@ fn refused(code: u8, message: String) -> Status {
 }
 
 fn out_of_caches(mut status: Status) -> Status {
-    status.metadata_mut().insert("cache-control", MetadataValue::from_static("no-store"));
+    status
+        .metadata_mut()
+        .insert("cache-control", MetadataValue::from_static("no-store"));
     status
 }
 

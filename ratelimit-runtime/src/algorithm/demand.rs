@@ -26,7 +26,11 @@ impl Demand<'_> {
     /// The longest that anything written for this call may live, in microseconds.
     #[inline]
     pub(crate) fn horizon_us(&self) -> u64 {
-        self.limits.iter().map(|limit| self.algorithm.horizon_us(limit)).max().unwrap_or(0)
+        self.limits
+            .iter()
+            .map(|limit| self.algorithm.horizon_us(limit))
+            .max()
+            .unwrap_or(0)
     }
 
     /// How much of a limit may be used where a call did cost more than it was admitted for: twice

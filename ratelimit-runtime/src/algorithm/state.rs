@@ -43,13 +43,22 @@ pub(crate) struct Taken {
 impl Taken {
     /// Takes by the single operations of the state, one after the other.
     #[inline(never)]
-    pub(super) fn step_by_step(state: &mut impl AlgorithmState, demand: &Demand<'_>, now: u64) -> Self {
+    pub(super) fn step_by_step(
+        state: &mut impl AlgorithmState,
+        demand: &Demand<'_>,
+        now: u64,
+    ) -> Self {
         let standing = state.standing(demand, now);
         let (ticket, life) = match standing.status.wait {
             0 => (state.charge(demand, now), state.life(demand, now)),
             _ => (0, 0),
         };
-        Self { standing, ticket, life, reset: state.reset(demand, standing.limit, now) }
+        Self {
+            standing,
+            ticket,
+            life,
+            reset: state.reset(demand, standing.limit, now),
+        }
     }
 }
 
@@ -103,7 +112,12 @@ pub(crate) trait AlgorithmState: Default {
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool;
 
     /// Ends a reservation.
-    fn settle(&mut self, demand: &Demand<'_>, settlement: &Settlement, now: u64) -> SettlementOutcome;
+    fn settle(
+        &mut self,
+        demand: &Demand<'_>,
+        settlement: &Settlement,
+        now: u64,
+    ) -> SettlementOutcome;
 
     /// Makes it a new state.
     fn clear(&mut self);

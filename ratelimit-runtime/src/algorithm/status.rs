@@ -26,12 +26,23 @@ pub(crate) struct Standing {
 impl Standing {
     /// The standing of no limit: the first one added decides.
     pub(crate) const fn of_none() -> Self {
-        Self { limit: 0, status: LimitStatus { wait: 0, remaining: u64::MAX } }
+        Self {
+            limit: 0,
+            status: LimitStatus {
+                wait: 0,
+                remaining: u64::MAX,
+            },
+        }
     }
 
     /// Adds the status of the next limit for a call that waits as if all reservations were
     /// released. Says whether the limit refuses then.
-    pub(crate) fn add_released(&mut self, limit: usize, status: LimitStatus, released_wait: u64) -> bool {
+    pub(crate) fn add_released(
+        &mut self,
+        limit: usize,
+        status: LimitStatus,
+        released_wait: u64,
+    ) -> bool {
         let wait = match (status.wait, released_wait) {
             (0, _) => 0,
             (_, 0) => RESERVED_WAIT,

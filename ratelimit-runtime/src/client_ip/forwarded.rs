@@ -33,8 +33,15 @@ impl<'a> Iterator for Elements<'a> {
             b',' => !quoted,
             _ => false,
         };
-        let comma = rest.iter().enumerate().rev().find(|byte| separates(byte)).map(|(at, _)| at);
-        let Some((left, right)) = comma.and_then(|at| rest.split_at_checked(at)) else { return Some(rest) };
+        let comma = rest
+            .iter()
+            .enumerate()
+            .rev()
+            .find(|byte| separates(byte))
+            .map(|(at, _)| at);
+        let Some((left, right)) = comma.and_then(|at| rest.split_at_checked(at)) else {
+            return Some(rest);
+        };
         self.rest = Some(left);
         right.get(1..)
     }
@@ -42,7 +49,12 @@ impl<'a> Iterator for Elements<'a> {
 
 /// Whether an odd number of backslashes stands before this byte.
 fn is_escaped(line: &[u8], at: usize) -> bool {
-    let before = line.iter().take(at).rev().take_while(|&&byte| byte == b'\\').count();
+    let before = line
+        .iter()
+        .take(at)
+        .rev()
+        .take_while(|&&byte| byte == b'\\')
+        .count();
     before % 2 == 1
 }
 
@@ -77,9 +89,13 @@ fn value_of(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let Some(mut rest) = text.strip_prefix(b"\"") else {
         // Wider than a token: many proxies write addresses with colons and brackets without
         // quotation marks.
-        let end = text.iter().position(|&byte| byte == b';' || byte.is_ascii_whitespace()).unwrap_or(text.len());
+        let end = text
+            .iter()
+            .position(|&byte| byte == b';' || byte.is_ascii_whitespace())
+            .unwrap_or(text.len());
         let (value, after) = text.split_at_checked(end)?;
-        return (!value.is_empty() && !value.contains(&b'"')).then_some((Cow::Borrowed(value), after));
+        return (!value.is_empty() && !value.contains(&b'"'))
+            .then_some((Cow::Borrowed(value), after));
     };
     let mut value = Vec::new();
     loop {

@@ -58,7 +58,12 @@ pub(crate) type Lines<'a> = SmallVec<[&'a [u8]; 4]>;
 impl Default for TrustedProxies {
     fn default() -> Self {
         let header = HeaderName::from_static("x-forwarded-for");
-        Self { networks: Arc::default(), header, strict: false, told: Arc::new(Episodes::new()) }
+        Self {
+            networks: Arc::default(),
+            header,
+            strict: false,
+            told: Arc::new(Episodes::new()),
+        }
     }
 }
 
@@ -73,8 +78,14 @@ impl TrustedProxies {
     ///
     /// If one of them is neither.
     pub fn new(networks: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, ParseError> {
-        let networks = networks.into_iter().map(|text| network(text.as_ref())).collect::<Result<_, _>>()?;
-        Ok(Self { networks, ..Self::default() })
+        let networks = networks
+            .into_iter()
+            .map(|text| network(text.as_ref()))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            networks,
+            ..Self::default()
+        })
     }
 
     /// Reads this header field in place of `X-Forwarded-For`: a field that the proxies write, and
@@ -85,7 +96,9 @@ impl TrustedProxies {
     ///
     /// If a header cannot have that name.
     pub fn header(mut self, name: &str) -> Result<Self, ParseError> {
-        self.header = name.parse().map_err(|_| format!("{name:?} cannot be the name of a header"))?;
+        self.header = name
+            .parse()
+            .map_err(|_| format!("{name:?} cannot be the name of a header"))?;
         Ok(self)
     }
 
@@ -99,7 +112,9 @@ impl TrustedProxies {
     }
 
     fn trusts(&self, address: IpAddr) -> bool {
-        self.networks.iter().any(|network| network.contains(&address))
+        self.networks
+            .iter()
+            .any(|network| network.contains(&address))
     }
 
     /// The address of the client of a request on a connection from `peer`.
@@ -108,7 +123,13 @@ impl TrustedProxies {
     ///
     /// [`KeyRejection::UnnamedClient`], and only where this is [`strict`](Self::strict).
     pub fn client_ip(&self, peer: IpAddr, headers: &HeaderMap) -> Result<ClientIp, KeyRejection> {
-        self.client_of(peer, |name| headers.get_all(name).iter().map(http::HeaderValue::as_bytes).collect())
+        self.client_of(peer, |name| {
+            headers
+                .get_all(name)
+                .iter()
+                .map(http::HeaderValue::as_bytes)
+                .collect()
+        })
     }
 
     /// The same with the header fields of any framework.
@@ -125,7 +146,10 @@ impl TrustedProxies {
         let named = if self.header == FORWARDED {
             self.named(peer, lines.flat_map(forwarded::hops))
         } else {
-            self.named(peer, lines.flat_map(|line| line.rsplit(|&byte| byte == b',').map(address)))
+            self.named(
+                peer,
+                lines.flat_map(|line| line.rsplit(|&byte| byte == b',').map(address)),
+            )
         };
         match named {
             Ok(client) => Ok(ClientIp(client)),
@@ -133,7 +157,11 @@ impl TrustedProxies {
                 if self.told.begins("", reason) {
                     observe::log::no_client(proxy, reason);
                 }
-                if self.strict { Err(KeyRejection::UnnamedClient) } else { Ok(ClientIp(proxy)) }
+                if self.strict {
+                    Err(KeyRejection::UnnamedClient)
+                } else {
+                    Ok(ClientIp(proxy))
+                }
             }
         }
     }
@@ -158,11 +186,25 @@ impl TrustedProxies {
 }
 
 fn network(text: &str) -> Result<IpNet, ParseError> {
-    let network = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
-    let network = network.ok_or_else(|| format!("{text:?} is neither an IP address nor a network like 10.0.0.0/8"))?;
-    let IpNet::V6(v6) = network else { return Ok(network) };
-    let Some(v4) = v6.addr().to_ipv4_mapped() else { return Ok(network) };
-    let prefix = v6.prefix_len().checked_sub(96).and_then(|prefix| Ipv4Net::new(v4, prefix).ok());
-    let wider = || format!("{text:?} holds more than IPv4 written as IPv6: write a network like 10.0.0.0/8");
+    let network = text
+        .parse::<IpNet>()
+        .ok()
+        .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
+    let network = network.ok_or_else(|| {
+        format!("{text:?} is neither an IP address nor a network like 10.0.0.0/8")
+    })?;
+    let IpNet::V6(v6) = network else {
+        return Ok(network);
+    };
+    let Some(v4) = v6.addr().to_ipv4_mapped() else {
+        return Ok(network);
+    };
+    let prefix = v6
+        .prefix_len()
+        .checked_sub(96)
+        .and_then(|prefix| Ipv4Net::new(v4, prefix).ok());
+    let wider = || {
+        format!("{text:?} holds more than IPv4 written as IPv6: write a network like 10.0.0.0/8")
+    };
     Ok(IpNet::V4(prefix.ok_or_else(wider)?))
 }

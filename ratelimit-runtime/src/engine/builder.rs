@@ -30,12 +30,26 @@ pub struct CheckBuilder<'r> {
 }
 
 impl<'r> CheckBuilder<'r> {
-    #[allow(clippy::inline_always, reason = "it is made in its place, and not moved there")]
+    #[allow(
+        clippy::inline_always,
+        reason = "it is made in its place, and not moved there"
+    )]
     #[inline(always)]
     pub(crate) fn of(rule: &'r Rule, engine: Option<Arc<Engine>>) -> Self {
         let Terms { cost, shadow, .. } = *rule.terms();
-        let asked = Asked { cost, reserves: Reserves::Nothing, shadow };
-        Self { rule, max: None, asked, engine, policy: None, key: KeyBuf::new() }
+        let asked = Asked {
+            cost,
+            reserves: Reserves::Nothing,
+            shadow,
+        };
+        Self {
+            rule,
+            max: None,
+            asked,
+            engine,
+            policy: None,
+            key: KeyBuf::new(),
+        }
     }
 
     /// The check of this key, by hand.
@@ -104,7 +118,10 @@ impl<'r> CheckBuilder<'r> {
         let engine = self.engine.take()?;
         // A limiter in memory that only this check refers to was made by this call: it has counted
         // nothing. On another store, which its limiters may share, nothing is lost.
-        if engine.in_memory && Arc::strong_count(&engine) == 1 && self.rule.known_by().report_made_per_call() {
+        if engine.in_memory
+            && Arc::strong_count(&engine) == 1
+            && self.rule.known_by().report_made_per_call()
+        {
             observe::log::limiter_per_call(self.rule.name());
         }
         Some(engine)
@@ -112,7 +129,10 @@ impl<'r> CheckBuilder<'r> {
 
     /// The check for this engine, if the call changes nothing about the rule, and the stored key is
     /// the rendered one behind the limiter's prefix.
-    #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost as much as what it does"
+    )]
     #[inline(always)]
     pub(crate) fn plain_check(&mut self, engine: &Engine) -> Option<Check<'_>> {
         if engine.key_hasher.is_some() || !self.is_as_ruled(engine) {
@@ -121,9 +141,18 @@ impl<'r> CheckBuilder<'r> {
         let prefix = engine.prefix.as_bytes();
         let (asked, resolved, terms) = (self.asked, self.rule.resolved(), self.rule.terms());
         let rule_len = prefix.len() + resolved.head.len();
-        let check = Check::new(resolved.name, terms, asked, self.key.behind(prefix)?, rule_len);
+        let check = Check::new(
+            resolved.name,
+            terms,
+            asked,
+            self.key.behind(prefix)?,
+            rule_len,
+        );
         // It needs no more features than the rule does, unless it is a reservation.
-        Some(Check { is_supported: asked.reserves == Reserves::Nothing, ..check })
+        Some(Check {
+            is_supported: asked.reserves == Reserves::Nothing,
+            ..check
+        })
     }
 
     /// The place that the call asks for, if its rule limits calls in flight; `max` is how many there
@@ -153,16 +182,31 @@ impl<'r> CheckBuilder<'r> {
     #[inline(never)]
     pub(crate) fn changed_call(&self, engine: &Arc<Engine>) -> OwnedCall {
         let (resolved, rendered) = (self.rule.resolved(), self.rendered());
-        let mut changes = Changes { terms: *self.rule.terms(), shadow: self.asked.shadow, head: None };
+        let mut changes = Changes {
+            terms: *self.rule.terms(),
+            shadow: self.asked.shadow,
+            head: None,
+        };
         let is_changed = !self.is_as_ruled(engine);
-        let broken = if is_changed { changes.make(self, engine, rendered).err() } else { None };
-        let Changes { terms, shadow, head } = changes;
+        let broken = if is_changed {
+            changes.make(self, engine, rendered).err()
+        } else {
+            None
+        };
+        let Changes {
+            terms,
+            shadow,
+            head,
+        } = changes;
         let head = head.as_deref().unwrap_or(&resolved.head);
         OwnedCall {
             engine: Arc::clone(engine),
             name: resolved.name,
             terms,
-            asked: Asked { shadow, ..self.asked },
+            asked: Asked {
+                shadow,
+                ..self.asked
+            },
             key: stored_key(engine, head, rendered),
             rule_len: engine.prefix.len() + head.len(),
             broken: broken.map(Box::new),
@@ -213,7 +257,12 @@ impl Changes {
     ///
     /// A mistake in the rule, or a conflict with other rules when the limiter first meets it.
     /// Changes until then stay.
-    fn make(&mut self, check: &CheckBuilder<'_>, engine: &Engine, rendered: &[u8]) -> Result<(), RateLimitError> {
+    fn make(
+        &mut self,
+        check: &CheckBuilder<'_>,
+        engine: &Engine,
+        rendered: &[u8],
+    ) -> Result<(), RateLimitError> {
         let CheckBuilder { rule, max, .. } = check;
         let head = rule.head();
         let is_current = matches!(head, Cow::Borrowed(_));
@@ -221,7 +270,8 @@ impl Changes {
             self.adopt(rule, name, engine, rendered)?;
         } else if rule.has_policy() {
             // A rule of an attribute is used by hand.
-            let message = "the policy of this rule is named by each call: say which by `with_policy_named`";
+            let message =
+                "the policy of this rule is named by each call: say which by `with_policy_named`";
             return Err(RateLimitError::misconfigured(message));
         } else {
             self.head = (!is_current).then(|| head.into_owned());
@@ -239,7 +289,10 @@ impl Changes {
             // A rule that was changed after use is not known: at every call its keys are rendered
             // with the head from before the change.
             let terms = rule.terms();
-            let needed = Request { block: terms.block, ..Request::new(&[], terms.algorithm(), terms.limits()) };
+            let needed = Request {
+                block: terms.block,
+                ..Request::new(&[], terms.algorithm(), terms.limits())
+            };
             if is_current && engine.supports(&needed) {
                 rule.known_by().insert(engine.id);
             }
@@ -251,7 +304,13 @@ impl Changes {
     }
 
     /// Takes the settings of the policy, which win over the rule's and the call's.
-    fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine, rendered: &[u8]) -> Result<(), RateLimitError> {
+    fn adopt(
+        &mut self,
+        rule: &Rule,
+        name: &str,
+        engine: &Engine,
+        rendered: &[u8],
+    ) -> Result<(), RateLimitError> {
         let policies = engine.policies.load();
         let Some(policy) = policies.used(name, !rule.terms().wait.is_zero()) else {
             return Err(RateLimitError::misconfigured(policies.unknown(name)));
@@ -263,7 +322,12 @@ impl Changes {
         }
         self.enter_zone(rule)?;
         let mut head = String::new();
-        rule::push_head(&mut head, self.terms.algorithm(), self.terms.limits(), &rule.resolved().escaped);
+        rule::push_head(
+            &mut head,
+            self.terms.algorithm(),
+            self.terms.limits(),
+            &rule.resolved().escaped,
+        );
         self.head = Some(head);
         Ok(())
     }
@@ -274,7 +338,10 @@ impl Changes {
         if !self.terms.has_zone() {
             return Ok(());
         }
-        self.terms = self.terms.in_its_zone().map_err(RateLimitError::misconfigured)?;
+        self.terms = self
+            .terms
+            .in_its_zone()
+            .map_err(RateLimitError::misconfigured)?;
         if rule.has_policy() || self.terms.has_calendar() {
             return Ok(());
         }

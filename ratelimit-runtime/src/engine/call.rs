@@ -32,12 +32,23 @@ pub(crate) struct OwnedCall {
 impl OwnedCall {
     #[inline]
     pub(crate) fn new(engine: Arc<Engine>, check: &Check<'_>) -> Self {
-        let Check { name, terms, shadow, request, broken, .. } = check;
+        let Check {
+            name,
+            terms,
+            shadow,
+            request,
+            broken,
+            ..
+        } = check;
         Self {
             engine,
             name: *name,
             terms: **terms,
-            asked: Asked { cost: request.cost(), reserves: request.reserves, shadow: *shadow },
+            asked: Asked {
+                cost: request.cost(),
+                reserves: request.reserves,
+                shadow: *shadow,
+            },
             key: KeyBuf::from_slice(request.key()),
             rule_len: request.rule_key().len(),
             broken: broken.map(|error| Box::new(error.clone())),
@@ -48,7 +59,10 @@ impl OwnedCall {
     /// The same, which takes this place as well: the last of its limits.
     pub(crate) fn with_place(self, place: Option<PlaceCheck>) -> Self {
         let index = u8::try_from(self.terms.limits().len()).unwrap_or(u8::MAX);
-        Self { place: place.map(|place| Arc::new(PlaceCheck { index, ..place })), ..self }
+        Self {
+            place: place.map(|place| Arc::new(PlaceCheck { index, ..place })),
+            ..self
+        }
     }
 
     /// Whether it has limits, and not only a place to take.
@@ -58,7 +72,10 @@ impl OwnedCall {
 
     pub(crate) fn check(&self) -> Check<'_> {
         let check = Check::new(self.name, &self.terms, self.asked, &self.key, self.rule_len);
-        Check { broken: self.broken.as_deref(), ..check }
+        Check {
+            broken: self.broken.as_deref(),
+            ..check
+        }
     }
 
     /// When the timeout of all parts of the check ends, if it began at `start`.
@@ -74,7 +91,11 @@ impl OwnedCall {
     /// The request, if the engine's store can keep it.
     pub(super) fn request(&self) -> Result<Request<'_>, RateLimitError> {
         let check = self.check();
-        if self.engine.can_be_asked(&check) { Ok(check.request) } else { Err(self.engine.problem(&check)) }
+        if self.engine.can_be_asked(&check) {
+            Ok(check.request)
+        } else {
+            Err(self.engine.problem(&check))
+        }
     }
 
     /// The request by which a store changes something about the key; the cost of the call does not
@@ -92,7 +113,10 @@ impl OwnedCall {
 
     /// Whether the store has a feature, or the error that says that it does not.
     pub(crate) fn require(&self, feature: Feature) -> Result<(), RateLimitError> {
-        Ok(self.engine.capabilities.require(self.terms.algorithm(), feature)?)
+        Ok(self
+            .engine
+            .capabilities
+            .require(self.terms.algorithm(), feature)?)
     }
 
     /// Whether the check is sound, and the store declares what it needs.
@@ -102,11 +126,18 @@ impl OwnedCall {
         } else {
             self.key_request()?;
         }
-        let Some(place) = &self.place else { return Ok(()) };
+        let Some(place) = &self.place else {
+            return Ok(());
+        };
         self.require(Feature::Concurrent)?;
         if place.max == 0 {
             let rule = place.name.as_str();
-            return Err(RateLimitError::CostExceedsLimit { rule, cost: 1, limit: 0, is_of_log: false });
+            return Err(RateLimitError::CostExceedsLimit {
+                rule,
+                cost: 1,
+                limit: 0,
+                is_of_log: false,
+            });
         }
         Ok(())
     }
@@ -114,7 +145,9 @@ impl OwnedCall {
     /// How many calls are in flight.
     pub(crate) async fn in_flight(&self) -> Result<u64, RateLimitError> {
         self.sound()?;
-        let Some(place) = &self.place else { return Err(self.no_in_flight_limit()) };
+        let Some(place) = &self.place else {
+            return Err(self.no_in_flight_limit());
+        };
         self.ask_in_flight(place).await.map_err(Into::into)
     }
 
@@ -137,8 +170,14 @@ impl OwnedCall {
     /// Decides without charging, and takes no place.
     pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
         self.sound()?;
-        let limits = if self.is_limited() { Some(self.peek_since(Instant::now()).await?) } else { None };
-        let Some(place) = &self.place else { return limits.ok_or_else(|| self.no_in_flight_limit()) };
+        let limits = if self.is_limited() {
+            Some(self.peek_since(Instant::now()).await?)
+        } else {
+            None
+        };
+        let Some(place) = &self.place else {
+            return limits.ok_or_else(|| self.no_in_flight_limit());
+        };
         let (source, in_flight) = match self.ask_in_flight(place).await {
             Ok(in_flight) => (Source::Store, in_flight),
             Err(error) => match self.engine.outage_answer(&self.check(), &error) {
@@ -147,7 +186,11 @@ impl OwnedCall {
                 None => return Err(error.into()),
             },
         };
-        let standing = if in_flight < place.max { place.entered(in_flight, source) } else { place.refused(source) };
+        let standing = if in_flight < place.max {
+            place.entered(in_flight, source)
+        } else {
+            place.refused(source)
+        };
         Ok(match limits {
             Some(limits) if !limits.is_allowed() || standing.is_allowed() => limits,
             _ => standing,
@@ -165,9 +208,14 @@ impl OwnedCall {
         let mut answer = engine.store.peek(request);
         match engine.await_until(since, until, &mut answer).await {
             Ok(verdict) => Ok(check.decision(&verdict)),
-            Err(error) => match (engine.known_refusal(&check, &error), engine.outage_answer(&check, &error)) {
+            Err(error) => match (
+                engine.known_refusal(&check, &error),
+                engine.outage_answer(&check, &error),
+            ) {
                 (Some(refusal), _) => Ok(refusal),
-                (None, Some(Source::Fallback)) => Ok(check.fallback_decision(&engine.fallback.peek(request)?)),
+                (None, Some(Source::Fallback)) => {
+                    Ok(check.fallback_decision(&engine.fallback.peek(request)?))
+                }
                 (None, Some(_)) => Ok(check.unchecked()),
                 (None, None) => Err(error.into()),
             },
@@ -184,7 +232,10 @@ impl OwnedCall {
         let until = self.timeout_at(now);
         let request = self.key_request()?.with_cost(1).with_timeout_at(until);
         let mut answer = change(&*self.engine.store, request);
-        self.engine.await_until(now, until, &mut answer).await.map_err(Into::into)
+        self.engine
+            .await_until(now, until, &mut answer)
+            .await
+            .map_err(Into::into)
     }
 }
 
@@ -192,7 +243,11 @@ impl Engine {
     /// How long a check may take.
     pub(super) fn timeout_of(&self, check: &Check<'_>) -> Duration {
         // No call waits for a year, and a sum of times must not overflow.
-        check.terms.timeout.unwrap_or(self.timeout).min(Limit::MAX_WINDOW)
+        check
+            .terms
+            .timeout
+            .unwrap_or(self.timeout)
+            .min(Limit::MAX_WINDOW)
     }
 
     /// Waits for an answer until this moment, whatever the store does meanwhile, in a check that began
@@ -207,11 +262,18 @@ impl Engine {
             return result;
         }
         if let Err(why) = real_time::can_wait() {
-            return Err(StoreError::misconfigured(format!("a check on this store cannot be made here: {why}")));
+            return Err(StoreError::misconfigured(format!(
+                "a check on this store cannot be made here: {why}"
+            )));
         }
         let answer = pin!(async {
             let answer = real_time::timeout_at(since, until, answer).await;
-            let too_late = || StoreError::timed_out(format!("no answer from the store within {:?}", since.elapsed()));
+            let too_late = || {
+                StoreError::timed_out(format!(
+                    "no answer from the store within {:?}",
+                    since.elapsed()
+                ))
+            };
             answer.unwrap_or_else(|Elapsed| Err(too_late()))
         });
         observe::timed(|| self.store.innermost().server(), answer).await

@@ -34,14 +34,43 @@ pub(super) struct Asked {
 impl<'a> Check<'a> {
     /// The check of a key, of which the first `rule_len` bytes are those that all keys of the rule
     /// share.
-    #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost as much as what it does"
+    )]
     #[inline(always)]
-    pub(super) fn new(name: Name, terms: &'a Terms, asked: Asked, key: &'a [u8], rule_len: usize) -> Self {
-        let Asked { cost, reserves, shadow } = asked;
-        let block = if shadow { terms.block.without_offences() } else { terms.block };
+    pub(super) fn new(
+        name: Name,
+        terms: &'a Terms,
+        asked: Asked,
+        key: &'a [u8],
+        rule_len: usize,
+    ) -> Self {
+        let Asked {
+            cost,
+            reserves,
+            shadow,
+        } = asked;
+        let block = if shadow {
+            terms.block.without_offences()
+        } else {
+            terms.block
+        };
         let request = Request::new(key, terms.algorithm(), terms.limits()).with_cost(cost);
-        let request = Request { rule_len, block, reserves, ..request };
-        Self { name, terms, shadow, request, is_supported: false, broken: None }
+        let request = Request {
+            rule_len,
+            block,
+            reserves,
+            ..request
+        };
+        Self {
+            name,
+            terms,
+            shadow,
+            request,
+            is_supported: false,
+            broken: None,
+        }
     }
 
     /// Whether a store may be asked to decide on it; why not, says [`problem`](Self::problem).
@@ -67,11 +96,21 @@ impl<'a> Check<'a> {
         }
         let cost = self.request.cost();
         if cost > limit || limit == 0 {
-            return RateLimitError::CostExceedsLimit { rule, cost, limit, is_of_log: false };
+            return RateLimitError::CostExceedsLimit {
+                rule,
+                cost,
+                limit,
+                is_of_log: false,
+            };
         }
         if self.terms.algorithm().row().is_log && self.terms.most() > 0 {
             let limit = self.terms.most();
-            return RateLimitError::CostExceedsLimit { rule, cost, limit, is_of_log: true };
+            return RateLimitError::CostExceedsLimit {
+                rule,
+                cost,
+                limit,
+                is_of_log: true,
+            };
         }
         RateLimitError::misconfigured(format!(
             "the bucket of `{rule}` takes more than a century to drain: lower its burst or raise its `max`"
@@ -82,7 +121,12 @@ impl<'a> Check<'a> {
     /// [`Terms::most`], not 0 of a bucket that takes too long to drain.
     #[inline]
     pub(super) fn capacity(&self) -> u64 {
-        self.terms.limits().iter().map(|limit| self.terms.algorithm().capacity(limit)).min().unwrap_or(0)
+        self.terms
+            .limits()
+            .iter()
+            .map(|limit| self.terms.algorithm().capacity(limit))
+            .min()
+            .unwrap_or(0)
     }
 
     /// Whether a call that is refused may wait for a slot: its rule says `wait`.
@@ -150,7 +194,10 @@ impl Check<'_> {
     /// The outcome of a check, by the store or without it; a refusal may also be given as an error.
     /// In shadow mode a call runs even if it was refused, or if no store decided.
     #[cold]
-    pub(super) fn conclude(&self, decided: Result<Decision, RateLimitError>) -> Result<Decision, RateLimitError> {
+    pub(super) fn conclude(
+        &self,
+        decided: Result<Decision, RateLimitError>,
+    ) -> Result<Decision, RateLimitError> {
         let decision = match decided {
             Ok(decision) | Err(RateLimitError::Exceeded(decision)) => decision,
             Err(RateLimitError::CostExceedsLimit { .. }) if self.shadow => Decision {
@@ -168,20 +215,35 @@ impl Check<'_> {
                 return Err(error);
             }
         };
-        observe::decision(&decision, self.terms, self.shadow, !self.request.is_reservation());
-        if decision.is_allowed() || self.shadow { Ok(decision) } else { Err(RateLimitError::Exceeded(decision)) }
+        observe::decision(
+            &decision,
+            self.terms,
+            self.shadow,
+            !self.request.is_reservation(),
+        );
+        if decision.is_allowed() || self.shadow {
+            Ok(decision)
+        } else {
+            Err(RateLimitError::Exceeded(decision))
+        }
     }
 
     /// The decision that lets a call through unchecked.
     pub(super) fn unchecked(&self) -> Decision {
         let limit = self.terms.limits().first();
-        let (window, measure) = (limit.map_or(0, Limit::window_us), measure(limit, self.capacity()));
+        let (window, measure) = (
+            limit.map_or(0, Limit::window_us),
+            measure(limit, self.capacity()),
+        );
         Decision::unchecked(self.name, self.capacity(), window, measure)
     }
 
     /// A decision by the fallback.
     pub(super) fn fallback_decision(&self, verdict: &Verdict) -> Decision {
-        Decision { source: Source::Fallback, ..self.decision(verdict) }
+        Decision {
+            source: Source::Fallback,
+            ..self.decision(verdict)
+        }
     }
 
     #[allow(clippy::inline_always, reason = "as that of `decide_now`")]
@@ -198,7 +260,11 @@ impl Check<'_> {
             reset_after_us: verdict.reset_after_us,
             ticket: verdict.ticket,
             limit_index: u8::try_from(verdict.limit_index).unwrap_or(u8::MAX),
-            source: if verdict.cached { Source::DenyCache } else { Source::Store },
+            source: if verdict.cached {
+                Source::DenyCache
+            } else {
+                Source::Store
+            },
             status: match (verdict.allowed, verdict.blocked) {
                 (true, _) => Status::Allowed,
                 (false, false) => Status::Exceeded,

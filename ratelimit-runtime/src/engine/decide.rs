@@ -22,9 +22,16 @@ use crate::store::Store as _;
 /// Decides a check without waiting: asks a store in memory, and of any other store looks up whether
 /// it is known to refuse. Where the check has to wait, by [`finish`], the outcome is `later`;
 /// nothing has been charged then.
-#[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
+#[allow(
+    clippy::inline_always,
+    reason = "a call to it would cost more than what most checks need of it"
+)]
 #[inline(always)]
-pub(crate) fn decide_now<T: Outcome>(engine: &Engine, check: &Check<'_>, later: impl FnOnce() -> T) -> T {
+pub(crate) fn decide_now<T: Outcome>(
+    engine: &Engine,
+    check: &Check<'_>,
+    later: impl FnOnce() -> T,
+) -> T {
     if check.may_queue() {
         return later();
     }
@@ -41,7 +48,10 @@ pub(crate) fn decide_now<T: Outcome>(engine: &Engine, check: &Check<'_>, later: 
 
 /// The outcome of a check that the store is not asked for.
 #[cold]
-fn outcome_before_asking(engine: &Engine, check: &Check<'_>) -> Option<Result<Decision, RateLimitError>> {
+fn outcome_before_asking(
+    engine: &Engine,
+    check: &Check<'_>,
+) -> Option<Result<Decision, RateLimitError>> {
     let decided = if engine.can_be_asked(check) {
         Ok(check.fallback_decision(&engine.fallback.blocked(check)?))
     } else {
@@ -52,7 +62,10 @@ fn outcome_before_asking(engine: &Engine, check: &Check<'_>) -> Option<Result<De
 
 /// Waits for the outcome of a check that could not be decided at once; for a slot, too, if its rule
 /// says so.
-pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<Decision, RateLimitError> {
+pub(crate) async fn finish(
+    engine: &Arc<Engine>,
+    check: &Check<'_>,
+) -> Result<Decision, RateLimitError> {
     if check.may_queue() {
         // Boxed, so that rules that do not wait have a small future.
         let group = [OwnedCall::new(Arc::clone(engine), check)];
@@ -75,20 +88,30 @@ pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<De
 
 /// The decision on one check.
 pub(crate) fn only(decisions: Vec<Decision>) -> Result<Decision, RateLimitError> {
-    decisions.into_iter().next().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
+    decisions
+        .into_iter()
+        .next()
+        .ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
 }
 
 /// Decides several checks together, and waits for slots and places for as long as the rules that
 /// refuse allow. With the decisions come the permits of those that take places.
-pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, CallPermits), RateLimitError> {
+pub(crate) async fn acquire_all(
+    group: &[OwnedCall],
+) -> Result<(Vec<Decision>, CallPermits), RateLimitError> {
     let outcome = match waiting::acquire(group).await {
         Ok((decided, permits)) => {
             let decided = group.iter().zip(decided);
-            let decisions: Result<_, _> = decided.map(|(call, decided)| call.check().conclude(decided)).collect();
+            let decisions: Result<_, _> = decided
+                .map(|(call, decided)| call.check().conclude(decided))
+                .collect();
             decisions.map(|decisions| (decisions, permits))
         }
         Err(refused) => match group.get(refused.by) {
-            Some(call) => call.check().conclude(Err(refused.error)).map(|_| Default::default()),
+            Some(call) => call
+                .check()
+                .conclude(Err(refused.error))
+                .map(|_| Default::default()),
             None => Err(refused.error),
         },
     };
@@ -128,7 +151,11 @@ pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
     }
     let refusals = REFUSALS.get().wrapping_add(1);
     REFUSALS.set(refusals);
-    if refusals.is_multiple_of(REFUSALS_PER_UNIT) { poll_budget(cx) } else { Poll::Ready(()) }
+    if refusals.is_multiple_of(REFUSALS_PER_UNIT) {
+        poll_budget(cx)
+    } else {
+        Poll::Ready(())
+    }
 }
 
 #[cold]

@@ -28,7 +28,9 @@ mod waiting;
 pub use self::builder::CheckBuilder;
 pub(crate) use self::call::OwnedCall;
 pub(crate) use self::check::{Check, Outcome};
-pub(crate) use self::decide::{acquire_all, cooperate, decide_now, finish, only, poll_cooperative, reserve};
+pub(crate) use self::decide::{
+    acquire_all, cooperate, decide_now, finish, only, poll_cooperative, reserve,
+};
 pub use self::permit::CallPermits;
 pub(crate) use self::reservations::refund;
 pub use self::reservations::{Completion, Reservations};

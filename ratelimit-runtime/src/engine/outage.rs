@@ -18,7 +18,10 @@ pub(super) struct Refused {
 
 impl Refused {
     pub(super) fn new(by: usize, refusal: Decision) -> Self {
-        Self { by, error: RateLimitError::Exceeded(refusal) }
+        Self {
+            by,
+            error: RateLimitError::Exceeded(refusal),
+        }
     }
 }
 
@@ -27,9 +30,19 @@ impl Refused {
 /// # Errors
 ///
 /// The refusal that takes longest to end; the first of several that last equally long.
-pub(super) fn admitted_or_longest(decided: impl IntoIterator<Item = (usize, Decision)>) -> Result<(), Refused> {
-    let refusals = decided.into_iter().filter(|(_, decision)| !decision.is_allowed());
-    match refusals.reduce(|a, b| if b.1.retry_after_us > a.1.retry_after_us { b } else { a }) {
+pub(super) fn admitted_or_longest(
+    decided: impl IntoIterator<Item = (usize, Decision)>,
+) -> Result<(), Refused> {
+    let refusals = decided
+        .into_iter()
+        .filter(|(_, decision)| !decision.is_allowed());
+    match refusals.reduce(|a, b| {
+        if b.1.retry_after_us > a.1.retry_after_us {
+            b
+        } else {
+            a
+        }
+    }) {
         Some((by, refusal)) => Err(Refused::new(by, refusal)),
         None => Ok(()),
     }
@@ -52,18 +65,37 @@ impl Engine {
         let known = checks.iter().enumerate();
         let known = known.filter_map(|(by, check)| Some((by, self.known_refusal(check, &error)?)));
         admitted_or_longest(known)?;
-        let sources = checks.iter().map(|check| self.answer_outage(check, &error)).collect::<Vec<_>>();
+        let sources = checks
+            .iter()
+            .map(|check| self.answer_outage(check, &error))
+            .collect::<Vec<_>>();
         if let Some(by) = sources.iter().position(Option::is_none) {
-            return Err(Refused { by, error: error.into() });
+            return Err(Refused {
+                by,
+                error: error.into(),
+            });
         }
         let is_fallback = |source: &Option<Source>| *source == Some(Source::Fallback);
-        let by_fallback = checks.iter().zip(&sources).filter(|(_, source)| is_fallback(source));
+        let by_fallback = checks
+            .iter()
+            .zip(&sources)
+            .filter(|(_, source)| is_fallback(source));
         let by_fallback: Vec<Request<'_>> = by_fallback.map(|(check, _)| check.request).collect();
-        let verdicts = self.fallback.acquire_all(&by_fallback).map_err(|error| Refused { by: 0, error })?;
+        let verdicts = self
+            .fallback
+            .acquire_all(&by_fallback)
+            .map_err(|error| Refused { by: 0, error })?;
         let mut verdicts = verdicts.into_iter();
         let decided = checks.iter().zip(&sources).map(|(check, source)| {
-            let verdict = if is_fallback(source) { verdicts.next() } else { None };
-            verdict.map_or_else(|| check.unchecked(), |verdict| check.fallback_decision(&verdict))
+            let verdict = if is_fallback(source) {
+                verdicts.next()
+            } else {
+                None
+            };
+            verdict.map_or_else(
+                || check.unchecked(),
+                |verdict| check.fallback_decision(&verdict),
+            )
         });
         Ok(decided.collect())
     }
@@ -73,9 +105,11 @@ impl Engine {
     pub(super) fn known_refusal(&self, check: &Check<'_>, error: &StoreError) -> Option<Decision> {
         match error.kind() {
             StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => None,
-            StoreErrorKind::TimedOut | StoreErrorKind::Unavailable | StoreErrorKind::Full => {
-                self.store.innermost().known_refusal(&check.request).map(|refusal| check.decision(&refusal))
-            }
+            StoreErrorKind::TimedOut | StoreErrorKind::Unavailable | StoreErrorKind::Full => self
+                .store
+                .innermost()
+                .known_refusal(&check.request)
+                .map(|refusal| check.decision(&refusal)),
         }
     }
 

@@ -25,24 +25,48 @@ pub(crate) struct PlaceCheck {
 impl PlaceCheck {
     /// The request of this permit, for a caller who waits until then.
     pub(super) fn request(&self, permit: PermitId, timeout_at: Option<Instant>) -> PlaceRequest {
-        let Self { name, max, lease, .. } = *self;
-        PlaceRequest { key: Arc::clone(&self.key), rule: name.as_str(), max, lease, permit, timeout_at }
+        let Self {
+            name, max, lease, ..
+        } = *self;
+        PlaceRequest {
+            key: Arc::clone(&self.key),
+            rule: name.as_str(),
+            max,
+            lease,
+            permit,
+            timeout_at,
+        }
     }
 
     /// The decision of a call that has entered as one of so many in flight.
     pub(super) fn entered(&self, in_flight: u64, source: Source) -> Decision {
-        let remaining = if source == Source::Nobody { 0 } else { self.max.saturating_sub(in_flight) };
-        Decision { remaining, ..self.decision(source) }
+        let remaining = if source == Source::Nobody {
+            0
+        } else {
+            self.max.saturating_sub(in_flight)
+        };
+        Decision {
+            remaining,
+            ..self.decision(source)
+        }
     }
 
     /// The refusal of a call for which there is no place. No time is known that ends it.
     pub(super) fn refused(&self, source: Source) -> Decision {
-        Decision { status: Status::Exceeded, retry_after_us: NEVER_US, ..self.decision(source) }
+        Decision {
+            status: Status::Exceeded,
+            retry_after_us: NEVER_US,
+            ..self.decision(source)
+        }
     }
 
     fn decision(&self, source: Source) -> Decision {
         let decision = Decision::unchecked(self.name, self.max, 0, Measure::InFlight);
-        Decision { limit_index: self.index, source, ..decision }
+        Decision {
+            limit_index: self.index,
+            source,
+            ..decision
+        }
     }
 }
 
@@ -55,7 +79,9 @@ pub struct CallPermits {
 
 impl CallPermits {
     pub(super) fn new(permits: Vec<OpenPermit>) -> Self {
-        Self { _open: permits.into_boxed_slice() }
+        Self {
+            _open: permits.into_boxed_slice(),
+        }
     }
 }
 
@@ -84,7 +110,12 @@ pub(super) struct OpenPermit {
 impl OpenPermit {
     /// A permit that is about to be asked for, or of this process alone.
     pub(super) fn new(engine: &Arc<Engine>, place: &Arc<PlaceCheck>, id: Option<PermitId>) -> Self {
-        Self { engine: Arc::clone(engine), place: Arc::clone(place), id, is_counted: false }
+        Self {
+            engine: Arc::clone(engine),
+            place: Arc::clone(place),
+            id,
+            is_counted: false,
+        }
     }
 
     /// The permit of a call that begins, which [`PermitCounts`](crate::engine::state::PermitCounts)
@@ -113,7 +144,9 @@ impl Drop for OpenPermit {
         // Once it is left: the caller that wakes asks at once. Places of a memory that only this
         // limiter has are wanted by no other process.
         if self.is_counted {
-            self.engine.turns.wake(&self.place.key, !self.engine.in_memory);
+            self.engine
+                .turns
+                .wake(&self.place.key, !self.engine.in_memory);
         }
     }
 }

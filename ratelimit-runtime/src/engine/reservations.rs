@@ -40,7 +40,11 @@ pub enum Completion {
 
 /// Gives back a charge.
 pub(super) fn give_back(call: &OwnedCall, receipt: Receipt) {
-    let completion = if call.reserves() { Completion::Release } else { Completion::Refund };
+    let completion = if call.reserves() {
+        Completion::Release
+    } else {
+        Completion::Refund
+    };
     if receipt != Receipt::None {
         Charge::new(call.clone(), receipt, Instant::now()).complete(completion);
     }
@@ -58,22 +62,29 @@ impl Engine {
     ///
     /// `Unavailable` after `timeout`.
     pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
-        real_time::timeout(timeout.min(Limit::MAX_WINDOW), self.settled()).await.map_err(|_| {
-            let open = match self.settlements.open() {
-                0 => "permits".to_owned(),
-                open => format!("{open} settlements"),
-            };
-            StoreError::timed_out(format!("{open} were not answered within {timeout:?}")).into()
-        })
+        real_time::timeout(timeout.min(Limit::MAX_WINDOW), self.settled())
+            .await
+            .map_err(|_| {
+                let open = match self.settlements.open() {
+                    0 => "permits".to_owned(),
+                    open => format!("{open} settlements"),
+                };
+                StoreError::timed_out(format!("{open} were not answered within {timeout:?}")).into()
+            })
     }
 }
 
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<bool, RateLimitError> {
     call.require(Feature::Refund)?;
-    let Some(mut answer) = ask(call, admission.charge(), Completion::Refund, false)? else { return Ok(false) };
+    let Some(mut answer) = ask(call, admission.charge(), Completion::Refund, false)? else {
+        return Ok(false);
+    };
     let now = Instant::now();
-    call.engine.await_until(now, call.timeout_at(now), &mut answer).await.map_err(Into::into)
+    call.engine
+        .await_until(now, call.timeout_at(now), &mut answer)
+        .await
+        .map_err(Into::into)
 }
 
 /// Reservations of one call, to be committed or released according to its return value.
@@ -134,14 +145,23 @@ struct Charge {
 
 impl Charge {
     fn new(call: OwnedCall, receipt: Receipt, since: Instant) -> Self {
-        Self { call, receipt, since, runtime: Handle::try_current().ok() }
+        Self {
+            call,
+            receipt,
+            since,
+            runtime: Handle::try_current().ok(),
+        }
     }
 
     fn complete(self, completion: Completion) {
-        let Ok(Some(answer)) = ask(&self.call, self.receipt, completion, false) else { return };
+        let Ok(Some(answer)) = ask(&self.call, self.receipt, completion, false) else {
+            return;
+        };
         match answer.known() {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => self.report(completion, &error),
+            Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => {
+                self.report(completion, &error)
+            }
             // An answer that was not polled has done nothing: see `Answer`.
             unknown => {
                 drop(unknown);
@@ -157,9 +177,16 @@ impl Charge {
             return self.report(completion, &error);
         };
         if !self.call.engine.settlements.begin() {
-            return self.report(completion, &StoreError::unavailable("too many charges are being settled"));
+            return self.report(
+                completion,
+                &StoreError::unavailable("too many charges are being settled"),
+            );
         }
-        let mut open = Open { charge: self, completion, is_over: false };
+        let mut open = Open {
+            charge: self,
+            completion,
+            is_over: false,
+        };
         runtime.spawn(async move {
             let completed = open.charge.complete_once_served(completion).await;
             open.is_over = true;
@@ -178,23 +205,42 @@ impl Charge {
     async fn complete_once_served(&self, completion: Completion) -> Result<(), StoreError> {
         let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
         let (call, terms) = (&self.call, &self.call.terms);
-        let window = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
+        let window = terms
+            .limits()
+            .iter()
+            .map(Limit::window)
+            .max()
+            .unwrap_or_default();
         let names_entries = terms.algorithm().row().is_log;
         loop {
-            let Ok(request) = call.key_request() else { return Ok(()) };
+            let Ok(request) = call.key_request() else {
+                return Ok(());
+            };
             if call.engine.store.innermost().health(&request) != Health::Up {
                 // Only for the part of the store that has the key: another one may be away for long.
-                call.engine.store.innermost().ready_for(Some(request)).await?;
+                call.engine
+                    .store
+                    .innermost()
+                    .ready_for(Some(request))
+                    .await?;
             }
             let counts = self.since.elapsed() < window;
-            let charges = completion.actual(request.cost()).is_some_and(|actual| actual > 0);
+            let charges = completion
+                .actual(request.cost())
+                .is_some_and(|actual| actual > 0);
             if !counts && !charges {
                 return Ok(());
             }
-            let Ok(Some(answer)) = ask(call, self.receipt, completion, is_sent_again) else { return Ok(()) };
-            let Err(error) = answer.await else { return Ok(()) };
-            let may_pass =
-                matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);
+            let Ok(Some(answer)) = ask(call, self.receipt, completion, is_sent_again) else {
+                return Ok(());
+            };
+            let Err(error) = answer.await else {
+                return Ok(());
+            };
+            let may_pass = matches!(
+                error.kind(),
+                StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full
+            );
             if !may_pass || (error.is_lost() && !(names_entries && counts)) {
                 return Err(error);
             }
@@ -223,13 +269,21 @@ fn ask(
         Receipt::Fallback(ticket) => (call.engine.fallback.store(), ticket),
     };
     let request = call.key_request()?;
-    let request = if is_sent_again { request.sent_again() } else { request };
-    let Some(actual) = completion.actual(request.cost()) else { return Ok(Some(store.refund(request, ticket))) };
+    let request = if is_sent_again {
+        request.sent_again()
+    } else {
+        request
+    };
+    let Some(actual) = completion.actual(request.cost()) else {
+        return Ok(Some(store.refund(request, ticket)));
+    };
     let name = call.name;
-    Ok(Some(store.settle(request, ticket, actual).map(move |settled| {
-        observe::cost_dropped(name, settled.dropped);
-        settled.was_open
-    })))
+    Ok(Some(store.settle(request, ticket, actual).map(
+        move |settled| {
+            observe::cost_dropped(name, settled.dropped);
+            settled.was_open
+        },
+    )))
 }
 
 impl Completion {
@@ -255,7 +309,10 @@ struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         if !self.is_over {
-            self.charge.report(self.completion, &StoreError::unavailable("its tokio runtime has ended"));
+            self.charge.report(
+                self.completion,
+                &StoreError::unavailable("its tokio runtime has ended"),
+            );
         }
         self.charge.call.engine.settlements.end();
     }

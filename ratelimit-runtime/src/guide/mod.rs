@@ -14,7 +14,14 @@
 /// The definition of a link to a file that the package does not contain: the last lines of a page.
 macro_rules! repository {
     ($name:literal => $path:literal) => {
-        concat!("\n\n[", $name, "]: ", env!("CARGO_PKG_REPOSITORY"), "/", $path)
+        concat!(
+            "\n\n[",
+            $name,
+            "]: ",
+            env!("CARGO_PKG_REPOSITORY"),
+            "/",
+            $path
+        )
     };
 }
 

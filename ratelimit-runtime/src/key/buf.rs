@@ -26,7 +26,11 @@ pub(crate) struct KeyBuf {
 impl KeyBuf {
     #[inline]
     pub(crate) const fn new() -> Self {
-        Self { len: 0, inline: [0; INLINE], spilled: Vec::new() }
+        Self {
+            len: 0,
+            inline: [0; INLINE],
+            spilled: Vec::new(),
+        }
     }
 
     #[inline]
@@ -42,7 +46,9 @@ impl KeyBuf {
         if front.is_empty() {
             return Some(self);
         }
-        let start = FRONT.checked_sub(front.len()).filter(|_| self.spilled.is_empty())?;
+        let start = FRONT
+            .checked_sub(front.len())
+            .filter(|_| self.spilled.is_empty())?;
         self.inline.get_mut(start..FRONT)?.copy_from_slice(front);
         self.inline.get(start..FRONT + self.len)
     }

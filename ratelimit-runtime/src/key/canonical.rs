@@ -11,10 +11,13 @@ const DIGEST: usize = 32;
 pub(crate) fn is_canonical(rendered: &str) -> bool {
     let mut parts = rendered.split('<');
     let mut has_value = false;
-    parts.next().is_some_and(|text| is_escaped(text, Place::Template))
+    parts
+        .next()
+        .is_some_and(|text| is_escaped(text, Place::Template))
         && parts.all(|part| {
             has_value = true;
-            part.split_once('>').is_some_and(|(value, text)| is_value(value) && is_escaped(text, Place::Template))
+            part.split_once('>')
+                .is_some_and(|(value, text)| is_value(value) && is_escaped(text, Place::Template))
         })
         && has_value
 }
@@ -64,7 +67,10 @@ fn before(all: &str, rest: &str) -> Option<char> {
 }
 
 fn is_digest(text: &str) -> bool {
-    text.len() == DIGEST && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == DIGEST
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Whether the text is escaped as rendering does: each character that has to be, and no other.
@@ -79,9 +85,13 @@ fn is_escaped(text: &str, place: Place) -> bool {
         }
         let digits = rest.split_first_chunk::<2>().map(|(digits, after)| {
             rest = after;
-            std::str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok())
+            std::str::from_utf8(digits)
+                .ok()
+                .and_then(|digits| u8::from_str_radix(digits, 16).ok())
         });
-        let Some(Some(escaped)) = digits else { return false };
+        let Some(Some(escaped)) = digits else {
+            return false;
+        };
         bytes.push(escaped);
     }
     let mut escaped = KeyBuf::new();

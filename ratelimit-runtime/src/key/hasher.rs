@@ -37,5 +37,8 @@ impl KeyHasher {
 /// where its author wrote it.
 fn is_hidden(rendered: &[u8]) -> bool {
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    rendered.len() == 33 && rendered.split_first().is_some_and(|(mark, hex)| *mark == b'#' && hex.iter().all(is_hex))
+    rendered.len() == 33
+        && rendered
+            .split_first()
+            .is_some_and(|(mark, hex)| *mark == b'#' && hex.iter().all(is_hex))
 }

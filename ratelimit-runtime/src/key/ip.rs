@@ -50,11 +50,12 @@ impl KeyPart for Ipv6Addr {
 /// The IPv4 address behind an IPv6 one: mapped (`::ffff:0:0/96`), NAT64 (`64:ff9b::/96`), 6to4
 /// (`2002::/16`).
 fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let join = |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
+    let join =
+        |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     match address.segments() {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-            join(high, low)
-        }
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => join(high, low),
         _ => None,
     }
 }

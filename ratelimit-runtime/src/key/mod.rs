@@ -68,18 +68,23 @@ impl Key {
     /// # }
     /// ```
     pub fn from_rendered(rendered: &str) -> Result<Self, ParseError> {
-        const INVALID: &str =
-            "not a rendered key: each value stands in its own `<` and `>`, and what they hold is escaped";
+        const INVALID: &str = "not a rendered key: each value stands in its own `<` and `>`, and what they hold is escaped";
         let mut open = false;
         for byte in rendered.bytes() {
             match byte {
                 b'<' if !open => open = true,
                 b'>' if open => open = false,
-                b'<' | b'>' | b'{' | b'}' | 0..=0x1f | 0x7f => return Err(INVALID.to_owned().into()),
+                b'<' | b'>' | b'{' | b'}' | 0..=0x1f | 0x7f => {
+                    return Err(INVALID.to_owned().into());
+                }
                 _ => {}
             }
         }
-        if open { Err(INVALID.to_owned().into()) } else { Ok(Self(KeyBuf::from_slice(rendered.as_bytes()))) }
+        if open {
+            Err(INVALID.to_owned().into())
+        } else {
+            Ok(Self(KeyBuf::from_slice(rendered.as_bytes())))
+        }
     }
 
     /// The rendered bytes, without the rule and the prefix that the stored key begins with.

@@ -124,7 +124,10 @@ impl KeyWriter<'_> {
         escape_into(self.out, name.as_bytes(), Place::Value);
         self.out.push(b'(');
         let start = self.out.len();
-        let mut group = KeyWriter { out: &mut *self.out, items: 0 };
+        let mut group = KeyWriter {
+            out: &mut *self.out,
+            items: 0,
+        };
         items(&mut group);
         if group.items == 1 && group.out.len() == start {
             // One empty item is not the same as none.
@@ -184,7 +187,10 @@ fn push_digest(out: &mut KeyBuf, tag: &[u8], bytes: &[u8]) {
 /// The first 128 bits, in lower-case hexadecimal.
 pub(crate) fn push_hex(out: &mut KeyBuf, digest: &[u8]) {
     for byte in digest.iter().take(16) {
-        out.extend_from_slice(&[hex(byte >> 4).to_ascii_lowercase(), hex(byte & 15).to_ascii_lowercase()]);
+        out.extend_from_slice(&[
+            hex(byte >> 4).to_ascii_lowercase(),
+            hex(byte & 15).to_ascii_lowercase(),
+        ]);
     }
 }
 
@@ -224,8 +230,16 @@ static SPECIAL: [u8; 256] = {
     let mut special = [Place::Template.bit() | Place::Value.bit(); 256];
     let mut byte = 0;
     while byte < 128 {
-        let in_template = if Place::Template.escapes(byte) { Place::Template.bit() } else { 0 };
-        let in_value = if Place::Value.escapes(byte) { Place::Value.bit() } else { 0 };
+        let in_template = if Place::Template.escapes(byte) {
+            Place::Template.bit()
+        } else {
+            0
+        };
+        let in_value = if Place::Value.escapes(byte) {
+            Place::Value.bit()
+        } else {
+            0
+        };
         #[allow(clippy::indexing_slicing, reason = "a constant, and below 128")]
         {
             special[byte as usize] = in_template | in_value;
@@ -237,8 +251,11 @@ static SPECIAL: [u8; 256] = {
 
 /// The places where some of these bytes may have to be escaped.
 fn special(bytes: &[u8]) -> u8 {
-    let of =
-        |bytes: &[u8]| bytes.iter().fold(0, |all, &byte| all | SPECIAL.get(usize::from(byte)).copied().unwrap_or(0));
+    let of = |bytes: &[u8]| {
+        bytes.iter().fold(0, |all, &byte| {
+            all | SPECIAL.get(usize::from(byte)).copied().unwrap_or(0)
+        })
+    };
     // Eight at once, without a loop.
     let (chunks, rest) = bytes.as_chunks::<8>();
     chunks.iter().fold(of(rest), |all, chunk| all | of(chunk))

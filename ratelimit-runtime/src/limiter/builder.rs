@@ -37,7 +37,11 @@ impl fmt::Debug for RateLimiterBuilder {
 
 impl RateLimiterBuilder {
     pub(super) fn new() -> Self {
-        Self { engine: Engine::on(MemoryStore::new()), policies: Vec::new(), problem: None }
+        Self {
+            engine: Engine::on(MemoryStore::new()),
+            policies: Vec::new(),
+            problem: None,
+        }
     }
 
     /// The beginning of every stored key, which keeps services and stages that share a Redis apart:
@@ -67,7 +71,9 @@ impl RateLimiterBuilder {
     pub fn hash_keys(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.engine.key_hasher = KeyHasher::new(secret.as_ref());
         if self.engine.key_hasher.is_none() {
-            self.problem = Some(RateLimitError::misconfigured("the secret of `hash_keys` is empty"));
+            self.problem = Some(RateLimitError::misconfigured(
+                "the secret of `hash_keys` is empty",
+            ));
         }
         self
     }
@@ -82,8 +88,15 @@ impl RateLimiterBuilder {
     /// Several policies at once, as they come from a configuration: with the feature `serde` a
     /// [`Policy`] is read from `"5/1m, 50/1d"` or `"token_bucket 10/1s burst 50"`, or from a table
     /// of `limits` (a text or a list), `algorithm`, `burst`, `block` and more.
-    pub fn policies(mut self, policies: impl IntoIterator<Item = (impl Into<String>, Policy)>) -> Self {
-        self.policies.extend(policies.into_iter().map(|(name, policy)| (name.into(), policy)));
+    pub fn policies(
+        mut self,
+        policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
+    ) -> Self {
+        self.policies.extend(
+            policies
+                .into_iter()
+                .map(|(name, policy)| (name.into(), policy)),
+        );
         self
     }
 
@@ -135,7 +148,9 @@ impl RateLimiterBuilder {
                 Ok(url) => return self.url(variable, &url),
                 Err(std::env::VarError::NotPresent) => {}
                 Err(std::env::VarError::NotUnicode(_)) => {
-                    return Err(RateLimitError::misconfigured(format!("{variable} is not UTF-8")));
+                    return Err(RateLimitError::misconfigured(format!(
+                        "{variable} is not UTF-8"
+                    )));
                 }
             }
         }
@@ -149,7 +164,9 @@ impl RateLimiterBuilder {
         #[cfg(feature = "redis")]
         match crate::store::redis::RedisStore::new(url) {
             Ok(store) => Ok(self.store(store)),
-            Err(error) => Err(RateLimitError::misconfigured(format!("{variable}: {error}"))),
+            Err(error) => Err(RateLimitError::misconfigured(format!(
+                "{variable}: {error}"
+            ))),
         }
         #[cfg(not(feature = "redis"))]
         Err(RateLimitError::misconfigured(format!(
@@ -165,7 +182,11 @@ impl RateLimiterBuilder {
     /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a
     /// policy needs what the store cannot do.
     pub fn build(self) -> Result<RateLimiter, RateLimitError> {
-        let Self { mut engine, policies, problem } = self;
+        let Self {
+            mut engine,
+            policies,
+            problem,
+        } = self;
         if let Some(problem) = problem {
             return Err(problem);
         }
@@ -180,7 +201,9 @@ impl RateLimiterBuilder {
         #[cfg(feature = "http")]
         engine.responses.check()?;
         policies::replace(&engine, policies)?;
-        Ok(RateLimiter { engine: Arc::new(engine) })
+        Ok(RateLimiter {
+            engine: Arc::new(engine),
+        })
     }
 }
 
@@ -200,5 +223,7 @@ fn checked_prefix(prefix: Box<str>) -> Result<Box<str>, RateLimitError> {
     } else {
         return Ok(format!("{prefix}:").into_boxed_str());
     };
-    Err(RateLimitError::misconfigured(format!("the prefix {prefix:?} {problem}")))
+    Err(RateLimitError::misconfigured(format!(
+        "the prefix {prefix:?} {problem}"
+    )))
 }

@@ -62,7 +62,12 @@ pub(crate) fn find() -> Found {
 }
 
 fn unscoped() -> Found {
-    let of_thread = DEFAULTS.try_with(|defaults| defaults.borrow().last().map(|(_, engine)| Arc::clone(engine)));
+    let of_thread = DEFAULTS.try_with(|defaults| {
+        defaults
+            .borrow()
+            .last()
+            .map(|(_, engine)| Arc::clone(engine))
+    });
     match of_thread {
         Ok(Some(engine)) => Found::Default(engine),
         _ => Found::Installed(INSTALLED.load()),
@@ -96,7 +101,10 @@ pub(crate) fn trusted_proxies() -> crate::TrustedProxies {
 #[cfg(feature = "http")]
 fn setting<T: Default>(of: impl FnOnce(&Engine) -> T) -> T {
     match find() {
-        Found::Installed(installed) => installed.as_ref().map(|engine| of(engine)).unwrap_or_default(),
+        Found::Installed(installed) => installed
+            .as_ref()
+            .map(|engine| of(engine))
+            .unwrap_or_default(),
         found => of(found.engine()),
     }
 }
@@ -114,7 +122,9 @@ pub(super) fn install(engine: Arc<Engine>) {
 }
 
 pub(super) fn scope<F: Future>(engine: Arc<Engine>, future: F) -> Scoped<F> {
-    Scoped { inner: SCOPED.scope(Arc::new(Scope(engine)), future) }
+    Scoped {
+        inner: SCOPED.scope(Arc::new(Scope(engine)), future),
+    }
 }
 
 #[cfg(feature = "_layer")]
@@ -162,7 +172,10 @@ pub(super) fn set_default(engine: Arc<Engine>) -> DefaultGuard {
     DEFAULTS.with_borrow_mut(|defaults| {
         let id = defaults.last().map_or(0, |(id, _)| id + 1);
         defaults.push((id, engine));
-        DefaultGuard { id, not_send: PhantomData }
+        DefaultGuard {
+            id,
+            not_send: PhantomData,
+        }
     })
 }
 
@@ -173,7 +186,10 @@ impl Drop for DefaultGuard {
         // after the borrow.
         let _taken = DEFAULTS.try_with(|defaults| {
             let mut defaults = defaults.borrow_mut();
-            defaults.iter().position(|(at, _)| *at == id).map(|at| defaults.remove(at))
+            defaults
+                .iter()
+                .position(|(at, _)| *at == id)
+                .map(|at| defaults.remove(at))
         });
     }
 }

@@ -30,7 +30,10 @@ enum From {
 
 impl Keys {
     pub(super) fn new(call: OwnedCall) -> Self {
-        Self { call, from: From::Start }
+        Self {
+            call,
+            from: From::Start,
+        }
     }
 
     /// Goes on at the cursor of another list of the same keys, perhaps of another process: see
@@ -72,9 +75,14 @@ impl Keys {
         };
         self.call.require(Feature::Keys)?;
         let beginning = self.call.key_request()?.key().len();
-        let Page { keys, next } = self.call.change(|store, request| store.keys(request, from)).await?;
+        let Page { keys, next } = self
+            .call
+            .change(|store, request| store.keys(request, from))
+            .await?;
         self.from = next.map_or(From::End, From::Cursor);
-        let key = |stored: Vec<u8>| Key::from_rendered(std::str::from_utf8(stored.get(beginning..)?).ok()?).ok();
+        let key = |stored: Vec<u8>| {
+            Key::from_rendered(std::str::from_utf8(stored.get(beginning..)?).ok()?).ok()
+        };
         Ok(Some(keys.into_iter().filter_map(key).collect()))
     }
 }

@@ -71,7 +71,9 @@ impl RateLimiter {
 
     /// A limiter on a store of your own.
     pub fn with_store(store: impl Store) -> Self {
-        Self { engine: Arc::new(Engine::on(store)) }
+        Self {
+            engine: Arc::new(Engine::on(store)),
+        }
     }
 
     /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names, whether one server,
@@ -96,7 +98,9 @@ impl RateLimiter {
     /// no subscriber of `tracing` is set. Attributes without a `limiter` use it.
     #[must_use]
     pub fn current() -> Self {
-        Self { engine: find::current() }
+        Self {
+            engine: find::current(),
+        }
     }
 
     /// Runs a future whose checks use this limiter. Tasks that it spawns are not part of it.
@@ -140,7 +144,12 @@ impl RateLimiter {
             match engine::decide_now(&self.engine, &call.check(), || None) {
                 Some(decided) => decided,
                 // Kept apart, so that most checks have a small future.
-                None => return Box::pin(async move { engine::finish(&call.engine, &call.check()).await }).await,
+                None => {
+                    return Box::pin(
+                        async move { engine::finish(&call.engine, &call.check()).await },
+                    )
+                    .await;
+                }
             }
         };
         engine::cooperate(decided).await
@@ -224,7 +233,12 @@ impl RateLimiter {
     /// # Errors
     ///
     /// `Unavailable` or `Misconfigured`; then it may or may not have been given back.
-    pub async fn refund(&self, rule: &Rule, key: &Key, admission: &Decision) -> Result<bool, RateLimitError> {
+    pub async fn refund(
+        &self,
+        rule: &Rule,
+        key: &Key,
+        admission: &Decision,
+    ) -> Result<bool, RateLimitError> {
         engine::refund(&self.limited_call(rule, key)?, admission).await
     }
 
@@ -235,17 +249,28 @@ impl RateLimiter {
     ///
     /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try
     /// again once the store is back, for the others.
-    pub async fn block(&self, rule: &Rule, key: &Key, duration: Duration) -> Result<(), RateLimitError> {
+    pub async fn block(
+        &self,
+        rule: &Rule,
+        key: &Key,
+        duration: Duration,
+    ) -> Result<(), RateLimitError> {
         if duration.is_zero() || duration > Limit::MAX_WINDOW {
-            return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
+            return Err(RateLimitError::misconfigured(
+                "a block lasts more than 0 and at most 366 days",
+            ));
         }
         let call = self.limited_call(rule, key)?;
         call.require(Feature::Block)?;
-        let outcome = call.change(|store, request| store.block(request, duration)).await;
+        let outcome = call
+            .change(|store, request| store.block(request, duration))
+            .await;
         match &outcome {
             // A key that was blocked here during an outage is blocked by the store now.
             Ok(()) => _ = self.engine.fallback.unblock(call.key_request()?),
-            Err(RateLimitError::Unavailable(_)) => self.engine.fallback.block(call.key_request()?, duration),
+            Err(RateLimitError::Unavailable(_)) => {
+                self.engine.fallback.block(call.key_request()?, duration)
+            }
             Err(_) => {}
         }
         outcome
@@ -304,7 +329,10 @@ impl RateLimiter {
     /// `Misconfigured` when the first reading cannot be put in force, or where there is no tokio
     /// runtime.
     #[cfg(feature = "watch")]
-    pub async fn watch_policies(&self, path: impl Into<std::path::PathBuf>) -> Result<(), RateLimitError> {
+    pub async fn watch_policies(
+        &self,
+        path: impl Into<std::path::PathBuf>,
+    ) -> Result<(), RateLimitError> {
         policies::watch::start(&self.engine, path.into()).await
     }
 
@@ -319,8 +347,15 @@ impl RateLimiter {
         if missing.is_empty() {
             return Ok(());
         }
-        let policies = if missing.len() == 1 { "policy" } else { "policies" };
-        Err(RateLimitError::misconfigured(format!("the limiter lacks the {policies} `{}`", missing.join("`, `"))))
+        let policies = if missing.len() == 1 {
+            "policy"
+        } else {
+            "policies"
+        };
+        Err(RateLimitError::misconfigured(format!(
+            "the limiter lacks the {policies} `{}`",
+            missing.join("`, `")
+        )))
     }
 
     /// Connects to the store, if that has not begun, and waits until it can serve, as long as that
@@ -331,7 +366,12 @@ impl RateLimiter {
     /// [`RateLimitError::Misconfigured`] as soon as the store says that waiting is in vain: a wrong
     /// password, or a replica in place of a master. The store goes on trying: so may the caller.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
-        self.engine.store.innermost().ready().await.map_err(Into::into)
+        self.engine
+            .store
+            .innermost()
+            .ready()
+            .await
+            .map_err(Into::into)
     }
 
     /// Waits until the store has answered all settlements and refunds that calls left behind, and the

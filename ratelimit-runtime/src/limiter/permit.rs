@@ -24,7 +24,10 @@ impl Permit {
             return Err(call.no_in_flight_limit());
         }
         let (decisions, permits) = engine::acquire_all(&[call]).await?;
-        Ok(Self { decision: engine::only(decisions)?, _permits: permits })
+        Ok(Self {
+            decision: engine::only(decisions)?,
+            _permits: permits,
+        })
     }
 
     /// The decision that let the call in. In [shadow mode](crate::Rule::with_shadow) it may be a
@@ -36,6 +39,8 @@ impl Permit {
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("decision", &self.decision).finish_non_exhaustive()
+        f.debug_struct("Permit")
+            .field("decision", &self.decision)
+            .finish_non_exhaustive()
     }
 }

@@ -27,7 +27,10 @@ impl Reservation {
         let (since, group) = (Instant::now(), [call]);
         let (decisions, _no_permits) = engine::acquire_all(&group).await?;
         let decision = engine::only(decisions)?;
-        Ok(Self { decision, reserved: Reservations::new(group.map(|call| Some((call, decision))), since) })
+        Ok(Self {
+            decision,
+            reserved: Reservations::new(group.map(|call| Some((call, decision))), since),
+        })
     }
 
     /// The decision that admitted the estimate. In [shadow mode](crate::Rule::with_shadow) it may
@@ -45,7 +48,8 @@ impl Reservation {
     /// `ratelimit_cost_dropped_total`. Where the estimate has left a window meanwhile, all of the
     /// cost is charged now.
     pub fn commit(self, actual_cost: u64) {
-        self.reserved.complete([Completion::CommitActual(actual_cost.min(Limit::MAX_COUNT))]);
+        self.reserved
+            .complete([Completion::CommitActual(actual_cost.min(Limit::MAX_COUNT))]);
     }
 
     /// Gives the estimate back: the call costs nothing.
@@ -56,6 +60,8 @@ impl Reservation {
 
 impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reservation").field("decision", &self.decision).finish_non_exhaustive()
+        f.debug_struct("Reservation")
+            .field("decision", &self.decision)
+            .finish_non_exhaustive()
     }
 }

@@ -48,7 +48,10 @@ const MOST: usize = 10_000;
 /// ```
 pub fn collect<F: Future>(future: F) -> impl Future<Output = (F::Output, Vec<Observation>)> {
     COLLECTORS.fetch_add(1, Ordering::Relaxed);
-    Collected { future: COLLECTING.scope(RefCell::default(), future), counted: Counted }
+    Collected {
+        future: COLLECTING.scope(RefCell::default(), future),
+        counted: Counted,
+    }
 }
 
 pin_project! {
@@ -75,7 +78,13 @@ impl<F: Future> Future for Collected<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let output = ready!(this.future.as_mut().poll(cx));
-        Poll::Ready((output, this.future.take_value().map(RefCell::into_inner).unwrap_or_default()))
+        Poll::Ready((
+            output,
+            this.future
+                .take_value()
+                .map(RefCell::into_inner)
+                .unwrap_or_default(),
+        ))
     }
 }
 

@@ -39,7 +39,11 @@ struct Outage {
 impl ObservedConnection {
     /// A connection to the server that has this name in metrics.
     pub(crate) fn new(server: String) -> Self {
-        let connection = Self { server: server.into(), state: ConnectionState::Connecting, outage: None };
+        let connection = Self {
+            server: server.into(),
+            state: ConnectionState::Connecting,
+            outage: None,
+        };
         moved(&connection.server, None, Some(connection.state));
         connection
     }
@@ -67,14 +71,20 @@ impl ObservedConnection {
     /// be the reason, because that changes what callers get.
     pub(crate) fn failing(&mut self, server: &dyn Display, error: &StoreError) {
         let by_settings = error.kind() == StoreErrorKind::Misconfigured;
-        let is_known = self.outage.as_ref().is_some_and(|outage| outage.by_settings || !by_settings);
+        let is_known = self
+            .outage
+            .as_ref()
+            .is_some_and(|outage| outage.by_settings || !by_settings);
         if is_known {
             return;
         }
         if self.outage.is_none() {
             metrics::add(series::OUTAGES, &[("server", &self.server)], 1);
         }
-        let since = self.outage.take().map_or_else(Instant::now, |outage| outage.since);
+        let since = self
+            .outage
+            .take()
+            .map_or_else(Instant::now, |outage| outage.since);
         self.outage = Some(Outage { since, by_settings });
         if by_settings {
             log::misconfigured(server, error);
@@ -113,8 +123,13 @@ fn moved(server: &str, from: Option<ConnectionState>, to: Option<ConnectionState
     let mut now = NOW.lock().unwrap_or_else(PoisonError::into_inner);
     let counts = now.entry(server.into()).or_default();
     for ((state, name), count) in STATES.into_iter().zip(counts.iter_mut()) {
-        *count = (*count + u32::from(to == Some(state))).saturating_sub(u32::from(from == Some(state)));
-        metrics::set(series::CONNECTIONS, &[("server", server), ("state", name)], *count);
+        *count =
+            (*count + u32::from(to == Some(state))).saturating_sub(u32::from(from == Some(state)));
+        metrics::set(
+            series::CONNECTIONS,
+            &[("server", server), ("state", name)],
+            *count,
+        );
     }
     if *counts == [0; 4] {
         now.remove(server);

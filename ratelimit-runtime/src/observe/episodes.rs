@@ -51,7 +51,9 @@ mod tests {
     #[test]
     fn an_event_is_told_once_until_it_was_quiet_for_a_minute() {
         let (episodes, start) = (Episodes::new(), Instant::now());
-        let told = |seconds, rule, text| episodes.begins_at(start + Duration::from_secs(seconds), rule, text);
+        let told = |seconds, rule, text| {
+            episodes.begins_at(start + Duration::from_secs(seconds), rule, text)
+        };
         assert!(told(0, "login", "no policy"));
         assert!(told(0, "login", "another text") && told(0, "signup", "no policy"));
         // As long as it goes on, however long that is.
@@ -67,7 +69,8 @@ mod tests {
     fn texts_without_number_are_a_bounded_number_of_lines() {
         let (episodes, start) = (Episodes::new(), Instant::now());
         for (after, lines) in [(Duration::ZERO, MOST), (QUIET / 2, 0), (QUIET * 2, MOST)] {
-            let told = (0..10 * MOST).filter(|n| episodes.begins_at(start + after, "", &n.to_string()));
+            let told =
+                (0..10 * MOST).filter(|n| episodes.begins_at(start + after, "", &n.to_string()));
             assert_eq!(told.count(), lines);
         }
     }

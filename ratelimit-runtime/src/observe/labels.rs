@@ -25,8 +25,13 @@ impl OutcomeLabel {
     pub(super) fn of(decision: &Decision, shadow: bool) -> Self {
         if decision.is_allowed() {
             // Of an unchecked call, the rest of the limit is unknown.
-            let is_near = decision.remaining < decision.limit.div_ceil(10) && decision.source != Source::Nobody;
-            return if is_near { Self::NearLimit } else { Self::Allowed };
+            let is_near = decision.remaining < decision.limit.div_ceil(10)
+                && decision.source != Source::Nobody;
+            return if is_near {
+                Self::NearLimit
+            } else {
+                Self::Allowed
+            };
         }
         match (shadow, decision.is_blocked()) {
             (true, _) => Self::ShadowDenied,

@@ -151,7 +151,9 @@ pub(crate) fn same_path(rule: &str) {
 pub(super) fn policies_changed(file: &Path, outcome: &Result<(), RateLimitError>) {
     let file = file.display();
     match outcome {
-        Ok(()) => tracing::info!(name: "policies_replaced", target: SETUP, %file, "the policies are replaced"),
+        Ok(()) => {
+            tracing::info!(name: "policies_replaced", target: SETUP, %file, "the policies are replaced")
+        }
         Err(error) => {
             tracing::error!(name: "policies_refused", target: SETUP, %file, %error, "the policies stay as they were");
         }

@@ -29,31 +29,79 @@ enum Kind {
 }
 
 const METRICS: &[(Kind, &str, &str)] = &[
-    (Kind::Counter, series::DECISIONS, "Checks, by rule, by what became of them, and by who answered."),
-    (Kind::Counter, series::COST_DROPPED, "What calls did cost and were not charged: debts are bounded; by rule."),
-    (Kind::Gauge, series::IN_FLIGHT, "Calls in flight of this process, by rule."),
-    (Kind::Histogram, series::STORE, "How long checks waited for the store, by its server."),
+    (
+        Kind::Counter,
+        series::DECISIONS,
+        "Checks, by rule, by what became of them, and by who answered.",
+    ),
+    (
+        Kind::Counter,
+        series::COST_DROPPED,
+        "What calls did cost and were not charged: debts are bounded; by rule.",
+    ),
+    (
+        Kind::Gauge,
+        series::IN_FLIGHT,
+        "Calls in flight of this process, by rule.",
+    ),
+    (
+        Kind::Histogram,
+        series::STORE,
+        "How long checks waited for the store, by its server.",
+    ),
     #[cfg(feature = "watch")]
-    (Kind::Counter, series::POLICY_CHANGES, "Changes of a watched file of policies, by whether they are in force."),
+    (
+        Kind::Counter,
+        series::POLICY_CHANGES,
+        "Changes of a watched file of policies, by whether they are in force.",
+    ),
     #[cfg(feature = "redis")]
-    (Kind::Counter, series::PERMITS_LOST, "Calls in flight that have lost their places and went on, by rule."),
+    (
+        Kind::Counter,
+        series::PERMITS_LOST,
+        "Calls in flight that have lost their places and went on, by rule.",
+    ),
     #[cfg(feature = "redis")]
-    (Kind::Histogram, series::COMMANDS, "How many decisions one command to Redis carried."),
+    (
+        Kind::Histogram,
+        series::COMMANDS,
+        "How many decisions one command to Redis carried.",
+    ),
     #[cfg(feature = "redis")]
-    (Kind::Gauge, series::CONNECTIONS, "Connections of this process to a Redis server, by their state."),
+    (
+        Kind::Gauge,
+        series::CONNECTIONS,
+        "Connections of this process to a Redis server, by their state.",
+    ),
     #[cfg(feature = "redis")]
-    (Kind::Counter, series::CONNECTS, "Connections to a Redis server that were made."),
+    (
+        Kind::Counter,
+        series::CONNECTS,
+        "Connections to a Redis server that were made.",
+    ),
     #[cfg(feature = "redis")]
-    (Kind::Counter, series::LOSSES, "Connections to a Redis server that were lost."),
+    (
+        Kind::Counter,
+        series::LOSSES,
+        "Connections to a Redis server that were lost.",
+    ),
     #[cfg(feature = "redis")]
-    (Kind::Counter, series::OUTAGES, "How often a Redis server ceased to serve."),
+    (
+        Kind::Counter,
+        series::OUTAGES,
+        "How often a Redis server ceased to serve.",
+    ),
 ];
 
 /// Describes the metrics to the recorder.
 pub(crate) fn describe() {
     with_recorder(|recorder| {
         for (kind, name, text) in METRICS {
-            let unit = Some(if *name == series::STORE { Unit::Seconds } else { Unit::Count });
+            let unit = Some(if *name == series::STORE {
+                Unit::Seconds
+            } else {
+                Unit::Count
+            });
             let (name, text) = ((*name).into(), (*text).into());
             match kind {
                 Kind::Counter => recorder.describe_counter(name, unit, text),
@@ -94,12 +142,22 @@ const SOURCES: usize = Source::Nobody as usize + 1;
 #[inline]
 pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Option<Source>)) {
     let (rule, outcome, source) = decided();
-    let all = rule.series().get_or_init(|| (0..OUTCOMES * SOURCES).map(|_| OnceCell::new()).collect());
+    let all = rule
+        .series()
+        .get_or_init(|| (0..OUTCOMES * SOURCES).map(|_| OnceCell::new()).collect());
     // Checks without a decision have outcomes of their own.
-    let Some(known) = all.get(outcome as usize * SOURCES + source.map_or(0, |source| source as usize)) else { return };
+    let Some(known) =
+        all.get(outcome as usize * SOURCES + source.map_or(0, |source| source as usize))
+    else {
+        return;
+    };
     let key = known.get_or_init(|| {
         let source = source.map_or("none", labels::source);
-        let labels = [("outcome", outcome.as_str()), ("rule", rule.as_str()), ("source", source)];
+        let labels = [
+            ("outcome", outcome.as_str()),
+            ("rule", rule.as_str()),
+            ("source", source),
+        ];
         let labels = labels.map(|(label, value)| Label::from_static_parts(label, value));
         // Recorders copy a key that owns nothing without taking memory.
         Key::from_static_labels(series::DECISIONS, Box::leak(Box::new(labels)))
@@ -123,7 +181,11 @@ pub(crate) async fn timed<'a, T>(
     if waited {
         let result = labels::result(answer.as_ref().err().map(StoreError::kind));
         let key = key(series::STORE, &[("result", result), ("server", server())]);
-        with_recorder(|recorder| recorder.register_histogram(&key, &METADATA).record(since.elapsed()));
+        with_recorder(|recorder| {
+            recorder
+                .register_histogram(&key, &METADATA)
+                .record(since.elapsed())
+        });
     }
     answer
 }
@@ -134,5 +196,9 @@ pub(crate) async fn timed<'a, T>(
 pub(crate) fn command_sent(decisions: usize) {
     static KEY: Key = Key::from_static_name(series::COMMANDS);
     let decisions = u32::try_from(decisions).unwrap_or(u32::MAX);
-    with_recorder(|recorder| recorder.register_histogram(&KEY, &METADATA).record(decisions));
+    with_recorder(|recorder| {
+        recorder
+            .register_histogram(&KEY, &METADATA)
+            .record(decisions)
+    });
 }

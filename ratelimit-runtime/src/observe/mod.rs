@@ -34,7 +34,11 @@ use crate::rule::{Name, Terms};
 pub(crate) fn count(decision: impl FnOnce() -> Decision, shadow: bool) {
     metrics::decision(|| {
         let decision = decision();
-        (decision.rule, OutcomeLabel::of(&decision, shadow), Some(decision.source))
+        (
+            decision.rule,
+            OutcomeLabel::of(&decision, shadow),
+            Some(decision.source),
+        )
     });
 }
 
@@ -90,7 +94,11 @@ pub(crate) fn failed(rule: Name, error: &RateLimitError) {
 /// A file of policies has changed, and is in force now, or cannot be used.
 #[cfg(feature = "watch")]
 pub(crate) fn policies_changed(file: &std::path::Path, outcome: &Result<(), RateLimitError>) {
-    let change = if outcome.is_ok() { "replaced" } else { "refused" };
+    let change = if outcome.is_ok() {
+        "replaced"
+    } else {
+        "refused"
+    };
     metrics::add(series::POLICY_CHANGES, &[("change", change)], 1);
     log::policies_changed(file, outcome);
 }

@@ -18,7 +18,13 @@ pub struct Observation {
 impl Observation {
     pub(super) fn new(decision: &Decision, terms: &Terms, shadow: bool, is_settled: bool) -> Self {
         let (algorithm, limits) = (terms.algorithm(), SmallVec::from_slice(terms.limits()));
-        Self { decision: *decision, algorithm, limits, shadow, is_settled }
+        Self {
+            decision: *decision,
+            algorithm,
+            limits,
+            shadow,
+            is_settled,
+        }
     }
 
     /// The decision.

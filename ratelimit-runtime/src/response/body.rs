@@ -49,12 +49,22 @@ fn envelope(refusal: &Refusal<'_>) -> String {
 }
 
 fn problem(refusal: &Refusal<'_>) -> Value {
-    let (title, code) = (refusal.http_status().canonical_reason().unwrap_or("Refused"), refusal.status());
-    let mut problem = json!({"type": "about:blank", "title": title, "status": code, "detail": refusal.message()});
+    let (title, code) = (
+        refusal
+            .http_status()
+            .canonical_reason()
+            .unwrap_or("Refused"),
+        refusal.status(),
+    );
+    let mut problem =
+        json!({"type": "about:blank", "title": title, "status": code, "detail": refusal.message()});
     let decision = refusal.error().and_then(RateLimitError::decision);
     if let (Some(decision), Some(members)) = (decision, problem.as_object_mut()) {
         let policy = fields::name(decision.rule(), decision.limit_index());
-        members.insert("type".to_owned(), json!("https://iana.org/assignments/http-problem-types#quota-exceeded"));
+        members.insert(
+            "type".to_owned(),
+            json!("https://iana.org/assignments/http-problem-types#quota-exceeded"),
+        );
         members.insert("violated-policies".to_owned(), json!([policy]));
     }
     problem

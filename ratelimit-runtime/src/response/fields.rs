@@ -45,7 +45,8 @@ impl<'a> Item<'a> {
         let mut quotas = SmallVec::new();
         if decision.measure != Measure::Burst {
             let index = decision.limit_index();
-            let seconds = (decision.measure != Measure::Calendar).then(|| whole_seconds(decision.window()));
+            let seconds =
+                (decision.measure != Measure::Calendar).then(|| whole_seconds(decision.window()));
             quotas.push(Quota {
                 index,
                 max: decision.limit(),
@@ -54,7 +55,11 @@ impl<'a> Item<'a> {
                 in_flight: decision.is_in_flight_limit(),
             });
         }
-        Self { decision, quotas, is_settled: true }
+        Self {
+            decision,
+            quotas,
+            is_settled: true,
+        }
     }
 
     #[cfg(feature = "_layer")]
@@ -62,15 +67,29 @@ impl<'a> Item<'a> {
         let quota = |(index, limit): (usize, &crate::rule::Limit)| {
             let capacity = observation.algorithm().capacity(limit);
             let burst = (capacity != limit.max()).then_some(capacity);
-            let seconds = limit.calendar_unit().is_none().then(|| whole_seconds(limit.window()));
-            Quota { index, max: limit.max(), seconds, burst, in_flight: false }
+            let seconds = limit
+                .calendar_unit()
+                .is_none()
+                .then(|| whole_seconds(limit.window()));
+            Quota {
+                index,
+                max: limit.max(),
+                seconds,
+                burst,
+                in_flight: false,
+            }
         };
         let decision = observation.decision();
-        let mut quotas: SmallVec<[Quota; 2]> = observation.limits().iter().enumerate().map(quota).collect();
+        let mut quotas: SmallVec<[Quota; 2]> =
+            observation.limits().iter().enumerate().map(quota).collect();
         if decision.is_in_flight_limit() {
             quotas.extend(Self::of_decision(decision).quotas);
         }
-        Self { decision, quotas, is_settled: observation.is_settled() }
+        Self {
+            decision,
+            quotas,
+            is_settled: observation.is_settled(),
+        }
     }
 
     /// Whether the remaining cost is known: a store was asked, and nothing is settled later.
@@ -80,7 +99,13 @@ impl<'a> Item<'a> {
 
     /// Whether this rule is closer to a refusal.
     fn is_stricter_than(&self, other: &Decision) -> bool {
-        let rank = |decision: &Decision| (decision.is_allowed(), decision.remaining(), !decision.retry_after_us);
+        let rank = |decision: &Decision| {
+            (
+                decision.is_allowed(),
+                decision.remaining(),
+                !decision.retry_after_us,
+            )
+        };
         rank(self.decision) < rank(other)
     }
 }
@@ -94,11 +119,18 @@ impl<'a> Standings<'a> {
     #[cfg(feature = "_layer")]
     pub(crate) fn after(observations: &'a [Observation], refusal: Option<&'a Decision>) -> Self {
         let mut standings = Self(Vec::new());
-        for observation in observations.iter().filter(|observation| !observation.is_shadow()) {
+        for observation in observations
+            .iter()
+            .filter(|observation| !observation.is_shadow())
+        {
             standings.add(Item::of_observation(observation));
         }
         if let Some(refusal) = refusal {
-            match standings.0.iter_mut().find(|known| known.decision.rule() == refusal.rule()) {
+            match standings
+                .0
+                .iter_mut()
+                .find(|known| known.decision.rule() == refusal.rule())
+            {
                 None => standings.add(Item::of_decision(refusal)),
                 Some(known) if Item::of_decision(refusal).is_stricter_than(known.decision) => {
                     (known.decision, known.is_settled) = (refusal, true);
@@ -112,7 +144,11 @@ impl<'a> Standings<'a> {
     #[cfg(feature = "_layer")]
     fn add(&mut self, item: Item<'a>) {
         // Of several decisions by one rule, on several keys, the strictest matters to the client.
-        if let Some(known) = self.0.iter_mut().find(|known| known.decision.rule() == item.decision.rule()) {
+        if let Some(known) = self
+            .0
+            .iter_mut()
+            .find(|known| known.decision.rule() == item.decision.rule())
+        {
             if item.is_stricter_than(known.decision) {
                 *known = item;
             }
@@ -129,8 +165,18 @@ impl<'a> Standings<'a> {
 
     /// The decision that is closest to a refusal, among the known ones.
     pub(crate) fn strictest(&self) -> Option<&'a Decision> {
-        let known = self.0.iter().filter(|item| item.is_known()).map(|item| item.decision);
-        known.reduce(|a, b| if Item::of_decision(b).is_stricter_than(a) { b } else { a })
+        let known = self
+            .0
+            .iter()
+            .filter(|item| item.is_known())
+            .map(|item| item.decision);
+        known.reduce(|a, b| {
+            if Item::of_decision(b).is_stricter_than(a) {
+                b
+            } else {
+                a
+            }
+        })
     }
 
     /// The fields, in the words of the draft.
@@ -143,10 +189,22 @@ impl<'a> Standings<'a> {
         const R: &KeyRef = key_ref("r");
         const T: &KeyRef = key_ref("t");
         let (mut policies, mut standings) = (ListSerializer::new(), ListSerializer::new());
-        for item @ Item { decision, quotas, .. } in &self.0 {
-            for Quota { index, max, seconds, burst, in_flight } in quotas {
+        for item @ Item {
+            decision, quotas, ..
+        } in &self.0
+        {
+            for Quota {
+                index,
+                max,
+                seconds,
+                burst,
+                in_flight,
+            } in quotas
+            {
                 let name = name(decision.rule(), *index);
-                let Ok(name) = StringRef::from_str(&name) else { continue };
+                let Ok(name) = StringRef::from_str(&name) else {
+                    continue;
+                };
                 let policy = policies.bare_item(name).parameter(Q, integer(*max));
                 if *in_flight {
                     let _ = policy.parameter(QU, IN_FLIGHT);
@@ -162,8 +220,12 @@ impl<'a> Standings<'a> {
             }
             if item.is_known() {
                 let name = name(decision.rule(), decision.limit_index());
-                let Ok(name) = StringRef::from_str(&name) else { continue };
-                let standing = standings.bare_item(name).parameter(R, integer(decision.remaining()));
+                let Ok(name) = StringRef::from_str(&name) else {
+                    continue;
+                };
+                let standing = standings
+                    .bare_item(name)
+                    .parameter(R, integer(decision.remaining()));
                 if let Some(seconds) = reset(decision) {
                     let _ = standing.parameter(T, integer(seconds));
                 }
@@ -180,7 +242,13 @@ impl<'a> Standings<'a> {
 pub(super) fn of_refusal(decision: &Decision, legacy: bool) -> Vec<Field> {
     let standings = Standings(vec![Item::of_decision(decision)]);
     let mut fields = standings.fields();
-    fields.extend(standings.strictest().filter(|_| legacy).into_iter().flat_map(legacy_fields));
+    fields.extend(
+        standings
+            .strictest()
+            .filter(|_| legacy)
+            .into_iter()
+            .flat_map(legacy_fields),
+    );
     fields
 }
 
@@ -190,17 +258,29 @@ pub(crate) fn legacy_fields(decision: &Decision) -> impl Iterator<Item = Field> 
         ("x-ratelimit-limit", decision.limit().to_string()),
         ("x-ratelimit-remaining", decision.remaining().to_string()),
     ];
-    counts.into_iter().chain(reset(decision).map(|seconds| ("x-ratelimit-reset", seconds.to_string())))
+    counts
+        .into_iter()
+        .chain(reset(decision).map(|seconds| ("x-ratelimit-reset", seconds.to_string())))
 }
 
 /// The seconds after which a further call is worth it: of a refused call those of `Retry-After`, if
 /// it has them.
 fn reset(decision: &Decision) -> Option<u64> {
     // Units of one moment are a microsecond apart in a sliding window of 60 s: that is 60, not 61.
-    let reset = || decision.reset_after().saturating_sub(Duration::from_millis(1));
-    let reset = if decision.is_allowed() { Some(reset()) } else { decision.retry_after() };
+    let reset = || {
+        decision
+            .reset_after()
+            .saturating_sub(Duration::from_millis(1))
+    };
+    let reset = if decision.is_allowed() {
+        Some(reset())
+    } else {
+        decision.retry_after()
+    };
     // When a call in flight ends is not known.
-    reset.filter(|_| !decision.is_in_flight_limit()).map(whole_seconds)
+    reset
+        .filter(|_| !decision.is_in_flight_limit())
+        .map(whole_seconds)
 }
 
 /// A structured string holds printable ASCII, and two names must not become one.
@@ -222,5 +302,8 @@ pub(super) fn name(rule: &str, index: usize) -> String {
 
 /// A structured integer has 15 digits.
 fn integer(value: u64) -> Integer {
-    i64::try_from(value).ok().and_then(|value| Integer::try_from(value).ok()).unwrap_or(Integer::MAX)
+    i64::try_from(value)
+        .ok()
+        .and_then(|value| Integer::try_from(value).ok())
+        .unwrap_or(Integer::MAX)
 }

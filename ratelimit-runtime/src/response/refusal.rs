@@ -19,11 +19,19 @@ pub struct Refusal<'a> {
 
 impl<'a> Refusal<'a> {
     pub(super) fn of_error(status: StatusCode, error: &'a RateLimitError) -> Self {
-        Self { status, message: error.public_message().into(), error: Some(error) }
+        Self {
+            status,
+            message: error.public_message().into(),
+            error: Some(error),
+        }
     }
 
     pub(super) fn without_key(status: StatusCode, message: &'a str) -> Self {
-        Self { status, message: message.into(), error: None }
+        Self {
+            status,
+            message: message.into(),
+            error: None,
+        }
     }
 
     /// The status of the response, as a number: frameworks have types of their own for it.

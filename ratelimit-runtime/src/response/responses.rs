@@ -1,6 +1,8 @@
 //! [`Responses`]: how refusals look over HTTP.
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{Response, StatusCode};
 
 #[cfg(feature = "_layer")]
@@ -78,7 +80,10 @@ impl Responses {
 
     /// A body of your own, with its type.
     #[must_use]
-    pub fn body(mut self, body: impl Fn(&Refusal<'_>) -> (&'static str, String) + Send + Sync + 'static) -> Self {
+    pub fn body(
+        mut self,
+        body: impl Fn(&Refusal<'_>) -> (&'static str, String) + Send + Sync + 'static,
+    ) -> Self {
         self.body = Body::Custom(std::sync::Arc::new(body));
         self
     }
@@ -137,7 +142,9 @@ impl Responses {
         match error {
             RateLimitError::Exceeded(_) => StatusCode::TOO_MANY_REQUESTS,
             RateLimitError::CostExceedsLimit { .. } => {
-                let status = self.cost_exceeds_limit.and_then(|status| StatusCode::from_u16(status).ok());
+                let status = self
+                    .cost_exceeds_limit
+                    .and_then(|status| StatusCode::from_u16(status).ok());
                 status.unwrap_or(StatusCode::PAYLOAD_TOO_LARGE)
             }
             RateLimitError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -159,10 +166,17 @@ impl Responses {
         error.log_if_misconfigured();
         let mut response = self.render(&Refusal::of_error(self.status(error), error));
         let headers = response.headers_mut();
-        headers.extend(error.retry_after_seconds().map(|seconds| (RETRY_AFTER, seconds.into())));
+        headers.extend(
+            error
+                .retry_after_seconds()
+                .map(|seconds| (RETRY_AFTER, seconds.into())),
+        );
         if let Some(decision) = error.decision() {
             for (name, value) in fields::of_refusal(decision, self.legacy) {
-                headers.extend(HeaderValue::from_str(&value).map(|value| (HeaderName::from_static(name), value)));
+                headers.extend(
+                    HeaderValue::from_str(&value)
+                        .map(|value| (HeaderName::from_static(name), value)),
+                );
             }
             #[cfg(feature = "_layer")]
             response.extensions_mut().insert(RefusalDecision(*decision));
@@ -171,11 +185,17 @@ impl Responses {
     }
 
     /// The response to a request without a key, of this status.
-    pub(crate) fn response_without_key(&self, status: StatusCode, message: &str) -> Response<String> {
+    pub(crate) fn response_without_key(
+        &self,
+        status: StatusCode,
+        message: &str,
+    ) -> Response<String> {
         let mut response = self.render(&Refusal::without_key(status, message));
         if let (StatusCode::UNAUTHORIZED, Some(challenge)) = (status, &self.challenge) {
             let challenge = HeaderValue::from_str(challenge);
-            response.headers_mut().extend(challenge.map(|challenge| (WWW_AUTHENTICATE, challenge)));
+            response
+                .headers_mut()
+                .extend(challenge.map(|challenge| (WWW_AUTHENTICATE, challenge)));
         }
         response
     }

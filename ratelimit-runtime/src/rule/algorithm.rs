@@ -5,7 +5,10 @@ use std::fmt;
 use super::limit::Limit;
 
 /// The properties of an algorithm, as the table states them.
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "some of it concerns Redis"))]
+#[cfg_attr(
+    not(feature = "redis"),
+    allow(dead_code, reason = "some of it concerns Redis")
+)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
     /// As attributes and configurations write it.
@@ -77,7 +80,11 @@ impl Algorithm {
     /// How much `limit` admits at once while unused: its `max`, or the burst of a bucket.
     #[inline]
     pub(crate) const fn capacity(self, limit: &Limit) -> u64 {
-        if self.has_burst() { limit.capacity() } else { limit.max() }
+        if self.has_burst() {
+            limit.capacity()
+        } else {
+            limit.max()
+        }
     }
 
     /// The highest cost of one call where each unit of cost is kept by itself: that many units keep
@@ -88,7 +95,11 @@ impl Algorithm {
     #[inline]
     pub(crate) const fn most_at_once(self, limit: &Limit) -> u64 {
         let capacity = self.capacity(limit);
-        if self.row().is_log && capacity > Self::MOST_IN_LOG { Self::MOST_IN_LOG } else { capacity }
+        if self.row().is_log && capacity > Self::MOST_IN_LOG {
+            Self::MOST_IN_LOG
+        } else {
+            capacity
+        }
     }
 
     /// How long anything written under `limit` may live, in microseconds.
@@ -101,7 +112,11 @@ impl Algorithm {
         let max = if limit.max() == 0 { 1 } else { limit.max() };
         let horizon = full.div_ceil(max as u128);
         #[allow(clippy::cast_possible_truncation, reason = "`try_from` is not const")]
-        if horizon > u64::MAX as u128 { u64::MAX } else { horizon as u64 }
+        if horizon > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            horizon as u64
+        }
     }
 }
 

@@ -15,30 +15,51 @@ pub(crate) struct BlockDuration {
 }
 
 impl BlockDuration {
-    pub(crate) const NONE: Self = Self { first_us: 0, longest_us: 0 };
+    pub(crate) const NONE: Self = Self {
+        first_us: 0,
+        longest_us: 0,
+    };
 
     /// Always the same time, at most [`Limit::MAX_WINDOW`].
     #[inline]
     pub(crate) const fn fixed(duration: Duration) -> Self {
-        if duration.is_zero() { Self::NONE } else { Self { first_us: micros(duration), longest_us: 0 } }
+        if duration.is_zero() {
+            Self::NONE
+        } else {
+            Self {
+                first_us: micros(duration),
+                longest_us: 0,
+            }
+        }
     }
 
     /// `first`, then each time twice as long, up to `longest`. If `longest` is not above `first`,
     /// blocks do not grow.
     pub(crate) const fn growing(first: Duration, longest: Duration) -> Self {
         let (fixed, longest_us) = (Self::fixed(first), micros(longest));
-        if fixed.first_us > 0 && longest_us > fixed.first_us { Self { longest_us, ..fixed } } else { fixed }
+        if fixed.first_us > 0 && longest_us > fixed.first_us {
+            Self {
+                longest_us,
+                ..fixed
+            }
+        } else {
+            fixed
+        }
     }
 
     /// Whether a rule may be given this range.
     pub(crate) const fn is_range(first: Duration, longest: Duration) -> bool {
-        longest.as_nanos() <= Limit::MAX_WINDOW.as_nanos() && Self::growing(first, longest).longest_us > 0
+        longest.as_nanos() <= Limit::MAX_WINDOW.as_nanos()
+            && Self::growing(first, longest).longest_us > 0
     }
 
     /// The same for a call that is never refused: it sets no block, and forgets no offence.
     #[inline]
     pub(crate) const fn without_offences(self) -> Self {
-        Self { first_us: 0, ..self }
+        Self {
+            first_us: 0,
+            ..self
+        }
     }
 
     #[inline]
@@ -59,13 +80,28 @@ impl BlockDuration {
 
     /// The next block after so many offences in a row, in microseconds.
     pub(crate) fn after(self, strikes: u64) -> u64 {
-        let doubled = u32::try_from(strikes).ok().and_then(|strikes| 1_u64.checked_shl(strikes)).unwrap_or(u64::MAX);
-        self.first_us.saturating_mul(doubled).min(self.longest_us.max(self.first_us))
+        let doubled = u32::try_from(strikes)
+            .ok()
+            .and_then(|strikes| 1_u64.checked_shl(strikes))
+            .unwrap_or(u64::MAX);
+        self.first_us
+            .saturating_mul(doubled)
+            .min(self.longest_us.max(self.first_us))
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "a year in microseconds has 45 bits; `try_from` is not const")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "a year in microseconds has 45 bits; `try_from` is not const"
+)]
 const fn micros(duration: Duration) -> u64 {
-    let (given, most) = (duration.as_nanos().div_ceil(1_000), Limit::MAX_WINDOW.as_micros());
-    if given < most { given as u64 } else { most as u64 }
+    let (given, most) = (
+        duration.as_nanos().div_ceil(1_000),
+        Limit::MAX_WINDOW.as_micros(),
+    );
+    if given < most {
+        given as u64
+    } else {
+        most as u64
+    }
 }

@@ -16,12 +16,16 @@ impl CallsInFlight {
     pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
     pub(super) const fn new(max: u64) -> Self {
-        Self { max, lease: Self::DEFAULT_LEASE }
+        Self {
+            max,
+            lease: Self::DEFAULT_LEASE,
+        }
     }
 
     pub(super) const fn with_lease(mut self, lease: Duration) -> Self {
         assert!(
-            lease.as_millis() >= Self::MIN_LEASE.as_millis() && lease.as_millis() <= Self::MAX_LEASE.as_millis(),
+            lease.as_millis() >= Self::MIN_LEASE.as_millis()
+                && lease.as_millis() <= Self::MAX_LEASE.as_millis(),
             "a lease lasts at least 5 seconds and at most an hour"
         );
         self.lease = lease;

@@ -15,12 +15,17 @@ pub(crate) struct KnownBy {
 
 impl KnownBy {
     pub(super) const fn none() -> Self {
-        Self { limiters: [const { AtomicU64::new(0) }; LIMITERS], made_per_call: AtomicBool::new(false) }
+        Self {
+            limiters: [const { AtomicU64::new(0) }; LIMITERS],
+            made_per_call: AtomicBool::new(false),
+        }
     }
 
     #[inline]
     pub(crate) fn contains(&self, limiter: u64) -> bool {
-        self.limiters.iter().any(|known| known.load(Ordering::Relaxed) == limiter)
+        self.limiters
+            .iter()
+            .any(|known| known.load(Ordering::Relaxed) == limiter)
     }
 
     pub(crate) fn insert(&self, limiter: u64) {
@@ -43,7 +48,11 @@ impl Clone for KnownBy {
     fn clone(&self) -> Self {
         Self {
             limiters: std::array::from_fn(|at| {
-                AtomicU64::new(self.limiters.get(at).map_or(0, |id| id.load(Ordering::Relaxed)))
+                AtomicU64::new(
+                    self.limiters
+                        .get(at)
+                        .map_or(0, |id| id.load(Ordering::Relaxed)),
+                )
             }),
             made_per_call: AtomicBool::new(self.made_per_call.load(Ordering::Relaxed)),
         }

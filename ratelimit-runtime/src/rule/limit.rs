@@ -38,7 +38,10 @@ impl Limit {
     #[must_use]
     pub const fn new(max: u64, window: Duration) -> Self {
         match window_fault(window) {
-            #[allow(clippy::panic, reason = "documented; in a constant it is a compile error")]
+            #[allow(
+                clippy::panic,
+                reason = "documented; in a constant it is a compile error"
+            )]
             Some(fault) => panic!("{}", fault),
             None => Self::of(max, window),
         }
@@ -50,13 +53,22 @@ impl Limit {
     ///
     /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`](Self::MAX_WINDOW).
     pub fn try_new(max: u64, window: Duration) -> Result<Self, ParseError> {
-        window_fault(window).map_or_else(|| Ok(Self::of(max, window)), |fault| Err(fault.to_owned().into()))
+        window_fault(window).map_or_else(
+            || Ok(Self::of(max, window)),
+            |fault| Err(fault.to_owned().into()),
+        )
     }
 
     const fn of(max: u64, window: Duration) -> Self {
         #[allow(clippy::cast_possible_truncation, reason = "at most 366 days")]
         let window_us = window.as_micros() as u64;
-        Self { max: 0, window_us, burst: 0, calendar: None }.with_max(max)
+        Self {
+            max: 0,
+            window_us,
+            burst: 0,
+            calendar: None,
+        }
+        .with_max(max)
     }
 
     /// At most `max` in any second.
@@ -103,14 +115,23 @@ impl Limit {
     #[must_use]
     pub const fn calendar(max: u64, unit: CalendarUnit) -> Self {
         let calendar = Some(Calendar { unit, zone: None });
-        Self { max: 0, window_us: unit.usual_us(), burst: 0, calendar }.with_max(max)
+        Self {
+            max: 0,
+            window_us: unit.usual_us(),
+            burst: 0,
+            calendar,
+        }
+        .with_max(max)
     }
 
     /// Without the feature: a compile error in the `static` of an attribute.
     #[cfg(not(feature = "calendar"))]
     #[doc(hidden)]
     #[must_use]
-    #[allow(clippy::panic, reason = "in the static of an attribute it is a compile error")]
+    #[allow(
+        clippy::panic,
+        reason = "in the static of an attribute it is a compile error"
+    )]
     pub const fn calendar(_: u64, _: CalendarUnit) -> Self {
         panic!(
             "a calendar quota such as `500/day` needs the feature `calendar` of ratelimit-runtime: turn it on, or write `500/1d` for any 24 hours"
@@ -120,7 +141,11 @@ impl Limit {
     /// The same window with another `max`.
     #[must_use]
     pub const fn with_max(mut self, max: u64) -> Self {
-        self.max = if max > Self::MAX_COUNT { Self::MAX_COUNT } else { max };
+        self.max = if max > Self::MAX_COUNT {
+            Self::MAX_COUNT
+        } else {
+            max
+        };
         self
     }
 
@@ -135,7 +160,11 @@ impl Limit {
     #[must_use]
     pub const fn with_burst(mut self, burst: u64) -> Self {
         assert!(burst > 0, "the burst of a limit is at least 1");
-        self.burst = if burst > Self::MAX_COUNT { Self::MAX_COUNT } else { burst };
+        self.burst = if burst > Self::MAX_COUNT {
+            Self::MAX_COUNT
+        } else {
+            burst
+        };
         self
     }
 
@@ -151,8 +180,15 @@ impl Limit {
             return self.burst;
         }
         let most = self.max as u128 * Self::MAX_WINDOW.as_micros() / self.window_us as u128;
-        #[allow(clippy::cast_possible_truncation, reason = "no more than a burst, which has 64 bits")]
-        if most < self.burst as u128 { most as u64 } else { self.burst }
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "no more than a burst, which has 64 bits"
+        )]
+        if most < self.burst as u128 {
+            most as u64
+        } else {
+            self.burst
+        }
     }
 
     /// How much any window admits.
@@ -228,7 +264,9 @@ impl Limit {
 const fn window_fault(window: Duration) -> Option<&'static str> {
     match window.as_micros() {
         ..1_000 => Some("the window of a limit is at least one millisecond"),
-        micros if micros > Limit::MAX_WINDOW.as_micros() => Some("the window of a limit is at most 366 days"),
+        micros if micros > Limit::MAX_WINDOW.as_micros() => {
+            Some("the window of a limit is at most 366 days")
+        }
         _ => None,
     }
 }

@@ -101,7 +101,10 @@ impl Rule {
     /// If the name is empty; in a constant, at compile time.
     #[must_use]
     pub const fn new(name: &'static str, limit: Limit) -> Self {
-        assert!(!name.is_empty(), "the name of a rule has at least one character");
+        assert!(
+            !name.is_empty(),
+            "the name of a rule has at least one character"
+        );
         Self::with_name(RuleName::Given(Cow::Borrowed(name)), limit)
     }
 
@@ -113,7 +116,10 @@ impl Rule {
     #[must_use]
     pub fn named(name: impl Into<String>, limit: Limit) -> Self {
         let name = name.into();
-        assert!(!name.is_empty(), "the name of a rule has at least one character");
+        assert!(
+            !name.is_empty(),
+            "the name of a rule has at least one character"
+        );
         Self::with_name(RuleName::Given(Cow::Owned(name)), limit)
     }
 
@@ -131,8 +137,15 @@ impl Rule {
     /// If the name is empty; in a constant, at compile time.
     #[must_use]
     pub const fn in_flight(name: &'static str, max: u64) -> Self {
-        assert!(!name.is_empty(), "the name of a rule has at least one character");
-        Self::with_terms(RuleName::Given(Cow::Borrowed(name)), Terms::without_limits()).with_concurrent(max)
+        assert!(
+            !name.is_empty(),
+            "the name of a rule has at least one character"
+        );
+        Self::with_terms(
+            RuleName::Given(Cow::Borrowed(name)),
+            Terms::without_limits(),
+        )
+        .with_concurrent(max)
     }
 
     /// The same for the `nth` attribute of the function whose path `path` gives.
@@ -234,7 +247,11 @@ impl Rule {
     /// once.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() { Limit::MAX_WINDOW } else { wait };
+        self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() {
+            Limit::MAX_WINDOW
+        } else {
+            wait
+        };
         self.unknown()
     }
 
@@ -440,7 +457,12 @@ impl Rule {
             let name = self.full_name();
             let escaped: Box<str> = escape(&name).into();
             let head = self.head_with(&escaped).into_boxed_str();
-            Resolved { revision: self.revision, name: Name::intern(&name), escaped, head }
+            Resolved {
+                revision: self.revision,
+                name: Name::intern(&name),
+                escaped,
+                head,
+            }
         })
     }
 
@@ -471,6 +493,9 @@ impl Rule {
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, limits) = (self.full_name(), self.limits());
-        f.debug_struct("Rule").field("name", &name).field("limits", &limits).finish_non_exhaustive()
+        f.debug_struct("Rule")
+            .field("name", &name)
+            .field("limits", &limits)
+            .finish_non_exhaustive()
     }
 }

@@ -19,7 +19,9 @@ pub(crate) const FORMAT: &str = "rl1";
 /// the last segment, in characters that need no escape: `<shop.A+as+shop.T>.send`. Attributes
 /// stacked below the first get `#2`, `#3`…
 pub(crate) fn from_type_path(path: &str, nth: u8) -> String {
-    let path = path.rsplit_once("::").map_or(path, |(function, _anchor)| function);
+    let path = path
+        .rsplit_once("::")
+        .map_or(path, |(function, _anchor)| function);
     let mut name = String::with_capacity(path.len());
     for (index, segment) in path.split("::").enumerate() {
         if let Some(lowered) = segment.strip_prefix("{{") {
@@ -63,7 +65,12 @@ fn escape_also(name: &str, other: char) -> Cow<'_, str> {
 
 /// The beginning of every stored key of a rule, after the prefix: the format, the algorithm with
 /// its windows, the name.
-pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit], escaped_name: &str) {
+pub(crate) fn push_head(
+    out: &mut String,
+    algorithm: Algorithm,
+    limits: &[Limit],
+    escaped_name: &str,
+) {
     out.push_str(FORMAT);
     out.push(':');
     out.push_str(algorithm.row().tag);
@@ -71,7 +78,12 @@ pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit]
         out.push(if index == 0 { '-' } else { '+' });
         let _ = match limit.by_calendar() {
             None => write!(out, "{}", Window(limit.window_us())),
-            Some(calendar) => write!(out, "{}@{}", calendar.unit, escape_also(calendar.zone_name(), '+')),
+            Some(calendar) => write!(
+                out,
+                "{}@{}",
+                calendar.unit,
+                escape_also(calendar.zone_name(), '+')
+            ),
         };
     }
     out.push(':');

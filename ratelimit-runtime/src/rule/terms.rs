@@ -33,7 +33,10 @@ pub(crate) struct Terms {
     pub(super) zone: Option<&'static str>,
 }
 
-#[allow(clippy::indexing_slicing, reason = "there are never more limits than places; `get` is not const")]
+#[allow(
+    clippy::indexing_slicing,
+    reason = "there are never more limits than places; `get` is not const"
+)]
 impl Terms {
     pub(super) const fn new(limit: Limit) -> Self {
         let terms = Self {
@@ -128,7 +131,9 @@ impl Terms {
 
     /// Whether one of the limits is a calendar quota.
     pub(crate) fn has_calendar(&self) -> bool {
-        self.limits().iter().any(|limit| limit.calendar_unit().is_some())
+        self.limits()
+            .iter()
+            .any(|limit| limit.calendar_unit().is_some())
     }
 
     /// Whether a calendar quota stands under another algorithm than the one that keeps it.
@@ -161,9 +166,15 @@ impl Terms {
             let limit = &self.limits[at];
             let capacity = self.algorithm.capacity(limit);
             // Only a bucket above its rate takes longer than two windows.
-            let drains = capacity <= limit.max() || self.algorithm.horizon_us(limit) <= MAX_HORIZON_US;
-            let is_kept = limit.calendar_unit().is_none() || matches!(self.algorithm, Algorithm::FixedWindow);
-            let most = if drains && is_kept { self.algorithm.most_at_once(limit) } else { 0 };
+            let drains =
+                capacity <= limit.max() || self.algorithm.horizon_us(limit) <= MAX_HORIZON_US;
+            let is_kept =
+                limit.calendar_unit().is_none() || matches!(self.algorithm, Algorithm::FixedWindow);
+            let most = if drains && is_kept {
+                self.algorithm.most_at_once(limit)
+            } else {
+                0
+            };
             if most < self.most {
                 self.most = most;
             }

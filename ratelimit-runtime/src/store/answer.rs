@@ -56,7 +56,10 @@ impl<'a, T> Answer<'a, T> {
     /// # Errors
     ///
     /// The answer itself, where it is not known yet.
-    #[allow(clippy::result_large_err, reason = "the error is the answer, which is not boxed to be small")]
+    #[allow(
+        clippy::result_large_err,
+        reason = "the error is the answer, which is not boxed to be small"
+    )]
     pub fn known(self) -> Result<Result<T, StoreError>, Self> {
         match self.0 {
             Repr::Known(Some(result)) => Ok(result),
@@ -72,11 +75,16 @@ impl<'a, T> Answer<'a, T> {
 impl<T: Unpin> Future for Answer<'_, T> {
     type Output = Result<T, StoreError>;
 
-    #[allow(clippy::expect_used, reason = "the contract of a future: not to be polled once it is ready")]
+    #[allow(
+        clippy::expect_used,
+        reason = "the contract of a future: not to be polled once it is ready"
+    )]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = self.get_mut();
         match &mut answer.0 {
-            Repr::Known(result) => Poll::Ready(result.take().expect("`Answer` polled after completion")),
+            Repr::Known(result) => {
+                Poll::Ready(result.take().expect("`Answer` polled after completion"))
+            }
             Repr::Later(future) => future.as_mut().poll(cx),
         }
     }

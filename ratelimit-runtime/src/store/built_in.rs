@@ -21,14 +21,17 @@ pub trait BuiltInStore: Send + Sync {
     /// a place by [`enter`](Self::enter). Where they are not, a limiter asks one after the other, the
     /// place first, and gives back its charges.
     fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
-        self.below().is_some_and(|below| below.decides_together(place, requests))
+        self.below()
+            .is_some_and(|below| below.decides_together(place, requests))
     }
 
     /// Decides several requests together, with one verdict for each, in order: they are charged if
     /// all say `allowed`. Asked only where [`decides_together`](Self::decides_together) says so.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        self.below()
-            .map_or_else(|| unsupported("this store decides one key at a time"), |below| below.acquire_all(requests))
+        self.below().map_or_else(
+            || unsupported("this store decides one key at a time"),
+            |below| below.acquire_all(requests),
+        )
     }
 
     /// Takes a place for a call in flight, if fewer than [`max`](PlaceRequest::max) are taken, and
@@ -41,18 +44,24 @@ pub trait BuiltInStore: Send + Sync {
     ///   the [lease](PlaceRequest::lease) after that.
     /// - An answer that is an error, or is dropped, may have taken the place: the limiter leaves it.
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        self.below().map_or_else(|| unsupported(NO_PLACES), |below| below.enter(place, requests))
+        self.below().map_or_else(
+            || unsupported(NO_PLACES),
+            |below| below.enter(place, requests),
+        )
     }
 
     /// Leaves the place of a permit, if it has one. It returns at once, and may be called on any
     /// thread, with a runtime or without; a store that needs time for it does it later, by itself.
     fn leave(&self, place: &PlaceRequest) {
-        self.below().into_iter().for_each(|below| below.leave(place));
+        self.below()
+            .into_iter()
+            .for_each(|below| below.leave(place));
     }
 
     /// How many calls of the key are in flight, over all processes that share the store.
     fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
-        self.below().map_or_else(|| unsupported(NO_PLACES), |below| below.in_flight(place))
+        self.below()
+            .map_or_else(|| unsupported(NO_PLACES), |below| below.in_flight(place))
     }
 
     /// Whether the store can decide this very request, beyond what its
@@ -75,7 +84,8 @@ pub trait BuiltInStore: Send + Sync {
 
     /// How well the part of the store that this request goes to serves.
     fn health(&self, request: &Request<'_>) -> Health {
-        self.below().map_or(Health::Up, |below| below.health(request))
+        self.below()
+            .map_or(Health::Up, |below| below.health(request))
     }
 
     /// Grows whenever the store is connected anew, perhaps to another server or to one that has
@@ -107,14 +117,16 @@ pub trait BuiltInStore: Send + Sync {
     /// Resolves once all work that the store does without a caller is done: places that were
     /// [left](Self::leave) are free, or their leases have ended.
     fn settled(&self) -> Answer<'_, ()> {
-        self.below().map_or_else(|| Answer::ready(Ok(())), |below| below.settled())
+        self.below()
+            .map_or_else(|| Answer::ready(Ok(())), |below| below.settled())
     }
 
     /// Resolves when the store can serve, or with the reason why it never will. It may wait as long
     /// as it takes: for the part of the store that the request goes to, regardless of other parts,
     /// or for all of them.
     fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
-        self.below().map_or_else(|| Answer::ready(Ok(())), |below| below.ready_for(part))
+        self.below()
+            .map_or_else(|| Answer::ready(Ok(())), |below| below.ready_for(part))
     }
 
     /// The same for all parts.

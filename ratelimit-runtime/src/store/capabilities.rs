@@ -83,18 +83,25 @@ impl Default for Capabilities {
     }
 }
 
-#[allow(clippy::indexing_slicing, reason = "there is an entry for each algorithm; `get` is not const")]
+#[allow(
+    clippy::indexing_slicing,
+    reason = "there is an entry for each algorithm; `get` is not const"
+)]
 impl Capabilities {
     /// Nothing at all.
     #[must_use]
     pub const fn none() -> Self {
-        Self { by_algorithm: [None; Algorithm::ALL.len()] }
+        Self {
+            by_algorithm: [None; Algorithm::ALL.len()],
+        }
     }
 
     /// Every feature under every algorithm that can have it.
     #[must_use]
     pub const fn all() -> Self {
-        Self { by_algorithm: [Some(u16::MAX); Algorithm::ALL.len()] }
+        Self {
+            by_algorithm: [Some(u16::MAX); Algorithm::ALL.len()],
+        }
     }
 
     /// The same with this algorithm, and these features under it. There are no calendar quotas but
@@ -130,8 +137,10 @@ impl Capabilities {
     /// Whether the store has the feature under this algorithm.
     #[must_use]
     pub const fn supports_feature(&self, algorithm: Algorithm, feature: Feature) -> bool {
-        let can_be = !matches!(feature, Feature::Calendar) || matches!(algorithm, Algorithm::FixedWindow);
-        can_be && matches!(self.by_algorithm[algorithm as usize], Some(bits) if bits & feature.bit() != 0)
+        let can_be =
+            !matches!(feature, Feature::Calendar) || matches!(algorithm, Algorithm::FixedWindow);
+        can_be
+            && matches!(self.by_algorithm[algorithm as usize], Some(bits) if bits & feature.bit() != 0)
     }
 
     /// Whether the store has the algorithm of a request and, by its limits, block and reservation,
@@ -143,7 +152,9 @@ impl Capabilities {
     pub fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
         let algorithm = request.algorithm();
         if !self.supports_algorithm(algorithm) {
-            return Err(StoreError::unsupported(format!("the store does not keep limits by `{algorithm}`")));
+            return Err(StoreError::unsupported(format!(
+                "the store does not keep limits by `{algorithm}`"
+            )));
         }
         let blocks = request.block.first_us() > 0;
         let needs = [
@@ -151,7 +162,10 @@ impl Capabilities {
             (request.is_reservation(), Feature::Reserve),
             (request.is_estimate(), Feature::ActualCost),
             (blocks, Feature::Block),
-            (blocks && request.block.longest_us() > 0, Feature::GrowingBlock),
+            (
+                blocks && request.block.longest_us() > 0,
+                Feature::GrowingBlock,
+            ),
             (request.has_calendar(), Feature::Calendar),
         ];
         let mut needed = needs.into_iter().filter(|(is_needed, _)| *is_needed);
@@ -164,6 +178,8 @@ impl Capabilities {
             return Ok(());
         }
         let feature = feature.asked_for_by();
-        Err(StoreError::unsupported(format!("under `{algorithm}`, the store does not offer {feature}")))
+        Err(StoreError::unsupported(format!(
+            "under `{algorithm}`, the store does not offer {feature}"
+        )))
     }
 }

@@ -135,7 +135,12 @@ pub trait Store: Send + Sync + 'static {
     ///   [dropped](Settled::dropped).
     /// - All of this is one step. In a sliding window a reservation that was settled or reset
     ///   changes nothing any more.
-    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+    fn settle<'a>(
+        &'a self,
+        request: Request<'a>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Answer<'a, Settled> {
         match self.inner() {
             Some(inner) => inner.settle(request, ticket, actual_cost),
             None => unsupported("this store has no reservations"),
@@ -174,7 +179,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// The algorithms and features of the store. They do not change while it lives.
     fn capabilities(&self) -> Capabilities {
-        self.inner().map_or_else(Capabilities::default, Store::capabilities)
+        self.inner()
+            .map_or_else(Capabilities::default, Store::capabilities)
     }
 
     /// The operations of a store of this crate beyond the trait.

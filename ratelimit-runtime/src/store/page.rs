@@ -29,11 +29,16 @@ impl Page {
 impl fmt::Debug for Page {
     /// Without the keys, which may hold personal data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Page").field("keys", &self.keys.len()).field("is_last", &self.next.is_none()).finish()
+        f.debug_struct("Page")
+            .field("keys", &self.keys.len())
+            .field("is_last", &self.next.is_none())
+            .finish()
     }
 }
 
 /// The error for a cursor that no list of the store has given.
 pub(in crate::store) fn foreign() -> StoreError {
-    StoreError::misconfigured("this cursor is not one that this store gave: begin with the first page")
+    StoreError::misconfigured(
+        "this cursor is not one that this store gave: begin with the first page",
+    )
 }

@@ -25,9 +25,13 @@ impl PermitId {
     #[must_use]
     pub fn next() -> Self {
         /// The seed of the hasher is drawn from the operating system.
-        static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
+        static PROCESS: LazyLock<u64> =
+            LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        Self { process: *PROCESS, number: NUMBERS.fetch_add(1, Ordering::Relaxed) }
+        Self {
+            process: *PROCESS,
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+        }
     }
 }
 
@@ -57,14 +61,23 @@ impl PlaceRequest {
     #[must_use]
     pub fn new(key: &[u8], max: u64) -> Self {
         let (key, permit) = (key.into(), PermitId::next());
-        Self { key, rule: "", max, lease: CallsInFlight::DEFAULT_LEASE, permit, timeout_at: None }
+        Self {
+            key,
+            rule: "",
+            max,
+            lease: CallsInFlight::DEFAULT_LEASE,
+            permit,
+            timeout_at: None,
+        }
     }
 }
 
 impl fmt::Debug for PlaceRequest {
     /// Without the key, which may hold personal data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rule, max, permit, .. } = self;
+        let Self {
+            rule, max, permit, ..
+        } = self;
         f.debug_struct("PlaceRequest")
             .field("rule", rule)
             .field("max", max)

@@ -28,7 +28,17 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
         let (cost, block, reserves) = (1, BlockDuration::NONE, Reserves::Nothing);
-        Self { key, rule_len: 0, algorithm, limits, cost, block, reserves, is_sent_again: false, timeout_at: None }
+        Self {
+            key,
+            rule_len: 0,
+            algorithm,
+            limits,
+            cost,
+            block,
+            reserves,
+            is_sent_again: false,
+            timeout_at: None,
+        }
     }
 
     /// The same request with another cost.
@@ -43,7 +53,10 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub fn with_block(self, block: Duration) -> Self {
-        Self { block: BlockDuration::fixed(block), ..self }
+        Self {
+            block: BlockDuration::fixed(block),
+            ..self
+        }
     }
 
     /// The same request, which blocks the key if its limits refuse it: for `first`, then each time
@@ -51,14 +64,20 @@ impl<'a> Request<'a> {
     /// Where `longest` is not above `first`, as [`with_block`](Self::with_block).
     #[must_use]
     pub fn with_growing_block(self, first: Duration, longest: Duration) -> Self {
-        Self { block: BlockDuration::growing(first, longest), ..self }
+        Self {
+            block: BlockDuration::growing(first, longest),
+            ..self
+        }
     }
 
     /// The same request as a reservation, to be ended by [`Store::settle`](super::Store::settle).
     #[must_use]
     #[inline]
     pub fn reserving(self) -> Self {
-        Self { reserves: Reserves::Cost, ..self }
+        Self {
+            reserves: Reserves::Cost,
+            ..self
+        }
     }
 
     /// The same request as a reservation whose cost is an estimate: it is a charge from the
@@ -66,14 +85,20 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub fn reserving_estimate(self) -> Self {
-        Self { reserves: Reserves::Estimate, ..self }
+        Self {
+            reserves: Reserves::Estimate,
+            ..self
+        }
     }
 
     /// The same request to settle, sent again after a reply was lost.
     #[must_use]
     #[inline]
     pub fn sent_again(self) -> Self {
-        Self { is_sent_again: true, ..self }
+        Self {
+            is_sent_again: true,
+            ..self
+        }
     }
 
     /// Whether a request to settle was sent before, and may have been carried out: then nothing is
@@ -88,7 +113,10 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub fn with_timeout_at(self, timeout_at: Instant) -> Self {
-        Self { timeout_at: Some(timeout_at), ..self }
+        Self {
+            timeout_at: Some(timeout_at),
+            ..self
+        }
     }
 
     /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key.
@@ -148,7 +176,11 @@ impl<'a> Request<'a> {
     /// Whether a limit is a calendar quota, under the algorithm that keeps those.
     #[inline]
     pub(crate) fn has_calendar(&self) -> bool {
-        self.algorithm == Algorithm::FixedWindow && self.limits.iter().any(|limit| limit.by_calendar().is_some())
+        self.algorithm == Algorithm::FixedWindow
+            && self
+                .limits
+                .iter()
+                .any(|limit| limit.by_calendar().is_some())
     }
 
     /// Whether an admission is only a reservation, which counts until it is settled.
@@ -185,7 +217,12 @@ impl<'a> Request<'a> {
     /// The part of the request that an algorithm has to know.
     #[inline]
     pub(crate) fn demand(&self) -> Demand<'a> {
-        Demand { algorithm: self.algorithm, limits: self.limits, cost: self.cost, reserves: self.reserves }
+        Demand {
+            algorithm: self.algorithm,
+            limits: self.limits,
+            cost: self.cost,
+            reserves: self.reserves,
+        }
     }
 }
 

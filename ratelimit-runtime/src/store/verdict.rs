@@ -78,7 +78,11 @@ impl Verdict {
         holds: 0,
     };
 
-    const REFUSED: Self = Self { allowed: false, retry_after_us: Self::NEVER, ..Self::ADMITTED };
+    const REFUSED: Self = Self {
+        allowed: false,
+        retry_after_us: Self::NEVER,
+        ..Self::ADMITTED
+    };
 
     /// An admission by the first limit, with nothing left of it, which is reset at once unless set
     /// otherwise.
@@ -145,14 +149,22 @@ impl Verdict {
     /// The same, as the refusal by a block that goes on for so long.
     #[inline]
     pub(crate) fn by_block_for(self, block_us: u64) -> Self {
-        Self { holds: u32::try_from(block_us).unwrap_or_default(), blocked: true, ..self }
+        Self {
+            holds: u32::try_from(block_us).unwrap_or_default(),
+            blocked: true,
+            ..self
+        }
     }
 
     /// For how long the same request has this verdict, but for the time that has passed.
     #[cfg(feature = "redis")]
     #[inline]
     pub(crate) fn holds_us(&self) -> u64 {
-        if self.holds > 0 { self.retry_after_us.min(u64::from(self.holds)) } else { self.retry_after_us }
+        if self.holds > 0 {
+            self.retry_after_us.min(u64::from(self.holds))
+        } else {
+            self.retry_after_us
+        }
     }
 
     /// The verdict when `elapsed_us` have passed, which are fewer than it holds.
@@ -174,7 +186,10 @@ impl Verdict {
             self.retry_after_us = self.retry_after_us.saturating_sub(elapsed_us);
         }
         if self.holds > 0 {
-            self.holds = self.holds.saturating_sub(u32::try_from(elapsed_us).unwrap_or(u32::MAX)).max(1);
+            self.holds = self
+                .holds
+                .saturating_sub(u32::try_from(elapsed_us).unwrap_or(u32::MAX))
+                .max(1);
         }
         self
     }

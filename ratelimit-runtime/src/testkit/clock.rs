@@ -16,7 +16,9 @@ impl FakeClock {
     /// A clock that shows a time well away from zero.
     #[must_use]
     pub fn new() -> Self {
-        Self { micros: Arc::new(AtomicU64::new(1_700_000_000_000_000)) }
+        Self {
+            micros: Arc::new(AtomicU64::new(1_700_000_000_000_000)),
+        }
     }
 
     /// Sets the clock to this time, forward or back, in whole microseconds; at least to 1970.
@@ -30,7 +32,10 @@ impl FakeClock {
     /// assert_eq!(clock.now(), Duration::from_secs(1_792_872_000));
     /// ```
     pub fn set(&self, time: impl Into<SystemTime>) {
-        let since_1970 = time.into().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since_1970 = time
+            .into()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         self.micros.store(micros(since_1970), Ordering::SeqCst);
     }
 
@@ -53,7 +58,9 @@ impl FakeClock {
     }
 
     fn step(&self, to: impl Fn(u64) -> u64) {
-        let _ = self.micros.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(to(now)));
+        let _ = self
+            .micros
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(to(now)));
     }
 }
 

@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::store::{
-    Answer, BuiltInStore, Entry, Health, Page, PlaceRequest, Request, Sealed, Settled, Store, StoreError,
-    StoreErrorKind, Verdict,
+    Answer, BuiltInStore, Entry, Health, Page, PlaceRequest, Request, Sealed, Settled, Store,
+    StoreError, StoreErrorKind, Verdict,
 };
 
 /// A store around another one, which works, fails or hangs as the test tells it. Clones are the
@@ -66,7 +66,13 @@ enum Mode {
 impl<S: Store> FaultyStore<S> {
     /// A healthy store around `inner`.
     pub fn new(inner: S) -> Self {
-        Self { shared: Arc::new(Shared { inner, calls: AtomicU64::new(0), fault: Mutex::default() }) }
+        Self {
+            shared: Arc::new(Shared {
+                inner,
+                calls: AtomicU64::new(0),
+                fault: Mutex::default(),
+            }),
+        }
     }
 
     /// From now on every call fails at once, as [`StoreErrorKind::Unavailable`].
@@ -106,7 +112,10 @@ impl<S: Store> FaultyStore<S> {
         }
     }
 
-    fn call<'a, T: Send + 'a>(&'a self, healthy: impl FnOnce(&'a S) -> Answer<'a, T>) -> Answer<'a, T> {
+    fn call<'a, T: Send + 'a>(
+        &'a self,
+        healthy: impl FnOnce(&'a S) -> Answer<'a, T>,
+    ) -> Answer<'a, T> {
         self.shared.calls.fetch_add(1, Ordering::SeqCst);
         let mode = self.shared.lock().mode;
         match mode {
@@ -123,9 +132,9 @@ impl<S: Store> FaultyStore<S> {
             let mut fault = self.shared.lock();
             match fault.mode {
                 Mode::Healthy => Poll::Ready(Ok(())),
-                Mode::Failing(kind @ (StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported)) => {
-                    Poll::Ready(Err(made_to_fail(kind)))
-                }
+                Mode::Failing(
+                    kind @ (StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported),
+                ) => Poll::Ready(Err(made_to_fail(kind))),
                 Mode::Failing(_) | Mode::Hanging => {
                     fault.waiting.push(cx.waker().clone());
                     Poll::Pending
@@ -163,7 +172,12 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(move |inner| inner.refund(request, ticket))
     }
 
-    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+    fn settle<'a>(
+        &'a self,
+        request: Request<'a>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Answer<'a, Settled> {
         self.call(move |inner| inner.settle(request, ticket, actual_cost))
     }
 
@@ -228,7 +242,9 @@ fn made_to_fail(kind: StoreErrorKind) -> StoreError {
 
 impl<S> Clone for FaultyStore<S> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
     }
 }
 
@@ -262,14 +278,25 @@ mod tests {
         assert_eq!(store.acquire(request()).await.unwrap().remaining, 2);
 
         test.fail_with(StoreErrorKind::Full);
-        assert_eq!(store.acquire(request()).await.unwrap_err().kind(), StoreErrorKind::Full);
+        assert_eq!(
+            store.acquire(request()).await.unwrap_err().kind(),
+            StoreErrorKind::Full
+        );
         test.fail();
-        assert_eq!(store.reset(request()).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+        assert_eq!(
+            store.reset(request()).await.unwrap_err().kind(),
+            StoreErrorKind::Unavailable
+        );
 
         test.hang();
         let hanging = store.acquire(request());
         test.heal();
-        assert!(tokio::time::timeout(Duration::from_secs(10), hanging).await.is_err(), "a call that hangs stays so");
+        assert!(
+            tokio::time::timeout(Duration::from_secs(10), hanging)
+                .await
+                .is_err(),
+            "a call that hangs stays so"
+        );
 
         assert_eq!(store.peek(request()).await.unwrap().remaining, 2);
         assert_eq!(test.calls(), 5);
@@ -289,6 +316,9 @@ mod tests {
         assert!(waiting.await.unwrap().is_ok());
 
         store.fail_with(StoreErrorKind::Misconfigured);
-        assert_eq!(store.ready().await.unwrap_err().kind(), StoreErrorKind::Misconfigured);
+        assert_eq!(
+            store.ready().await.unwrap_err().kind(),
+            StoreErrorKind::Misconfigured
+        );
     }
 }

@@ -23,11 +23,17 @@ async fn a_block_outlives_the_window_and_refused_calls_do_not_extend_it() {
         assert_eq!(retry_after(&refused), 10 * MINUTE);
         for minute in 1..10 {
             pass(MINUTE).await;
-            assert_eq!(retry_after(&strict("a", false).await), (10 - minute) * MINUTE);
+            assert_eq!(
+                retry_after(&strict("a", false).await),
+                (10 - minute) * MINUTE
+            );
         }
         assert!(strict("b", false).await.is_ok());
         pass(Duration::from_millis(59_999)).await;
-        assert_eq!(retry_after(&strict("a", false).await), Duration::from_millis(1));
+        assert_eq!(
+            retry_after(&strict("a", false).await),
+            Duration::from_millis(1)
+        );
         pass(Duration::from_millis(1)).await;
         assert!(strict("a", false).await.is_ok());
     })
@@ -69,7 +75,11 @@ async fn a_caller_who_stops_waiting_is_charged_nothing() {
     first.abort();
     let start = Instant::now();
     assert!(second.await.unwrap().is_ok());
-    assert!(start.elapsed() <= SECOND / 2 + Duration::from_millis(5), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() <= SECOND / 2 + Duration::from_millis(5),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 #[rate_limit(window = "60s", max = 1, count = "err", wait = "5s", limiter = limiter)]
@@ -90,7 +100,11 @@ async fn a_slot_that_is_given_back_ends_a_wait() {
     assert!(first.await.unwrap().is_ok());
     go.notify_one();
     assert!(second.await.unwrap().is_ok());
-    assert!(start.elapsed() <= SECOND + Duration::from_millis(55), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() <= SECOND + Duration::from_millis(55),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 #[rate_limit(name = "short", window = "1s", max = 1, wait = "3s")]
@@ -111,7 +125,13 @@ async fn stacked_attributes_wait_for_all_as_long_as_the_least_patient() {
     .await;
 }
 
-#[rate_limit(name = "patient above", key = "<above>", window = "2s", max = 1, wait = "5s")]
+#[rate_limit(
+    name = "patient above",
+    key = "<above>",
+    window = "2s",
+    max = 1,
+    wait = "5s"
+)]
 #[rate_limit(name = "impatient below", key = "<below>", window = "1s", max = 1)]
 async fn half_patient(above: u32, below: u32) -> Outcome {
     Ok(())
@@ -122,9 +142,15 @@ async fn of_a_stack_an_attribute_waits_for_its_own_limits_alone() {
     alone(async {
         assert!(half_patient(1, 1).await.is_ok());
         let start = Instant::now();
-        assert!(half_patient(2, 1).await.is_err(), "the attribute below does not wait");
+        assert!(
+            half_patient(2, 1).await.is_err(),
+            "the attribute below does not wait"
+        );
         assert_eq!(start.elapsed(), Duration::ZERO);
-        assert!(half_patient(1, 2).await.is_ok(), "the attribute above waits");
+        assert!(
+            half_patient(1, 2).await.is_ok(),
+            "the attribute above waits"
+        );
         assert_eq!(start.elapsed(), 2 * SECOND);
     })
     .await;

@@ -12,7 +12,11 @@ use super::{Failure, MICROSECOND, MINUTE, Outcome, alone, pass, refusal, retry_a
 
 #[rate_limit(key = "<user>", window = "60s", max = 3, count = "err")]
 async fn log_in(user: &str, password: &str) -> Outcome {
-    if password == "secret" { Ok(()) } else { Err(Failure::Wrong) }
+    if password == "secret" {
+        Ok(())
+    } else {
+        Err(Failure::Wrong)
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -23,15 +27,25 @@ async fn failed_logins_are_limited_and_successful_ones_are_not() {
             pass(MICROSECOND).await;
         }
         for _ in 0..3 {
-            assert!(matches!(log_in("alice", "guess").await, Err(Failure::Wrong)));
+            assert!(matches!(
+                log_in("alice", "guess").await,
+                Err(Failure::Wrong)
+            ));
             pass(Duration::from_secs(1)).await;
         }
         let refused = log_in("alice", "secret").await;
-        assert_eq!(retry_after(&refused), Duration::from_secs(57), "the first failure leaves the window");
+        assert_eq!(
+            retry_after(&refused),
+            Duration::from_secs(57),
+            "the first failure leaves the window"
+        );
         assert!(log_in("bob", "secret").await.is_ok());
         pass(Duration::from_secs(57)).await;
         assert!(log_in("alice", "secret").await.is_ok());
-        assert!(matches!(log_in("alice", "guess").await, Err(Failure::Wrong)));
+        assert!(matches!(
+            log_in("alice", "guess").await,
+            Err(Failure::Wrong)
+        ));
         assert!(refusal(&log_in("alice", "secret").await).is_some());
     })
     .await;
@@ -44,7 +58,11 @@ async fn sign_up(works: bool) -> Outcome {
 
 #[rate_limit(window = "60s", max = 1, count = |outcome| matches!(outcome, Err(status) if *status >= 500), on_refused = |_| Err(429))]
 async fn relay(status: u16) -> Result<u16, u16> {
-    if status < 400 { Ok(status) } else { Err(status) }
+    if status < 400 {
+        Ok(status)
+    } else {
+        Err(status)
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +87,10 @@ struct Gate {
 
 impl Default for Gate {
     fn default() -> Self {
-        Self { guesses: AtomicUsize::new(0), open: Semaphore::new(0) }
+        Self {
+            guesses: AtomicUsize::new(0),
+            open: Semaphore::new(0),
+        }
     }
 }
 
@@ -96,7 +117,10 @@ async fn a_thousand_parallel_guesses_cannot_pass_a_limit_of_five() {
     }
     for _ in 0..995 {
         let refused = guesses.join_next().await.unwrap().unwrap();
-        assert!(!refusal(&refused).unwrap().is_blocked(), "the five under way may all be right");
+        assert!(
+            !refusal(&refused).unwrap().is_blocked(),
+            "the five under way may all be right"
+        );
         assert_eq!(retry_after(&refused), Duration::from_millis(50));
     }
     assert_eq!(gate.guesses(), 5);
@@ -126,13 +150,28 @@ async fn a_cancelled_call_and_a_panic_count() {
     let limiter = RateLimiter::memory();
     drop(never_ends(&limiter));
     let cancelled = tokio::time::timeout(Duration::from_secs(1), never_ends(&limiter)).await;
-    assert!(cancelled.is_err(), "it was not asked for before it was polled, and ran");
+    assert!(
+        cancelled.is_err(),
+        "it was not asked for before it was polled, and ran"
+    );
     let refused = never_ends(&limiter).await;
-    assert_eq!(retry_after(&refused), Duration::from_secs(59), "it is charged, not only reserved");
+    assert_eq!(
+        retry_after(&refused),
+        Duration::from_secs(59),
+        "it is charged, not only reserved"
+    );
 
-    assert!(matches!(panics(limiter.clone(), false).await, Err(Failure::Wrong)));
+    assert!(matches!(
+        panics(limiter.clone(), false).await,
+        Err(Failure::Wrong)
+    ));
     pass(MICROSECOND).await;
-    assert!(tokio::spawn(panics(limiter.clone(), true)).await.unwrap_err().is_panic());
+    assert!(
+        tokio::spawn(panics(limiter.clone(), true))
+            .await
+            .unwrap_err()
+            .is_panic()
+    );
     assert_eq!(retry_after(&panics(limiter, false).await), MINUTE);
 }
 
@@ -149,20 +188,36 @@ async fn stacked_attributes_settle_each_by_its_own_count() {
     let limiter = RateLimiter::memory();
     let used = async |name: &'static str, max| {
         let rule = Rule::new(name, Limit::per_minute(max));
-        max - limiter.peek(&rule, &Key::global()).await.unwrap().remaining()
+        max - limiter
+            .peek(&rule, &Key::global())
+            .await
+            .unwrap()
+            .remaining()
     };
     limiter
         .scope(async {
             for (works, sometimes) in [(true, true), (false, true), (true, false)] {
                 assert_eq!(stacked(works, sometimes).await.is_ok(), works);
             }
-            let all = [used("failures", 2).await, used("successes", 3).await, used("calls", 10).await];
+            let all = [
+                used("failures", 2).await,
+                used("successes", 3).await,
+                used("calls", 10).await,
+            ];
             assert_eq!((all, used("sometimes", 10).await), ([1, 2, 3], 1));
             assert!(stacked(false, true).await.is_err());
             let refused = stacked(true, true).await;
             assert_eq!(refusal(&refused).unwrap().rule(), "failures");
-            let all = [used("failures", 2).await, used("successes", 3).await, used("calls", 10).await];
-            assert_eq!((all, used("sometimes", 10).await), ([2, 2, 4], 1), "a refused call is charged nowhere");
+            let all = [
+                used("failures", 2).await,
+                used("successes", 3).await,
+                used("calls", 10).await,
+            ];
+            assert_eq!(
+                (all, used("sometimes", 10).await),
+                ([2, 2, 4], 1),
+                "a refused call is charged nowhere"
+            );
         })
         .await;
 }
@@ -178,9 +233,23 @@ async fn shadow_records_counted_outcomes_and_refuses_nothing() {
     let rule = Rule::new("in shadow", Limit::per_minute(2));
     limiter
         .scope(async {
-            for (works, left) in [(true, 2), (false, 1), (true, 1), (false, 0), (true, 0), (false, 0)] {
+            for (works, left) in [
+                (true, 2),
+                (false, 1),
+                (true, 1),
+                (false, 0),
+                (true, 0),
+                (false, 0),
+            ] {
                 assert_eq!(in_shadow(works).await.is_ok(), works);
-                assert_eq!(limiter.peek(&rule, &Key::global()).await.unwrap().remaining(), left);
+                assert_eq!(
+                    limiter
+                        .peek(&rule, &Key::global())
+                        .await
+                        .unwrap()
+                        .remaining(),
+                    left
+                );
             }
         })
         .await;

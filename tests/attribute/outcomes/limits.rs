@@ -14,7 +14,10 @@ async fn several_limits_are_charged_all_or_none() {
     alone(async {
         let refused_by = async || {
             let refused = several("a").await;
-            (refusal(&refused).unwrap().limit_index(), retry_after(&refused))
+            (
+                refusal(&refused).unwrap().limit_index(),
+                retry_after(&refused),
+            )
         };
         assert!(several("a").await.is_ok());
         assert!(several("a").await.is_ok());
@@ -22,8 +25,15 @@ async fn several_limits_are_charged_all_or_none() {
             assert_eq!(refused_by().await, (0, SECOND));
         }
         pass(SECOND).await;
-        assert!(several("a").await.is_ok(), "the refused calls were not charged to the longer windows");
-        assert_eq!(refused_by().await, (1, 59 * SECOND), "the wait after which all limits admit the call");
+        assert!(
+            several("a").await.is_ok(),
+            "the refused calls were not charged to the longer windows"
+        );
+        assert_eq!(
+            refused_by().await,
+            (1, 59 * SECOND),
+            "the wait after which all limits admit the call"
+        );
         pass(59 * SECOND).await;
         assert!(several("a").await.is_ok());
         assert_eq!(refused_by().await, (2, 59 * MINUTE));
@@ -89,7 +99,10 @@ async fn calls_are_charged_their_cost() {
         assert!(weighs(0).await.is_ok(), "a cost of 0 charges nothing");
         assert!(weighs(-3).await.is_ok(), "and so does a negative one");
         assert_eq!(retry_after(&weighs(1).await), 59 * SECOND);
-        assert!(is_above_the_limit(&weighs(11).await, (11, 10)), "waiting does not help");
+        assert!(
+            is_above_the_limit(&weighs(11).await, (11, 10)),
+            "waiting does not help"
+        );
 
         assert!(weighs_five().await.is_ok());
         assert!(weighs_five().await.is_ok());
@@ -97,12 +110,23 @@ async fn calls_are_charged_their_cost() {
 
         assert!(is_above_the_limit(&weighs_its_bytes(&[0; 5]).await, (5, 4)));
         assert!(weighs_its_bytes(&[0; 3]).await.is_ok());
-        assert_eq!(refusal(&weighs_its_bytes(&[0; 2]).await).unwrap().limit_index(), 1);
+        assert_eq!(
+            refusal(&weighs_its_bytes(&[0; 2]).await)
+                .unwrap()
+                .limit_index(),
+            1
+        );
 
         assert!(both_computed(3, 3).await.is_ok());
         assert!(refusal(&both_computed(3, 1).await).is_some());
-        assert!(both_computed(9, 6).await.is_ok(), "a larger quota admits more at once");
-        assert!(is_above_the_limit(&both_computed(0, 1).await, (1, 0)), "a quota of 0 admits nothing, ever");
+        assert!(
+            both_computed(9, 6).await.is_ok(),
+            "a larger quota admits more at once"
+        );
+        assert!(
+            is_above_the_limit(&both_computed(0, 1).await, (1, 0)),
+            "a quota of 0 admits nothing, ever"
+        );
     })
     .await;
 }
@@ -139,17 +163,39 @@ async fn the_algorithm_and_its_burst_decide_when_calls_are_admitted() {
     assert_eq!(at, [0, 0, 0, 0, 0, 2, 4, 6, 8]);
     let at = admitted!(10, window = "10s", max = 5, algorithm = "leaky_bucket");
     assert_eq!(at, [0, 0, 0, 0, 0, 2, 4, 6, 8]);
-    let at = admitted!(9, window = "10s", max = 5, algorithm = "token_bucket", burst = 2);
+    let at = admitted!(
+        9,
+        window = "10s",
+        max = 5,
+        algorithm = "token_bucket",
+        burst = 2
+    );
     assert_eq!(at, [0, 0, 2, 4, 6, 8]);
-    let at = admitted!(9, window = "10s", max = 5, algorithm = "leaky_bucket", burst = 1);
+    let at = admitted!(
+        9,
+        window = "10s",
+        max = 5,
+        algorithm = "leaky_bucket",
+        burst = 1
+    );
     assert_eq!(at, [0, 2, 4, 6, 8]);
-    let at = admitted!(4, window = "1s", max = 1, algorithm = "token_bucket", burst = 3, cost = 3);
+    let at = admitted!(
+        4,
+        window = "1s",
+        max = 1,
+        algorithm = "token_bucket",
+        burst = 3,
+        cost = 3
+    );
     assert_eq!(at, [0, 3], "a cost up to the burst");
     let at = admitted!(13, limits = ["2/4s", "3/12s"], algorithm = "token_bucket");
     assert_eq!(at, [0, 0, 2, 4, 8, 12]);
     // The last window's counter fades while the next one fills.
     let at = admitted!(30, window = "10s", max = 5, algorithm = "sliding_counter");
-    assert!(at.iter().filter(|second| **second < 10).count() == 5 && at.len() > 8, "{at:?}");
+    assert!(
+        at.iter().filter(|second| **second < 10).count() == 5 && at.len() > 8,
+        "{at:?}"
+    );
 }
 
 fn number(text: &str) -> Result<u64, Failure> {
@@ -166,13 +212,25 @@ async fn may_fail_before(who: &str, cost: &str) -> Outcome {
 async fn an_error_of_an_argument_returns_before_any_charge_and_before_the_body() {
     alone(async {
         for _ in 0..10 {
-            assert!(matches!(may_fail_before("x", "1").await, Err(Failure::Wrong)));
-            assert!(matches!(may_fail_before("1", "x").await, Err(Failure::Wrong)));
+            assert!(matches!(
+                may_fail_before("x", "1").await,
+                Err(Failure::Wrong)
+            ));
+            assert!(matches!(
+                may_fail_before("1", "x").await,
+                Err(Failure::Wrong)
+            ));
         }
         assert!(may_fail_before("1", "1").await.is_ok());
-        assert!(may_fail_before("1", "1").await.is_ok(), "nothing was charged to either limit");
+        assert!(
+            may_fail_before("1", "1").await.is_ok(),
+            "nothing was charged to either limit"
+        );
         assert!(refusal(&may_fail_before("1", "1").await).is_some());
-        assert!(matches!(may_fail_before("x", "1").await, Err(Failure::Wrong)), "the body does not run");
+        assert!(
+            matches!(may_fail_before("x", "1").await, Err(Failure::Wrong)),
+            "the body does not run"
+        );
     })
     .await;
 }

@@ -19,7 +19,10 @@ async fn import(limiter: &RateLimiter, cost: u32) -> Outcome {
 }
 
 fn limiter(policy: Policy) -> RateLimiter {
-    RateLimiter::builder().policy("login", policy).build().unwrap()
+    RateLimiter::builder()
+        .policy("login", policy)
+        .build()
+        .unwrap()
 }
 
 async fn admitted(limiter: &RateLimiter) -> usize {
@@ -39,8 +42,19 @@ async fn cost_wait_and_count_go_with_a_policy() {
         assert_eq!(start.elapsed().as_secs(), seconds);
     }
     let above = import(&limiter, 5).await;
-    assert!(matches!(above, Err(Failure::Limited(RateLimitError::CostExceedsLimit { cost: 5, limit: 4, .. }))));
-    assert_eq!(admitted(&limiter).await, 4, "functions under one policy have buckets of their own");
+    assert!(matches!(
+        above,
+        Err(Failure::Limited(RateLimitError::CostExceedsLimit {
+            cost: 5,
+            limit: 4,
+            ..
+        }))
+    ));
+    assert_eq!(
+        admitted(&limiter).await,
+        4,
+        "functions under one policy have buckets of their own"
+    );
 }
 
 struct Plan(String);
@@ -82,24 +96,49 @@ async fn each_call_may_name_its_own_policy() {
     for _ in 0..2 {
         assert!(export(&limiter, "alice", &gold).await.is_ok());
     }
-    assert_eq!(refusal(&export(&limiter, "alice", &gold).await).unwrap().limit(), 3);
+    assert_eq!(
+        refusal(&export(&limiter, "alice", &gold).await)
+            .unwrap()
+            .limit(),
+        3
+    );
 
     let unknown = export(&limiter, "alice", &Plan("go\nld".repeat(99))).await;
-    let Err(Failure::Limited(error @ RateLimitError::Misconfigured(_))) = unknown else { panic!("{unknown:?}") };
+    let Err(Failure::Limited(error @ RateLimitError::Misconfigured(_))) = unknown else {
+        panic!("{unknown:?}")
+    };
     let error = error.to_string();
-    assert!(error.contains(r"no policy `go\nldgo\nld") && error.len() < 400, "{error}");
-    assert!(error.contains("only `all of gold`, `free`, `gold`"), "{error}");
+    assert!(
+        error.contains(r"no policy `go\nldgo\nld") && error.len() < 400,
+        "{error}"
+    );
+    assert!(
+        error.contains("only `all of gold`, `free`, `gold`"),
+        "{error}"
+    );
 
     for _ in 0..2 {
         assert!(stacked(&limiter, "bob", "gold".to_owned()).await.is_ok());
     }
-    assert_eq!(refusal(&stacked(&limiter, "carol", "gold".to_owned()).await).unwrap().limit(), 2);
+    assert_eq!(
+        refusal(&stacked(&limiter, "carol", "gold".to_owned()).await)
+            .unwrap()
+            .limit(),
+        2
+    );
 
     assert!(fallible(&limiter, Some("free".into())).await.is_ok());
     assert!(refusal(&fallible(&limiter, Some("free".into())).await).is_some());
-    assert!(matches!(fallible(&limiter, None).await, Err(Failure::Wrong)));
+    assert!(matches!(
+        fallible(&limiter, None).await,
+        Err(Failure::Wrong)
+    ));
     // A policy that a call has named is in use like one that an attribute names.
-    assert!(limiter.set_policies([("free", Policy::new(Limit::per_minute(1)))]).is_err());
+    assert!(
+        limiter
+            .set_policies([("free", Policy::new(Limit::per_minute(1)))])
+            .is_err()
+    );
 }
 
 #[rate_limit(key = "<who>", policy = "login", limiter = limiter, shadow)]
@@ -117,15 +156,25 @@ async fn a_policy_wins_over_the_attribute() {
     let login = || Policy::new(Limit::per_minute(1));
     let limiter = limiter(login());
     for _ in 0..3 {
-        assert!(observed(&limiter, "alice").await.is_ok(), "the attribute's `shadow`");
+        assert!(
+            observed(&limiter, "alice").await.is_ok(),
+            "the attribute's `shadow`"
+        );
     }
-    limiter.set_policies([("login", login().with_shadow(false))]).unwrap();
+    limiter
+        .set_policies([("login", login().with_shadow(false))])
+        .unwrap();
     assert!(observed(&limiter, "alice").await.is_err());
     assert!(log_in(&limiter, "alice").await.is_ok());
     assert!(log_in(&limiter, "alice").await.is_err());
-    limiter.set_policies([("login", login().with_shadow(true))]).unwrap();
+    limiter
+        .set_policies([("login", login().with_shadow(true))])
+        .unwrap();
     for _ in 0..3 {
-        assert!(log_in(&limiter, "alice").await.is_ok(), "taken out of force without a deploy");
+        assert!(
+            log_in(&limiter, "alice").await.is_ok(),
+            "taken out of force without a deploy"
+        );
     }
 
     let start = Instant::now();
@@ -134,15 +183,25 @@ async fn a_policy_wins_over_the_attribute() {
         assert!(waiting(&limiter, "bob", false).await.is_ok());
     }
     assert_eq!(start.elapsed().as_secs(), 60, "the attribute waits");
-    limiter.set_policies([("login", login().with_wait(Duration::ZERO))]).unwrap();
+    limiter
+        .set_policies([("login", login().with_wait(Duration::ZERO))])
+        .unwrap();
     assert!(waiting(&limiter, "bob", false).await.is_err());
-    limiter.set_policies([("login", login().with_wait(2 * MINUTE).with_shadow(false))]).unwrap();
+    limiter
+        .set_policies([("login", login().with_wait(2 * MINUTE).with_shadow(false))])
+        .unwrap();
     assert!(log_in(&limiter, "bob").await.is_ok());
     assert!(log_in(&limiter, "bob").await.is_ok());
     assert_eq!(start.elapsed().as_secs(), 120, "the policy waits");
     assert!(waiting(&limiter, "bob", true).await.is_ok());
     assert_eq!(start.elapsed().as_secs(), 120, "another function's bucket");
-    limiter.set_policies([("login", login().with_shadow(true))]).unwrap();
+    limiter
+        .set_policies([("login", login().with_shadow(true))])
+        .unwrap();
     assert!(waiting(&limiter, "bob", false).await.is_ok());
-    assert_eq!(start.elapsed().as_secs(), 120, "nothing to wait for in shadow mode");
+    assert_eq!(
+        start.elapsed().as_secs(),
+        120,
+        "nothing to wait for in shadow mode"
+    );
 }

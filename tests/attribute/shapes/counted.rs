@@ -37,8 +37,14 @@ macro_rules! one_failure {
     ($call:expr) => {
         assert!($call("1").await.is_ok());
         assert!($call("1").await.is_ok());
-        assert!(matches!($call("?").await, Err(Failure::NotANumber)), "the body has run and failed");
-        assert!(matches!($call("1").await, Err(Failure::Limited)), "the slot is taken");
+        assert!(
+            matches!($call("?").await, Err(Failure::NotANumber)),
+            "the body has run and failed"
+        );
+        assert!(
+            matches!($call("1").await, Err(Failure::Limited)),
+            "the slot is taken"
+        );
     };
 }
 
@@ -48,7 +54,13 @@ async fn only_in_the_key(id: u32, text: &str) -> Outcome<u8> {
 }
 
 #[rate_limit(window = "60s", max = quota, cost = weight, when = on, shadow = dry, count = "err")]
-async fn only_in_expressions(text: &str, quota: u8, weight: i64, on: bool, dry: bool) -> Outcome<u8> {
+async fn only_in_expressions(
+    text: &str,
+    quota: u8,
+    weight: i64,
+    on: bool,
+    dry: bool,
+) -> Outcome<u8> {
     Ok(text.parse()?)
 }
 
@@ -78,7 +90,9 @@ async fn opaque(text: &str) -> Outcome<impl Display + use<>> {
 /// The type that is collected into is known from the return type alone.
 #[rate_limit(window = "60s", max = 1, count = |outcome| matches!(outcome, Err(Failure::NotANumber)))]
 async fn inferred(text: &str) -> Result<Vec<u8>, Failure> {
-    text.split(' ').map(|part| part.parse().map_err(|_error| Failure::NotANumber)).collect()
+    text.split(' ')
+        .map(|part| part.parse().map_err(|_error| Failure::NotANumber))
+        .collect()
 }
 
 #[rate_limit(window = "60s", max = 1, count = "err")]
@@ -199,7 +213,12 @@ trait Parse {
 
 #[async_trait]
 impl Parse for Service {
-    #[rate_limit(key = "<self.base>:<tenant>:<email>", window = "60s", max = 1, count = "err")]
+    #[rate_limit(
+        key = "<self.base>:<tenant>:<email>",
+        window = "60s",
+        max = 1,
+        count = "err"
+    )]
     async fn parse(&self, (tenant, email): (u32, &str), text: &str) -> Outcome<u8> {
         Ok(text.parse()?)
     }
@@ -214,7 +233,10 @@ macro_rules! limited {
     };
 }
 
-limited!(made_by_a_macro, |outcome| matches!(outcome, Err(Failure::NotANumber)));
+limited!(made_by_a_macro, |outcome| matches!(
+    outcome,
+    Err(Failure::NotANumber)
+));
 
 const fn service() -> Service {
     Service { base: 10, calls: 0 }
@@ -236,7 +258,10 @@ async fn only_failures_count_whatever_a_function_takes_and_returns() {
         one_failure!(instrumented_above);
         one_failure!(instrumented_below);
         assert!(never_returns_here(true).await.is_ok());
-        assert!(matches!(never_returns_here(false).await, Err(Failure::NotANumber)));
+        assert!(matches!(
+            never_returns_here(false).await,
+            Err(Failure::NotANumber)
+        ));
         drop(diverges());
     };
     RateLimiter::memory().scope(calls).await;
@@ -274,8 +299,15 @@ async fn on_refused_makes_the_outcome_of_a_call_that_is_counted() {
     let calls = async {
         assert_eq!(refused_by_hand("1").await, Ok(1));
         assert_eq!(refused_by_hand("?").await, Err("failed".to_owned()));
-        assert!(refused_by_hand("1").await.is_err_and(|error| error.contains("too many")));
-        assert_eq!([no_result(1).await, no_result(0).await, no_result(1).await], [1, 0, 99]);
+        assert!(
+            refused_by_hand("1")
+                .await
+                .is_err_and(|error| error.contains("too many"))
+        );
+        assert_eq!(
+            [no_result(1).await, no_result(0).await, no_result(1).await],
+            [1, 0, 99]
+        );
     };
     RateLimiter::memory().scope(calls).await;
 }

@@ -25,7 +25,9 @@ fn prepared(email: &str, state: &Arc<String>) -> impl Future<Output = Outcome> +
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
 fn boxed(id: u32) -> BoxFuture<'static, Outcome> {
-    async move { Ok(()) }.instrument(tracing::info_span!("boxed", id)).boxed()
+    async move { Ok(()) }
+        .instrument(tracing::info_span!("boxed", id))
+        .boxed()
 }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
@@ -66,7 +68,10 @@ struct Request {
 #[allow(clippy::shadow_reuse, reason = "the name is the point")]
 #[rate_limit(key = "<email>:<id>", window = "60s", max = 1)]
 fn taken_apart(email: &str, id: u32, request: Request) -> impl Future<Output = Outcome> + use<> {
-    let Request { email: sender, subject } = request;
+    let Request {
+        email: sender,
+        subject,
+    } = request;
     let (email, title) = (email.to_owned(), format!("{subject} {id}"));
     async move {
         assert!(!email.is_empty() && !sender.is_empty() && !title.is_empty());
@@ -113,16 +118,35 @@ fn of_the_block(id: u32) -> Pin<Box<dyn Future<Output = Outcome>>> {
 #[tokio::test]
 async fn every_accepted_shape_is_limited() {
     let state = Arc::new("state".to_owned());
-    one_each(async || prepared("a", &state).await, async || prepared("b", &state).await).await;
+    one_each(
+        async || prepared("a", &state).await,
+        async || prepared("b", &state).await,
+    )
+    .await;
     one_each(async || boxed(1).await, async || boxed(2).await).await;
     one_each(async || returned(1).await, async || returned(2).await).await;
     one_each(async || either(0).await, async || either(1).await).await;
     one_each(async || in_a_block(1).await, async || in_a_block(2).await).await;
-    let request = || Request { email: "c".to_owned(), subject: "s".to_owned() };
-    one_each(async || taken_apart("a", 1, request()).await, async || taken_apart("b", 1, request()).await).await;
+    let request = || Request {
+        email: "c".to_owned(),
+        subject: "s".to_owned(),
+    };
+    one_each(
+        async || taken_apart("a", 1, request()).await,
+        async || taken_apart("b", 1, request()).await,
+    )
+    .await;
     one_each(async || Mailer.send(1).await, async || Mailer.send(2).await).await;
-    one_each(async || of_the_function(1).await, async || of_the_function(2).await).await;
-    one_each(async || of_the_block(1).await, async || of_the_block(2).await).await;
+    one_each(
+        async || of_the_function(1).await,
+        async || of_the_function(2).await,
+    )
+    .await;
+    one_each(
+        async || of_the_block(1).await,
+        async || of_the_block(2).await,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -135,7 +159,11 @@ async fn a_future_that_is_dropped_unpolled_charges_nothing() {
     .await;
 }
 
-#[allow(clippy::panic, clippy::diverging_sub_expression, reason = "there is no other way to refuse")]
+#[allow(
+    clippy::panic,
+    clippy::diverging_sub_expression,
+    reason = "there is no other way to refuse"
+)]
 #[rate_limit(window = "60s", max = 1, on_refused = |error: RateLimitError| panic!("{error}"))]
 async fn never_returns() -> ! {
     resume_unwind(Box::new("ran"))
@@ -145,9 +173,16 @@ async fn never_returns() -> ! {
 async fn a_function_that_never_returns_is_limited() {
     alone(async {
         let ran = AssertUnwindSafe(never_returns()).catch_unwind().await;
-        assert!(ran.err().is_some_and(|panic| panic.downcast_ref() == Some(&"ran")));
+        assert!(
+            ran.err()
+                .is_some_and(|panic| panic.downcast_ref() == Some(&"ran"))
+        );
         let refused = AssertUnwindSafe(never_returns()).catch_unwind().await;
-        assert!(refused.err().is_some_and(|panic| panic.downcast_ref::<String>().is_some()));
+        assert!(
+            refused
+                .err()
+                .is_some_and(|panic| panic.downcast_ref::<String>().is_some())
+        );
     })
     .await;
 }

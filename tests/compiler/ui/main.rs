@@ -61,9 +61,15 @@ pass! {
 #[test]
 fn fail() {
     let mut wanted = files("fail", "rs");
-    let filter: Vec<String> =
-        std::env::args().filter_map(|argument| argument.strip_prefix("trybuild=").map(str::to_owned)).collect();
-    wanted.retain(|path| filter.is_empty() || filter.iter().any(|part| path.to_string_lossy().contains(part)));
+    let filter: Vec<String> = std::env::args()
+        .filter_map(|argument| argument.strip_prefix("trybuild=").map(str::to_owned))
+        .collect();
+    wanted.retain(|path| {
+        filter.is_empty()
+            || filter
+                .iter()
+                .any(|part| path.to_string_lossy().contains(part))
+    });
     assert!(!wanted.is_empty(), "no case matches {filter:?}");
     let cases = trybuild::TestCases::new();
     for path in wanted {
@@ -75,13 +81,29 @@ fn fail() {
 fn no_case_is_lost() {
     let fail = files("fail", "rs");
     assert!(fail.len() >= 30, "only {} files of mistakes", fail.len());
-    let without_extension = |paths: Vec<PathBuf>| paths.into_iter().map(|path| path.with_extension("")).collect();
-    let (cases, words): (BTreeSet<_>, BTreeSet<_>) =
-        (without_extension(fail), without_extension(files("fail", "stderr")));
+    let without_extension = |paths: Vec<PathBuf>| {
+        paths
+            .into_iter()
+            .map(|path| path.with_extension(""))
+            .collect()
+    };
+    let (cases, words): (BTreeSet<_>, BTreeSet<_>) = (
+        without_extension(fail),
+        without_extension(files("fail", "stderr")),
+    );
     let odd: Vec<_> = cases.symmetric_difference(&words).collect();
-    assert!(odd.is_empty(), "a case without its words, or words without their case: {odd:#?}");
+    assert!(
+        odd.is_empty(),
+        "a case without its words, or words without their case: {odd:#?}"
+    );
 
     let pass = files("pass", "rs");
-    let names: Vec<_> = pass.iter().map(|case| case.file_stem().unwrap().to_string_lossy()).collect();
-    assert_eq!(PASS, names, "the list of modules above is not what the folder holds");
+    let names: Vec<_> = pass
+        .iter()
+        .map(|case| case.file_stem().unwrap().to_string_lossy())
+        .collect();
+    assert_eq!(
+        PASS, names,
+        "the list of modules above is not what the folder holds"
+    );
 }

@@ -25,10 +25,19 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new(store: Arc<dyn Store>, clock: FakeClock, case: &str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        let prefix =
-            format!("conformance:{case}:{}-{nanos:x}-{}:", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Self { store, clock, prefix }
+        let nanos = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos());
+        let prefix = format!(
+            "conformance:{case}:{}-{nanos:x}-{}:",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        Self {
+            store,
+            clock,
+            prefix,
+        }
     }
 
     /// An unused key, ending in `suffix`.
@@ -47,7 +56,10 @@ impl Bench {
     }
 
     pub(crate) fn limiter_builder(&self) -> RateLimiterBuilder {
-        RateLimiter::builder().store(Arc::clone(&self.store)).on_unavailable(OnUnavailable::Deny).timeout(MINUTE)
+        RateLimiter::builder()
+            .store(Arc::clone(&self.store))
+            .on_unavailable(OnUnavailable::Deny)
+            .timeout(MINUTE)
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -55,7 +67,9 @@ impl Bench {
     }
 
     pub(crate) fn has(&self, algorithm: Algorithm, feature: Feature) -> bool {
-        self.store.capabilities().supports_feature(algorithm, feature)
+        self.store
+            .capabilities()
+            .supports_feature(algorithm, feature)
     }
 
     /// Whether the store takes calls of this cost. A log counts a thousand at once, and no store is
@@ -78,7 +92,11 @@ pub(crate) fn is_log(algorithm: Algorithm) -> bool {
 
 /// What one call may cost at most.
 pub(crate) fn capacity(algorithm: Algorithm, limit: &Limit) -> u64 {
-    if algorithm.has_burst() { limit.capacity() } else { limit.max() }
+    if algorithm.has_burst() {
+        limit.capacity()
+    } else {
+        limit.max()
+    }
 }
 
 pub(crate) fn micros(duration: Duration) -> u64 {

@@ -18,7 +18,10 @@
 //!
 //! [`Reference`] is a model of every algorithm, for tests of your own.
 
-#![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
+#![allow(
+    clippy::unchecked_time_subtraction,
+    reason = "shorter from longer constants"
+)]
 
 mod bench;
 mod declared;
@@ -59,7 +62,10 @@ use ratelimit_runtime::testkit::FakeClock;
 macro_rules! conformance {
     ($name:ident, $factory:expr $(,)?) => {
         mod $name {
-            #[allow(unused_imports, reason = "the factory may name what stands around the module")]
+            #[allow(
+                unused_imports,
+                reason = "the factory may name what stands around the module"
+            )]
             use super::*;
 
             $crate::__cases!($crate::__tests, ($factory));

@@ -107,7 +107,10 @@ impl Reference {
             }
             Model::Bucket(level) => {
                 let charged = u128::from(cost) * u128::from(window_us(limit));
-                *level = Level { units: level.left(now, limit) + charged, at: now };
+                *level = Level {
+                    units: level.left(now, limit) + charged,
+                    at: now,
+                };
             }
         }
         now
@@ -118,7 +121,8 @@ impl Reference {
     pub fn take_back(&mut self, ticket: u64, limit: Limit, cost: u64, units: u64) {
         match &mut self.model {
             Model::SlidingWindow(log) => {
-                log.tickets.retain(|unit| !(ticket + cost - units..ticket + cost).contains(unit));
+                log.tickets
+                    .retain(|unit| !(ticket + cost - units..ticket + cost).contains(unit));
             }
             Model::FixedWindow(admissions) => {
                 if let Some((_, cost)) = admissions.all.last_mut() {
@@ -130,7 +134,9 @@ impl Reference {
                 *counters = counters.or_unused();
             }
             Model::Bucket(level) => {
-                level.units = level.units.saturating_sub(u128::from(units) * u128::from(window_us(limit)));
+                level.units = level
+                    .units
+                    .saturating_sub(u128::from(units) * u128::from(window_us(limit)));
             }
         }
     }
@@ -138,7 +144,9 @@ impl Reference {
     /// What one call may cost at most.
     pub(crate) fn capacity(&self, limit: Limit) -> u64 {
         match self.model {
-            Model::SlidingWindow(_) | Model::FixedWindow(_) | Model::SlidingCounter(_) => limit.max(),
+            Model::SlidingWindow(_) | Model::FixedWindow(_) | Model::SlidingCounter(_) => {
+                limit.max()
+            }
             Model::Bucket(_) => limit.capacity(),
         }
     }
@@ -148,12 +156,18 @@ impl Reference {
         let window = u128::from(window_us(limit));
         let whole = |parts: u128| u64::try_from(parts.div_ceil(window)).unwrap_or(u64::MAX);
         match &self.model {
-            Model::SlidingWindow(log) => {
-                log.tickets.iter().filter(|&&ticket| now < ticket + window_us(limit)).count() as u64
-            }
+            Model::SlidingWindow(log) => log
+                .tickets
+                .iter()
+                .filter(|&&ticket| now < ticket + window_us(limit))
+                .count() as u64,
             Model::FixedWindow(admissions) => admissions.since_the_window_began(now, limit),
             Model::SlidingCounter(counters) => {
-                let Counters { start, current, previous } = counters.at(now, limit);
+                let Counters {
+                    start,
+                    current,
+                    previous,
+                } = counters.at(now, limit);
                 whole(u128::from(previous) * (window - u128::from(now - start))) + current
             }
             Model::Bucket(level) => whole(level.left(now, limit)),
@@ -211,7 +225,11 @@ impl Admissions {
             }
             used += cost;
         }
-        if now >= start + window_us(limit) { 0 } else { used }
+        if now >= start + window_us(limit) {
+            0
+        } else {
+            used
+        }
     }
 }
 
@@ -229,15 +247,27 @@ impl Counters {
         if now < self.start + window {
             self
         } else if now < self.start + 2 * window && self.current > 0 {
-            Self { start: self.start + window, current: 0, previous: self.current }
+            Self {
+                start: self.start + window,
+                current: 0,
+                previous: self.current,
+            }
         } else {
-            Self { start: now, current: 0, previous: 0 }
+            Self {
+                start: now,
+                current: 0,
+                previous: 0,
+            }
         }
     }
 
     /// Where nothing counts, the next charge begins a window.
     fn or_unused(self) -> Self {
-        if self.current + self.previous == 0 { Self::default() } else { self }
+        if self.current + self.previous == 0 {
+            Self::default()
+        } else {
+            self
+        }
     }
 }
 
@@ -251,6 +281,7 @@ struct Level {
 impl Level {
     /// What is left at `now`: `max` a microsecond drain, whatever the rate was before.
     fn left(self, now: u64, limit: Limit) -> u128 {
-        self.units.saturating_sub(u128::from(now - self.at) * u128::from(limit.max()))
+        self.units
+            .saturating_sub(u128::from(now - self.at) * u128::from(limit.max()))
     }
 }

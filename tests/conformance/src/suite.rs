@@ -6,14 +6,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use ratelimit_runtime::store::Feature::{ActualCost, Block, Calendar, GrowingBlock, Keys, Limits, Refund, Reserve};
+use ratelimit_runtime::store::Feature::{
+    ActualCost, Block, Calendar, GrowingBlock, Keys, Limits, Refund, Reserve,
+};
 use ratelimit_runtime::store::Store;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit};
 
 use crate::bench::{Bench, answered};
 use crate::declared::{
-    actual_costs, blocks, calendar, growing_blocks, in_flight, keys, limits, refunds, reservations, stacks,
+    actual_costs, blocks, calendar, growing_blocks, in_flight, keys, limits, refunds, reservations,
+    stacks,
 };
 use crate::every::{agreement, answers, clocks, costs, counting, waits};
 use crate::undeclared::Need::{self, Costs, FixedWindow, Has, Places, SlidingWindow};
@@ -141,7 +144,9 @@ where
 {
     let case = CASES.iter().find(|case| case.name == name);
     #[allow(clippy::panic, reason = "the macro names the cases of the table")]
-    let Some(case) = case else { panic!("there is no case `{name}`") };
+    let Some(case) = case else {
+        panic!("there is no case `{name}`")
+    };
     let failed = failures(case, &factory);
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
@@ -155,9 +160,18 @@ where
     let of_case = |algorithm: &Algorithm| case.needs.iter().all(|need| need.is_about(*algorithm));
     let failed = |algorithm: Algorithm| {
         let panic = catch_unwind(AssertUnwindSafe(|| play(case, algorithm, factory))).err()?;
-        Some(format!("`{}` under `{algorithm}`: {}", case.name, words(&*panic)))
+        Some(format!(
+            "`{}` under `{algorithm}`: {}",
+            case.name,
+            words(&*panic)
+        ))
     };
-    ALGORITHMS.iter().copied().filter(of_case).filter_map(failed).collect()
+    ALGORITHMS
+        .iter()
+        .copied()
+        .filter(of_case)
+        .filter_map(failed)
+        .collect()
 }
 
 fn play<S, F, M>(case: &Case, algorithm: Algorithm, factory: &F)
@@ -166,7 +180,11 @@ where
     F: Fn() -> M,
     M: Future<Output = (S, FakeClock)>,
 {
-    let runtime = answered(tokio::runtime::Builder::new_current_thread().enable_all().build());
+    let runtime = answered(
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build(),
+    );
     runtime.block_on(async {
         let (store, clock) = Box::pin(factory()).await;
         let bench = Bench::new(Arc::new(store), clock, case.name);
@@ -202,11 +220,20 @@ where
     F: Fn() -> M,
     M: Future<Output = (S, FakeClock)>,
 {
-    let failed: Vec<String> = CASES.iter().flat_map(|case| failures(case, &factory)).collect();
-    assert!(failed.is_empty(), "the store fails {} conformance cases:\n{}", failed.len(), failed.join("\n"));
+    let failed: Vec<String> = CASES
+        .iter()
+        .flat_map(|case| failures(case, &factory))
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "the store fails {} conformance cases:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
 }
 
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked")
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("it panicked")
 }

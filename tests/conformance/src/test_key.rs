@@ -23,9 +23,19 @@ impl Bench {
         self.bucket_under(suffix, algorithm, &[Limit::per_minute(max)])
     }
 
-    pub(crate) fn bucket_under(&self, suffix: &str, algorithm: Algorithm, limits: &[Limit]) -> TestKey<'_> {
+    pub(crate) fn bucket_under(
+        &self,
+        suffix: &str,
+        algorithm: Algorithm,
+        limits: &[Limit],
+    ) -> TestKey<'_> {
         let key = self.key(format!("{suffix}:{algorithm:?}").as_bytes());
-        TestKey { bench: self, algorithm, limits: limits.to_vec(), key }
+        TestKey {
+            bench: self,
+            algorithm,
+            limits: limits.to_vec(),
+            key,
+        }
     }
 }
 
@@ -41,16 +51,30 @@ impl TestKey<'_> {
     /// A call that has to be admitted.
     pub(crate) async fn admitted(&self, cost: u64) -> Verdict {
         let verdict = self.acquire(cost).await;
-        assert!(verdict.allowed, "there is a slot for {cost} under {:?}: {verdict:?}", self.limits);
-        assert_eq!(verdict.retry_after_us, 0, "what is admitted need not wait: {verdict:?}");
+        assert!(
+            verdict.allowed,
+            "there is a slot for {cost} under {:?}: {verdict:?}",
+            self.limits
+        );
+        assert_eq!(
+            verdict.retry_after_us, 0,
+            "what is admitted need not wait: {verdict:?}"
+        );
         verdict
     }
 
     /// A call that has to be refused.
     pub(crate) async fn refused(&self, cost: u64) -> Verdict {
         let verdict = self.acquire(cost).await;
-        assert!(!verdict.allowed, "there is no slot for {cost} under {:?}: {verdict:?}", self.limits);
-        assert!(verdict.retry_after_us > 0, "a refusal says how long it lasts: {verdict:?}");
+        assert!(
+            !verdict.allowed,
+            "there is no slot for {cost} under {:?}: {verdict:?}",
+            self.limits
+        );
+        assert!(
+            verdict.retry_after_us > 0,
+            "a refusal says how long it lasts: {verdict:?}"
+        );
         verdict
     }
 
@@ -64,7 +88,12 @@ impl TestKey<'_> {
 
     /// A call that blocks the key if it is refused.
     pub(crate) async fn acquire_or_block(&self, block: Duration) -> Verdict {
-        answered(self.bench.store.acquire(self.request(1).with_block(block)).await)
+        answered(
+            self.bench
+                .store
+                .acquire(self.request(1).with_block(block))
+                .await,
+        )
     }
 
     pub(crate) async fn peek(&self, cost: u64) -> Verdict {
@@ -80,15 +109,31 @@ impl TestKey<'_> {
     }
 
     pub(crate) async fn reserve(&self, cost: u64) -> Verdict {
-        answered(self.bench.store.acquire(self.request(cost).reserving()).await)
+        answered(
+            self.bench
+                .store
+                .acquire(self.request(cost).reserving())
+                .await,
+        )
     }
 
     pub(crate) async fn commit(&self, cost: u64, ticket: u64) -> bool {
-        answered(self.bench.store.settle(self.request(cost).reserving(), ticket, cost).await).was_open
+        answered(
+            self.bench
+                .store
+                .settle(self.request(cost).reserving(), ticket, cost)
+                .await,
+        )
+        .was_open
     }
 
     pub(crate) async fn reserve_estimate(&self, cost: u64) -> Verdict {
-        answered(self.bench.store.acquire(self.request(cost).reserving_estimate()).await)
+        answered(
+            self.bench
+                .store
+                .acquire(self.request(cost).reserving_estimate())
+                .await,
+        )
     }
 
     /// Gives what is not charged of the cost.
@@ -97,11 +142,22 @@ impl TestKey<'_> {
     }
 
     pub(crate) async fn settle_estimate(&self, cost: u64, ticket: u64, actual: u64) -> Settled {
-        answered(self.bench.store.settle(self.request(cost).reserving_estimate(), ticket, actual).await)
+        answered(
+            self.bench
+                .store
+                .settle(self.request(cost).reserving_estimate(), ticket, actual)
+                .await,
+        )
     }
 
     pub(crate) async fn release(&self, cost: u64, ticket: u64) -> bool {
-        answered(self.bench.store.settle(self.request(cost).reserving(), ticket, 0).await).was_open
+        answered(
+            self.bench
+                .store
+                .settle(self.request(cost).reserving(), ticket, 0)
+                .await,
+        )
+        .was_open
     }
 
     pub(crate) async fn block(&self, block: Duration) {
@@ -119,7 +175,11 @@ impl TestKey<'_> {
     /// The longest that anything written under the limits matters. In a log each unit of cost has
     /// a microsecond of its own, and no case uses more than a thousand at one moment.
     pub(crate) fn horizon(&self) -> Duration {
-        let units = if is_log(self.algorithm) { MICROSECOND * 1_000 } else { Duration::ZERO };
+        let units = if is_log(self.algorithm) {
+            MICROSECOND * 1_000
+        } else {
+            Duration::ZERO
+        };
         self.request(1).horizon() + units
     }
 
@@ -132,17 +192,32 @@ impl TestKey<'_> {
     pub(crate) async fn wait_out(&self, refusal: &Verdict, cost: u64) {
         self.advance(Duration::from_micros(refusal.retry_after_us - 1));
         let early = self.peek(cost).await;
-        assert!(!early.allowed && early.retry_after_us == 1, "{refusal:?}, and a microsecond early: {early:?}");
+        assert!(
+            !early.allowed && early.retry_after_us == 1,
+            "{refusal:?}, and a microsecond early: {early:?}"
+        );
         self.advance(MICROSECOND);
         let verdict = self.peek(cost).await;
-        assert!(verdict.allowed, "{refusal:?}, and at that moment: {verdict:?}");
+        assert!(
+            verdict.allowed,
+            "{refusal:?}, and at that moment: {verdict:?}"
+        );
     }
 
     /// Nothing is left of whatever was charged.
     pub(crate) async fn assert_whole(&self) {
         let verdict = self.peek(1).await;
-        let most = self.limits.iter().map(|limit| capacity(self.algorithm, limit)).min().unwrap_or(0);
+        let most = self
+            .limits
+            .iter()
+            .map(|limit| capacity(self.algorithm, limit))
+            .min()
+            .unwrap_or(0);
         assert!(verdict.allowed, "{verdict:?}");
-        assert_eq!((verdict.remaining, verdict.reset_after_us), (most, 0), "{verdict:?}");
+        assert_eq!(
+            (verdict.remaining, verdict.reset_after_us),
+            (most, 0),
+            "{verdict:?}"
+        );
     }
 }

@@ -53,10 +53,14 @@ impl Need {
     pub(crate) async fn assert_refused(self, bench: &Bench, algorithm: Algorithm) {
         let limiter = bench.limiter();
         let key = Key::of(&bench.name("undeclared"));
-        let rule = Rule::new("conformance.undeclared", Limit::per_minute(5)).with_algorithm(algorithm);
+        let rule =
+            Rule::new("conformance.undeclared", Limit::per_minute(5)).with_algorithm(algorithm);
         match self {
             Self::Has(Feature::Limits) => {
-                assert_misconfigured(self, &limiter.acquire(&rule.and(Limit::per_hour(9)), &key).await);
+                assert_misconfigured(
+                    self,
+                    &limiter.acquire(&rule.and(Limit::per_hour(9)), &key).await,
+                );
             }
             Self::Has(Feature::Refund) => {
                 let admission = answered(limiter.acquire(&rule, &key).await);
@@ -65,7 +69,12 @@ impl Need {
             Self::Has(Feature::Block) => {
                 assert_misconfigured(self, &limiter.block(&rule, &key, MINUTE).await);
                 assert_misconfigured(self, &limiter.unblock(&rule, &key).await);
-                assert_misconfigured(self, &limiter.acquire(&rule.with_block(Duration::from_secs(1)), &key).await);
+                assert_misconfigured(
+                    self,
+                    &limiter
+                        .acquire(&rule.with_block(Duration::from_secs(1)), &key)
+                        .await,
+                );
             }
             Self::Has(Feature::GrowingBlock) => {
                 let growing = rule.with_growing_block(Duration::from_secs(1), MINUTE);
@@ -76,20 +85,34 @@ impl Need {
                 let request = Request::new(b"", algorithm, &limits).reserving();
                 assert_unsupported(self, &bench.store.capabilities().supports(&request));
             }
-            Self::Has(Feature::ActualCost) => assert_misconfigured(self, &limiter.reserve(&rule, &key).await),
-            Self::Has(Feature::Keys) => assert_misconfigured(self, &limiter.keys(&rule).next_page().await),
+            Self::Has(Feature::ActualCost) => {
+                assert_misconfigured(self, &limiter.reserve(&rule, &key).await)
+            }
+            Self::Has(Feature::Keys) => {
+                assert_misconfigured(self, &limiter.keys(&rule).next_page().await)
+            }
             Self::Has(Feature::Concurrent) | Self::Places => {
                 assert_misconfigured(self, &limiter.enter(&rule.with_concurrent(1), &key).await);
             }
             Self::Has(Feature::Calendar) => {
-                let day = Rule::new("conformance.undeclared", Limit::calendar(5, CalendarUnit::Day));
-                assert_misconfigured(self, &limiter.acquire(&day.with_algorithm(algorithm), &key).await);
+                let day = Rule::new(
+                    "conformance.undeclared",
+                    Limit::calendar(5, CalendarUnit::Day),
+                );
+                assert_misconfigured(
+                    self,
+                    &limiter.acquire(&day.with_algorithm(algorithm), &key).await,
+                );
             }
             // More than any log counts at once.
             Self::Costs(cost) if is_log(algorithm) && cost > 1_000 => {
-                let rule = Rule::new("conformance.heavy", Limit::per_minute(cost)).with_algorithm(algorithm);
+                let rule = Rule::new("conformance.heavy", Limit::per_minute(cost))
+                    .with_algorithm(algorithm);
                 let answer = limiter.acquire(&rule.with_cost(cost), &key).await;
-                assert!(matches!(answer, Err(RateLimitError::CostExceedsLimit { .. })), "{answer:?}");
+                assert!(
+                    matches!(answer, Err(RateLimitError::CostExceedsLimit { .. })),
+                    "{answer:?}"
+                );
             }
             Self::Costs(cost) => {
                 let bucket = bench.bucket("", algorithm, cost);
@@ -105,10 +128,18 @@ fn assert_misconfigured<T: Debug>(need: Need, answer: &Result<T, RateLimitError>
         Err(RateLimitError::Misconfigured(error)) => Some(error.kind()),
         _ => None,
     };
-    assert_eq!(kind, Some(StoreErrorKind::Unsupported), "who asks for {need:?} has to be told: {answer:?}");
+    assert_eq!(
+        kind,
+        Some(StoreErrorKind::Unsupported),
+        "who asks for {need:?} has to be told: {answer:?}"
+    );
 }
 
 fn assert_unsupported<T: Debug>(need: Need, answer: &Result<T, StoreError>) {
     let kind = answer.as_ref().err().map(StoreError::kind);
-    assert_eq!(kind, Some(StoreErrorKind::Unsupported), "who asks for {need:?} has to be told: {answer:?}");
+    assert_eq!(
+        kind,
+        Some(StoreErrorKind::Unsupported),
+        "who asks for {need:?} has to be told: {answer:?}"
+    );
 }

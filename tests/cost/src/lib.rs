@@ -1,8 +1,16 @@
 //! The work whose cost is measured: checks in memory beside the same check by `governor`, and
 //! decisions on Redis, in the instructions of this process and in those of the server.
 
-#![allow(missing_docs, clippy::missing_panics_doc, reason = "work that is measured, and no library")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a measurement that cannot go on fails")]
+#![allow(
+    missing_docs,
+    clippy::missing_panics_doc,
+    reason = "work that is measured, and no library"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a measurement that cannot go on fails"
+)]
 
 mod memory;
 mod ours;
@@ -11,4 +19,6 @@ mod redis;
 
 pub use self::memory::{Ready, Work};
 pub use self::recording::Recording;
-pub use self::redis::{COLUMNS, CountedServer, Load, OnRedis, STACKED_COLUMNS, Stacked, Table, lowered};
+pub use self::redis::{
+    COLUMNS, CountedServer, Load, OnRedis, STACKED_COLUMNS, Stacked, Table, lowered,
+};

@@ -4,7 +4,11 @@
 //! ratelimit-cost WORK CHECKS [RECORDER]   checks in memory or on Redis; with the feature `metrics` counted by RECORDER
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a measurement that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a measurement that cannot go on fails"
+)]
 
 use ratelimit_cost::{Load, OnRedis, Ready, Recording, Work};
 

@@ -41,7 +41,12 @@ pub(crate) async fn token(user: &str) -> Outcome {
     Ok(())
 }
 
-#[rate_limit(key = "<user>", window = "60s", max = 100, algorithm = "sliding_counter")]
+#[rate_limit(
+    key = "<user>",
+    window = "60s",
+    max = 100,
+    algorithm = "sliding_counter"
+)]
 pub(crate) async fn counter(user: &str) -> Outcome {
     let _ = user;
     Ok(())

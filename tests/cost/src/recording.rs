@@ -20,7 +20,9 @@ impl Recording {
 
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|recording| format!("{recording:?}") == name)
+        Self::ALL
+            .into_iter()
+            .find(|recording| format!("{recording:?}") == name)
     }
 
     /// Installs the recorder for the rest of the process.
@@ -30,6 +32,9 @@ impl Recording {
             Self::Debugging => Box::new(DebuggingRecorder::new()),
             Self::Prometheus => Box::new(PrometheusBuilder::new().build_recorder()),
         };
-        assert!(metrics::set_global_recorder(recorder).is_ok(), "there is a recorder");
+        assert!(
+            metrics::set_global_recorder(recorder).is_ok(),
+            "there is a recorder"
+        );
     }
 }

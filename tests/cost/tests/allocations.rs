@@ -34,7 +34,8 @@ fn a_check_on_redis_allocates_little() {
     const CHECKS: u64 = 4_096;
     for load in Load::ALL {
         let ready = OnRedis::new(load);
-        let allocations = |checks| allocation_counter::measure(|| ready.measured(checks)).count_total;
+        let allocations =
+            |checks| allocation_counter::measure(|| ready.measured(checks)).count_total;
         allocations(CHECKS);
         let (once, twice) = (allocations(CHECKS), allocations(2 * CHECKS));
         let each = (twice - once).div_ceil(CHECKS);

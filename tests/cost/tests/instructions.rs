@@ -37,11 +37,27 @@ const MOST: [Row; 15] = [
     (Work::GovernorDenied, 1_400, None),
     (Work::Leaky, 1_020, Some((Work::Governor, Budget(0.8)))),
     (Work::LeakyAnew, 1_046, Some((Work::Governor, Budget(0.8)))),
-    (Work::LeakyRefused, 1_118, Some((Work::GovernorDenied, SoFar(0.86, 0.8)))),
+    (
+        Work::LeakyRefused,
+        1_118,
+        Some((Work::GovernorDenied, SoFar(0.86, 0.8))),
+    ),
     (Work::Sliding, 1_035, Some((Work::Governor, Budget(0.8)))),
-    (Work::SlidingRefused, 1_094, Some((Work::GovernorDenied, SoFar(0.84, 0.8)))),
-    (Work::SlidingRefusedLong, 1_146, Some((Work::GovernorDenied, Budget(0.9)))),
-    (Work::RefusedAgain, 970, Some((Work::GovernorDenied, Budget(0.9)))),
+    (
+        Work::SlidingRefused,
+        1_094,
+        Some((Work::GovernorDenied, SoFar(0.84, 0.8))),
+    ),
+    (
+        Work::SlidingRefusedLong,
+        1_146,
+        Some((Work::GovernorDenied, Budget(0.9))),
+    ),
+    (
+        Work::RefusedAgain,
+        970,
+        Some((Work::GovernorDenied, Budget(0.9))),
+    ),
     (Work::ByHand, 1_155, None),
     (Work::Token, 1_020, None),
     (Work::Counter, 1_015, None),
@@ -82,33 +98,54 @@ fn a_check_costs_no_more_than_this() {
         let halves = MOST.chunks(MOST.len().div_ceil(2));
         let counting: Vec<_> = halves
             .map(|half| {
-                scope.spawn(|| half.iter().map(|row| instructions(&program, row.0, CHECKS)).collect::<Vec<_>>())
+                scope.spawn(|| {
+                    half.iter()
+                        .map(|row| instructions(&program, row.0, CHECKS))
+                        .collect::<Vec<_>>()
+                })
             })
             .collect();
-        counting.into_iter().flat_map(|half| half.join().unwrap()).collect::<Vec<u64>>()
+        counting
+            .into_iter()
+            .flat_map(|half| half.join().unwrap())
+            .collect::<Vec<u64>>()
     });
-    let counted =
-        |work: Work| MOST.iter().zip(&counts).find(|(row, _)| row.0 == work).map(|(_, count)| *count).unwrap();
+    let counted = |work: Work| {
+        MOST.iter()
+            .zip(&counts)
+            .find(|(row, _)| row.0 == work)
+            .map(|(_, count)| *count)
+            .unwrap()
+    };
     // What it takes that every run sees the same times is no part of a check.
     let ticking = counted(Work::Ticking) - counted(Work::Clock);
     let of = |work: Work| counted(work) - if work.reads_ticking() { ticking } else { 0 };
     let mut failures = Vec::new();
-    println!("{:<20} {:>12} {:>6} {:>6}", "", "instructions", "ratio", "budget");
+    println!(
+        "{:<20} {:>12} {:>6} {:>6}",
+        "", "instructions", "ratio", "budget"
+    );
     for (work, most, peer) in MOST {
         let count = of(work);
         let ratio = peer.map(|(peer, most)| (to_f64(count) / to_f64(of(peer)), most));
-        let shown = ratio
-            .map_or(String::new(), |(ratio, Budget(budget) | SoFar(_, budget))| format!("{ratio:.2} {budget:>6.2}"));
+        let shown = ratio.map_or(
+            String::new(),
+            |(ratio, Budget(budget) | SoFar(_, budget))| format!("{ratio:.2} {budget:>6.2}"),
+        );
         println!("{:<20} {count:>12} {shown:>13}", format!("{work:?}"));
         if to_f64(count) > to_f64(most) * SLACK {
             failures.push(format!("{work:?}: {count} instructions, at most {most}"));
         }
         match ratio {
             Some((ratio, Budget(budget))) if ratio > budget => {
-                failures.push(format!("{work:?}: {ratio:.2} of the peer's, and the budget is {budget}"));
+                failures.push(format!(
+                    "{work:?}: {ratio:.2} of the peer's, and the budget is {budget}"
+                ));
             }
             Some((ratio, SoFar(most, _))) if ratio > most * SLACK => {
-                failures.push(format!("{work:?}: {ratio:.2} of the peer's, at most {most}"));
+                failures.push(format!(
+                    "{work:?}: {ratio:.2} of the peer's, at most {most}"
+                ));
             }
             _ => {}
         }
@@ -121,12 +158,19 @@ fn a_check_costs_no_more_than_this() {
 fn a_check_that_is_counted_costs_no_more_than_this() {
     let _alone = alone();
     let program = build_with(&["--features", "metrics"]);
-    println!("{:<20} {:>12} {:>12} {:>12}", "counted by", "None", "Debugging", "Prometheus");
+    println!(
+        "{:<20} {:>12} {:>12} {:>12}",
+        "counted by", "None", "Debugging", "Prometheus"
+    );
     let mut failures = Vec::new();
     for (work, most) in COUNTED {
-        let counts = Recording::ALL.map(|by| instructions_of(&program, work, &[&format!("{by:?}")], CHECKS));
+        let counts =
+            Recording::ALL.map(|by| instructions_of(&program, work, &[&format!("{by:?}")], CHECKS));
         let [none, debugging, prometheus] = counts;
-        println!("{:<20} {none:>12} {debugging:>12} {prometheus:>12}", format!("{work:?}"));
+        println!(
+            "{:<20} {none:>12} {debugging:>12} {prometheus:>12}",
+            format!("{work:?}")
+        );
         for (count, most) in counts.into_iter().zip(most) {
             if to_f64(count) > to_f64(most) * SLACK {
                 failures.push(format!("{work:?}: {count} instructions, at most {most}"));
@@ -169,7 +213,16 @@ fn build() -> PathBuf {
 fn build_with(features: &[&str]) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cost");
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--quiet", "--locked", "--package", "ratelimit-cost", "--bin", "ratelimit-cost"])
+        .args([
+            "build",
+            "--release",
+            "--quiet",
+            "--locked",
+            "--package",
+            "ratelimit-cost",
+            "--bin",
+            "ratelimit-cost",
+        ])
         .args(features)
         .arg("--target-dir")
         .arg(&target)
@@ -196,7 +249,11 @@ fn instructions(program: &Path, work: impl Debug, checks: u64) -> u64 {
 fn instructions_of(program: &Path, work: impl Debug, more: &[&str], checks: u64) -> u64 {
     let of = |checks: u64| {
         let run = Command::new("valgrind")
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*ratelimit_cost*measured*"])
+            .args([
+                "--tool=callgrind",
+                "--callgrind-out-file=/dev/null",
+                "--toggle-collect=*ratelimit_cost*measured*",
+            ])
             .arg(program)
             .args([format!("{work:?}"), checks.to_string()])
             .args(more)
@@ -209,9 +266,16 @@ fn instructions_of(program: &Path, work: impl Debug, more: &[&str], checks: u64)
             run => run.unwrap(),
         };
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
-        let collected = said.lines().find_map(|line| line.split_once("Collected : "));
-        let count = collected.and_then(|(_, count)| count.trim().parse::<u64>().ok()).unwrap_or(0);
-        assert!(count > 0, "{work:?}: the function is not found, or the program failed: {said}");
+        let collected = said
+            .lines()
+            .find_map(|line| line.split_once("Collected : "));
+        let count = collected
+            .and_then(|(_, count)| count.trim().parse::<u64>().ok())
+            .unwrap_or(0);
+        assert!(
+            count > 0,
+            "{work:?}: the function is not found, or the program failed: {said}"
+        );
         count
     };
     (of(2 * checks) - of(checks)) / checks

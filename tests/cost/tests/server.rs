@@ -2,7 +2,11 @@
 //! algorithm.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test prints its table, and fails where it cannot")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test prints its table, and fails where it cannot"
+)]
 
 use ratelimit_cost::{COLUMNS, CountedServer, STACKED_COLUMNS, Stacked, Table, lowered};
 use ratelimit_runtime::Algorithm;
@@ -35,7 +39,10 @@ fn a_decision_costs_the_server_no_more_than_this() {
     // On any server, what shares a command is cheaper than what stands alone, and a key that all
     // callers ask for costs next to nothing.
     for (algorithm, [_, known, .., hot, one]) in table.0 {
-        assert!(known < one && hot * 4 <= known, "{algorithm}: decisions do not share commands");
+        assert!(
+            known < one && hot * 4 <= known,
+            "{algorithm}: decisions do not share commands"
+        );
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule};
+use ratelimit_runtime::{
+    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule,
+};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
@@ -39,11 +41,22 @@ impl World for Nodes {
     async fn start(replicas: usize) -> Self {
         let cluster = RedisCluster::start_with(3, replicas, &super::EACH_FOR_ITSELF);
         let prefix = unique("beside");
-        let builder = RateLimiter::builder().redis(&cluster.url()).prefix(prefix.as_str()).timeout(TIMEOUT);
+        let builder = RateLimiter::builder()
+            .redis(&cluster.url())
+            .prefix(prefix.as_str())
+            .timeout(TIMEOUT);
         let limiter = builder.on_unavailable(OnUnavailable::Deny).build().unwrap();
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let ready = limiter.clone();
-        runtime.spawn(async move { ready.ready().await }).await.unwrap().unwrap();
+        runtime
+            .spawn(async move { ready.ready().await })
+            .await
+            .unwrap()
+            .unwrap();
         let beside = [0, 1, 2].map(|_| Arc::default());
         for (node, calls) in beside.iter().enumerate() {
             let is_there = |number: &u64| {
@@ -53,7 +66,13 @@ impl World for Nodes {
             let number = (0_u64..1_000).find(is_there).unwrap();
             runtime.spawn(call(limiter.clone(), number, Arc::clone(calls)));
         }
-        Self { cluster, slots: Vec::new(), moved: 0, runtime: Some(runtime), beside }
+        Self {
+            cluster,
+            slots: Vec::new(),
+            moved: 0,
+            runtime: Some(runtime),
+            beside,
+        }
     }
 
     fn store(&self, builder: RateLimiterBuilder) -> RateLimiterBuilder {
@@ -61,7 +80,9 @@ impl World for Nodes {
     }
 
     fn servers(&self) -> Vec<&RedisServer> {
-        (0..self.cluster.len()).map(|at| self.cluster.node(at)).collect()
+        (0..self.cluster.len())
+            .map(|at| self.cluster.node(at))
+            .collect()
     }
 
     async fn end(&mut self) {
@@ -78,7 +99,10 @@ impl Nodes {
                 assert!(calls.refused.len() > LATE, "{calls:?}");
             } else {
                 assert!(calls.served > 50, "{calls:?}");
-                assert!(calls.refused.len() <= LATE + calls.served / 100, "{calls:?}");
+                assert!(
+                    calls.refused.len() <= LATE + calls.served / 100,
+                    "{calls:?}"
+                );
             }
         }
     }
@@ -91,7 +115,11 @@ async fn call(limiter: RateLimiter, key: u64, calls: Arc<Mutex<Calls>>) {
         match limiter.acquire(&rule, &Key::of(&key)).await {
             Ok(_) => calls.lock().unwrap().served += 1,
             Err(RateLimitError::Unavailable(error)) => {
-                calls.lock().unwrap().refused.push(format!("{error} ({:?})", start.elapsed()));
+                calls
+                    .lock()
+                    .unwrap()
+                    .refused
+                    .push(format!("{error} ({:?})", start.elapsed()));
             }
             Err(error) => panic!("{error}"),
         }

@@ -19,7 +19,10 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
 const EACH_FOR_ITSELF: [&str; 2] = ["--cluster-require-full-coverage", "no"];
 
 fn nothing_is_left_on_any(cluster: &RedisCluster) {
-    for node in (0..cluster.len()).map(|at| cluster.node(at)).filter(|node| node.runs()) {
+    for node in (0..cluster.len())
+        .map(|at| cluster.node(at))
+        .filter(|node| node.runs())
+    {
         nothing_is_left_on(node);
     }
 }

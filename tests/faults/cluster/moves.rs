@@ -11,11 +11,22 @@ use crate::support::cluster::RedisCluster;
 /// Slots that hold keys, and others.
 pub(super) fn slots_in_use(cluster: &RedisCluster) -> Vec<u16> {
     let on = |node: usize| cluster.node(node).cli(&["KEYS", "*"]);
-    let keys: Vec<String> = (0..3).flat_map(|node| on(node).lines().map(str::to_owned).collect::<Vec<_>>()).collect();
-    let used: HashSet<u16> = keys.iter().map(|key| cluster.slot(key.as_bytes())).collect();
-    let hot = keys.iter().filter(|key| key.contains("<shared>")).map(|key| cluster.slot(key.as_bytes()));
+    let keys: Vec<String> = (0..3)
+        .flat_map(|node| on(node).lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let used: HashSet<u16> = keys
+        .iter()
+        .map(|key| cluster.slot(key.as_bytes()))
+        .collect();
+    let hot = keys
+        .iter()
+        .filter(|key| key.contains("<shared>"))
+        .map(|key| cluster.slot(key.as_bytes()));
     // Those of the hot keys come first: all callers ask for them.
-    hot.chain(used.iter().copied()).take(24).chain([0, 8_191, 16_383]).collect()
+    hot.chain(used.iter().copied())
+        .take(24)
+        .chain([0, 8_191, 16_383])
+        .collect()
 }
 
 /// One slot goes to the next master, in three steps with some time for calls to find it half moved.
@@ -51,31 +62,42 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
         )
         .begins(|nodes| nodes.slots = slots_in_use(&nodes.cluster))
         .again(0, move_one)
-        .ends(4_000, |nodes| assert!(nodes.moved > 100, "{} slots moved", nodes.moved)),
+        .ends(4_000, |nodes| {
+            assert!(nodes.moved > 100, "{} slots moved", nodes.moved)
+        }),
         // A master without slots is given some.
-        fault("cluster::node_added", "cluster: a node added, and slots in use moved to it")
-            .begins(|nodes| {
-                let added = nodes.cluster.add();
-                move_all(nodes, added);
-            })
-            .ends(1_000, |nodes| {
-                let asked = nodes.cluster.node(3).info("commandstats", "cmdstat_evalsha");
-                assert!(!asked.is_empty(), "the new node has been asked");
-            }),
+        fault(
+            "cluster::node_added",
+            "cluster: a node added, and slots in use moved to it",
+        )
+        .begins(|nodes| {
+            let added = nodes.cluster.add();
+            move_all(nodes, added);
+        })
+        .ends(1_000, |nodes| {
+            let asked = nodes
+                .cluster
+                .node(3)
+                .info("commandstats", "cmdstat_evalsha");
+            assert!(!asked.is_empty(), "the new node has been asked");
+        }),
         // A master gives its slots away, and leaves.
-        fault("cluster::node_removed", "cluster: a node added, slots in use moved to it, and the node removed")
-            .begins(|nodes| {
-                let leaving = nodes.cluster.add();
-                move_all(nodes, leaving);
-                for (turn, slot) in nodes.cluster.slots_of(leaving).into_iter().enumerate() {
-                    nodes.cluster.move_slot(slot, turn % 3);
-                }
-                // A node that takes a slot for the leaving one's says CLUSTERDOWN once it has
-                // forgotten that one.
-                nodes.cluster.wait_until_whole();
-                nodes.cluster.forget(leaving);
-            })
-            .ends(1_000, |nodes| nodes.cluster.kill(3)),
+        fault(
+            "cluster::node_removed",
+            "cluster: a node added, slots in use moved to it, and the node removed",
+        )
+        .begins(|nodes| {
+            let leaving = nodes.cluster.add();
+            move_all(nodes, leaving);
+            for (turn, slot) in nodes.cluster.slots_of(leaving).into_iter().enumerate() {
+                nodes.cluster.move_slot(slot, turn % 3);
+            }
+            // A node that takes a slot for the leaving one's says CLUSTERDOWN once it has
+            // forgotten that one.
+            nodes.cluster.wait_until_whole();
+            nodes.cluster.forget(leaving);
+        })
+        .ends(1_000, |nodes| nodes.cluster.kill(3)),
     ];
     rows.into_iter().map(|row| row.case(Fault::play))
 }

@@ -49,23 +49,42 @@ struct Nodes {
 
 impl Nodes {
     fn of(cluster: &RedisCluster, random: &mut Random) -> Self {
-        let nodes =
-            |masters: bool| (0..cluster.len()).filter(|&at| cluster.is_master(at) == masters).collect::<Vec<usize>>();
+        let nodes = |masters: bool| {
+            (0..cluster.len())
+                .filter(|&at| cluster.is_master(at) == masters)
+                .collect::<Vec<usize>>()
+        };
         let (masters, replicas) = (nodes(true), nodes(false));
         let (master, replica) = (random.of(&masters), random.of(&replicas));
-        Self { slot: cluster.slots_of(master)[0], masters, master, replica }
+        Self {
+            slot: cluster.slots_of(master)[0],
+            masters,
+            master,
+            replica,
+        }
     }
 }
 
 impl Fault {
     /// Whether a replica may take over that lacks the last writes.
     fn can_forget(self) -> bool {
-        matches!(self, Self::MasterKilled | Self::MasterFrozenBriefly | Self::MasterFrozenForSeconds | Self::ServerBusy)
+        matches!(
+            self,
+            Self::MasterKilled
+                | Self::MasterFrozenBriefly
+                | Self::MasterFrozenForSeconds
+                | Self::ServerBusy
+        )
     }
 
     /// Brings a fault about, and heals it.
     fn bring_about(self, cluster: &mut RedisCluster, random: &mut Random, nodes: Nodes) {
-        let Nodes { masters, master, replica, slot } = nodes;
+        let Nodes {
+            masters,
+            master,
+            replica,
+            slot,
+        } = nodes;
         match self {
             Self::MasterKilled => {
                 cluster.kill(master);
@@ -127,15 +146,29 @@ impl Holders {
 
     fn start(cluster: &RedisCluster) -> Self {
         let (url, key) = (cluster.url(), unique("held"));
-        let mut holders = Self { url, key, workers: Vec::new(), memory: 0 };
+        let mut holders = Self {
+            url,
+            key,
+            workers: Vec::new(),
+            memory: 0,
+        };
         (0..4).for_each(|_| holders.begin());
-        assert!(eventually(|| holders.in_flight(cluster) == Self::MAX), "all places are taken");
+        assert!(
+            eventually(|| holders.in_flight(cluster) == Self::MAX),
+            "all places are taken"
+        );
         holders.memory = memory_of(&holders.workers[0]);
         holders
     }
 
     fn begin(&mut self) {
-        self.workers.push(Worker::start(&["enter", &self.url, &self.key, "2", &Self::MAX.to_string()]));
+        self.workers.push(Worker::start(&[
+            "enter",
+            &self.url,
+            &self.key,
+            "2",
+            &Self::MAX.to_string(),
+        ]));
     }
 
     fn kill_one(&mut self, random: &mut Random) {
@@ -153,11 +186,24 @@ impl Holders {
 
     /// Neither those that were killed nor a fail-over have cost a place, or memory.
     fn end(self, cluster: &RedisCluster) -> String {
-        assert!(eventually(|| self.in_flight(cluster) == Self::MAX), "{} in flight", self.in_flight(cluster));
+        assert!(
+            eventually(|| self.in_flight(cluster) == Self::MAX),
+            "{} in flight",
+            self.in_flight(cluster)
+        );
         let grown = memory_of(&self.workers[0]).saturating_sub(self.memory);
-        let servers = (0..cluster.len()).map(|at| cluster.node(at).info("memory", "used_memory").parse().unwrap());
+        let servers = (0..cluster.len()).map(|at| {
+            cluster
+                .node(at)
+                .info("memory", "used_memory")
+                .parse()
+                .unwrap()
+        });
         let largest: u64 = servers.max().unwrap_or_default();
-        assert!(grown < Self::MEMORY && largest < Self::MEMORY, "{grown} bytes more, {largest} on a server");
+        assert!(
+            grown < Self::MEMORY && largest < Self::MEMORY,
+            "{grown} bytes more, {largest} on a server"
+        );
         format!(
             "at most {0} of {0} in flight; a process grew by {1} kB, a server has {2} kB",
             Self::MAX,
@@ -193,7 +239,9 @@ pub(crate) async fn random_faults() -> Row {
         let fault = random.of(&ALL);
         holders.kill_one(&mut random);
         let mut bringing = random.fork();
-        let choosing = tokio::task::spawn_blocking(move || (Nodes::of(&cluster, &mut bringing), cluster, bringing));
+        let choosing = tokio::task::spawn_blocking(move || {
+            (Nodes::of(&cluster, &mut bringing), cluster, bringing)
+        });
         let (nodes, mut faulty, mut bringing) = choosing.await.unwrap();
         // As late as possible: what is admitted between this mark and the fault counts beside what the
         // replica admits that takes over.
@@ -211,10 +259,13 @@ pub(crate) async fn random_faults() -> Row {
         println!("{:>5} s  {fault:?}", start.elapsed().as_secs());
         faults += 1;
         // A calm while, in which limits hold as if nothing had ever been wrong.
-        load.go_on(LIMIT.window() + Duration::from_millis(random.below(1_000))).await;
+        load.go_on(LIMIT.window() + Duration::from_millis(random.below(1_000)))
+            .await;
     }
     let account = load.end().await;
     println!("{}", holders.end(&cluster));
     nothing_is_left_on_any(&cluster);
-    account.row(&format!("cluster: {faults} faults at random, one after the other"))
+    account.row(&format!(
+        "cluster: {faults} faults at random, one after the other"
+    ))
 }

@@ -17,7 +17,11 @@ use crate::support::until;
 const USERS: u64 = 12;
 
 #[rate_limit(key = "<user>", limiter = limiter, window = "1h", max = 5, count = "err", name = "beside")]
-async fn log_in(limiter: &RateLimiter, user: u64, mut over: watch::Receiver<bool>) -> Result<(), RateLimitError> {
+async fn log_in(
+    limiter: &RateLimiter,
+    user: u64,
+    mut over: watch::Receiver<bool>,
+) -> Result<(), RateLimitError> {
     over.wait_for(|over| *over).await.unwrap();
     Ok(())
 }
@@ -26,11 +30,21 @@ async fn log_in(limiter: &RateLimiter, user: u64, mut over: watch::Receiver<bool
 /// Each is settled once the node of its slot does, and no other is waited for.
 pub(crate) async fn settled_beside_a_dead_master() -> Row {
     let mut cluster = RedisCluster::start_with(3, 0, &EACH_FOR_ITSELF);
-    let limiter = RateLimiter::builder().redis(&cluster.url()).timeout(Duration::from_secs(5)).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .redis(&cluster.url())
+        .timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
     limiter.ready().await.unwrap();
     let (end, over) = watch::channel(false);
     let rule = Rule::new("beside", Limit::per_hour(5));
-    let left = async |user: u64| limiter.peek(&rule, &key!("<user>")).await.unwrap().remaining();
+    let left = async |user: u64| {
+        limiter
+            .peek(&rule, &key!("<user>"))
+            .await
+            .unwrap()
+            .remaining()
+    };
     let mut calls = Vec::new();
     for user in 0..USERS {
         let (limiter, over) = (limiter.clone(), over.clone());
@@ -43,19 +57,30 @@ pub(crate) async fn settled_beside_a_dead_master() -> Row {
     }
     let on = |node: usize| {
         let keys = cluster.node(node).cli(&["KEYS", "*"]);
-        (0..USERS).filter(|user| keys.lines().any(|key| key.ends_with(&format!("<{user}>")))).collect::<Vec<u64>>()
+        (0..USERS)
+            .filter(|user| keys.lines().any(|key| key.ends_with(&format!("<{user}>"))))
+            .collect::<Vec<u64>>()
     };
     let (well, sick) = ([on(0), on(1)].concat(), on(2));
     assert_eq!(well.len() + sick.len(), calls.len());
     cluster.kill(2);
     end.send(true).unwrap();
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     for call in calls {
         runtime.spawn(call);
     }
     let start = Instant::now();
     for user in &well {
-        until("a success counts no more", Duration::from_secs(10), async || left(*user).await == 5).await;
+        until(
+            "a success counts no more",
+            Duration::from_secs(10),
+            async || left(*user).await == 5,
+        )
+        .await;
     }
     let took = start.elapsed();
     runtime.shutdown_background();

@@ -75,10 +75,19 @@ impl Call {
         let (by, admitted, error) = match outcome {
             Ok(decision) => (source(decision), true, None),
             Err(RateLimitError::Exceeded(decision)) => (source(decision), false, None),
-            Err(RateLimitError::Unavailable(error)) => (Answered::Unavailable, false, Some(error.to_string())),
+            Err(RateLimitError::Unavailable(error)) => {
+                (Answered::Unavailable, false, Some(error.to_string()))
+            }
             Err(error) => (Answered::Misconfigured, false, Some(error.to_string())),
         };
-        Self { sent, answered, by, admitted, hot, error }
+        Self {
+            sent,
+            answered,
+            by,
+            admitted,
+            hot,
+            error,
+        }
     }
 
     fn took(&self) -> Duration {
@@ -116,7 +125,13 @@ pub(crate) struct Account {
 
 impl Account {
     pub(super) fn new(lanes: Vec<Lane>, marks: Marks, stalls: Vec<(Duration, Duration)>) -> Self {
-        Self { lanes, marks, stalls, misconfigured: false, masters: 1 }
+        Self {
+            lanes,
+            marks,
+            stalls,
+            misconfigured: false,
+            masters: 1,
+        }
     }
 
     /// During the fault, calls may be answered with `Misconfigured`, whatever the policy.
@@ -140,11 +155,16 @@ impl Account {
     /// How many were answered by this after the end of the fault.
     pub(crate) fn after(&self, policy: OnUnavailable, by: Answered) -> usize {
         let healed = self.marks.healed.unwrap_or(Duration::MAX);
-        self.of(policy).filter(|call| call.by == by && call.sent > healed).count()
+        self.of(policy)
+            .filter(|call| call.by == by && call.sent > healed)
+            .count()
     }
 
     pub(crate) fn of(&self, policy: OnUnavailable) -> impl Iterator<Item = &Call> {
-        self.lanes.iter().filter(move |lane| lane.policy == policy).flat_map(|lane| &lane.calls)
+        self.lanes
+            .iter()
+            .filter(move |lane| lane.policy == policy)
+            .flat_map(|lane| &lane.calls)
     }
 
     /// The fault was one: under each policy, calls were answered by it.
@@ -155,7 +175,10 @@ impl Account {
             (OnUnavailable::Allow, &[Nobody, Fallback]),
             (OnUnavailable::Deny, &[Unavailable]),
         ] {
-            let felt: usize = answers.iter().map(|by| self.during(policy, *by) + self.after(policy, *by)).sum();
+            let felt: usize = answers
+                .iter()
+                .map(|by| self.during(policy, *by) + self.after(policy, *by))
+                .sum();
             assert!(felt > 0, "under `{policy}` no caller felt the fault");
         }
     }
@@ -175,30 +198,66 @@ impl Account {
     pub(crate) fn assert_answered_at_once(&self) {
         let known = self.fault() + 3 * TIMEOUT;
         let healed = self.marks.healed.unwrap_or(Duration::MAX);
-        let waited = |call: &&Call| call.sent > known && call.answered < healed && call.took() > TIMEOUT / 2;
-        let calls = self.lanes.iter().flat_map(|lane| &lane.calls).filter(waited);
+        let waited =
+            |call: &&Call| call.sent > known && call.answered < healed && call.took() > TIMEOUT / 2;
+        let calls = self
+            .lanes
+            .iter()
+            .flat_map(|lane| &lane.calls)
+            .filter(waited);
         let waited: Vec<_> = calls.filter(|call| !self.is_disturbed(call)).collect();
-        assert!(waited.len() <= CALLERS, "{} calls waited, such as {:?}", waited.len(), waited.first());
+        assert!(
+            waited.len() <= CALLERS,
+            "{} calls waited, such as {:?}",
+            waited.len(),
+            waited.first()
+        );
     }
 
     /// The log got one line when the server at this address was lost, and one when it was back,
     /// from each limiter.
     pub(crate) fn assert_logged_once(&self, address: &str) {
         let logged = Logged::about(address);
-        let counts = (logged.with("Redis does not serve"), logged.with("Redis serves again"));
+        let counts = (
+            logged.with("Redis does not serve"),
+            logged.with("Redis serves again"),
+        );
         let expected = (POLICIES.len(), POLICIES.len());
         // A stalled machine makes outages of its own.
         let is_calm = self.stalls.is_empty();
-        assert!(counts == expected || !is_calm && counts >= expected, "{counts:?} {logged:?}");
+        assert!(
+            counts == expected || !is_calm && counts >= expected,
+            "{counts:?} {logged:?}"
+        );
     }
 
     /// The row of this fault.
     pub(crate) fn row(&self, fault: &str) -> Row {
         let calls = self.lanes.iter().map(|lane| lane.calls.len()).sum();
-        let slowest = self.lanes.iter().flat_map(|lane| &lane.calls).map(Call::took).max().unwrap_or_default();
-        let admitted = self.lanes.iter().map(|lane| self.admitted(lane)).collect::<Vec<_>>().join(", ");
-        let seen = self.lanes.iter().map(|lane| self.seen(lane)).collect::<Vec<_>>().join("; ");
-        let row = Row::new(fault).calls(calls).slowest(slowest, TIMEOUT).admitted(admitted).seen(seen);
+        let slowest = self
+            .lanes
+            .iter()
+            .flat_map(|lane| &lane.calls)
+            .map(Call::took)
+            .max()
+            .unwrap_or_default();
+        let admitted = self
+            .lanes
+            .iter()
+            .map(|lane| self.admitted(lane))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let seen = self
+            .lanes
+            .iter()
+            .map(|lane| self.seen(lane))
+            .collect::<Vec<_>>()
+            .join("; ");
+        let row = Row::new(fault)
+            .calls(calls)
+            .slowest(slowest, TIMEOUT)
+            .admitted(admitted)
+            .seen(seen);
         match self.recovery() {
             Some((first, last)) => row.recovery(format!("{}, {}", millis(first), millis(last))),
             None => row,
@@ -212,12 +271,22 @@ impl Account {
         let after = |call: &&Call| call.answered > healed;
         let mut worst = (Duration::ZERO, Duration::ZERO);
         for lane in &self.lanes {
-            let mut firsts =
-                lane.calls.iter().filter(after).filter(|call| call.by == Answered::Store && call.sent > healed);
+            let mut firsts = lane
+                .calls
+                .iter()
+                .filter(after)
+                .filter(|call| call.by == Answered::Store && call.sent > healed);
             let first = firsts.next().map(|call| call.answered);
-            let lasts = lane.calls.iter().filter(after).filter(|call| !call.by.is_store());
+            let lasts = lane
+                .calls
+                .iter()
+                .filter(after)
+                .filter(|call| !call.by.is_store());
             let last = lasts.map(|call| call.answered).max().unwrap_or(healed);
-            worst = (worst.0.max(first?.saturating_sub(healed)), worst.1.max(last.saturating_sub(healed)));
+            worst = (
+                worst.0.max(first?.saturating_sub(healed)),
+                worst.1.max(last.saturating_sub(healed)),
+            );
         }
         Some(worst)
     }
@@ -235,13 +304,20 @@ impl Account {
     fn check_times(&self, lane: &Lane) {
         for call in &lane.calls {
             let bound = TIMEOUT + SLACK + self.late_during(call);
-            assert!(call.took() <= bound, "{}: {call:?} took {:?} of {bound:?}", lane.policy, call.took());
+            assert!(
+                call.took() <= bound,
+                "{}: {call:?} took {:?} of {bound:?}",
+                lane.policy,
+                call.took()
+            );
         }
     }
 
     /// For how long the runtime was late while this call waited.
     fn late_during(&self, call: &Call) -> Duration {
-        let overlap = |&(from, to): &(Duration, Duration)| to.min(call.answered).saturating_sub(from.max(call.sent));
+        let overlap = |&(from, to): &(Duration, Duration)| {
+            to.min(call.answered).saturating_sub(from.max(call.sent))
+        };
         self.stalls.iter().map(overlap).sum()
     }
 
@@ -258,7 +334,9 @@ impl Account {
             assert!(promised, "`{}` never promised {call:?}", lane.policy);
         }
         // A machine that is busy with other things may stop any process, for all callers at once.
-        let early = |call: &&Call| call.answered < self.fault() && !call.by.is_store() && !self.is_disturbed(call);
+        let early = |call: &&Call| {
+            call.answered < self.fault() && !call.by.is_store() && !self.is_disturbed(call)
+        };
         let degraded = lane.calls.iter().filter(early).count();
         assert!(
             degraded <= 2 * CALLERS / POLICIES.len(),
@@ -272,12 +350,18 @@ impl Account {
     /// machine being to blame.
     pub(crate) fn degraded(&self) -> usize {
         let calls = self.lanes.iter().flat_map(|lane| &lane.calls);
-        calls.filter(|call| call.answered > self.fault() && !call.by.is_store() && !self.is_disturbed(call)).count()
+        calls
+            .filter(|call| {
+                call.answered > self.fault() && !call.by.is_store() && !self.is_disturbed(call)
+            })
+            .count()
     }
 
     /// Whether the machine had stopped for a while, shortly before.
     fn is_disturbed(&self, call: &Call) -> bool {
-        self.stalls.iter().any(|(from, to)| *from < call.answered && *to + AFTER_STALL > call.sent)
+        self.stalls
+            .iter()
+            .any(|(from, to)| *from < call.answered && *to + AFTER_STALL > call.sent)
     }
 
     /// The store admits `max` in a window, the memory of the process as much again, and a store
@@ -286,12 +370,25 @@ impl Account {
         let policy = lane.policy;
         for epoch in 0..=self.marks.forgets.len() {
             let (most, allowed) = (self.most_by_store(lane, epoch), max() * self.masters);
-            assert!(most <= allowed, "`{policy}`: the store admitted {most} of {allowed} in epoch {epoch}");
+            assert!(
+                most <= allowed,
+                "`{policy}`: the store admitted {most} of {allowed} in epoch {epoch}"
+            );
         }
-        let fallback = most_in_a_window(lane.hot(|call| call.by == Answered::Fallback), LIMIT.window());
-        assert!(fallback <= max(), "`{policy}`: this process admitted {fallback} of {} in one window", max());
+        let fallback = most_in_a_window(
+            lane.hot(|call| call.by == Answered::Fallback),
+            LIMIT.window(),
+        );
+        assert!(
+            fallback <= max(),
+            "`{policy}`: this process admitted {fallback} of {} in one window",
+            max()
+        );
         let (most, allowed) = (Self::most(lane), self.allowed(lane));
-        assert!(most <= allowed, "`{policy}`: {most} of {allowed} were admitted in one window");
+        assert!(
+            most <= allowed,
+            "`{policy}`: {most} of {allowed} were admitted in one window"
+        );
     }
 
     /// How many of the hot key's calls the store admitted in one window, at most, in one life of
@@ -300,7 +397,8 @@ impl Account {
         let mark = |at: usize| self.marks.forgets.get(at).copied();
         let begin = epoch.checked_sub(1).and_then(mark).unwrap_or_default();
         let end = mark(epoch).unwrap_or(Duration::MAX);
-        let within = |call: &Call| call.by == Answered::Store && call.sent >= begin && call.answered <= end;
+        let within =
+            |call: &Call| call.by == Answered::Store && call.sent >= begin && call.answered <= end;
         most_in_a_window(lane.hot(within), LIMIT.window())
     }
 
@@ -316,18 +414,31 @@ impl Account {
     }
 
     fn admitted(&self, lane: &Lane) -> String {
-        format!("{} {} of {}", lane.policy, Self::most(lane), self.allowed(lane))
+        format!(
+            "{} {} of {}",
+            lane.policy,
+            Self::most(lane),
+            self.allowed(lane)
+        )
     }
 
     /// Who answered from the fault to the recovery.
     fn seen(&self, lane: &Lane) -> String {
-        let recovered = self.recovery().zip(self.marks.healed).map(|((first, last), healed)| healed + first.max(last));
+        let recovered = self
+            .recovery()
+            .zip(self.marks.healed)
+            .map(|((first, last), healed)| healed + first.max(last));
         let mut counts = BTreeMap::new();
-        let during = |call: &&Call| call.answered > self.fault() && call.sent <= recovered.unwrap_or(Duration::MAX);
+        let during = |call: &&Call| {
+            call.answered > self.fault() && call.sent <= recovered.unwrap_or(Duration::MAX)
+        };
         for call in lane.calls.iter().filter(during) {
             *counts.entry(call.by).or_insert(0_usize) += 1;
         }
-        let counts: Vec<_> = counts.iter().map(|(by, count)| format!("{} {count}", by.name())).collect();
+        let counts: Vec<_> = counts
+            .iter()
+            .map(|(by, count)| format!("{} {count}", by.name()))
+            .collect();
         format!("{}: {}", lane.policy, counts.join(", "))
     }
 
@@ -338,13 +449,22 @@ impl Account {
         for lane in &self.lanes {
             for call in &lane.calls {
                 *counts
-                    .entry((call.answered.as_millis() / 250, lane.policy.to_string(), call.by))
+                    .entry((
+                        call.answered.as_millis() / 250,
+                        lane.policy.to_string(),
+                        call.by,
+                    ))
                     .or_insert(0_usize) += 1;
             }
         }
         let mut text = format!("{:?}\n", self.marks);
         for ((quarter, policy, by), count) in counts {
-            let _ = writeln!(text, "{:>6} ms {policy}: {} {count}", quarter * 250, by.name());
+            let _ = writeln!(
+                text,
+                "{:>6} ms {policy}: {} {count}",
+                quarter * 250,
+                by.name()
+            );
         }
         for (from, to) in &self.stalls {
             let _ = writeln!(text, "late from {from:?} to {to:?}");
@@ -359,7 +479,10 @@ impl Account {
 
 impl Lane {
     fn hot(&self, which: impl Fn(&Call) -> bool) -> Vec<&Call> {
-        self.calls.iter().filter(|call| call.hot && call.admitted && which(call)).collect()
+        self.calls
+            .iter()
+            .filter(|call| call.hot && call.admitted && which(call))
+            .collect()
     }
 }
 
@@ -373,7 +496,12 @@ pub(crate) fn most_in_a_window(mut calls: Vec<&Call>, window: Duration) -> usize
     calls.sort_by_key(|call| call.sent);
     let from = |(place, first): (usize, &&Call)| {
         let end = first.sent + window;
-        calls.iter().skip(place).take_while(|call| call.sent < end).filter(|call| call.answered < end).count()
+        calls
+            .iter()
+            .skip(place)
+            .take_while(|call| call.sent < end)
+            .filter(|call| call.answered < end)
+            .count()
     };
     calls.iter().enumerate().map(from).max().unwrap_or_default()
 }

@@ -90,18 +90,28 @@ impl<W: World> Fault<W> {
 
     /// As long as it lasts, this happens each so many milliseconds.
     pub(crate) fn again(self, millis: u64, again: Act<W>) -> Self {
-        Self { again: Some((Duration::from_millis(millis), again)), ..self }
+        Self {
+            again: Some((Duration::from_millis(millis), again)),
+            ..self
+        }
     }
 
     /// It ends so many milliseconds after it began.
     pub(crate) fn ends(self, millis: u64, ends: Act<W>) -> Self {
-        Self { lasts: Duration::from_millis(millis), ends, ..self }
+        Self {
+            lasts: Duration::from_millis(millis),
+            ends,
+            ..self
+        }
     }
 
     /// Within so many milliseconds after its end the store alone answers; within two seconds unless
     /// said.
     pub(crate) fn within(self, millis: u64) -> Self {
-        Self { within: Duration::from_millis(millis), ..self }
+        Self {
+            within: Duration::from_millis(millis),
+            ..self
+        }
     }
 
     /// What happens once the store answers again.
@@ -115,35 +125,56 @@ impl<W: World> Fault<W> {
     }
 
     pub(crate) fn unnoticed(self) -> Self {
-        Self { seen: Seen::Nothing, ..self }
+        Self {
+            seen: Seen::Nothing,
+            ..self
+        }
     }
 
     /// Some calls may be answered by policy.
     pub(crate) fn hardly_noticed(self) -> Self {
-        Self { seen: Seen::Either, ..self }
+        Self {
+            seen: Seen::Either,
+            ..self
+        }
     }
 
     pub(crate) fn told(self, words: &'static str) -> Self {
-        Self { seen: Seen::Mistake(words), ..self }
+        Self {
+            seen: Seen::Mistake(words),
+            ..self
+        }
     }
 
     /// The service starts when it has begun.
     pub(crate) fn at_the_start(self) -> Self {
-        Self { is_at_the_start: true, ..self }
+        Self {
+            is_at_the_start: true,
+            ..self
+        }
     }
 
     /// What the store has logged is lost, or older than it is.
     pub(crate) fn forgets(self) -> Self {
-        Self { forgets: true, ..self }
+        Self {
+            forgets: true,
+            ..self
+        }
     }
 
     /// For a moment there are two masters.
     pub(crate) fn two_masters(self) -> Self {
-        Self { has_two_masters: true, ..self }
+        Self {
+            has_two_masters: true,
+            ..self
+        }
     }
 
     /// A case of it, which plays it on a world of its own.
-    pub(crate) fn case<P: Future<Output = Row>>(self, play: impl FnOnce(Self, W) -> P + Send + 'static) -> Case {
+    pub(crate) fn case<P: Future<Output = Row>>(
+        self,
+        play: impl FnOnce(Self, W) -> P + Send + 'static,
+    ) -> Case {
         Case::new(self.name, async move || {
             let world = W::start(self.setup).await;
             play(self, world).await
@@ -192,7 +223,11 @@ impl<W: World> Fault<W> {
         }
         (self.then)(&world, &account);
         world.end().await;
-        world.servers().into_iter().filter(|server| server.runs()).for_each(nothing_is_left_on);
+        world
+            .servers()
+            .into_iter()
+            .filter(|server| server.runs())
+            .for_each(nothing_is_left_on);
         account.row(self.says)
     }
 }
@@ -200,11 +235,24 @@ impl<W: World> Fault<W> {
 /// A mistake is told as one, whatever the policy.
 fn assert_told(account: &Account, words: &str) {
     for policy in POLICIES {
-        assert!(account.during(policy, Answered::Misconfigured) > 0, "under `{policy}` no caller is told of it");
+        assert!(
+            account.during(policy, Answered::Misconfigured) > 0,
+            "under `{policy}` no caller is told of it"
+        );
         // But for those who were on their way when the connection ended.
         let unchecked = account.during(policy, Answered::Nobody);
-        assert!(unchecked <= CALLERS, "under `{policy}` a mistake lets {unchecked} calls through");
+        assert!(
+            unchecked <= CALLERS,
+            "under `{policy}` a mistake lets {unchecked} calls through"
+        );
     }
-    let said: Vec<_> = account.of(OnUnavailable::Local).filter_map(|call| call.error.as_deref()).collect();
-    assert!(!said.is_empty() && said.iter().all(|error| error.contains(words)), "{:?}", said.first());
+    let said: Vec<_> = account
+        .of(OnUnavailable::Local)
+        .filter_map(|call| call.error.as_deref())
+        .collect();
+    assert!(
+        !said.is_empty() && said.iter().all(|error| error.contains(words)),
+        "{:?}",
+        said.first()
+    );
 }

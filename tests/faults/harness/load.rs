@@ -20,7 +20,11 @@ pub(crate) const TIMEOUT: Duration = Duration::from_millis(100);
 pub(crate) const LIMIT: Limit = Limit::new(10, Duration::from_millis(500));
 
 /// A limiter for each.
-pub(crate) const POLICIES: [OnUnavailable; 3] = [OnUnavailable::Local, OnUnavailable::Allow, OnUnavailable::Deny];
+pub(crate) const POLICIES: [OnUnavailable; 3] = [
+    OnUnavailable::Local,
+    OnUnavailable::Allow,
+    OnUnavailable::Deny,
+];
 
 /// Callers per policy who share one key, and how long each rests between two calls.
 const HOT: usize = 3;
@@ -74,7 +78,9 @@ impl Load {
         let mut load = Self::new(with);
         for lane in &load.lanes {
             let ready = timeout(Duration::from_secs(10), lane.limiter.ready()).await;
-            ready.expect("the store serves within ten seconds").expect("the store serves");
+            ready
+                .expect("the store serves within ten seconds")
+                .expect("the store serves");
         }
         load.call();
         load.go_on(LIMIT.window() + LIMIT.window() / 2).await;
@@ -92,9 +98,18 @@ impl Load {
     fn new(with: impl Fn(RateLimiterBuilder) -> RateLimiterBuilder) -> Self {
         let tasks_before = tasks();
         let lanes = POLICIES.map(|policy| {
-            let builder = RateLimiter::builder().prefix(unique("load")).timeout(TIMEOUT).on_unavailable(policy);
-            let limiter = with(builder).build().expect("the limiter is set up rightly");
-            Running { policy, limiter, calls: Arc::default() }
+            let builder = RateLimiter::builder()
+                .prefix(unique("load"))
+                .timeout(TIMEOUT)
+                .on_unavailable(policy);
+            let limiter = with(builder)
+                .build()
+                .expect("the limiter is set up rightly");
+            Running {
+                policy,
+                limiter,
+                calls: Arc::default(),
+            }
         });
         Self {
             start: Instant::now(),
@@ -111,8 +126,13 @@ impl Load {
         let rule = Arc::new(Rule::new("load", LIMIT));
         for lane in &self.lanes {
             for caller in 0..HOT + DISTINCT {
-                let (limiter, rule, calls) = (lane.limiter.clone(), Arc::clone(&rule), Arc::clone(&lane.calls));
-                let (start, stopped, mut random) = (self.start, Arc::clone(&self.stopped), Random::another());
+                let (limiter, rule, calls) = (
+                    lane.limiter.clone(),
+                    Arc::clone(&rule),
+                    Arc::clone(&lane.calls),
+                );
+                let (start, stopped, mut random) =
+                    (self.start, Arc::clone(&self.stopped), Random::another());
                 let hot = caller < HOT;
                 self.callers.spawn(async move {
                     let shared = Key::of("shared");
@@ -120,11 +140,18 @@ impl Load {
                         if stopped.load(Ordering::Relaxed) {
                             return;
                         }
-                        let key = if hot { shared.clone() } else { Key::of(&(caller, number)) };
+                        let key = if hot {
+                            shared.clone()
+                        } else {
+                            Key::of(&(caller, number))
+                        };
                         let sent = start.elapsed();
                         let outcome = limiter.acquire(&rule, &key).await;
                         let call = Call::new(sent, start.elapsed(), hot, &outcome);
-                        calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+                        calls
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(call);
                         sleep(random.about(if hot { HOT_PAUSE } else { DISTINCT_PAUSE })).await;
                     }
                 });
@@ -132,14 +159,21 @@ impl Load {
         }
         // Timers and calls share the one thread of the runtime, so that a late timer tells of late
         // answers.
-        let (start, stopped, stalls) = (self.start, Arc::clone(&self.stopped), Arc::clone(&self.stalls));
+        let (start, stopped, stalls) = (
+            self.start,
+            Arc::clone(&self.stopped),
+            Arc::clone(&self.stalls),
+        );
         self.callers.spawn(async move {
             while !stopped.load(Ordering::Relaxed) {
                 let due = start.elapsed() + HEARTBEAT;
                 sleep(HEARTBEAT).await;
                 let now = start.elapsed();
                 if now > due + LATE {
-                    stalls.lock().unwrap_or_else(PoisonError::into_inner).push((due, now));
+                    stalls
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((due, now));
                 }
             }
         });
@@ -173,12 +207,24 @@ impl Load {
         loop {
             sleep(Duration::from_millis(20)).await;
             let now = self.start.elapsed();
-            let since: Vec<_> = self.lanes.iter().map(|lane| lane.steady_since(healed)).collect();
-            if since.iter().all(|since| since.is_some_and(|since| now >= since + STEADY)) {
+            let since: Vec<_> = self
+                .lanes
+                .iter()
+                .map(|lane| lane.steady_since(healed))
+                .collect();
+            if since
+                .iter()
+                .all(|since| since.is_some_and(|since| now >= since + STEADY))
+            {
                 break;
             }
             // A machine that stalls is given more time, again and again, though not for ever.
-            let stalled = self.stalls().into_iter().map(|(_, to)| to).filter(|to| *to > healed).max();
+            let stalled = self
+                .stalls()
+                .into_iter()
+                .map(|(_, to)| to)
+                .filter(|to| *to > healed)
+                .max();
             let from = stalled.map_or(healed, |stalled| stalled.min(healed + MERCY) + AFTER_STALL);
             if now > from + within + STEADY {
                 let timeline = self.account().timeline();
@@ -187,16 +233,28 @@ impl Load {
                 );
             }
         }
-        self.go_on(LIMIT.window() + Duration::from_millis(100)).await;
+        self.go_on(LIMIT.window() + Duration::from_millis(100))
+            .await;
     }
 
     /// When the machine kept this load from being served.
     fn stalls(&self) -> Vec<(Duration, Duration)> {
         let since = |(from, to): (Instant, Instant)| {
-            (from.saturating_duration_since(self.start), to.saturating_duration_since(self.start))
+            (
+                from.saturating_duration_since(self.start),
+                to.saturating_duration_since(self.start),
+            )
         };
-        let mut stalls: Vec<_> = witness::stalls_since(self.start).into_iter().map(since).collect();
-        stalls.extend(self.stalls.lock().unwrap_or_else(PoisonError::into_inner).iter());
+        let mut stalls: Vec<_> = witness::stalls_since(self.start)
+            .into_iter()
+            .map(since)
+            .collect();
+        stalls.extend(
+            self.stalls
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .iter(),
+        );
         stalls
     }
 
@@ -223,7 +281,12 @@ impl Load {
         drop(self.lanes);
         let given_up = Instant::now() + Duration::from_secs(10);
         while tasks() > self.tasks_before {
-            assert!(Instant::now() < given_up, "{} tasks are left of {} new ones", tasks(), self.tasks_before);
+            assert!(
+                Instant::now() < given_up,
+                "{} tasks are left of {} new ones",
+                tasks(),
+                self.tasks_before
+            );
             sleep(Duration::from_millis(5)).await;
         }
         account
@@ -232,8 +295,15 @@ impl Load {
 
 impl Running {
     fn calls(&self) -> Lane {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Lane { policy: self.policy, calls }
+        let calls = self
+            .calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        Lane {
+            policy: self.policy,
+            calls,
+        }
     }
 
     /// Since when the store alone answers, if it does so often enough.
@@ -241,7 +311,9 @@ impl Running {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         // They stand in the order of their answers, and a soak has millions of them.
         let late = || calls.iter().rev().take_while(|call| call.answered > healed);
-        let since = late().find(|call| !call.by.is_store()).map_or(healed, |call| call.answered);
+        let since = late()
+            .find(|call| !call.by.is_store())
+            .map_or(healed, |call| call.answered);
         let steady = late().filter(|call| !call.hot && call.sent > since).count();
         (steady >= STEADY_CALLS).then_some(since)
     }

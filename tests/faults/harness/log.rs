@@ -26,12 +26,21 @@ impl Logged {
     /// What was said about the server at this address, `127.0.0.1:6379`.
     pub(crate) fn about(address: &str) -> Self {
         let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { lines: lines.iter().filter(|line| line.server == address).cloned().collect() }
+        Self {
+            lines: lines
+                .iter()
+                .filter(|line| line.server == address)
+                .cloned()
+                .collect(),
+        }
     }
 
     /// How many lines hold this text.
     pub(crate) fn with(&self, text: &str) -> usize {
-        self.lines.iter().filter(|line| line.message.contains(text)).count()
+        self.lines
+            .iter()
+            .filter(|line| line.message.contains(text))
+            .count()
     }
 }
 
@@ -58,7 +67,10 @@ impl Subscriber for Listener {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
-        LINES.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        LINES
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(line);
     }
 
     fn enter(&self, _: &Id) {}

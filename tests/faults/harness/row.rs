@@ -22,27 +22,49 @@ impl Row {
     /// others.
     pub(crate) fn new(fault: impl Into<String>) -> Self {
         let none = || "–".to_owned();
-        Self { fault: fault.into(), calls: none(), slowest: none(), admitted: none(), seen: none(), recovery: none() }
+        Self {
+            fault: fault.into(),
+            calls: none(),
+            slowest: none(),
+            admitted: none(),
+            seen: none(),
+            recovery: none(),
+        }
     }
 
     pub(crate) fn calls(self, calls: usize) -> Self {
-        Self { calls: calls.to_string(), ..self }
+        Self {
+            calls: calls.to_string(),
+            ..self
+        }
     }
 
     pub(crate) fn slowest(self, slowest: Duration, timeout: Duration) -> Self {
-        Self { slowest: format!("{} of {}", millis(slowest), millis(timeout)), ..self }
+        Self {
+            slowest: format!("{} of {}", millis(slowest), millis(timeout)),
+            ..self
+        }
     }
 
     pub(crate) fn admitted(self, admitted: impl Into<String>) -> Self {
-        Self { admitted: admitted.into(), ..self }
+        Self {
+            admitted: admitted.into(),
+            ..self
+        }
     }
 
     pub(crate) fn seen(self, seen: impl Into<String>) -> Self {
-        Self { seen: seen.into(), ..self }
+        Self {
+            seen: seen.into(),
+            ..self
+        }
     }
 
     pub(crate) fn recovery(self, recovery: impl Into<String>) -> Self {
-        Self { recovery: recovery.into(), ..self }
+        Self {
+            recovery: recovery.into(),
+            ..self
+        }
     }
 }
 
@@ -66,8 +88,13 @@ impl Tally {
 
     /// Counts a call that took so long, and by whom it was answered.
     pub(crate) fn add(&mut self, took: Duration, by: &str) {
-        let stalled = Instant::now().checked_sub(took).map_or(Duration::ZERO, stalled_since);
-        assert!(took <= TIMEOUT + Self::SLACK + stalled, "a call took {took:?}");
+        let stalled = Instant::now()
+            .checked_sub(took)
+            .map_or(Duration::ZERO, stalled_since);
+        assert!(
+            took <= TIMEOUT + Self::SLACK + stalled,
+            "a call took {took:?}"
+        );
         self.calls += 1;
         self.slowest = self.slowest.max(took);
         *self.answered.entry(by.to_owned()).or_default() += 1;
@@ -78,8 +105,15 @@ impl Tally {
     }
 
     pub(crate) fn row(&self, fault: &str, recovery: Duration) -> Row {
-        let answered: Vec<_> = self.answered.iter().map(|(by, count)| format!("{by} {count}")).collect();
-        let row = Row::new(fault).calls(self.calls).slowest(self.slowest, TIMEOUT).seen(answered.join(", "));
+        let answered: Vec<_> = self
+            .answered
+            .iter()
+            .map(|(by, count)| format!("{by} {count}"))
+            .collect();
+        let row = Row::new(fault)
+            .calls(self.calls)
+            .slowest(self.slowest, TIMEOUT)
+            .seen(answered.join(", "));
         row.recovery(format!("{} ms", recovery.as_millis()))
     }
 }
@@ -99,7 +133,14 @@ pub(super) fn table(rows: &[Row]) -> String {
          to the recovery | store answers again after: the first, the last by policy |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for row in rows {
-        let cells = [&row.fault, &row.calls, &row.slowest, &row.admitted, &row.seen, &row.recovery];
+        let cells = [
+            &row.fault,
+            &row.calls,
+            &row.slowest,
+            &row.admitted,
+            &row.seen,
+            &row.recovery,
+        ];
         table.push('|');
         for cell in cells {
             table.push(' ');

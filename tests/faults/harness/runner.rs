@@ -38,23 +38,33 @@ impl Case {
         name: &'static str,
         case: impl FnOnce() -> F + Send + 'static,
     ) -> Self {
-        Self { name, run: Box::new(move || run(case)) }
+        Self {
+            name,
+            run: Box::new(move || run(case)),
+        }
     }
 }
 
 /// For how long random faults go on: half a minute, unless said.
 pub(crate) fn soak() -> Duration {
-    let minutes = std::env::var(SOAK).ok().and_then(|minutes| minutes.parse().ok());
+    let minutes = std::env::var(SOAK)
+        .ok()
+        .and_then(|minutes| minutes.parse().ok());
     Duration::from_secs_f64(60.0 * minutes.unwrap_or(0.5))
 }
 
 /// The case has a thread to itself, and may block it: its callers are on another.
 fn run<F: Future<Output: Into<Vec<Row>>>>(case: impl FnOnce() -> F) -> Vec<Row> {
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let rows = runtime.block_on(async { tokio::time::timeout(PATIENCE + soak(), case()).await });
     // What hangs is not waited for.
     runtime.shutdown_background();
-    rows.unwrap_or_else(|_| panic!("it hangs for {PATIENCE:?}")).into()
+    rows.unwrap_or_else(|_| panic!("it hangs for {PATIENCE:?}"))
+        .into()
 }
 
 /// Cases run whose names hold one of the arguments, all of them without any; and none whose name
@@ -83,21 +93,34 @@ pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
     let order: Vec<_> = cases.iter().map(|case| case.name).collect();
     let (wanted, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| wanted(case.name));
     if std::env::args().any(|word| word == "--list") {
-        wanted.iter().for_each(|case| println!("{}: test", case.name));
+        wanted
+            .iter()
+            .for_each(|case| println!("{}: test", case.name));
         return ExitCode::SUCCESS;
     }
     log::listen();
     witness::watch();
-    println!("\nrunning {} tests (RATELIMIT_SEED={})", wanted.len(), seed());
+    println!(
+        "\nrunning {} tests (RATELIMIT_SEED={})",
+        wanted.len(),
+        seed()
+    );
     let start = Instant::now();
     let mut outcomes = run_all(wanted);
     outcomes.sort_by_key(|outcome| order.iter().position(|name| *name == outcome.name));
     let took = start.elapsed();
 
-    let rows: Vec<Row> =
-        outcomes.iter().filter_map(|outcome| outcome.result.as_ref().ok()).flatten().cloned().collect();
+    let rows: Vec<Row> = outcomes
+        .iter()
+        .filter_map(|outcome| outcome.result.as_ref().ok())
+        .flatten()
+        .cloned()
+        .collect();
     println!("\n{}", table(&rows));
-    let failures: Vec<_> = outcomes.iter().filter_map(|o| o.result.as_ref().err().map(|why| (o.name, why))).collect();
+    let failures: Vec<_> = outcomes
+        .iter()
+        .filter_map(|o| o.result.as_ref().err().map(|why| (o.name, why)))
+        .collect();
     for (name, why) in &failures {
         println!("---- {name} ----\n{why}\n");
     }
@@ -113,7 +136,11 @@ pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
         took.as_secs_f64()
     );
     // As libtest does.
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(101) }
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(101)
+    }
 }
 
 fn run_all(cases: Vec<Case>) -> Vec<Outcome> {
@@ -125,12 +152,19 @@ fn run_all(cases: Vec<Case>) -> Vec<Outcome> {
             let next = lock(&queue).pop_front();
             let Some(case) = next else { return };
             let start = Instant::now();
-            let outcome = Outcome { name: case.name, result: guarded(case) };
+            let outcome = Outcome {
+                name: case.name,
+                result: guarded(case),
+            };
             let word = match &outcome.result {
                 Err(_) => "FAILED",
                 Ok(_) => "ok",
             };
-            println!("test {} ... {word} ({:.1} s)", outcome.name, start.elapsed().as_secs_f64());
+            println!(
+                "test {} ... {word} ({:.1} s)",
+                outcome.name,
+                start.elapsed().as_secs_f64()
+            );
             let _ = std::io::stdout().flush();
             lock(&outcomes).push(outcome);
         }
@@ -140,32 +174,46 @@ fn run_all(cases: Vec<Case>) -> Vec<Outcome> {
             scope.spawn(work);
         }
     });
-    outcomes.into_inner().unwrap_or_else(PoisonError::into_inner)
+    outcomes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A case that panics ends alone, and says why.
 fn guarded(case: Case) -> Result<Vec<Row>, String> {
     let (name, start) = (case.name, Instant::now());
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(case.run).map_err(|error| error.to_string())?;
+    let thread = thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(case.run)
+        .map_err(|error| error.to_string())?;
     thread.join().map_err(|panic| {
         let seed = seed();
-        format!("{}\n(seed {seed}, after {:?})", message(panic.as_ref()), start.elapsed())
+        format!(
+            "{}\n(seed {seed}, after {:?})",
+            message(panic.as_ref()),
+            start.elapsed()
+        )
     })
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it panicked")
 }
 
 /// Writes the table below the mark of the file that is named for it.
 fn report(table: &str) {
-    let Some(path) = std::env::var_os(REPORT) else { return };
+    let Some(path) = std::env::var_os(REPORT) else {
+        return;
+    };
     // From the root of the workspace, where `cargo` is called; it runs tests in the folder of their
     // package.
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path);
     let text = fs::read_to_string(&path).unwrap_or_default();
-    let above = text.split_once(MARK).map_or(text.as_str(), |(above, _)| above);
+    let above = text
+        .split_once(MARK)
+        .map_or(text.as_str(), |(above, _)| above);
     let text = format!("{}\n\n{MARK}\n\n{table}", above.trim_end());
     fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }

@@ -30,7 +30,10 @@ pub(super) fn watch() {
             let answered = link.send(&["PING"]).is_ok();
             assert!(answered, "the server of the witness answers");
             if before.elapsed() > PAUSE + LONG {
-                STALLS.lock().unwrap_or_else(PoisonError::into_inner).push((before, Instant::now()));
+                STALLS
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push((before, Instant::now()));
             }
         }
     });
@@ -38,11 +41,18 @@ pub(super) fn watch() {
 
 /// How long callers were not served since this moment, the machine being to blame.
 pub(crate) fn stalled_since(moment: Instant) -> Duration {
-    stalls_since(moment).into_iter().map(|(from, to)| to.saturating_duration_since(from.max(moment))).sum()
+    stalls_since(moment)
+        .into_iter()
+        .map(|(from, to)| to.saturating_duration_since(from.max(moment)))
+        .sum()
 }
 
 /// The stalls that ended after this moment.
 pub(super) fn stalls_since(moment: Instant) -> Vec<Stall> {
     let stalls = STALLS.lock().unwrap_or_else(PoisonError::into_inner);
-    stalls.iter().filter(|(_, to)| *to > moment).copied().collect()
+    stalls
+        .iter()
+        .filter(|(_, to)| *to > moment)
+        .copied()
+        .collect()
 }

@@ -13,7 +13,8 @@ use crate::support::until;
 
 /// A place where few estimates are, and a place that fills again, slowly.
 static LOG: Rule = Rule::new("spent log", Limit::per_hour(100));
-static BUCKET: Rule = Rule::new("spent bucket", Limit::per_hour(100)).with_algorithm(Algorithm::TokenBucket);
+static BUCKET: Rule =
+    Rule::new("spent bucket", Limit::per_hour(100)).with_algorithm(Algorithm::TokenBucket);
 
 #[rate_limit(key = "<user>", limiter = limiter, window = "1h", max = 100, cost = 5, actual_cost = spent, name = "spent log")]
 #[rate_limit(key = "<user>", limiter = limiter, window = "1h", max = 100, algorithm = "token_bucket", cost = 5, actual_cost = spent, name = "spent bucket")]
@@ -45,7 +46,10 @@ fn key() -> Key {
 /// Waits until the store has so much left of a rule.
 async fn becomes(limiter: &RateLimiter, rule: &Rule, expected: u64) {
     let what = format!("{expected} left of {}", rule.name());
-    until(&what, Duration::from_secs(5), async || left(limiter, rule).await == Some(expected)).await;
+    until(&what, Duration::from_secs(5), async || {
+        left(limiter, rule).await == Some(expected)
+    })
+    .await;
 }
 
 /// Calls that end in an outage cost what they did cost after it, be it less or more than reserved;
@@ -59,7 +63,11 @@ pub(crate) async fn actual_costs() -> Row {
     let (mut ending, mut dropped) = (JoinSet::new(), JoinSet::new());
     for call in 0..LESS + MORE + DROPPED {
         let (limiter, over) = (limiter.clone(), over.clone());
-        let calls = if call < LESS + MORE { &mut ending } else { &mut dropped };
+        let calls = if call < LESS + MORE {
+            &mut ending
+        } else {
+            &mut dropped
+        };
         let tokens = if call < LESS { 2 } else { 9 };
         calls.spawn(async move { complete(&limiter, "all", tokens, over).await });
     }
@@ -107,7 +115,11 @@ pub(crate) async fn actual_costs_whose_reply_is_lost() -> Row {
         }
         becomes(&limiter, rule, 100 - CALLS * 3).await;
         sleep(Duration::from_millis(200)).await;
-        assert_eq!(left(&limiter, rule).await, Some(100 - CALLS * 3), "{rule:?}");
+        assert_eq!(
+            left(&limiter, rule).await,
+            Some(100 - CALLS * 3),
+            "{rule:?}"
+        );
     }
     drop(limiter);
     nothing_is_left_on(&server);
@@ -124,7 +136,10 @@ pub(crate) async fn actual_costs_that_are_late() -> Row {
     let (server, proxy, limiter) = behind_a_proxy().await;
     let late = Rule::new("late", Limit::new(100, WINDOW)).with_cost(10);
     let later = Rule::new("later", Limit::new(100, WINDOW * 2 / 3)).with_cost(10);
-    let (reserved, start) = (limiter.reserve(&late, &key()).await.unwrap(), Instant::now());
+    let (reserved, start) = (
+        limiter.reserve(&late, &key()).await.unwrap(),
+        Instant::now(),
+    );
     let ended = limiter.reserve(&later, &key()).await.unwrap();
     cut_off(&proxy, &[&limiter]).await;
     ended.commit(30);

@@ -35,7 +35,10 @@ pub(crate) async fn clock_set_forward() -> Row {
     let spent = Spent::on(&server.url(), window).await;
     clock.set_ms(7_000);
     let free = spent.until_admitted().await + step;
-    assert!(free >= window && free <= window + STALE + SLACK, "free after {free:?}, the step included");
+    assert!(
+        free >= window && free <= window + STALE + SLACK,
+        "free after {free:?}, the step included"
+    );
     drop(spent);
     nothing_is_left_on(&server);
     account.row(FAULT)
@@ -57,13 +60,19 @@ pub(crate) async fn clock_set_back() -> Row {
     account.assert_unnoticed();
     let gap = longest_without_admission(&account);
     let step = Duration::from_secs(5);
-    assert!(gap <= step + LIMIT.window() + STALE + SLACK, "the hot keys admitted nothing for {gap:?}");
+    assert!(
+        gap <= step + LIMIT.window() + STALE + SLACK,
+        "the hot keys admitted nothing for {gap:?}"
+    );
 
     let (window, step) = (Duration::from_secs(1), Duration::from_secs(2));
     let spent = Spent::on(&server.url(), window).await;
     clock.set_ms(53_000);
     let free = spent.until_admitted().await;
-    assert!(free >= step + window && free <= step + window + STALE + SLACK, "free after {free:?}");
+    assert!(
+        free >= step + window && free <= step + window + STALE + SLACK,
+        "free after {free:?}"
+    );
     drop(spent);
     nothing_is_left_on(&server);
     account.row(FAULT)
@@ -72,11 +81,17 @@ pub(crate) async fn clock_set_back() -> Row {
 /// The longest time for which the store admitted no call on the hot key of a policy.
 fn longest_without_admission(account: &Account) -> Duration {
     let gaps = POLICIES.map(|policy| {
-        let mut admitted: Vec<_> =
-            account.of(policy).filter(|call| call.hot && call.admitted).map(|call| call.answered).collect();
+        let mut admitted: Vec<_> = account
+            .of(policy)
+            .filter(|call| call.hot && call.admitted)
+            .map(|call| call.answered)
+            .collect();
         admitted.sort_unstable();
         let pairs = admitted.iter().zip(admitted.iter().skip(1));
-        pairs.map(|(one, next)| next.saturating_sub(*one)).max().unwrap_or_default()
+        pairs
+            .map(|(one, next)| next.saturating_sub(*one))
+            .max()
+            .unwrap_or_default()
     });
     gaps.into_iter().max().unwrap_or_default()
 }
@@ -91,7 +106,9 @@ pub(super) struct Spent {
 
 impl Spent {
     pub(super) async fn on(url: &str, window: Duration) -> Self {
-        let builder = RateLimiter::builder().redis(url).timeout(Duration::from_secs(2));
+        let builder = RateLimiter::builder()
+            .redis(url)
+            .timeout(Duration::from_secs(2));
         let limiter = builder.on_unavailable(OnUnavailable::Deny).build().unwrap();
         limiter.ready().await.unwrap();
         let rule = Rule::new("spent", Limit::new(3, window));
@@ -100,7 +117,11 @@ impl Spent {
         }
         let since = Instant::now();
         assert!(limiter.acquire(&rule, &Key::global()).await.is_err());
-        Self { limiter, rule, since }
+        Self {
+            limiter,
+            rule,
+            since,
+        }
     }
 
     /// How long after it was used up a call was admitted again, by the store.
@@ -112,7 +133,10 @@ impl Spent {
                 return self.since.elapsed() + Duration::from_millis(50);
             }
             sleep(Duration::from_millis(10)).await;
-            assert!(self.since.elapsed() < Duration::from_secs(20), "never admitted again");
+            assert!(
+                self.since.elapsed() < Duration::from_secs(20),
+                "never admitted again"
+            );
         }
     }
 }

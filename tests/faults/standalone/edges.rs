@@ -61,7 +61,10 @@ impl Fleet {
         let prefix = unique("fleet");
         let (max, window) = (MAX.to_string(), WINDOW.as_millis().to_string());
         let worker = |_| Worker::start(&["live", url, &prefix, policy, "4", &max, &window]);
-        Self { policy, workers: (0..PROCESSES).map(worker).collect() }
+        Self {
+            policy,
+            workers: (0..PROCESSES).map(worker).collect(),
+        }
     }
 
     fn assert_ready(&mut self) {
@@ -73,30 +76,65 @@ impl Fleet {
     fn row(&mut self) -> Row {
         let policy = self.policy;
         self.workers.iter_mut().for_each(Worker::go);
-        let calls: Vec<Vec<Call>> = self.workers.iter_mut().map(|worker| admissions(&worker.rest())).collect();
+        let calls: Vec<Vec<Call>> = self
+            .workers
+            .iter_mut()
+            .map(|worker| admissions(&worker.rest()))
+            .collect();
         let most = |which: &dyn Fn(&Call) -> bool| {
-            most_in_a_window(calls.iter().flatten().filter(|call| which(call)).collect(), WINDOW)
+            most_in_a_window(
+                calls.iter().flatten().filter(|call| which(call)).collect(),
+                WINDOW,
+            )
         };
-        let (by_store, by_all) = (most(&|call| call.by == Answered::Store), most(&|call| call.by != Answered::Nobody));
-        assert!(by_store <= MAX, "`{policy}`: the store admitted {by_store} of {MAX} in one window");
+        let (by_store, by_all) = (
+            most(&|call| call.by == Answered::Store),
+            most(&|call| call.by != Answered::Nobody),
+        );
+        assert!(
+            by_store <= MAX,
+            "`{policy}`: the store admitted {by_store} of {MAX} in one window"
+        );
         for of_one in &calls {
-            let own = of_one.iter().filter(|call| call.by == Answered::Fallback).collect();
+            let own = of_one
+                .iter()
+                .filter(|call| call.by == Answered::Fallback)
+                .collect();
             let own = most_in_a_window(own, WINDOW);
-            assert!(own <= MAX, "`{policy}`: one process admitted {own} of {MAX} in one window");
+            assert!(
+                own <= MAX,
+                "`{policy}`: one process admitted {own} of {MAX} in one window"
+            );
         }
-        let allowed = if policy == "deny" { MAX } else { MAX * (PROCESSES + 1) };
-        assert!(by_all <= allowed, "`{policy}`: {by_all} of {allowed} were admitted in one window");
+        let allowed = if policy == "deny" {
+            MAX
+        } else {
+            MAX * (PROCESSES + 1)
+        };
+        assert!(
+            by_all <= allowed,
+            "`{policy}`: {by_all} of {allowed} were admitted in one window"
+        );
         let count = |by| calls.iter().flatten().filter(|call| call.by == by).count();
-        let (store, fallback, nobody) = (count(Answered::Store), count(Answered::Fallback), count(Answered::Nobody));
+        let (store, fallback, nobody) = (
+            count(Answered::Store),
+            count(Answered::Fallback),
+            count(Answered::Nobody),
+        );
         match policy {
             "local" => assert!(fallback > 0 && nobody == 0, "{fallback} {nobody}"),
             "allow" => assert!(nobody > 0),
             _ => assert_eq!(fallback + nobody, 0),
         }
-        let row =
-            Row::new(format!("{PROCESSES} processes, `{policy}`, and connections reset for 300 ms four times in 2 s"));
-        row.admitted(format!("{by_all} of {allowed}; by the store {by_store} of {MAX}"))
-            .seen(format!("admitted by the store {store}, by fallbacks {fallback}, unchecked {nobody}"))
+        let row = Row::new(format!(
+            "{PROCESSES} processes, `{policy}`, and connections reset for 300 ms four times in 2 s"
+        ));
+        row.admitted(format!(
+            "{by_all} of {allowed}; by the store {by_store} of {MAX}"
+        ))
+        .seen(format!(
+            "admitted by the store {store}, by fallbacks {fallback}, unchecked {nobody}"
+        ))
     }
 }
 
@@ -104,14 +142,23 @@ impl Fleet {
 fn admissions(printed: &str) -> Vec<Call> {
     let call = |line: &str| {
         let words: Vec<_> = line.split(' ').collect();
-        let [sent, answered, by] = words.as_slice() else { panic!("{line:?} is not an admission") };
+        let [sent, answered, by] = words.as_slice() else {
+            panic!("{line:?} is not an admission")
+        };
         let at = |text: &str| Duration::from_micros(text.parse().unwrap());
         let by = match *by {
             "store" => Answered::Store,
             "fallback" => Answered::Fallback,
             _ => Answered::Nobody,
         };
-        Call { sent: at(sent), answered: at(answered), by, admitted: true, hot: true, error: None }
+        Call {
+            sent: at(sent),
+            answered: at(answered),
+            by,
+            admitted: true,
+            hot: true,
+            error: None,
+        }
     };
     printed.lines().map(call).collect()
 }
@@ -122,10 +169,17 @@ pub(crate) async fn replies_that_are_lost() -> Row {
     const CALLS: u64 = 20;
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
-    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(PATIENT).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .redis(&proxy.url())
+        .timeout(PATIENT)
+        .build()
+        .unwrap();
     let rule = Rule::new("lost", Limit::per_hour(1_000));
     limiter.ready().await.unwrap();
-    assert!(limiter.acquire(&rule, &Key::global()).await.is_ok(), "the server knows the script");
+    assert!(
+        limiter.acquire(&rule, &Key::global()).await.is_ok(),
+        "the server knows the script"
+    );
     for _ in 0..CALLS {
         limiter.ready().await.unwrap();
         // One that lasts so long was good, and is replaced at once.
@@ -136,7 +190,10 @@ pub(crate) async fn replies_that_are_lost() -> Row {
     }
     limiter.ready().await.unwrap();
     let left = limiter.peek(&rule, &Key::global()).await.unwrap();
-    assert!((999 - CALLS..999).contains(&left.remaining()), "each ran at most once: {left:?}");
+    assert!(
+        (999 - CALLS..999).contains(&left.remaining()),
+        "each ran at most once: {left:?}"
+    );
     drop(limiter);
     nothing_is_left_on(&server);
     let calls = usize::try_from(CALLS).unwrap();
@@ -149,9 +206,16 @@ pub(crate) async fn replies_that_are_lost() -> Row {
 pub(crate) async fn blocks() -> Row {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
-    let limiter = || RateLimiter::builder().redis(&proxy.url()).timeout(PATIENT).build().unwrap();
+    let limiter = || {
+        RateLimiter::builder()
+            .redis(&proxy.url())
+            .timeout(PATIENT)
+            .build()
+            .unwrap()
+    };
     let (one, other) = (limiter(), limiter());
-    let rule = Rule::new("blocks", Limit::new(1, Duration::from_millis(100))).with_block(Duration::from_secs(2));
+    let rule = Rule::new("blocks", Limit::new(1, Duration::from_millis(100)))
+        .with_block(Duration::from_secs(2));
     one.ready().await.unwrap();
     other.ready().await.unwrap();
     cut_off(&proxy, &[&one, &other]).await;
@@ -164,10 +228,28 @@ pub(crate) async fn blocks() -> Row {
     // Long after its limit would admit it again.
     sleep(Duration::from_millis(300)).await;
     let refused = one.acquire(&rule, &Key::global()).await.unwrap_err();
-    assert!(refused.decision().is_some_and(|decision| decision.is_blocked() && decision.is_degraded()), "{refused:?}");
-    assert!(!other.acquire(&rule, &Key::global()).await.unwrap().is_degraded(), "the store knows of no block");
+    assert!(
+        refused
+            .decision()
+            .is_some_and(|decision| decision.is_blocked() && decision.is_degraded()),
+        "{refused:?}"
+    );
+    assert!(
+        !other
+            .acquire(&rule, &Key::global())
+            .await
+            .unwrap()
+            .is_degraded(),
+        "the store knows of no block"
+    );
     sleep(refused.retry_after().unwrap()).await;
-    assert!(!one.acquire(&rule, &Key::global()).await.unwrap().is_degraded(), "the block is over");
+    assert!(
+        !one.acquire(&rule, &Key::global())
+            .await
+            .unwrap()
+            .is_degraded(),
+        "the block is over"
+    );
     drop((one, other));
     nothing_is_left_on(&server);
     Row::new("a `block` set while the store is away")
@@ -178,7 +260,11 @@ pub(crate) async fn blocks() -> Row {
 pub(super) async fn behind_a_proxy() -> (RedisServer, Proxy, RateLimiter) {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
-    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(PATIENT).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .redis(&proxy.url())
+        .timeout(PATIENT)
+        .build()
+        .unwrap();
     limiter.ready().await.unwrap();
     (server, proxy, limiter)
 }
@@ -187,7 +273,8 @@ pub(super) async fn behind_a_proxy() -> (RedisServer, Proxy, RateLimiter) {
 pub(super) async fn cut_off(proxy: &Proxy, limiters: &[&RateLimiter]) {
     proxy.refuse(true);
     proxy.reset_all();
-    let rule = Rule::new("probe", Limit::per_hour(1_000_000)).with_on_unavailable(OnUnavailable::Deny);
+    let rule =
+        Rule::new("probe", Limit::per_hour(1_000_000)).with_on_unavailable(OnUnavailable::Deny);
     for limiter in limiters {
         while limiter.peek(&rule, &Key::global()).await.is_ok() {
             sleep(Duration::from_millis(5)).await;

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule};
+use ratelimit_runtime::{
+    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule,
+};
 use tokio::time::sleep;
 
 use crate::harness::{Case, Fault, Load, Row, World, nothing_is_left_on};
@@ -32,11 +34,20 @@ impl World for Pair {
 /// that is this many milliseconds ahead. No window admits more than without, but for a clock that is
 /// set forward.
 pub(super) fn cases() -> impl Iterator<Item = Case> {
-    let fault = |name, says, clock| Fault::<Pair>::new(name, says, clock).begins(|pair| pair.fail_over());
+    let fault =
+        |name, says, clock| Fault::<Pair>::new(name, says, clock).begins(|pair| pair.fail_over());
     let rows = [
-        fault("standalone::failed_over", "a replica promoted with all writes, and the old master READONLY", None),
-        fault("standalone::failed_over_to_a_clock_ahead", "a replica promoted whose clock is 5 s ahead", Some(5_000))
-            .forgets(),
+        fault(
+            "standalone::failed_over",
+            "a replica promoted with all writes, and the old master READONLY",
+            None,
+        ),
+        fault(
+            "standalone::failed_over_to_a_clock_ahead",
+            "a replica promoted whose clock is 5 s ahead",
+            Some(5_000),
+        )
+        .forgets(),
         fault(
             "standalone::failed_over_to_a_clock_behind",
             "a replica promoted whose clock is 5 s behind",
@@ -53,7 +64,10 @@ pub(crate) async fn promoted_without_the_last_writes() -> Row {
     let limiter = one_by_one(&pair.name.url()).await;
     let rule = Rule::new("lost", Limit::per_minute(6));
     assert_eq!(admitted(&limiter, &rule, 3).await, 3);
-    assert!(eventually(|| pair.replica.cli(&["ZCARD", "rl1:sw-60s:lost:"]) == "3"));
+    assert!(eventually(|| pair
+        .replica
+        .cli(&["ZCARD", "rl1:sw-60s:lost:"])
+        == "3"));
     load.fault();
     pair.cut();
     assert_eq!(admitted(&limiter, &rule, 2).await, 2, "these are lost");
@@ -62,17 +76,24 @@ pub(crate) async fn promoted_without_the_last_writes() -> Row {
     pair.promote();
     load.healed();
     load.recover(Duration::from_secs(2)).await;
-    assert_eq!(admitted(&limiter, &rule, 10).await, 3, "of 6, the replica knew of 3");
+    assert_eq!(
+        admitted(&limiter, &rule, 10).await,
+        3,
+        "of 6, the replica knew of 3"
+    );
     drop(limiter);
     let account = load.end().await;
     account.assert_felt();
     pair.servers().into_iter().for_each(nothing_is_left_on);
-    account.row("a replica promoted that lost the last 300 ms of writes, and the old master READONLY")
+    account
+        .row("a replica promoted that lost the last 300 ms of writes, and the old master READONLY")
 }
 
 /// A limiter that is asked by hand, and asks again.
 async fn one_by_one(url: &str) -> RateLimiter {
-    let builder = RateLimiter::builder().redis(url).timeout(Duration::from_secs(2));
+    let builder = RateLimiter::builder()
+        .redis(url)
+        .timeout(Duration::from_secs(2));
     let limiter = builder.on_unavailable(OnUnavailable::Deny).build().unwrap();
     limiter.ready().await.unwrap();
     limiter

@@ -9,13 +9,26 @@ use crate::one::{One, Setup};
 use crate::support::eventually;
 
 const PLAIN: Setup = Setup::NEW;
-const PROXY: Setup = Setup { proxy: true, ..PLAIN };
-const DISK: Setup = Setup { disk: true, ..PLAIN };
+const PROXY: Setup = Setup {
+    proxy: true,
+    ..PLAIN
+};
+const DISK: Setup = Setup {
+    disk: true,
+    ..PLAIN
+};
 
 /// It is slow to load what it has saved.
-const LOADS_SLOWLY: &[&str] =
-    &["--dbfilename", "rdb", "--key-load-delay", "300", "--loading-process-events-interval-bytes", "1024"];
-const MANY_KEYS: &str = "for key = 1, 5000 do redis.call('SET', 'key' .. key, 'value', 'EX', 600) end";
+const LOADS_SLOWLY: &[&str] = &[
+    "--dbfilename",
+    "rdb",
+    "--key-load-delay",
+    "300",
+    "--loading-process-events-interval-bytes",
+    "1024",
+];
+const MANY_KEYS: &str =
+    "for key = 1, 5000 do redis.call('SET', 'key' .. key, 'value', 'EX', 600) end";
 
 /// One line for the outage, and one for the recovery.
 fn is_logged_once(one: &One, account: &Account) {

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule};
 
-use crate::support::asking::{TIMEOUT, ask, ask_within, connected, connections_since, connections_taken};
+use crate::support::asking::{
+    TIMEOUT, ask, ask_within, connected, connections_since, connections_taken,
+};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
@@ -15,7 +17,11 @@ static RULE: Rule = Rule::new("cancelled", Limit::per_hour(1_000_000));
 #[tokio::test]
 async fn callers_who_hang_up_do_not_end_the_connection() {
     let server = RedisServer::start();
-    let limiter = RateLimiter::builder().redis(&server.url()).on_unavailable(OnUnavailable::Allow).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .redis(&server.url())
+        .on_unavailable(OnUnavailable::Allow)
+        .build()
+        .unwrap();
     limiter.ready().await.unwrap();
     let taken = connections_taken(&server);
     let (start, mut honest, mut degraded) = (Instant::now(), 0, 0);
@@ -28,7 +34,13 @@ async fn callers_who_hang_up_do_not_end_the_connection() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         honest += 1;
-        degraded += u32::from(limiter.acquire(&RULE, &Key::global()).await.unwrap().is_degraded());
+        degraded += u32::from(
+            limiter
+                .acquire(&RULE, &Key::global())
+                .await
+                .unwrap()
+                .is_degraded(),
+        );
     }
     assert_eq!(degraded, 0, "of {honest}");
     assert_eq!(connections_since(&server, taken), 0);
@@ -54,7 +66,11 @@ async fn a_rule_in_a_hurry_takes_no_other_along() {
     });
     let mut answered = 0;
     for _ in 0..20 {
-        answered += u32::from(ask_within(&store, "calm", Limit::per_hour(100), OTHERS).await.is_answered());
+        answered += u32::from(
+            ask_within(&store, "calm", Limit::per_hour(100), OTHERS)
+                .await
+                .is_answered(),
+        );
     }
     hasty.abort();
     assert!(answered >= 18, "{answered} of 20");
@@ -69,7 +85,13 @@ async fn one_late_answer_does_not_delay_later_callers() {
     let proxy = Proxy::start(server.port()).await;
     let store = connected(&proxy.url()).await;
     proxy.delay(Duration::from_millis(80));
-    let patient = ask_within(&store, "key", Limit::per_hour(1_000), Duration::from_secs(5)).await;
+    let patient = ask_within(
+        &store,
+        "key",
+        Limit::per_hour(1_000),
+        Duration::from_secs(5),
+    )
+    .await;
     assert!(patient.is_answered(), "{patient:?}");
     proxy.delay(Duration::ZERO);
     let outcome = ask(&store, "key", Limit::per_hour(1_000)).await;

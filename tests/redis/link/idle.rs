@@ -12,7 +12,13 @@ use crate::support::until;
 /// A call that has time enough to make another connection, however busy the machine is: it fails if
 /// it was sent on one that is closed.
 async fn ask(store: &RedisStore) -> Outcome {
-    ask_within(store, "key", Limit::per_hour(1_000), Duration::from_secs(20)).await
+    ask_within(
+        store,
+        "key",
+        Limit::per_hour(1_000),
+        Duration::from_secs(20),
+    )
+    .await
 }
 
 #[tokio::test]
@@ -20,7 +26,10 @@ async fn no_call_fails_because_an_idle_connection_was_closed() {
     let server = RedisServer::start_with(&["--timeout", "1"]);
     for mode in [RedisMode::Scripts, RedisMode::Transactions] {
         let store = connected(&server.url()).await.mode(mode);
-        for (call, pause) in [0, 900, 1_000, 1_050, 1_100, 1_500, 2_100, 3_000].into_iter().enumerate() {
+        for (call, pause) in [0, 900, 1_000, 1_050, 1_100, 1_500, 2_100, 3_000]
+            .into_iter()
+            .enumerate()
+        {
             tokio::time::sleep(Duration::from_millis(pause)).await;
             let outcome = ask(&store).await;
             assert!(outcome.is_answered(), "call {call}, {mode:?}: {outcome:?}");
@@ -54,11 +63,18 @@ async fn a_server_that_stands_still_is_slow_after_two_timeouts() {
     server.freeze();
     let start = Instant::now();
     let outcome = ask_within(&store, "key", Limit::per_hour(1_000), TIMEOUT).await;
-    assert!(matches!(outcome, Outcome::Silent(Health::Up)), "{outcome:?}");
+    assert!(
+        matches!(outcome, Outcome::Silent(Health::Up)),
+        "{outcome:?}"
+    );
     while health(&store) == Health::Up {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!((TIMEOUT * 2..TIMEOUT * 7).contains(&start.elapsed()), "{:?}", start.elapsed());
+    assert!(
+        (TIMEOUT * 2..TIMEOUT * 7).contains(&start.elapsed()),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 /// However long a call may take.
@@ -72,5 +88,8 @@ async fn a_busy_server_serves_again_within_a_second() {
     let is_busy = async || !ask(&store).await.is_answered() && health(&store) != Health::Up;
     until("it is busy", Duration::from_secs(20), is_busy).await;
     server.cli(&["SCRIPT", "KILL"]);
-    until("it serves again", Duration::from_secs(1), async || health(&store) == Health::Up).await;
+    until("it serves again", Duration::from_secs(1), async || {
+        health(&store) == Health::Up
+    })
+    .await;
 }

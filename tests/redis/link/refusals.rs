@@ -14,7 +14,10 @@ static RULE: Rule = Rule::new("refused", Limit::per_hour(10));
 /// A server that says the same to every client, and hangs up.
 async fn grumpy(says: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("redis://127.0.0.1:{}/", listener.local_addr().unwrap().port());
+    let url = format!(
+        "redis://127.0.0.1:{}/",
+        listener.local_addr().unwrap().port()
+    );
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
             let mut asked = [0; 256];
@@ -28,45 +31,122 @@ async fn grumpy(says: &'static str) -> String {
 /// An unknown error code must not switch limits off.
 #[tokio::test]
 async fn a_server_in_protected_mode_and_unknown_codes_are_not_answered_by_allow() {
-    for says in ["-DENIED Redis is running in protected mode because\r\n", "-NOVEL what is this\r\n"] {
+    for says in [
+        "-DENIED Redis is running in protected mode because\r\n",
+        "-NOVEL what is this\r\n",
+    ] {
         let url = grumpy(says).await;
-        let limiter = RateLimiter::builder().redis(&url).on_unavailable(OnUnavailable::Allow).build().unwrap();
+        let limiter = RateLimiter::builder()
+            .redis(&url)
+            .on_unavailable(OnUnavailable::Allow)
+            .build()
+            .unwrap();
         let answer = limiter.acquire(&RULE, &Key::global()).await;
-        assert!(matches!(answer, Err(RateLimitError::Misconfigured(_))), "{answer:?}");
+        assert!(
+            matches!(answer, Err(RateLimitError::Misconfigured(_))),
+            "{answer:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_server_that_is_full_is_away() {
     let url = grumpy("-ERR max number of clients reached\r\n").await;
-    let limiter = RateLimiter::builder().redis(&url).on_unavailable(OnUnavailable::Allow).build().unwrap();
-    assert!(limiter.acquire(&RULE, &Key::global()).await.unwrap().is_degraded());
+    let limiter = RateLimiter::builder()
+        .redis(&url)
+        .on_unavailable(OnUnavailable::Allow)
+        .build()
+        .unwrap();
+    assert!(
+        limiter
+            .acquire(&RULE, &Key::global())
+            .await
+            .unwrap()
+            .is_degraded()
+    );
 }
 
 /// As Redis 6.2 and 7.0 write them; what Redis quotes of a command is not repeated.
 #[tokio::test]
 async fn codes_are_found_inside_the_errors_of_scripts_in_every_version() {
     use StoreErrorKind::{Full, Misconfigured, Unavailable};
-    const IN_SCRIPT: &str = "ERR Error running script (call to f_6b1b): @user_script:9: @user_script: 9:";
+    const IN_SCRIPT: &str =
+        "ERR Error running script (call to f_6b1b): @user_script:9: @user_script: 9:";
     for (kind, told, error) in [
-        (Full, "OOM", "OOM command not allowed when used memory > 'maxmemory'.".to_owned()),
-        (Full, "OOM", format!("{IN_SCRIPT} -OOM command not allowed. ")),
-        (Unavailable, "READONLY", format!("{IN_SCRIPT} -READONLY You can't write against a replica. ")),
-        (Unavailable, "MISCONF", format!("{IN_SCRIPT} -MISCONF Redis is configured to save RDB snapshots")),
-        (Misconfigured, "WRONGTYPE", format!("{IN_SCRIPT} WRONGTYPE Operation against a key ")),
-        (Misconfigured, "the ACL", "ERR The user executing the script can't run this command script: 6b".to_owned()),
-        (Misconfigured, "the ACL", "ERR ACL failure in script: User x can't run the 'zadd' command".to_owned()),
-        (Misconfigured, "lacks", "ERR unknown command 'EVALSHA', with args beginning with: 'OOM' 'alice' ".to_owned()),
-        (Unavailable, "CLUSTERDOWN", "CLUSTERDOWN The cluster is down".to_owned()),
-        (Misconfigured, "is no sentinel", "ERR unknown command 'SENTINEL', with args: 'alice' ".to_owned()),
-        (Misconfigured, "is no sentinel", "ERR unknown command `SENTINEL`, with args: `alice`, ".to_owned()),
-        (Misconfigured, "redis-cell", "ERR unknown command 'CL.THROTTLE', with args: 'alice' ".to_owned()),
+        (
+            Full,
+            "OOM",
+            "OOM command not allowed when used memory > 'maxmemory'.".to_owned(),
+        ),
+        (
+            Full,
+            "OOM",
+            format!("{IN_SCRIPT} -OOM command not allowed. "),
+        ),
+        (
+            Unavailable,
+            "READONLY",
+            format!("{IN_SCRIPT} -READONLY You can't write against a replica. "),
+        ),
+        (
+            Unavailable,
+            "MISCONF",
+            format!("{IN_SCRIPT} -MISCONF Redis is configured to save RDB snapshots"),
+        ),
+        (
+            Misconfigured,
+            "WRONGTYPE",
+            format!("{IN_SCRIPT} WRONGTYPE Operation against a key "),
+        ),
+        (
+            Misconfigured,
+            "the ACL",
+            "ERR The user executing the script can't run this command script: 6b".to_owned(),
+        ),
+        (
+            Misconfigured,
+            "the ACL",
+            "ERR ACL failure in script: User x can't run the 'zadd' command".to_owned(),
+        ),
+        (
+            Misconfigured,
+            "lacks",
+            "ERR unknown command 'EVALSHA', with args beginning with: 'OOM' 'alice' ".to_owned(),
+        ),
+        (
+            Unavailable,
+            "CLUSTERDOWN",
+            "CLUSTERDOWN The cluster is down".to_owned(),
+        ),
+        (
+            Misconfigured,
+            "is no sentinel",
+            "ERR unknown command 'SENTINEL', with args: 'alice' ".to_owned(),
+        ),
+        (
+            Misconfigured,
+            "is no sentinel",
+            "ERR unknown command `SENTINEL`, with args: `alice`, ".to_owned(),
+        ),
+        (
+            Misconfigured,
+            "redis-cell",
+            "ERR unknown command 'CL.THROTTLE', with args: 'alice' ".to_owned(),
+        ),
     ] {
         // In reply to the login.
-        let url = grumpy(format!("-{error}\r\n").leak()).await.replace("redis://", "redis://:password@");
+        let url = grumpy(format!("-{error}\r\n").leak())
+            .await
+            .replace("redis://", "redis://:password@");
         let (store, limits) = (RedisStore::new(&url).unwrap(), [Limit::per_hour(1)]);
-        let answer = store.acquire(Request::new(b"k", Algorithm::SlidingWindow, &limits)).await.unwrap_err();
-        assert!(answer.kind() == kind && answer.message().contains(told), "{error}: {answer:?}");
+        let answer = store
+            .acquire(Request::new(b"k", Algorithm::SlidingWindow, &limits))
+            .await
+            .unwrap_err();
+        assert!(
+            answer.kind() == kind && answer.message().contains(told),
+            "{error}: {answer:?}"
+        );
         assert!(!format!("{answer:?}").contains("alice"), "{error}");
     }
 }
@@ -74,11 +154,22 @@ async fn codes_are_found_inside_the_errors_of_scripts_in_every_version() {
 /// Nor is something else at that port a reason to wait for long, or to fall over.
 #[tokio::test]
 async fn what_does_not_speak_redis_is_unavailable() {
-    for says in ["HTTP/1.1 400 Bad Request\r\n\r\n", "", "*99999999999\r\n", ">1\r\n+hello\r\n"] {
+    for says in [
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "",
+        "*99999999999\r\n",
+        ">1\r\n+hello\r\n",
+    ] {
         let store = RedisStore::new(&grumpy(says).await).unwrap();
         let limits = [Limit::per_hour(1)];
         let request = Request::new(b"k", Algorithm::SlidingWindow, &limits);
-        let answer = tokio::time::timeout(Duration::from_secs(2), store.acquire(request)).await.unwrap();
-        assert_eq!(answer.unwrap_err().kind(), StoreErrorKind::Unavailable, "{says:?}");
+        let answer = tokio::time::timeout(Duration::from_secs(2), store.acquire(request))
+            .await
+            .unwrap();
+        assert_eq!(
+            answer.unwrap_err().kind(),
+            StoreErrorKind::Unavailable,
+            "{says:?}"
+        );
     }
 }

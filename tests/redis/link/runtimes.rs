@@ -57,7 +57,10 @@ async fn a_runtime_that_stands_still_makes_no_outage() {
 #[test]
 fn a_runtime_that_runs_only_during_calls_makes_no_outage() {
     let server = RedisServer::start();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let store = runtime.block_on(connected(&server.url()));
     let taken = connections_taken(&server);
     for millis in [1_100, 1_100, 2_200, 300] {
@@ -74,11 +77,18 @@ fn a_runtime_without_io_is_a_misconfiguration() {
     let store = RedisStore::new(&server.url()).unwrap();
     let builder = tokio::runtime::Builder::new_current_thread;
     let runtime = builder().enable_time().build().unwrap();
-    let error = runtime.block_on(async { store.acquire(request()).await }).unwrap_err();
+    let error = runtime
+        .block_on(async { store.acquire(request()).await })
+        .unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert!(error.message().contains("enable_all"), "{error}");
     let whole = builder().enable_all().build().unwrap();
-    assert!(whole.block_on(async { store.acquire(request()).await }).unwrap().allowed);
+    assert!(
+        whole
+            .block_on(async { store.acquire(request()).await })
+            .unwrap()
+            .allowed
+    );
 }
 
 #[test]
@@ -86,24 +96,51 @@ fn each_runtime_has_its_connection_and_takes_it_along() {
     let server = RedisServer::start();
     let store = Arc::new(RedisStore::new(&server.url()).unwrap());
     let (key, limit) = (unique("runtimes"), Limit::new(100, MINUTE));
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     // One of them is the one that asks.
     let clients = || number_of(&server.info("clients", "connected_clients")) - 1;
 
     let (first, second) = (runtime(), runtime());
     for runtime in [&first, &second, &first] {
-        assert!(runtime.block_on(acquire(&store, &key, limit)).unwrap().allowed);
+        assert!(
+            runtime
+                .block_on(acquire(&store, &key, limit))
+                .unwrap()
+                .allowed
+        );
     }
     assert_eq!(clients(), 2);
     drop(first);
-    assert!(eventually(|| clients() == 1), "the connection of a dead runtime is closed");
-    assert!(second.block_on(acquire(&store, &key, limit)).unwrap().allowed);
+    assert!(
+        eventually(|| clients() == 1),
+        "the connection of a dead runtime is closed"
+    );
+    assert!(
+        second
+            .block_on(acquire(&store, &key, limit))
+            .unwrap()
+            .allowed
+    );
     for _ in 0..3 {
-        assert!(runtime().block_on(acquire(&store, &key, limit)).unwrap().allowed);
+        assert!(
+            runtime()
+                .block_on(acquire(&store, &key, limit))
+                .unwrap()
+                .allowed
+        );
     }
     assert!(eventually(|| clients() == 1));
     drop(store);
-    assert!(eventually(|| clients() == 0), "the store closes its connections");
+    assert!(
+        eventually(|| clients() == 0),
+        "the store closes its connections"
+    );
     assert_eq!(server.number(&["ZCARD", &key]), 7);
 }
 

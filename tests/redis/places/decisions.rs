@@ -20,8 +20,13 @@ async fn a_permit_is_a_member_that_ends_with_its_lease() {
     let before = server.now_us();
     assert_eq!(enter(&store, &entered).await.unwrap().in_flight, 1);
     let permit = entered.permit;
-    let [(member, ends)] = &members(server, &key)[..] else { panic!("one member") };
-    assert_eq!(*member, format!("{:016x}.{}.5000", permit.process, permit.number));
+    let [(member, ends)] = &members(server, &key)[..] else {
+        panic!("one member")
+    };
+    assert_eq!(
+        *member,
+        format!("{:016x}.{}.5000", permit.process, permit.number)
+    );
     let lease = ends - before;
     assert!((5_000_000..5_500_000).contains(&lease), "{lease}");
     let left = server.number(&["PTTL", &key]);
@@ -34,7 +39,11 @@ async fn a_permit_is_a_member_that_ends_with_its_lease() {
     store.leave(&next);
     store.leave(&next);
     gone(server, &key).await;
-    assert_eq!(server.number(&["EXISTS", &key]), 0, "the last one that leaves takes the key along");
+    assert_eq!(
+        server.number(&["EXISTS", &key]),
+        0,
+        "the last one that leaves takes the key along"
+    );
 }
 
 /// A call that ends and one that begins are in order, though nothing waits for the first to have
@@ -44,7 +53,10 @@ async fn one_after_the_other(store: RedisStore, calls: usize) {
     let key = unique("cycles");
     for call in 0..calls {
         let place = place(&key, 1);
-        assert!(enter(&store, &place).await.unwrap().is_entered(), "call {call}");
+        assert!(
+            enter(&store, &place).await.unwrap().is_entered(),
+            "call {call}"
+        );
         store.leave(&place);
     }
 }

@@ -22,7 +22,10 @@ async fn a_permit_after_a_pause_is_renewed_like_the_first() {
         let entered = place(&key, 1);
         assert!(enter(&store, &entered).await.unwrap().is_entered());
         let ends = members(server, &key)[0].1;
-        until("it is renewed", LEASE / 2, async || members(server, &key)[0].1 > ends).await;
+        until("it is renewed", LEASE / 2, async || {
+            members(server, &key)[0].1 > ends
+        })
+        .await;
         store.leave(&entered);
         gone(server, &key).await;
         // Longer than those who renew look for something to do by themselves.
@@ -34,8 +37,18 @@ async fn a_permit_after_a_pause_is_renewed_like_the_first() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_leases_are_renewed_by_few_calls_of_at_most_64() {
     const LEASES: usize = 400;
-    let server = RedisServer::start_with(&["--slowlog-log-slower-than", "0", "--slowlog-max-len", "4096"]);
-    let (store, keys) = (on(&server).await, (0..LEASES).map(|key| format!("many:{key}")).collect::<Vec<_>>());
+    let server = RedisServer::start_with(&[
+        "--slowlog-log-slower-than",
+        "0",
+        "--slowlog-max-len",
+        "4096",
+    ]);
+    let (store, keys) = (
+        on(&server).await,
+        (0..LEASES)
+            .map(|key| format!("many:{key}"))
+            .collect::<Vec<_>>(),
+    );
     let places: Vec<_> = keys.iter().map(|key| place(key, 1)).collect();
     for entered in join_all(places.iter().map(|place| enter(&store, place))).await {
         assert!(entered.unwrap().is_entered());
@@ -44,11 +57,21 @@ async fn many_leases_are_renewed_by_few_calls_of_at_most_64() {
     let calls = || -> Vec<usize> {
         let log = server.cli(&["SLOWLOG", "GET", "4096"]);
         let lines: Vec<&str> = log.lines().collect();
-        lines.windows(3).filter(|line| line[0] == "EVALSHA").map(|line| line[2].parse().unwrap()).collect()
+        lines
+            .windows(3)
+            .filter(|line| line[0] == "EVALSHA")
+            .map(|line| line[2].parse().unwrap())
+            .collect()
     };
-    until("all are renewed", LEASE, async || calls().iter().sum::<usize>() >= 2 * LEASES).await;
+    until("all are renewed", LEASE, async || {
+        calls().iter().sum::<usize>() >= 2 * LEASES
+    })
+    .await;
     let calls = calls();
-    assert!(calls.iter().all(|keys| *keys <= 64) && calls.len() <= LEASES / 3, "{calls:?}");
+    assert!(
+        calls.iter().all(|keys| *keys <= 64) && calls.len() <= LEASES / 3,
+        "{calls:?}"
+    );
 }
 
 /// The call is dropped while the server is frozen, and its place left: by then it is not known to
@@ -64,14 +87,19 @@ async fn a_caller_who_gives_up_takes_no_place() {
         for _ in 0..20 {
             let place = place(&key, 1);
             let entering = enter(&store, &place);
-            assert!(!matches!(tokio::time::timeout(Duration::from_millis(5), entering).await, Ok(Ok(_))));
+            assert!(!matches!(
+                tokio::time::timeout(Duration::from_millis(5), entering).await,
+                Ok(Ok(_))
+            ));
             store.leave(&place);
         }
         server.thaw();
         let start = Instant::now();
         loop {
             let next = place(&key, 1);
-            let has_entered = enter(&store, &next).await.is_ok_and(|entry| entry.is_entered());
+            let has_entered = enter(&store, &next)
+                .await
+                .is_ok_and(|entry| entry.is_entered());
             store.leave(&next);
             if has_entered {
                 break;
@@ -94,5 +122,8 @@ async fn a_call_whose_answer_is_lost_takes_no_place() {
     let lost = place(&key, 1);
     assert!(enter(&store, &lost).await.is_err());
     store.leave(&lost);
-    until("the permit leaves", LEASE / 2, async || matches!(store.in_flight(place(&key, 1)).await, Ok(0))).await;
+    until("the permit leaves", LEASE / 2, async || {
+        matches!(store.in_flight(place(&key, 1)).await, Ok(0))
+    })
+    .await;
 }

@@ -22,7 +22,10 @@ mod runtimes;
 const LEASE: Duration = PlaceRequest::MIN_LEASE;
 
 fn place(key: &str, max: u64) -> PlaceRequest {
-    PlaceRequest { lease: LEASE, ..PlaceRequest::new(key.as_bytes(), max) }
+    PlaceRequest {
+        lease: LEASE,
+        ..PlaceRequest::new(key.as_bytes(), max)
+    }
 }
 
 async fn enter(store: &RedisStore, place: &PlaceRequest) -> Result<Entry, StoreError> {
@@ -43,12 +46,18 @@ async fn on(server: &RedisServer) -> RedisStore {
 fn members(server: &RedisServer, key: &str) -> Vec<(String, i64)> {
     let reply = server.cli(&["ZRANGE", key, "0", "-1", "WITHSCORES"]);
     let lines: Vec<&str> = reply.lines().collect();
-    lines.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap())).collect()
+    lines
+        .chunks(2)
+        .map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap()))
+        .collect()
 }
 
 /// Waits until a key has no member any more; not so long that leases would have ended.
 async fn gone(server: &RedisServer, key: &str) {
-    until("the permit leaves", LEASE / 2, async || members(server, key).is_empty()).await;
+    until("the permit leaves", LEASE / 2, async || {
+        members(server, key).is_empty()
+    })
+    .await;
 }
 
 /// Whether this comes true before a lease has ended, on a thread that drives no runtime.

@@ -50,19 +50,31 @@ fn the_places_of_a_killed_process_are_free_after_the_lease_and_not_before() {
     let (first, first_id) = holder(&server, &key);
     let (_second, second_id) = holder(&server, &key);
     let (_third, _) = holder(&server, &key);
-    until("all places are taken", LEASE, || by_process(&server, &key).values().sum::<usize>() == MAX);
+    until("all places are taken", LEASE, || {
+        by_process(&server, &key).values().sum::<usize>() == MAX
+    });
     // It waits for a place.
     let (_fourth, fourth_id) = holder(&server, &key);
     std::thread::sleep(LEASE + LEASE / 5);
-    assert!(!by_process(&server, &key).contains_key(&fourth_id), "leases are renewed");
+    assert!(
+        !by_process(&server, &key).contains_key(&fourth_id),
+        "leases are renewed"
+    );
     assert_eq!(first.kill(), "", "none of its places was lost");
     let freed = until("its places are taken by others", LEASE + LEASE / 2, || {
         by_process(&server, &key).get(&fourth_id) == Some(&2)
     });
-    assert!(freed > LEASE / 2, "{freed:?}: a lease was renewed a third of it ago at most");
+    assert!(
+        freed > LEASE / 2,
+        "{freed:?}: a lease was renewed a third of it ago at most"
+    );
     let counts = by_process(&server, &key);
     assert!(!counts.contains_key(&first_id), "{counts:?}");
-    assert_eq!(counts.get(&second_id), Some(&2), "the others keep theirs: {counts:?}");
+    assert_eq!(
+        counts.get(&second_id),
+        Some(&2),
+        "the others keep theirs: {counts:?}"
+    );
 }
 
 #[test]
@@ -70,16 +82,26 @@ fn a_process_that_is_stopped_for_longer_than_a_lease_enters_again_or_says_that_i
     let (server, key) = (RedisServer::start(), unique("stopped"));
     // Nobody else wants the places: it takes them again.
     let (mut stopped, id) = holder(&server, &key);
-    until("it has its places", LEASE, || by_process(&server, &key).get(&id) == Some(&2));
+    until("it has its places", LEASE, || {
+        by_process(&server, &key).get(&id) == Some(&2)
+    });
     stopped.signal("STOP");
-    until("they lapse", 2 * LEASE, || by_process(&server, &key).is_empty());
+    until("they lapse", 2 * LEASE, || {
+        by_process(&server, &key).is_empty()
+    });
     stopped.signal("CONT");
-    until("it takes them again", LEASE / 2, || by_process(&server, &key).get(&id) == Some(&2));
+    until("it takes them again", LEASE / 2, || {
+        by_process(&server, &key).get(&id) == Some(&2)
+    });
     // Others take them: it says that it has lost them.
     stopped.signal("STOP");
-    until("they lapse", 2 * LEASE, || by_process(&server, &key).is_empty());
+    until("they lapse", 2 * LEASE, || {
+        by_process(&server, &key).is_empty()
+    });
     let others: Vec<_> = (0..3).map(|_| holder(&server, &key)).collect();
-    until("others take them", LEASE, || by_process(&server, &key).values().sum::<usize>() == MAX);
+    until("others take them", LEASE, || {
+        by_process(&server, &key).values().sum::<usize>() == MAX
+    });
     stopped.signal("CONT");
     assert_eq!(stopped.line(), "lost");
     assert!(!by_process(&server, &key).contains_key(&id));

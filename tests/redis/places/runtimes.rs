@@ -24,9 +24,18 @@ fn store(server: &RedisServer) -> Arc<RedisStore> {
 fn a_permit_is_left_from_a_thread_without_a_runtime() {
     let (server, key) = (shared(), unique("thread"));
     let store = store(server);
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let entered = place(&key, 1);
-    assert!(runtime.block_on(enter(&store, &entered)).unwrap().is_entered());
+    assert!(
+        runtime
+            .block_on(enter(&store, &entered))
+            .unwrap()
+            .is_entered()
+    );
     thread::scope(|scope| scope.spawn(|| store.leave(&entered)).join().unwrap());
     assert!(in_time(|| members(server, &key).is_empty()));
 }

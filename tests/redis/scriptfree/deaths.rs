@@ -7,7 +7,8 @@ use std::time::Duration;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, OnUnavailable, RateLimitError, RedisMode, RedisStore, Rule, Source, Store,
+    Algorithm, Key, Limit, OnUnavailable, RateLimitError, RedisMode, RedisStore, Rule, Source,
+    Store,
 };
 use tokio::task::JoinSet;
 
@@ -35,9 +36,13 @@ async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
             store.ready().await.unwrap();
             assert!(store.acquire(request).await.unwrap().allowed);
             proxy.cut_after(Some(bytes));
-            let cut = tokio::time::timeout(Duration::from_secs(5), store.acquire(request)).await.unwrap();
+            let cut = tokio::time::timeout(Duration::from_secs(5), store.acquire(request))
+                .await
+                .unwrap();
             proxy.cut_after(None);
-            let direct = RedisStore::new(&super::url(&server)).unwrap().mode(RedisMode::Transactions);
+            let direct = RedisStore::new(&super::url(&server))
+                .unwrap()
+                .mode(RedisMode::Transactions);
             direct.ready().await.unwrap();
             let remaining = direct.peek(request).await.unwrap().remaining;
             match cut {
@@ -57,7 +62,10 @@ async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
             }
             expiring_keys(&server);
         }
-        assert!(lost > 5 && done > 5, "the cuts were not in the middle: {lost} lost, {charged} charged, {done} done");
+        assert!(
+            lost > 5 && done > 5,
+            "the cuts were not in the middle: {lost} lost, {charged} charged, {done} done"
+        );
     }
 }
 
@@ -65,7 +73,11 @@ async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_who_give_up_do_no_harm() {
     let server = without_scripts();
-    let store = Arc::new(RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions));
+    let store = Arc::new(
+        RedisStore::new(&url(&server))
+            .unwrap()
+            .mode(RedisMode::Transactions),
+    );
     let limits = [Limit::per_hour(10_000)];
     for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow] {
         let key = unique("impatient");
@@ -80,35 +92,60 @@ async fn callers_who_give_up_do_no_harm() {
         }
         let verdict = store.acquire(request).await.unwrap();
         let used = 10_000 - verdict.remaining;
-        assert!((answered + 1..=301).contains(&used), "{used} used, {answered} answered");
+        assert!(
+            (answered + 1..=301).contains(&used),
+            "{used} used, {answered} answered"
+        );
         expiring_keys(&server);
     }
     // Nothing is left of the connections that were given up.
-    assert!(eventually(|| server.cli(&["CLIENT", "LIST"]).lines().count() <= 12), "connections are closed");
+    assert!(
+        eventually(|| server.cli(&["CLIENT", "LIST"]).lines().count() <= 12),
+        "connections are closed"
+    );
 }
 
 /// A transaction whose key has changed meanwhile is made again, on the same connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_of_two_stores_at_once_are_all_answered_on_few_connections() {
     let server = without_scripts();
-    let stores = [(); 2].map(|()| Arc::new(RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions)));
+    let stores = [(); 2].map(|()| {
+        Arc::new(
+            RedisStore::new(&url(&server))
+                .unwrap()
+                .mode(RedisMode::Transactions),
+        )
+    });
     let mut running = JoinSet::new();
     for caller in 0..200 {
         let store = Arc::clone(&stores[caller % 2]);
-        running.spawn(async move { ask(&store, "key", Algorithm::SlidingWindow, Limit::per_day(999)).await.allowed });
+        running.spawn(async move {
+            ask(&store, "key", Algorithm::SlidingWindow, Limit::per_day(999))
+                .await
+                .allowed
+        });
     }
     assert_eq!(running.join_all().await, [true; 200]);
     assert_eq!(server.number(&["ZCARD", "key%log"]), 200);
     let connections = server.info("stats", "total_connections_received");
-    assert!(connections.parse::<u64>().unwrap() <= 20, "{connections} connections");
+    assert!(
+        connections.parse::<u64>().unwrap() <= 20,
+        "{connections} connections"
+    );
 }
 
 /// A flood that takes all connections of a server must not switch limits off.
 #[tokio::test]
 async fn a_server_without_room_for_another_connection_lets_no_call_through_unchecked() {
     let server = without_scripts();
-    let store = RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions);
-    let limiter = strict().store(store).on_unavailable(OnUnavailable::Allow).build().unwrap();
+    let store = RedisStore::new(&url(&server))
+        .unwrap()
+        .mode(RedisMode::Transactions);
+    let limiter = strict()
+        .store(store)
+        .on_unavailable(OnUnavailable::Allow)
+        .build()
+        .unwrap();
     limiter.ready().await.unwrap();
     assert_eq!(server.cli(&["CONFIG", "SET", "maxclients", "1"]), "OK");
     let rule = Rule::new("login", Limit::per_hour(2));

@@ -18,32 +18,51 @@ fn number(command: &[&str]) -> i64 {
 
 /// `(cost, max)` of each call.
 fn steps() -> impl Strategy<Value = Vec<(u64, u64)>> {
-    let max = prop_oneof![6 => 1_u64..12, 1 => Just(Limit::MAX_COUNT), 1 => Just(Limit::MAX_COUNT - 3)];
+    let max =
+        prop_oneof![6 => 1_u64..12, 1 => Just(Limit::MAX_COUNT), 1 => Just(Limit::MAX_COUNT - 3)];
     let cost = prop_oneof![6 => 0_u64..5, 1 => Just(Limit::MAX_COUNT / 3)];
     prop::collection::vec((cost, max), 1..40)
 }
 
 /// What does not depend on the time of the call.
 fn shape(verdict: Verdict) -> (bool, u64, bool) {
-    (verdict.allowed, verdict.remaining, verdict.reset_after_us > 0)
+    (
+        verdict.allowed,
+        verdict.remaining,
+        verdict.reset_after_us > 0,
+    )
 }
 
 /// Within one window, every answer is that of the memory store, whatever `max` a call brings.
 #[test]
 fn random_calls_of_any_cost_and_max_agree_with_memory() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let redis = plain();
     runtime.block_on(redis.ready()).unwrap();
-    let mut runner = TestRunner::new(Config { cases: 150, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config {
+        cases: 150,
+        failure_persistence: None,
+        ..Config::default()
+    });
     let result = runner.run(&steps(), |steps| {
         let (memory, key) = (MemoryStore::new(), unique("random"));
         runtime.block_on(async {
             for (cost, max) in &steps {
                 let limits = [Limit::per_day(*max)];
-                let request = Request::new(key.as_bytes(), FIXED, &limits).with_cost((*cost).min(*max));
-                let peeks = (memory.peek(request).await.unwrap(), redis.peek(request).await.unwrap());
+                let request =
+                    Request::new(key.as_bytes(), FIXED, &limits).with_cost((*cost).min(*max));
+                let peeks = (
+                    memory.peek(request).await.unwrap(),
+                    redis.peek(request).await.unwrap(),
+                );
                 assert_eq!(shape(peeks.0), shape(peeks.1), "{steps:?}");
-                let calls = (memory.acquire(request).await.unwrap(), redis.acquire(request).await.unwrap());
+                let calls = (
+                    memory.acquire(request).await.unwrap(),
+                    redis.acquire(request).await.unwrap(),
+                );
                 assert_eq!(shape(calls.0), shape(calls.1), "{steps:?}");
                 assert_eq!(calls.1.retry_after_us == 0, calls.1.allowed);
             }
@@ -60,12 +79,18 @@ async fn a_refusal_ends_when_it_says_and_not_before() {
     for _ in 0..3 {
         let key = unique("ends");
         let admitted = ask(&store, &key, FIXED, limit).await;
-        assert!(admitted.allowed && admitted.reset_after_us <= 501_000, "{admitted:?}");
+        assert!(
+            admitted.allowed && admitted.reset_after_us <= 501_000,
+            "{admitted:?}"
+        );
         assert!(ask(&store, &key, FIXED, limit).await.allowed);
         let asked_at = Instant::now();
         let refused = ask(&store, &key, FIXED, limit).await;
         let mut last = (asked_at, refused.retry_after_us);
-        assert!(!refused.allowed && refused.retry_after_us > 0 && refused.remaining == 0, "{refused:?}");
+        assert!(
+            !refused.allowed && refused.retry_after_us > 0 && refused.remaining == 0,
+            "{refused:?}"
+        );
         // A caller who asks again in the meantime changes nothing.
         loop {
             let asked_at = Instant::now();
@@ -74,14 +99,20 @@ async fn a_refusal_ends_when_it_says_and_not_before() {
             if again.allowed {
                 // The server counts in milliseconds, and rounds.
                 let passed = told_at.elapsed() + Duration::from_millis(2);
-                assert!(passed >= Duration::from_micros(rest), "the window was to last {rest} µs, and not {passed:?}");
+                assert!(
+                    passed >= Duration::from_micros(rest),
+                    "the window was to last {rest} µs, and not {passed:?}"
+                );
                 break;
             }
             assert!(again.retry_after_us <= rest, "{again:?} after {rest}");
             last = (asked_at, again.retry_after_us);
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
-        let refused = [ask(&store, &key, FIXED, limit).await, ask(&store, &key, FIXED, limit).await][1];
+        let refused = [
+            ask(&store, &key, FIXED, limit).await,
+            ask(&store, &key, FIXED, limit).await,
+        ][1];
         assert!(!refused.allowed, "{refused:?}");
         tokio::time::sleep(refused.retry_after().unwrap()).await;
         assert!(ask(&store, &key, FIXED, limit).await.allowed, "{refused:?}");
@@ -96,7 +127,10 @@ async fn a_clock_that_steps_back_shortens_no_window() {
     assert!(ask(&store, &key, FIXED, limit).await.allowed);
     assert_eq!(number(&["PEXPIRE", &format!("{key}%plain"), "3600000"]), 1);
     let refused = ask(&store, &key, FIXED, limit).await;
-    assert!(!refused.allowed && (3_500_000_000..=3_600_001_000).contains(&refused.retry_after_us), "{refused:?}");
+    assert!(
+        !refused.allowed && (3_500_000_000..=3_600_001_000).contains(&refused.retry_after_us),
+        "{refused:?}"
+    );
 }
 
 /// A charge does not tell which window it belongs to, so it could be given back to the next one.
@@ -111,7 +145,10 @@ async fn nothing_is_given_back_and_no_rule_is_stacked() {
     let stack = store.acquire_all(&[request, other]).await.unwrap_err();
     for error in [refund, stack] {
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
-        assert!(error.message().contains("choose RedisMode::Scripts"), "{error}");
+        assert!(
+            error.message().contains("choose RedisMode::Scripts"),
+            "{error}"
+        );
     }
     assert_eq!(store.peek(request).await.unwrap().remaining, 4);
 }

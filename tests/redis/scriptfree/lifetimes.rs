@@ -15,7 +15,12 @@ use crate::support::redis::RedisServer;
 const WINDOW: Duration = Duration::from_millis(1_200);
 
 /// Stores of one mode use one key in turn; the server's clock is set meanwhile, if it can be.
-async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock: Option<&ServerClock>) {
+async fn used_by(
+    stores: &[RedisStore],
+    server: &RedisServer,
+    form: &str,
+    clock: Option<&ServerClock>,
+) {
     let (mut random, key) = (Random::new(seed()), unique("lifetime"));
     let name = format!("{key}{form}");
     let limits = [Limit::new(12, WINDOW)];
@@ -42,7 +47,9 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
                 format!("{verdict:?}")
             }
             3 if clock.is_some() => {
-                clock.unwrap().set_ms(i64::try_from(random.below(1_600)).unwrap() - 800);
+                clock
+                    .unwrap()
+                    .set_ms(i64::try_from(random.below(1_600)).unwrap() - 800);
                 "the clock is set".to_owned()
             }
             _ => {
@@ -55,7 +62,10 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
                     let left = server.number(&["PTTL", &name]);
                     let passed = i64::try_from(asked.elapsed().as_millis()).unwrap();
                     let window = i64::try_from(WINDOW.as_millis()).unwrap();
-                    assert!(left + passed + 1 >= window, "{left} ms are left, {passed} after {context}");
+                    assert!(
+                        left + passed + 1 >= window,
+                        "{left} ms are left, {passed} after {context}"
+                    );
                 }
                 context
             }
@@ -69,10 +79,14 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
         // A millisecond is the unit. Where the clock was set back, the next ticket is ahead of it,
         // and its cell may be a later one. What a store writes by the caller's clock lives a second
         // longer.
-        let ahead = i64::try_from(newest.saturating_sub(server.now_us().unsigned_abs()) / 1_000).unwrap();
+        let ahead =
+            i64::try_from(newest.saturating_sub(server.now_us().unsigned_abs()) / 1_000).unwrap();
         let longer = if stores.len() > 1 { 1_000 } else { 0 };
         let most = 2 * i64::try_from(WINDOW.as_millis()).unwrap() + 2 + ahead + longer;
-        assert!(left <= most, "{left} ms are left after step {step} by store {which}: {context}");
+        assert!(
+            left <= most,
+            "{left} ms are left after step {step} by store {which}: {context}"
+        );
         if random.below(3) == 0 {
             tokio::time::sleep(Duration::from_millis(random.below(160))).await;
         }
@@ -83,20 +97,29 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, form: &str, clock:
 const MODES: [(RedisMode, &str); 2] = [(RedisMode::Transactions, "%log"), (RedisMode::Scripts, "")];
 
 fn store(server: &RedisServer, mode: RedisMode) -> RedisStore {
-    RedisStore::new(&server.url()).unwrap().mode(mode).deny_cache(false)
+    RedisStore::new(&server.url())
+        .unwrap()
+        .mode(mode)
+        .deny_cache(false)
 }
 
 #[tokio::test]
 async fn with_the_servers_clock_and_with_clients() {
     let server = RedisServer::start();
     for (mode, form) in MODES {
-        let stores = [store(&server, mode), store(&server, mode).with_clock(SystemClock)];
+        let stores = [
+            store(&server, mode),
+            store(&server, mode).with_clock(SystemClock),
+        ];
         used_by(&stores, &server, form, None).await;
     }
 }
 
 #[tokio::test]
-#[cfg_attr(not(target_os = "linux"), ignore = "sets the clock of a server by LD_PRELOAD")]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "sets the clock of a server by LD_PRELOAD"
+)]
 async fn while_the_servers_clock_is_set() {
     let clock = ServerClock::new();
     let server = clock.server(&[]);

@@ -11,8 +11,14 @@ fn changes(store: &DenyCache<Far>) -> Vec<(&'static str, Answer<'_, bool>)> {
     vec![
         ("reset", store.reset(request("key"))),
         ("refund", store.refund(request("key"), 1)),
-        ("commit", was_open(store.settle(request("key").reserving(), 1, 1))),
-        ("release", was_open(store.settle(request("key").reserving(), 1, 0))),
+        (
+            "commit",
+            was_open(store.settle(request("key").reserving(), 1, 1)),
+        ),
+        (
+            "release",
+            was_open(store.settle(request("key").reserving(), 1, 0)),
+        ),
         ("unblock", store.unblock(request("key"))),
     ]
 }
@@ -56,7 +62,10 @@ async fn what_changes_a_key_elsewhere_is_seen_within_the_bound() {
     let (far, cache) = refused("key").await;
     far.reset(request("key")).await.unwrap();
     tokio::time::advance(MILLISECOND * 800).await;
-    assert!(ask(&cache, request("key")).await.cached, "that is the price");
+    assert!(
+        ask(&cache, request("key")).await.cached,
+        "that is the price"
+    );
     tokio::time::advance(MILLISECOND * 200).await;
     assert!(ask(&cache, request("key")).await.allowed);
 }
@@ -70,7 +79,13 @@ async fn an_admission_here_is_seen_at_once() {
     let of = |cost| Request::new(b"key", Algorithm::SlidingWindow, &limits).with_cost(cost);
     assert!(ask(&cache, of(6)).await.allowed);
     tokio::time::advance(SECOND).await;
-    assert_eq!((ask(&cache, of(5)).await.remaining, ask(&cache, of(5)).await.cached), (4, true));
+    assert_eq!(
+        (
+            ask(&cache, of(5)).await.remaining,
+            ask(&cache, of(5)).await.cached
+        ),
+        (4, true)
+    );
     assert!(ask(&cache, of(3)).await.allowed);
     let refusal = ask(&cache, of(5)).await;
     assert_eq!((refusal.remaining, refusal.cached), (1, false));
@@ -87,9 +102,16 @@ async fn an_admission_here_is_seen_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_block_that_is_set_here_is_seen_at_once() {
     let (_, cache) = refused("key").await;
-    assert!(ask(&cache, request("key").with_block(SECOND * 600)).await.blocked);
+    assert!(
+        ask(&cache, request("key").with_block(SECOND * 600))
+            .await
+            .blocked
+    );
     let refusal = ask(&cache, request("key")).await;
-    assert!(refusal.blocked && refusal.retry_after() == Some(SECOND * 600), "{refusal:?}");
+    assert!(
+        refusal.blocked && refusal.retry_after() == Some(SECOND * 600),
+        "{refusal:?}"
+    );
     assert!(ask(&cache, request("key")).await.cached);
 }
 
@@ -102,8 +124,16 @@ async fn a_group_is_always_asked() {
     assert!(!ask(&cache, request("key")).await.allowed);
     let group = [request("key"), request("other")];
     let verdicts = cache.acquire_all(&group).await.unwrap();
-    assert!(verdicts.iter().all(|verdict| !verdict.allowed && !verdict.cached));
-    assert!(verdicts.iter().any(|verdict| verdict.retry_after() == Some(SECOND * 600)));
+    assert!(
+        verdicts
+            .iter()
+            .all(|verdict| !verdict.allowed && !verdict.cached)
+    );
+    assert!(
+        verdicts
+            .iter()
+            .any(|verdict| verdict.retry_after() == Some(SECOND * 600))
+    );
 }
 
 /// Another server may know nothing, or something else.
@@ -120,7 +150,10 @@ async fn a_new_connection_makes_every_refusal_void() {
     assert!(at_once(&cache, request("key")).is_none());
     far.is(State::Answers);
     assert!(!from_before.await.unwrap().allowed);
-    assert!(at_once(&cache, request("key")).is_none(), "what was asked before is not kept either");
+    assert!(
+        at_once(&cache, request("key")).is_none(),
+        "what was asked before is not kept either"
+    );
     assert!(!ask(&cache, request("key")).await.cached);
     assert!(ask(&cache, request("key")).await.cached);
 }
@@ -140,9 +173,15 @@ async fn of_two_answers_the_newer_is_kept() {
     let mut newer = cache.acquire(request);
     assert!(waits(&mut newer));
     far.is(State::Answers);
-    assert_eq!(newer.await.unwrap().retry_after(), Some(MILLISECOND * 97_500));
+    assert_eq!(
+        newer.await.unwrap().retry_after(),
+        Some(MILLISECOND * 97_500)
+    );
     assert_eq!(older.await.unwrap().retry_after(), Some(SECOND * 98));
     tokio::time::advance(MILLISECOND * 800).await;
     let kept = ask(&cache, request).await;
-    assert!(kept.cached && kept.retry_after() == Some(MILLISECOND * 96_700), "{kept:?}");
+    assert!(
+        kept.cached && kept.retry_after() == Some(MILLISECOND * 96_700),
+        "{kept:?}"
+    );
 }

@@ -35,7 +35,10 @@ async fn a_client_that_mints_keys_drives_no_hot_refusal_out() {
     for nth in 0..5_000 {
         if nth % 4 == 0 {
             for key in hot {
-                assert!(ask(&cache, request(key)).await.cached, "{key}, {nth} minted");
+                assert!(
+                    ask(&cache, request(key)).await.cached,
+                    "{key}, {nth} minted"
+                );
             }
         }
         refuse(&cache, &format!("minted:{nth}")).await;
@@ -68,5 +71,9 @@ fn a_reset_is_seen_by_all_threads() {
             assert!(!waits(&mut cache.reset(request("key"))));
         }
     });
-    assert_eq!(admitted.load(Ordering::SeqCst), RESETS + 1, "each reset admits one, at once");
+    assert_eq!(
+        admitted.load(Ordering::SeqCst),
+        RESETS + 1,
+        "each reset admits one, at once"
+    );
 }

@@ -13,7 +13,11 @@ static RULE: Rule = Rule::new("refused", Limit::per_hour(1)).with_timeout(Durati
 const PATIENCE: Duration = Duration::from_secs(10);
 
 async fn limiter(store: impl Store) -> RateLimiter {
-    let limiter = RateLimiter::builder().store(store).prefix(unique("deny")).build().unwrap();
+    let limiter = RateLimiter::builder()
+        .store(store)
+        .prefix(unique("deny"))
+        .build()
+        .unwrap();
     limiter.ready().await.unwrap();
     limiter
 }
@@ -22,7 +26,10 @@ async fn limiter(store: impl Store) -> RateLimiter {
 fn scripts_run(server: &RedisServer) -> u64 {
     let calls = |command: &str| {
         let stats = server.info("commandstats", command);
-        stats.strip_prefix("calls=").and_then(|stats| stats.split(',').next()).map_or(0, |n| n.parse().unwrap())
+        stats
+            .strip_prefix("calls=")
+            .and_then(|stats| stats.split(',').next())
+            .map_or(0, |n| n.parse().unwrap())
     };
     calls("cmdstat_evalsha") + calls("cmdstat_eval")
 }
@@ -56,22 +63,34 @@ async fn a_thousand_refused_calls_ask_once_a_second() {
     // A refusal is asked for anew after seven eighths of a second; the text of the script is sent
     // once.
     let most = 1 + u64::try_from(start.elapsed().as_millis()).unwrap() / 875;
-    assert!(by_store <= most && by_cache >= 1_000 - most, "{by_store} by the store, {by_cache} by the cache");
-    assert!(scripts_run(&server) - before <= 2 + by_store, "{} scripts", scripts_run(&server) - before);
+    assert!(
+        by_store <= most && by_cache >= 1_000 - most,
+        "{by_store} by the store, {by_cache} by the cache"
+    );
+    assert!(
+        scripts_run(&server) - before <= 2 + by_store,
+        "{} scripts",
+        scripts_run(&server) - before
+    );
 }
 
 /// The bound is far away: it is the new connection that counts.
 #[tokio::test]
 async fn a_server_that_was_replaced_is_asked_anew() {
     let mut server = RedisServer::start();
-    let store = DenyCache::new(RedisStore::new(&server.url()).unwrap().deny_cache(false)).with_staleness(SECOND * 3600);
+    let store = DenyCache::new(RedisStore::new(&server.url()).unwrap().deny_cache(false))
+        .with_staleness(SECOND * 3600);
     store.ready().await.unwrap();
     assert!(ask(&store, request("key")).await.allowed);
     // The first connection was new, too, when the first question was sent.
     while !ask(&store, request("key")).await.cached {}
     server.restart();
     let start = Instant::now();
-    while !store.acquire(request("key")).await.is_ok_and(|verdict| verdict.allowed) {
+    while !store
+        .acquire(request("key"))
+        .await
+        .is_ok_and(|verdict| verdict.allowed)
+    {
         assert!(start.elapsed() < PATIENCE);
         // Nothing else would notice: what is refused is not sent.
         let _ = store.peek(request("key")).await;

@@ -18,9 +18,16 @@ async fn a_block_holds_while_the_store_is_away() {
             let refusal = ask(&cache, blocking).await;
             assert!(refusal.blocked && refusal.cached, "{refusal:?}");
         }
-        assert!(cache.acquire(request("limited")).await.is_err(), "other refusals do not");
+        assert!(
+            cache.acquire(request("limited")).await.is_err(),
+            "other refusals do not"
+        );
     }
-    assert_eq!(ask(&cache, blocking).await.retry_after(), Some(BLOCK - SECOND * 305), "and it ends when it ends");
+    assert_eq!(
+        ask(&cache, blocking).await.retry_after(),
+        Some(BLOCK - SECOND * 305),
+        "and it ends when it ends"
+    );
     tokio::time::advance(BLOCK - SECOND * 305).await;
     assert!(cache.acquire(blocking).await.is_err());
 }

@@ -43,10 +43,18 @@ impl Bucket<'_> {
 async fn a_flood_of_keys_refuses_no_newcomer_at_its_first_call() {
     for &algorithm in ALGORITHMS {
         // As many as by default, for one algorithm; that takes a while.
-        let places = if algorithm == Algorithm::SlidingWindow { 100_000 } else { 10_000 };
+        let places = if algorithm == Algorithm::SlidingWindow {
+            100_000
+        } else {
+            10_000
+        };
         let store = store(places);
         assert!(store.is_empty());
-        let bucket = Bucket { store: &store, algorithm, limits: &[Limit::per_hour(3)] };
+        let bucket = Bucket {
+            store: &store,
+            algorithm,
+            limits: &[Limit::per_hour(3)],
+        };
         let mut minted = 0;
         for flood in [places * 9 / 10, places, places * 13 / 10] {
             while minted < flood {
@@ -55,11 +63,17 @@ async fn a_flood_of_keys_refuses_no_newcomer_at_its_first_call() {
             }
             let mut admitted = 0;
             for newcomer in 0..2_000 {
-                admitted += bucket.calls(&format!("newcomer {newcomer} after {flood}"), 1).await;
+                admitted += bucket
+                    .calls(&format!("newcomer {newcomer} after {flood}"), 1)
+                    .await;
             }
             assert_eq!(admitted, 2_000, "{algorithm} after {flood} keys");
         }
-        assert!(!store.is_empty() && store.len() as u64 <= places + places / 50, "{algorithm}: {} keys", store.len());
+        assert!(
+            !store.is_empty() && store.len() as u64 <= places + places / 50,
+            "{algorithm}: {} keys",
+            store.len()
+        );
     }
 }
 
@@ -81,23 +95,58 @@ async fn a_flood_adds_at_most_the_used_half_of_a_limit_now_and_then_and_lifts_no
     const ROUNDS: u64 = 4;
     let floods = [
         // As many keys as a flood has calls.
-        Flood { used: MAX / 2, minted: 1, drops: 0 },
-        Flood { used: 1, minted: 1, drops: 3 },
+        Flood {
+            used: MAX / 2,
+            minted: 1,
+            drops: 0,
+        },
+        Flood {
+            used: 1,
+            minted: 1,
+            drops: 3,
+        },
         // Ever more calls for each key.
-        Flood { used: MAX / 2, minted: MAX / 2, drops: 3 },
-        Flood { used: 1, minted: MAX / 2, drops: 8 },
-        Flood { used: MAX / 2, minted: MAX / 2 + 1, drops: 8 },
+        Flood {
+            used: MAX / 2,
+            minted: MAX / 2,
+            drops: 3,
+        },
+        Flood {
+            used: 1,
+            minted: MAX / 2,
+            drops: 8,
+        },
+        Flood {
+            used: MAX / 2,
+            minted: MAX / 2 + 1,
+            drops: 8,
+        },
     ];
-    for (algorithm, flood) in ALGORITHMS.iter().flat_map(|&algorithm| floods.map(|flood| (algorithm, flood))) {
+    for (algorithm, flood) in ALGORITHMS
+        .iter()
+        .flat_map(|&algorithm| floods.map(|flood| (algorithm, flood)))
+    {
         let store = store(PLACES);
-        let bucket = Bucket { store: &store, algorithm, limits: &[per(MAX, DAY)] };
+        let bucket = Bucket {
+            store: &store,
+            algorithm,
+            limits: &[per(MAX, DAY)],
+        };
         let mut admitted = bucket.calls("target", flood.used).await;
         assert_eq!(bucket.calls("spent", MAX + 1).await, MAX);
-        store.block(bucket.request("blocked"), micros(DAY)).await.unwrap();
-        let reservation = store.acquire(bucket.request("reserved").reserving()).await.unwrap();
+        store
+            .block(bucket.request("blocked"), micros(DAY))
+            .await
+            .unwrap();
+        let reservation = store
+            .acquire(bucket.request("reserved").reserving())
+            .await
+            .unwrap();
         let mut drops = 0;
         for minted in 0..(3 + ROUNDS) * PLACES {
-            bucket.calls(&format!("minted {minted}"), flood.minted).await;
+            bucket
+                .calls(&format!("minted {minted}"), flood.minted)
+                .await;
             // The caller sees at once when it has been dropped.
             if bucket.remaining("target").await > MAX - flood.used {
                 drops += 1;
@@ -112,7 +161,15 @@ async fn a_flood_adds_at_most_the_used_half_of_a_limit_now_and_then_and_lifts_no
         let blocked = store.acquire(bucket.request("blocked")).await.unwrap();
         assert!(!blocked.allowed && blocked.blocked, "{what}");
         assert!(
-            store.settle(bucket.request("reserved").reserving(), reservation.ticket, 0).await.unwrap().was_open,
+            store
+                .settle(
+                    bucket.request("reserved").reserving(),
+                    reservation.ticket,
+                    0
+                )
+                .await
+                .unwrap()
+                .was_open,
             "{what}"
         );
     }
@@ -139,7 +196,10 @@ async fn minted_keys_of_one_rule_push_out_none_of_another_and_leave_room_for_its
         assert_eq!(decision.remaining(), MAX - 1, "key {key}: {decision:?}");
     }
     for key in 0..50 {
-        let decision = limiter.acquire(&quiet, &Key::of(&format!("newcomer {key}"))).await.unwrap();
+        let decision = limiter
+            .acquire(&quiet, &Key::of(&format!("newcomer {key}")))
+            .await
+            .unwrap();
         assert_eq!(decision.remaining(), MAX - 1);
     }
 }
@@ -151,9 +211,17 @@ async fn a_key_in_a_full_store_is_judged_by_the_max_it_was_asked_with_and_its_fu
     for (few, calls) in [(&[per(5, DAY)][..], 3), (&[per(100, DAY), per(3, DAY)], 1)] {
         for &algorithm in ALGORITHMS {
             let store = store(PLACES);
-            let [few, many] = [few, &many[..few.len()]].map(|limits| Bucket { store: &store, algorithm, limits });
+            let [few, many] = [few, &many[..few.len()]].map(|limits| Bucket {
+                store: &store,
+                algorithm,
+                limits,
+            });
             // Asked first with a larger one.
-            assert_eq!(many.calls("target", 1).await + few.calls("target", calls).await, 1 + calls, "{algorithm}");
+            assert_eq!(
+                many.calls("target", 1).await + few.calls("target", calls).await,
+                1 + calls,
+                "{algorithm}"
+            );
             for minted in 0..8 * PLACES {
                 many.calls(&format!("minted {minted}"), 10).await;
             }
@@ -167,12 +235,20 @@ async fn a_key_in_a_full_store_is_judged_by_the_max_it_was_asked_with_and_its_fu
 async fn a_store_full_of_keys_that_are_used_up_drops_none() {
     for &algorithm in ALGORITHMS {
         let store = store(PLACES);
-        let bucket = Bucket { store: &store, algorithm, limits: &[per(2, DAY)] };
+        let bucket = Bucket {
+            store: &store,
+            algorithm,
+            limits: &[per(2, DAY)],
+        };
         for minted in 0..4 * PLACES {
             bucket.calls(&format!("minted {minted}"), 2).await;
         }
         for first in 0..PLACES / 2 {
-            assert_eq!(bucket.calls(&format!("minted {first}"), 1).await, 0, "{algorithm}, {first}");
+            assert_eq!(
+                bucket.calls(&format!("minted {first}"), 1).await,
+                0,
+                "{algorithm}, {first}"
+            );
         }
     }
 }
@@ -185,13 +261,20 @@ async fn a_full_store_has_room_for_another_block() {
     const PLACES: u64 = 4_096;
     for &algorithm in ALGORITHMS {
         let store = store(PLACES);
-        let bucket = Bucket { store: &store, algorithm, limits: &[per(MAX, DAY)] };
+        let bucket = Bucket {
+            store: &store,
+            algorithm,
+            limits: &[per(MAX, DAY)],
+        };
         for minted in 0..4 * PLACES {
             bucket.calls(&format!("minted {minted}"), 1).await;
         }
         for key in 0..16 {
             let key = format!("blocked {key}");
-            store.block(bucket.request(&key), micros(DAY)).await.unwrap();
+            store
+                .block(bucket.request(&key), micros(DAY))
+                .await
+                .unwrap();
             assert_eq!(bucket.calls(&key, 1).await, 0, "{algorithm}");
         }
     }

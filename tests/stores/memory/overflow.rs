@@ -13,7 +13,12 @@ impl Flooded {
     async fn new(algorithm: Algorithm, capacity: usize, keys: u32) -> Self {
         let clock = FakeClock::new();
         let store = MemoryStore::with_capacity(capacity).with_clock(clock.clone());
-        let flooded = Self { store, clock, algorithm, limits: [per(5, MINUTE)] };
+        let flooded = Self {
+            store,
+            clock,
+            algorithm,
+            limits: [per(5, MINUTE)],
+        };
         flooded.flood("flood", keys).await;
         flooded
     }
@@ -43,27 +48,45 @@ async fn newcomers_have_a_limit_of_their_own_once_a_flood_is_over() {
         let flooded = Flooded::new(algorithm, 1_000, 20_000).await;
         let mut refused = 0;
         // The keys of a sliding counter live for two windows.
-        let pause = if algorithm == Algorithm::SlidingCounter { SECOND / 5 } else { SECOND / 10 };
+        let pause = if algorithm == Algorithm::SlidingCounter {
+            SECOND / 5
+        } else {
+            SECOND / 10
+        };
         for guest in 0..6 * MINUTE / pause {
             flooded.clock.advance(micros(pause));
             let verdict = flooded.acquire(format!("guest {guest}").as_bytes()).await;
             // The first minutes are the flood's.
             refused += u32::from(guest * pause >= 5 * MINUTE && !verdict.allowed);
         }
-        assert_eq!(refused, 0, "first calls refused under {algorithm:?}, five minutes after a flood");
+        assert_eq!(
+            refused, 0,
+            "first calls refused under {algorithm:?}, five minutes after a flood"
+        );
     }
 }
 
 /// Two keys that share an overflow bucket of a store for one key, because that stays.
 async fn neighbours(flooded: &Flooded) -> (Vec<u8>, Vec<u8>) {
-    flooded.store.block(flooded.request(b"tenant"), micros(DAY)).await.unwrap();
+    flooded
+        .store
+        .block(flooded.request(b"tenant"), micros(DAY))
+        .await
+        .unwrap();
     let stranger = b"stranger".to_vec();
     for _ in 0..3 {
         assert!(flooded.acquire(&stranger).await.allowed);
     }
     for candidate in 0..1_000 {
         let candidate = format!("candidate {candidate}").into_bytes();
-        if flooded.store.peek(flooded.request(&candidate)).await.unwrap().remaining == 2 {
+        if flooded
+            .store
+            .peek(flooded.request(&candidate))
+            .await
+            .unwrap()
+            .remaining
+            == 2
+        {
             return (stranger, candidate);
         }
     }
@@ -81,14 +104,34 @@ async fn a_newcomer_is_not_blocked_for_strangers_and_has_a_bucket_of_its_own_onc
         let blocking = flooded.request(&key).with_block(micros(DAY));
         for _ in 0..3 {
             let refused = flooded.store.acquire(blocking).await.unwrap();
-            assert_eq!((refused.allowed, refused.blocked), (false, false), "{algorithm:?}");
+            assert_eq!(
+                (refused.allowed, refused.blocked),
+                (false, false),
+                "{algorithm:?}"
+            );
         }
-        assert!(flooded.store.reset(flooded.request(b"tenant")).await.unwrap());
+        assert!(
+            flooded
+                .store
+                .reset(flooded.request(b"tenant"))
+                .await
+                .unwrap()
+        );
         // What the strangers used is theirs, and what it uses itself may block it.
-        assert_eq!(flooded.store.peek(blocking).await.unwrap().remaining, 5, "{algorithm:?}");
+        assert_eq!(
+            flooded.store.peek(blocking).await.unwrap().remaining,
+            5,
+            "{algorithm:?}"
+        );
         for _ in 0..5 {
-            assert!(flooded.store.acquire(blocking).await.unwrap().allowed, "{algorithm:?}");
+            assert!(
+                flooded.store.acquire(blocking).await.unwrap().allowed,
+                "{algorithm:?}"
+            );
         }
-        assert!(flooded.store.acquire(blocking).await.unwrap().blocked, "{algorithm:?}");
+        assert!(
+            flooded.store.acquire(blocking).await.unwrap().blocked,
+            "{algorithm:?}"
+        );
     }
 }

@@ -6,7 +6,10 @@ use super::*;
 
 fn store(keys: usize) -> (MemoryStore, FakeClock) {
     let clock = FakeClock::new();
-    (MemoryStore::with_capacity(keys).with_clock(clock.clone()), clock)
+    (
+        MemoryStore::with_capacity(keys).with_clock(clock.clone()),
+        clock,
+    )
 }
 
 /// What is charged has drained after a millisecond.

@@ -19,22 +19,46 @@ impl Kind {
     /// The format of a line, if it is a line of an access log.
     pub(super) fn of(line: &str) -> Option<Self> {
         let line = Line::of(line)?;
-        Some(if line.agent.is_some() { Self::Combined } else { Self::Common })
+        Some(if line.agent.is_some() {
+            Self::Combined
+        } else {
+            Self::Common
+        })
     }
 
     /// The fields that can be a key.
     fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Common => &["address", "user", "path"],
-            Self::Combined => &["address", "user", "path", "referer", "user-agent", "x-forwarded-for"],
+            Self::Combined => &[
+                "address",
+                "user",
+                "path",
+                "referer",
+                "user-agent",
+                "x-forwarded-for",
+            ],
         }
     }
 }
 
-pub(super) fn read(from: impl BufRead, input: &Input, kind: Kind, read: &mut Read) -> io::Result<()> {
-    let name = input.key_field.as_deref().unwrap_or("address").to_ascii_lowercase().replace('_', "-");
+pub(super) fn read(
+    from: impl BufRead,
+    input: &Input,
+    kind: Kind,
+    read: &mut Read,
+) -> io::Result<()> {
+    let name = input
+        .key_field
+        .as_deref()
+        .unwrap_or("address")
+        .to_ascii_lowercase()
+        .replace('_', "-");
     let Some(key) = kind.keys().iter().find(|key| **key == name) else {
-        return Err(bad(format!("this log has no `{name}`: --key-field is one of {}", kind.keys().join(", "))));
+        return Err(bad(format!(
+            "this log has no `{name}`: --key-field is one of {}",
+            kind.keys().join(", ")
+        )));
     };
     each_line(from, |number, line| {
         let line = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned());
@@ -44,7 +68,12 @@ pub(super) fn read(from: impl BufRead, input: &Input, kind: Kind, read: &mut Rea
                 return Err("it has no referer and user agent".to_owned());
             }
             let key = line.key(key).ok_or_else(|| format!("it has no `{key}`"))?;
-            Ok(Fields { time: line.time.into(), key, status: Some(line.status.into()), ..Fields::default() })
+            Ok(Fields {
+                time: line.time.into(),
+                key,
+                status: Some(line.status.into()),
+                ..Fields::default()
+            })
         });
         read.line(number, input, fields);
     })
@@ -70,7 +99,11 @@ impl<'a> Line<'a> {
         let (_ident, user) = rest_of_who.split_once(' ')?;
         let (request, rest) = quoted(rest)?;
         let mut numbers = rest.trim_start().splitn(3, ' ');
-        let (status, _size, rest) = (numbers.next()?, numbers.next()?, numbers.next().unwrap_or_default());
+        let (status, _size, rest) = (
+            numbers.next()?,
+            numbers.next()?,
+            numbers.next().unwrap_or_default(),
+        );
         if !status.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
@@ -81,7 +114,16 @@ impl<'a> Line<'a> {
             Some(text)
         };
         let (referer, agent, forwarded_for) = (next(), next(), next());
-        Some(Self { address, user: user.trim_end(), time, request, status, referer, agent, forwarded_for })
+        Some(Self {
+            address,
+            user: user.trim_end(),
+            time,
+            request,
+            status,
+            referer,
+            agent,
+            forwarded_for,
+        })
     }
 
     /// The value of a field, if it is not empty.

@@ -11,7 +11,11 @@ use crate::replay::time;
 
 pub(super) fn read(from: impl BufRead, input: &Input, read: &mut Read) -> io::Result<()> {
     let mut builder = ReaderBuilder::new();
-    builder.has_headers(false).flexible(true).trim(Trim::All).terminator(Terminator::Any(b'\n'));
+    builder
+        .has_headers(false)
+        .flexible(true)
+        .trim(Trim::All)
+        .terminator(Terminator::Any(b'\n'));
     // With a line feed after the last line too, a record always ends where the next line begins.
     let mut reader = builder.from_reader(from.chain(&b"\n"[..]));
     let first = reader.headers()?;
@@ -53,18 +57,31 @@ impl Columns {
         let time_field = input.time_field.as_deref().unwrap_or("time");
         let key_field = input.key_field.as_deref().unwrap_or("key");
         if let Some(time) = place(time_field) {
-            let key = place(key_field).ok_or_else(|| format!("the header has no column `{key_field}`"))?;
+            let key = place(key_field)
+                .ok_or_else(|| format!("the header has no column `{key_field}`"))?;
             let status = place("status");
             if status.is_none() && !input.status.is_empty() {
                 return Err("the header has no column `status`, which --status asks for".to_owned());
             }
             let (cost, actual_cost) = (place(&input.cost_field), place(&input.actual_cost_field));
-            return Ok(Self { time, key, status, cost, actual_cost, in_header: true });
+            return Ok(Self {
+                time,
+                key,
+                status,
+                cost,
+                actual_cost,
+                in_header: true,
+            });
         }
         match first.get(0).map(|time| time::micros(time, input.time_unit)) {
-            Some(Ok(_)) if input.status.is_empty() => {
-                Ok(Self { time: 0, key: 1, status: None, cost: Some(2), actual_cost: None, in_header: false })
-            }
+            Some(Ok(_)) if input.status.is_empty() => Ok(Self {
+                time: 0,
+                key: 1,
+                status: None,
+                cost: Some(2),
+                actual_cost: None,
+                in_header: false,
+            }),
             Some(Ok(_)) => Err("--status asks for a header with a column `status`".to_owned()),
             _ => Err(format!(
                 "it is no header with a column `{time_field}`, nor does it begin with a time, nor is it JSON or the line of \

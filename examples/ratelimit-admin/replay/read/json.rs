@@ -10,9 +10,23 @@ use crate::replay::arguments::Input;
 
 /// The servers' names for the time, the client's address and the user. Names of nested fields, as Caddy
 /// has them, contain a dot.
-const TIMES: &[&str] = &["time", "ts", "time_iso8601", "time_local", "msec", "timestamp", "@timestamp"];
-const ADDRESSES: &[&str] =
-    &["address", "request.client_ip", "request.remote_ip", "client_ip", "remote_addr", "remote_ip"];
+const TIMES: &[&str] = &[
+    "time",
+    "ts",
+    "time_iso8601",
+    "time_local",
+    "msec",
+    "timestamp",
+    "@timestamp",
+];
+const ADDRESSES: &[&str] = &[
+    "address",
+    "request.client_ip",
+    "request.remote_ip",
+    "client_ip",
+    "remote_addr",
+    "remote_ip",
+];
 const USERS: &[&str] = &["user", "user_id", "remote_user"];
 const PATHS: &[&str] = &["path", "request.uri", "request_uri", "uri"];
 
@@ -21,7 +35,10 @@ pub(super) fn read(from: impl BufRead, input: &Input, read: &mut Read) -> io::Re
         let object = serde_json::from_slice::<Map<String, Value>>(line);
         let fields = match &object {
             Ok(object) => fields(object, input),
-            Err(error) => Err(format!("it is not a JSON object, at column {}", error.column())),
+            Err(error) => Err(format!(
+                "it is not a JSON object, at column {}",
+                error.column()
+            )),
         };
         read.line(number, input, fields);
     })
@@ -42,7 +59,9 @@ fn fields<'a>(object: &'a Map<String, Value>, input: &Input) -> Result<Fields<'a
             None => by_role(object, name)?,
         },
     };
-    let missing = |name: &Option<String>, usual: &str| format!("it has no `{}`", name.as_deref().unwrap_or(usual));
+    let missing = |name: &Option<String>, usual: &str| {
+        format!("it has no `{}`", name.as_deref().unwrap_or(usual))
+    };
     Ok(Fields {
         time: time.ok_or_else(|| missing(&input.time_field, "time"))?,
         key: key.ok_or_else(|| missing(&input.key_field, "key"))?,
@@ -70,18 +89,34 @@ fn by_role<'a>(object: &'a Map<String, Value>, name: &str) -> Result<Option<Cow<
             Ok(target.map(|target| path(&target).to_owned().into()))
         }
         header => {
-            let of_caddy = object.get("request").and_then(|request| request.get("headers")).and_then(Value::as_object);
-            let mut values = of_caddy.into_iter().flatten().filter(|(name, _)| name.eq_ignore_ascii_case(header));
-            match values.next().and_then(|(_, values)| values.get(0)).and_then(Value::as_str) {
+            let of_caddy = object
+                .get("request")
+                .and_then(|request| request.get("headers"))
+                .and_then(Value::as_object);
+            let mut values = of_caddy
+                .into_iter()
+                .flatten()
+                .filter(|(name, _)| name.eq_ignore_ascii_case(header));
+            match values
+                .next()
+                .and_then(|(_, values)| values.get(0))
+                .and_then(Value::as_str)
+            {
                 Some(value) => Ok(Some(value.into())),
-                None => text(object, &format!("http_{}", header.to_ascii_lowercase().replace('-', "_"))),
+                None => text(
+                    object,
+                    &format!("http_{}", header.to_ascii_lowercase().replace('-', "_")),
+                ),
             }
         }
     }
 }
 
 /// The first of these fields that is present and not empty.
-fn first<'a>(object: &'a Map<String, Value>, names: &[&str]) -> Result<Option<Cow<'a, str>>, String> {
+fn first<'a>(
+    object: &'a Map<String, Value>,
+    names: &[&str],
+) -> Result<Option<Cow<'a, str>>, String> {
     for name in names {
         match text(object, name)? {
             Some(text) if !text.is_empty() && text != "-" => return Ok(Some(text)),

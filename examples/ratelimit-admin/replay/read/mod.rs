@@ -45,7 +45,10 @@ struct Fields<'a> {
 pub(crate) fn read(mut from: impl BufRead, input: &Input) -> io::Result<Read> {
     const GZIP: &[u8] = &[0x1f, 0x8b];
     if from.fill_buf()?.starts_with(GZIP) {
-        return lines(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from)), input);
+        return lines(
+            BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from)),
+            input,
+        );
     }
     lines(from, input)
 }
@@ -59,7 +62,10 @@ fn lines(mut from: impl BufRead, input: &Input) -> io::Result<Read> {
         Format::Combined => access::read(from, input, access::Kind::Combined, &mut read)?,
     }
     if let (true, Some(first)) = (read.log.requests().is_empty(), &read.first_bad) {
-        return Err(bad(format!("no line of {} can be read; {first}", read.bad_lines)));
+        return Err(bad(format!(
+            "no line of {} can be read; {first}",
+            read.bad_lines
+        )));
     }
     read.log.sort();
     Ok(read)
@@ -67,14 +73,21 @@ fn lines(mut from: impl BufRead, input: &Input) -> io::Result<Read> {
 
 /// The format of a log with this beginning.
 fn format(start: &[u8]) -> Format {
-    let line = start.trim_ascii_start().split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = start
+        .trim_ascii_start()
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
     if line.starts_with(b"{") {
         return Format::Json;
     }
-    std::str::from_utf8(line).ok().and_then(access::Kind::of).map_or(Format::Csv, |kind| match kind {
-        access::Kind::Common => Format::Common,
-        access::Kind::Combined => Format::Combined,
-    })
+    std::str::from_utf8(line)
+        .ok()
+        .and_then(access::Kind::of)
+        .map_or(Format::Csv, |kind| match kind {
+            access::Kind::Common => Format::Common,
+            access::Kind::Combined => Format::Combined,
+        })
 }
 
 /// Calls `each` with every line that is not empty, and its number.
@@ -98,7 +111,8 @@ impl Read {
     fn line(&mut self, number: u64, input: &Input, fields: Result<Fields<'_>, String>) {
         if let Err(why) = fields.and_then(|fields| self.push(fields, input)) {
             self.bad_lines += 1;
-            self.first_bad.get_or_insert_with(|| format!("line {number}: {why}"));
+            self.first_bad
+                .get_or_insert_with(|| format!("line {number}: {why}"));
         }
     }
 
@@ -113,14 +127,25 @@ impl Read {
         if fields.key.is_empty() {
             return Err("the key is empty".to_owned());
         }
-        let number = |text: &str| text.parse().map_err(|_| format!("the cost `{text}` is not a whole number"));
-        let given =
-            |cost: Option<Cow<'_, str>>| cost.filter(|cost| !cost.is_empty()).map(|cost| number(&cost)).transpose();
+        let number = |text: &str| {
+            text.parse()
+                .map_err(|_| format!("the cost `{text}` is not a whole number"))
+        };
+        let given = |cost: Option<Cow<'_, str>>| {
+            cost.filter(|cost| !cost.is_empty())
+                .map(|cost| number(&cost))
+                .transpose()
+        };
         let mut actual_cost = given(fields.actual_cost)?;
         if !input.status.is_empty() && !counts(fields.status.as_deref(), input)? {
             actual_cost = Some(0);
         }
-        self.log.push(at, &fields.key, given(fields.cost)?.unwrap_or(1), actual_cost);
+        self.log.push(
+            at,
+            &fields.key,
+            given(fields.cost)?.unwrap_or(1),
+            actual_cost,
+        );
         Ok(())
     }
 }
@@ -128,7 +153,9 @@ impl Read {
 /// Whether a request with this answer counts.
 fn counts(status: Option<&str>, input: &Input) -> Result<bool, String> {
     let status = status.ok_or("it has no `status`")?;
-    let number = status.parse().map_err(|_| format!("the status `{status}` is not a number"))?;
+    let number = status
+        .parse()
+        .map_err(|_| format!("the status `{status}` is not a number"))?;
     Ok(input.status.iter().any(|statuses| statuses.has(number)))
 }
 
@@ -138,7 +165,11 @@ fn client(address: Cow<'_, str>) -> Cow<'_, str> {
         Ok(parsed @ IpAddr::V6(_)) => {
             let key = Key::of(&parsed);
             let rendered = String::from_utf8_lossy(key.as_bytes());
-            rendered.trim_start_matches('<').trim_end_matches('>').to_owned().into()
+            rendered
+                .trim_start_matches('<')
+                .trim_end_matches('>')
+                .to_owned()
+                .into()
         }
         _ => address,
     }

@@ -45,7 +45,9 @@ pub(crate) fn statements(tokens: TokenStream) -> Option<Vec<Stmt>> {
 fn in_statements(statements: &[Stmt], locals: &mut Vec<Prepared>) -> Option<syn::Result<usize>> {
     let (last, before) = statements.split_last()?;
     let future = match last {
-        Stmt::Expr(expr, None) | Stmt::Expr(expr @ Expr::Return(_), Some(_)) => in_expr(expr, locals),
+        Stmt::Expr(expr, None) | Stmt::Expr(expr @ Expr::Return(_), Some(_)) => {
+            in_expr(expr, locals)
+        }
         _ => None,
     }?;
     let mut errors: Option<Error> = None;
@@ -85,7 +87,8 @@ fn judged(statement: &Stmt) -> syn::Result<Vec<Prepared>> {
     } else {
         "this runs before the limit is asked, and for refused calls too"
     };
-    let message = format!("{what}: move it into the `async move` block, or make the function an `async fn`");
+    let message =
+        format!("{what}: move it into the `async move` block, or make the function an `async fn`");
     Err(Error::new_spanned(statement, message))
 }
 
@@ -138,7 +141,9 @@ const NOT_LAST: &str = "the limit needs the future to be what the function retur
 
 /// Whether a function returns the future that it is given, as it is.
 pub(crate) fn pins(function: &Expr) -> bool {
-    let Some((owner, last)) = names::of_function(function) else { return false };
+    let Some((owner, last)) = names::of_function(function) else {
+        return false;
+    };
     matches!(
         (owner.as_str(), last.as_str()),
         ("Box", "pin" | "new" | "into_pin")
@@ -188,7 +193,13 @@ pub(crate) fn number(block: &ExprAsync) -> syn::Result<usize> {
 /// The number that stands in the emptied block.
 pub(crate) fn numbered(block: &ExprAsync) -> Option<usize> {
     match block.block.stmts.first()? {
-        Stmt::Expr(Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }), None) => number.base10_parse().ok(),
+        Stmt::Expr(
+            Expr::Lit(syn::ExprLit {
+                lit: syn::Lit::Int(number),
+                ..
+            }),
+            None,
+        ) => number.base10_parse().ok(),
         _ => None,
     }
 }

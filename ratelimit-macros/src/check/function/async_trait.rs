@@ -11,7 +11,10 @@ use crate::check::function::{async_block, exits, names};
 
 /// Whether `#[async_trait]` made this function.
 pub(crate) fn made(signature: &Signature) -> bool {
-    signature.generics.lifetimes().any(|lifetime| lifetime.lifetime.ident == "async_trait")
+    signature
+        .generics
+        .lifetimes()
+        .any(|lifetime| lifetime.lifetime.ident == "async_trait")
 }
 
 /// The way to the statement: the number of the async block it is in, before that the number of the
@@ -39,10 +42,16 @@ pub(crate) fn find(body: &TokenStream) -> Option<(Place, Ret)> {
     let statements = async_block::statements(tokens)?;
     // A future in another statement would avoid the limit.
     let (last, others) = statements.split_last()?;
-    if others.iter().any(|statement| matches!(statement, Stmt::Expr(..)) && exits::statement_leaves(statement)) {
+    if others
+        .iter()
+        .any(|statement| matches!(statement, Stmt::Expr(..)) && exits::statement_leaves(statement))
+    {
         return None;
     }
-    let candidates = others.iter().filter(|statement| matches!(statement, Stmt::Local(_))).chain([last]);
+    let candidates = others
+        .iter()
+        .filter(|statement| matches!(statement, Stmt::Local(_)))
+        .chain([last]);
     candidates.filter_map(in_statement).find_map(|number| {
         let (mut place, ret) = find(&blocks.get(number)?.stream())?;
         place.insert(0, number);
@@ -87,10 +96,17 @@ pub(crate) fn ret(tokens: &TokenStream) -> Option<Ret> {
     let mut trees = tokens.clone().into_iter();
     while let Some(tree) = trees.next() {
         let end = matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == ';');
-        let block = matches!(&tree, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+        let block =
+            matches!(&tree, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
         if end && let Some((declared, body, ty)) = declaration(&statement) {
             let after = std::iter::once(tree).chain(trees).collect();
-            return Some(Ret { before, declared, body, after, ty });
+            return Some(Ret {
+                before,
+                declared,
+                body,
+                after,
+                ty,
+            });
         }
         let is_let = matches!(statement.first(), Some(TokenTree::Ident(word)) if word == "let");
         statement.push(tree);
@@ -105,16 +121,25 @@ pub(crate) fn ret(tokens: &TokenStream) -> Option<Ret> {
 /// returns nothing, it is `let _: () =`.
 fn declaration(statement: &[TokenTree]) -> Option<(TokenStream, Group, Type)> {
     let (last, declared) = statement.split_last()?;
-    let TokenTree::Group(body) = last else { return None };
+    let TokenTree::Group(body) = last else {
+        return None;
+    };
     if body.delimiter() != Delimiter::Brace {
         return None;
     }
     let declared: TokenStream = declared.iter().cloned().collect();
     let mut emptied = declared.clone();
     emptied.extend([TokenTree::Group(with_stream(body, TokenStream::new()))]);
-    emptied.extend(std::iter::once(TokenTree::Punct(proc_macro2::Punct::new(';', proc_macro2::Spacing::Alone))));
-    let Ok(Stmt::Local(local)) = syn::parse2::<Stmt>(emptied) else { return None };
-    let Pat::Type(pattern) = local.pat else { return None };
+    emptied.extend(std::iter::once(TokenTree::Punct(proc_macro2::Punct::new(
+        ';',
+        proc_macro2::Spacing::Alone,
+    ))));
+    let Ok(Stmt::Local(local)) = syn::parse2::<Stmt>(emptied) else {
+        return None;
+    };
+    let Pat::Type(pattern) = local.pat else {
+        return None;
+    };
     let named = match &*pattern.pat {
         Pat::Ident(name) => name.ident == "__ret",
         Pat::Wild(_) => is_unit(&pattern.ty),
@@ -128,16 +153,30 @@ impl Ret {
     pub(crate) fn scope(&self, mut scope: Scope) -> Scope {
         // Arguments taken apart by a pattern are `__arg1` in the signature.
         scope.bindings.retain(|binding| {
-            !binding.text().strip_prefix("__arg").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+            !binding
+                .text()
+                .strip_prefix("__arg")
+                .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         });
         let (before, _) = async_blocks::numbered(self.before.clone());
         for statement in async_block::statements(before).unwrap_or_default() {
-            let Stmt::Local(local) = statement else { continue };
+            let Stmt::Local(local) = statement else {
+                continue;
+            };
             match &local.pat {
-                Pat::Ident(name) if name.ident == "__self" => scope.receiver = Some(name.ident.clone()),
+                Pat::Ident(name) if name.ident == "__self" => {
+                    scope.receiver = Some(name.ident.clone())
+                }
                 // `let email = email;` keeps the entry that the signature has for `email`.
-                Pat::Ident(name) if scope.bindings.iter().any(|known| known.ident == name.ident) => {}
-                pattern => scope.bind(pattern, local.attrs.iter().any(|attribute| attribute.path().is_ident("cfg"))),
+                Pat::Ident(name)
+                    if scope.bindings.iter().any(|known| known.ident == name.ident) => {}
+                pattern => scope.bind(
+                    pattern,
+                    local
+                        .attrs
+                        .iter()
+                        .any(|attribute| attribute.path().is_ident("cfg")),
+                ),
             }
         }
         scope

@@ -39,13 +39,21 @@ impl Body {
         }
         let mut scope = Scope::of(signature);
         if signature.asyncness.is_some() {
-            return Ok(Self { shape: Shape::AsyncFn, output: Output::of_async_fn(signature), scope });
+            return Ok(Self {
+                shape: Shape::AsyncFn,
+                output: Output::of_async_fn(signature),
+                scope,
+            });
         }
         if async_trait::made(signature)
             && let Some((place, ret)) = async_trait::find(&body)
         {
             let output = ret.output(signature);
-            return Ok(Self { shape: Shape::AsyncTrait(place), output, scope: ret.scope(scope) });
+            return Ok(Self {
+                shape: Shape::AsyncTrait(place),
+                output,
+                scope: ret.scope(scope),
+            });
         }
         let (outside, _) = async_blocks::numbered(body.clone());
         let blocking = mentions(&outside, "block_on");
@@ -59,12 +67,15 @@ impl Body {
         };
         let future = future?;
         scope.hide(&future.locals);
-        Ok(Self { shape: Shape::Future(future.number), output: Output::of_future(&signature.output), scope })
+        Ok(Self {
+            shape: Shape::Future(future.number),
+            output: Output::of_future(&signature.output),
+            scope,
+        })
     }
 }
 
-const NOT_ASYNC: &str =
-    "`#[rate_limit]` goes on an async function: write `async fn`, or end the body with `async move { … }`";
+const NOT_ASYNC: &str = "`#[rate_limit]` goes on an async function: write `async fn`, or end the body with `async move { … }`";
 
 /// The error for a function that `#[tokio::main]`, `#[tokio::test]` and the like made blocking.
 const BLOCKING: &str = "this is no longer an async function where `#[rate_limit]` sees it, because an attribute above it has \
@@ -149,7 +160,8 @@ mod tests {
             assert_eq!(body.scope.texts(), ["self", "a", "b", "c"]);
             assert_eq!(body.scope.receiver.unwrap(), "__self");
         }
-        let unit = body("fn f<'async_trait>() -> X { Box::pin(async move { let _: () = { body }; }) }");
+        let unit =
+            body("fn f<'async_trait>() -> X { Box::pin(async move { let _: () = { body }; }) }");
         assert!(matches!(unit.output, Output::Nothing(_)));
     }
 }

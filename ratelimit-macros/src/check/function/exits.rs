@@ -30,7 +30,10 @@ pub(crate) enum Kind {
 }
 
 pub(crate) fn of_expr(expr: &Expr) -> Vec<Exit> {
-    let mut finder = Finder { exits: Vec::new(), loops: 0 };
+    let mut finder = Finder {
+        exits: Vec::new(),
+        loops: 0,
+    };
     finder.visit_expr(expr);
     finder.exits
 }
@@ -42,7 +45,10 @@ pub(crate) fn leaves(expr: &Expr) -> bool {
 
 /// Whether `statement` may leave the function.
 pub(crate) fn statement_leaves(statement: &Stmt) -> bool {
-    let mut finder = Finder { exits: Vec::new(), loops: 0 };
+    let mut finder = Finder {
+        exits: Vec::new(),
+        loops: 0,
+    };
     finder.visit_stmt(statement);
     finder.exits.iter().any(|exit| exit.kind != Kind::Wait)
 }
@@ -64,10 +70,17 @@ impl Finder {
         let (mut after_dot, mut after_value) = (false, false);
         for tree in tokens {
             match &tree {
-                TokenTree::Ident(word) if after_dot && word == "await" => self.found(Kind::Wait, word.span()),
+                TokenTree::Ident(word) if after_dot && word == "await" => {
+                    self.found(Kind::Wait, word.span())
+                }
                 TokenTree::Ident(word) => {
-                    let exit = ["return", "break", "continue", "yield"].into_iter().find(|exit| word == exit);
-                    self.exits.extend(exit.map(|exit| Exit { kind: Kind::Leave(exit), at: word.span() }));
+                    let exit = ["return", "break", "continue", "yield"]
+                        .into_iter()
+                        .find(|exit| word == exit);
+                    self.exits.extend(exit.map(|exit| Exit {
+                        kind: Kind::Leave(exit),
+                        at: word.span(),
+                    }));
                 }
                 TokenTree::Punct(punct) if after_value && punct.as_char() == '?' => {
                     self.found(Kind::Try, punct.span());
@@ -87,7 +100,9 @@ impl<'ast> Visit<'ast> for Finder {
             Expr::Async(_) | Expr::Closure(_) | Expr::Const(_) => return,
             Expr::Await(wait) => self.found(Kind::Wait, wait.await_token.span()),
             Expr::Try(attempt) => self.found(Kind::Try, attempt.question_token.span()),
-            Expr::Return(exit) => return self.found(Kind::Leave("return"), exit.return_token.span()),
+            Expr::Return(exit) => {
+                return self.found(Kind::Leave("return"), exit.return_token.span());
+            }
             Expr::Yield(exit) => return self.found(Kind::Leave("yield"), exit.yield_token.span()),
             Expr::Break(exit) if self.loops == 0 && exit.label.is_none() => {
                 return self.found(Kind::Leave("break"), exit.break_token.span());
@@ -106,13 +121,19 @@ impl<'ast> Visit<'ast> for Finder {
     fn visit_item(&mut self, _: &'ast Item) {}
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        let makes_a_span = mac.path.segments.last().is_some_and(|name| name.ident.to_string().ends_with("span"));
+        let makes_a_span = mac
+            .path
+            .segments
+            .last()
+            .is_some_and(|name| name.ident.to_string().ends_with("span"));
         if !is_standard(mac) && !makes_a_span {
             self.found(Kind::Macro, mac.path.span());
         }
         // Tokens that parse as expressions are visited as such; in all others every word counts.
         match Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone()) {
-            Ok(arguments) => arguments.iter().for_each(|argument| self.visit_expr(argument)),
+            Ok(arguments) => arguments
+                .iter()
+                .for_each(|argument| self.visit_expr(argument)),
             Err(_) => self.tokens(mac.tokens.clone()),
         }
     }

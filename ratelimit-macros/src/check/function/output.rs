@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 use quote::ToTokens as _;
 use syn::punctuated::Punctuated;
 use syn::{
-    AngleBracketedGenericArguments, GenericArgument, PathArguments, ReturnType, Signature, Type, TypeParamBound,
+    AngleBracketedGenericArguments, GenericArgument, PathArguments, ReturnType, Signature, Type,
+    TypeParamBound,
 };
 
 /// The output of the function's future.
@@ -55,7 +56,9 @@ fn output_of(ty: &Type) -> Option<&Type> {
         Type::Group(group) => output_of(&group.elem),
         Type::Path(path) => {
             let last = path.path.segments.last()?;
-            let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+            let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+                return None;
+            };
             if last.ident == "BoxFuture" || last.ident == "LocalBoxFuture" {
                 return types(arguments).last();
             }
@@ -67,8 +70,13 @@ fn output_of(ty: &Type) -> Option<&Type> {
 
 fn output_in<P>(bounds: &Punctuated<TypeParamBound, P>) -> Option<&Type> {
     bounds.iter().find_map(|bound| {
-        let TypeParamBound::Trait(bound) = bound else { return None };
-        let PathArguments::AngleBracketed(arguments) = &bound.path.segments.last()?.arguments else { return None };
+        let TypeParamBound::Trait(bound) = bound else {
+            return None;
+        };
+        let PathArguments::AngleBracketed(arguments) = &bound.path.segments.last()?.arguments
+        else {
+            return None;
+        };
         arguments.args.iter().find_map(|argument| match argument {
             GenericArgument::AssocType(output) if output.ident == "Output" => Some(&output.ty),
             _ => None,
@@ -106,13 +114,20 @@ mod tests {
     fn returned_futures() {
         for (text, expected) in [
             ("-> impl Future<Output = R> + Send", "R"),
-            ("-> Pin<Box<dyn Future<Output = Result<A, B>> + Send + '_>>", "Result < A , B >"),
+            (
+                "-> Pin<Box<dyn Future<Output = Result<A, B>> + Send + '_>>",
+                "Result < A , B >",
+            ),
             ("-> BoxFuture<'static, R>", "R"),
             ("-> LocalBoxFuture<'a, ()>", "nothing"),
             ("-> Alias", "unknown"),
             ("", "unknown"),
         ] {
-            assert_eq!(shown(Output::of_future(&syn::parse_str(text).unwrap())), expected, "{text}");
+            assert_eq!(
+                shown(Output::of_future(&syn::parse_str(text).unwrap())),
+                expected,
+                "{text}"
+            );
         }
     }
 }

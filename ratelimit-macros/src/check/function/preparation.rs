@@ -26,11 +26,14 @@ enum Method {
 
 fn method(name: &Ident) -> Option<Method> {
     match name.to_string().as_str() {
-        "as_ref" | "as_str" | "borrow" | "clone" | "cloned" | "copied" | "deref" | "into" | "into_owned"
-        | "into_string" | "to_owned" | "to_path_buf" | "to_string" | "to_vec" => Some(Method::Copies),
-        "as_bytes" | "as_deref" | "as_path" | "as_slice" | "id" | "into_bytes" | "is_empty" | "is_none" | "is_some"
-        | "len" | "max" | "min" | "to_ascii_lowercase" | "to_ascii_uppercase" | "to_lowercase" | "to_uppercase"
-        | "trim" | "trim_end" | "trim_start" => Some(Method::Looks),
+        "as_ref" | "as_str" | "borrow" | "clone" | "cloned" | "copied" | "deref" | "into"
+        | "into_owned" | "into_string" | "to_owned" | "to_path_buf" | "to_string" | "to_vec" => {
+            Some(Method::Copies)
+        }
+        "as_bytes" | "as_deref" | "as_path" | "as_slice" | "id" | "into_bytes" | "is_empty"
+        | "is_none" | "is_some" | "len" | "max" | "min" | "to_ascii_lowercase"
+        | "to_ascii_uppercase" | "to_lowercase" | "to_uppercase" | "trim" | "trim_end"
+        | "trim_start" => Some(Method::Looks),
         _ => None,
     }
 }
@@ -48,22 +51,39 @@ fn bind(pattern: &Pat, value: Option<&Expr>, prepared: &mut Vec<Prepared>) {
     match (pattern, value) {
         (Pat::Ident(name), value) => {
             let copy_of = value.and_then(copied).cloned();
-            prepared.push(Prepared { name: name.ident.clone(), copy_of });
+            prepared.push(Prepared {
+                name: name.ident.clone(),
+                copy_of,
+            });
             if let Some((_, inner)) = &name.subpat {
                 bind(inner, None, prepared);
             }
         }
         (Pat::Type(typed), value) => bind(&typed.pat, value, prepared),
         (Pat::Paren(paren), value) => bind(&paren.pat, value, prepared),
-        (Pat::Tuple(names), Some(Expr::Tuple(values))) if names.elems.len() == values.elems.len() => {
+        (Pat::Tuple(names), Some(Expr::Tuple(values)))
+            if names.elems.len() == values.elems.len() =>
+        {
             for (name, value) in names.elems.iter().zip(&values.elems) {
                 bind(name, Some(value), prepared);
             }
         }
-        (Pat::Tuple(pattern), _) => pattern.elems.iter().for_each(|inner| bind(inner, None, prepared)),
-        (Pat::TupleStruct(pattern), _) => pattern.elems.iter().for_each(|inner| bind(inner, None, prepared)),
-        (Pat::Slice(pattern), _) => pattern.elems.iter().for_each(|inner| bind(inner, None, prepared)),
-        (Pat::Struct(pattern), _) => pattern.fields.iter().for_each(|field| bind(&field.pat, None, prepared)),
+        (Pat::Tuple(pattern), _) => pattern
+            .elems
+            .iter()
+            .for_each(|inner| bind(inner, None, prepared)),
+        (Pat::TupleStruct(pattern), _) => pattern
+            .elems
+            .iter()
+            .for_each(|inner| bind(inner, None, prepared)),
+        (Pat::Slice(pattern), _) => pattern
+            .elems
+            .iter()
+            .for_each(|inner| bind(inner, None, prepared)),
+        (Pat::Struct(pattern), _) => pattern
+            .fields
+            .iter()
+            .for_each(|field| bind(&field.pat, None, prepared)),
         (Pat::Reference(pattern), _) => bind(&pattern.pat, None, prepared),
         _ => {}
     }
@@ -81,14 +101,23 @@ fn prepares(expr: &Expr) -> bool {
         Expr::Binary(binary) => prepares(&binary.left) && prepares(&binary.right),
         Expr::Tuple(tuple) => tuple.elems.iter().all(prepares),
         Expr::Array(array) => array.elems.iter().all(prepares),
-        Expr::Struct(value) => value.rest.is_none() && value.fields.iter().all(|field| prepares(&field.expr)),
+        Expr::Struct(value) => {
+            value.rest.is_none() && value.fields.iter().all(|field| prepares(&field.expr))
+        }
         Expr::MethodCall(call) => {
-            method(&call.method).is_some() && call.args.iter().all(prepares) && prepares(&call.receiver)
+            method(&call.method).is_some()
+                && call.args.iter().all(prepares)
+                && prepares(&call.receiver)
         }
         Expr::Index(index) => prepares(&index.expr) && prepares(&index.index),
-        Expr::Range(range) => range.start.iter().chain(&range.end).all(|end| prepares(end)),
+        Expr::Range(range) => range
+            .start
+            .iter()
+            .chain(&range.end)
+            .all(|end| prepares(end)),
         Expr::Macro(mac) => {
-            let arguments = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.mac.tokens.clone());
+            let arguments =
+                Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.mac.tokens.clone());
             is_standard(&mac.mac) && arguments.is_ok_and(|arguments| arguments.iter().all(prepares))
         }
         Expr::Assign(named) => prepares(&named.right),
@@ -99,7 +128,9 @@ fn prepares(expr: &Expr) -> bool {
 
 /// Functions of the standard library that wrap or copy their arguments.
 fn constructs(function: &Expr) -> bool {
-    let Some((owner, last)) = names::of_function(function) else { return false };
+    let Some((owner, last)) = names::of_function(function) else {
+        return false;
+    };
     match last.as_str() {
         "Some" => true,
         "clone" => matches!(owner.as_str(), "Arc" | "Rc" | "Clone"),
@@ -117,8 +148,12 @@ fn copied(expr: &Expr) -> Option<&Ident> {
         Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Deref(_)) => copied(&unary.expr),
         Expr::Paren(paren) => copied(&paren.expr),
         Expr::Group(group) => copied(&group.expr),
-        Expr::MethodCall(call) if method(&call.method) == Some(Method::Copies) => copied(&call.receiver),
-        Expr::Call(call) if constructs(&call.func) && call.args.len() == 1 && !is_some(&call.func) => {
+        Expr::MethodCall(call) if method(&call.method) == Some(Method::Copies) => {
+            copied(&call.receiver)
+        }
+        Expr::Call(call)
+            if constructs(&call.func) && call.args.len() == 1 && !is_some(&call.func) =>
+        {
             copied(call.args.first()?)
         }
         _ => None,

@@ -42,8 +42,18 @@ pub(crate) struct Scope {
 impl Scope {
     pub(crate) fn of(signature: &Signature) -> Self {
         let mut scope = Self::default();
-        scope.others.extend(signature.generics.type_params().map(|parameter| parameter.ident.to_string()));
-        scope.others.extend(signature.generics.const_params().map(|parameter| parameter.ident.to_string()));
+        scope.others.extend(
+            signature
+                .generics
+                .type_params()
+                .map(|parameter| parameter.ident.to_string()),
+        );
+        scope.others.extend(
+            signature
+                .generics
+                .const_params()
+                .map(|parameter| parameter.ident.to_string()),
+        );
         for argument in &signature.inputs {
             match argument {
                 FnArg::Receiver(receiver) => {
@@ -52,7 +62,10 @@ impl Scope {
                 FnArg::Typed(argument) => {
                     scope.bind(&argument.pat, conditional(&argument.attrs));
                     if let Pat::Ident(name) = &*argument.pat
-                        && let Some(binding) = scope.bindings.iter_mut().find(|known| known.ident == name.ident)
+                        && let Some(binding) = scope
+                            .bindings
+                            .iter_mut()
+                            .find(|known| known.ident == name.ident)
                     {
                         binding.without_fields = without_fields(&argument.ty);
                     }
@@ -78,7 +91,10 @@ impl Scope {
             }
             Pat::Struct(pattern) => {
                 for field in &pattern.fields {
-                    self.bind(&field.pat, conditional_argument || conditional(&field.attrs));
+                    self.bind(
+                        &field.pat,
+                        conditional_argument || conditional(&field.attrs),
+                    );
                 }
             }
             Pat::Tuple(pattern) => all(&mut pattern.elems.iter()),
@@ -100,7 +116,12 @@ impl Scope {
             Some(known) => known.ambiguous = true,
             None => {
                 let ident = ident.clone();
-                self.bindings.push(Binding { ident, conditional, ambiguous: false, without_fields: None });
+                self.bindings.push(Binding {
+                    ident,
+                    conditional,
+                    ambiguous: false,
+                    without_fields: None,
+                });
             }
         }
     }
@@ -110,12 +131,19 @@ impl Scope {
     pub(crate) fn hide(&mut self, locals: &[Prepared]) {
         for local in locals {
             let text = local.name.unraw().to_string();
-            let copy = local.copy_of.as_ref().is_some_and(|original| *original == local.name);
+            let copy = local
+                .copy_of
+                .as_ref()
+                .is_some_and(|original| *original == local.name);
             if self.find(&text).is_some() && !copy {
                 self.hidden.push(text.clone());
             }
             // A copy may be of another type.
-            if let Some(binding) = self.bindings.iter_mut().find(|binding| binding.text() == text) {
+            if let Some(binding) = self
+                .bindings
+                .iter_mut()
+                .find(|binding| binding.text() == text)
+            {
                 binding.without_fields = None;
             }
             self.others.push(text);
@@ -124,7 +152,9 @@ impl Scope {
 
     /// Whether the value named `text` may differ between calls.
     pub(crate) fn varies(&self, text: &str) -> bool {
-        matches!(text, "self" | "Self" | "__self") || self.find(text).is_some() || self.has_other(text)
+        matches!(text, "self" | "Self" | "__self")
+            || self.find(text).is_some()
+            || self.has_other(text)
     }
 
     /// Whether `text` names a type or const parameter, or a local that stands before the guard.
@@ -159,7 +189,9 @@ impl Scope {
     /// All names, `self` first.
     pub(crate) fn texts(&self) -> Vec<String> {
         let receiver = self.receiver.iter().map(|_| "self".to_owned());
-        receiver.chain(self.bindings.iter().map(Binding::text)).collect()
+        receiver
+            .chain(self.bindings.iter().map(Binding::text))
+            .collect()
     }
 }
 
@@ -174,13 +206,17 @@ pub(crate) fn hidden(name: &str) -> String {
 /// The text of `ty`, if it is a primitive, a `String`, or a reference to one.
 fn without_fields(ty: &Type) -> Option<String> {
     const PLAIN: [&str; 16] = [
-        "str", "String", "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
-        "isize",
+        "str", "String", "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16",
+        "i32", "i64", "i128", "isize",
     ];
     match ty {
-        Type::Reference(reference) => without_fields(&reference.elem).map(|text| format!("&{text}")),
+        Type::Reference(reference) => {
+            without_fields(&reference.elem).map(|text| format!("&{text}"))
+        }
         Type::Group(group) => without_fields(&group.elem),
-        Type::Path(TypePath { qself: None, path, .. }) => {
+        Type::Path(TypePath {
+            qself: None, path, ..
+        }) => {
             let name = path.get_ident()?.to_string();
             PLAIN.contains(&name.as_str()).then_some(name)
         }
@@ -210,7 +246,9 @@ mod tests {
         )
         .unwrap();
         let scope = Scope::of(&signature);
-        let expected = ["self", "a", "b", "c", "d", "e", "g", "h", "i", "j", "k", "l", "type", "m"];
+        let expected = [
+            "self", "a", "b", "c", "d", "e", "g", "h", "i", "j", "k", "l", "type", "m",
+        ];
         assert_eq!(scope.texts(), expected);
         assert!(scope.find("m").unwrap().conditional);
         assert!(!scope.find("a").unwrap().conditional);
@@ -228,7 +266,11 @@ mod tests {
             ("#[allow(unused_variables)]", false),
         ] {
             let signature: Signature = syn::parse_str(&format!("fn f({attribute} a: A)")).unwrap();
-            assert_eq!(Scope::of(&signature).find("a").unwrap().conditional, expected, "{attribute}");
+            assert_eq!(
+                Scope::of(&signature).find("a").unwrap().conditional,
+                expected,
+                "{attribute}"
+            );
         }
     }
 }

@@ -47,9 +47,15 @@ fn has_no_value(expr: &Expr) -> bool {
         Expr::Block(block) => nothing(&block.block),
         Expr::Unsafe(block) => nothing(&block.block),
         Expr::If(choice) => {
-            nothing(&choice.then_branch) && choice.else_branch.as_ref().is_none_or(|(_, other)| has_no_value(other))
+            nothing(&choice.then_branch)
+                && choice
+                    .else_branch
+                    .as_ref()
+                    .is_none_or(|(_, other)| has_no_value(other))
         }
-        Expr::Match(choice) => !choice.arms.is_empty() && choice.arms.iter().all(|arm| has_no_value(&arm.body)),
+        Expr::Match(choice) => {
+            !choice.arms.is_empty() && choice.arms.iter().all(|arm| has_no_value(&arm.body))
+        }
         Expr::While(_) | Expr::ForLoop(_) | Expr::Assign(_) => true,
         Expr::Call(call) => names::of_function(&call.func).is_some_and(|(_, last)| last == "drop"),
         _ => false,
@@ -97,7 +103,10 @@ mod tests {
             "dbg!(\"email\")",
         ] {
             let errors = errors(text);
-            assert!(errors.iter().any(|e| e.contains("the same for every call")), "{text}: {errors:?}");
+            assert!(
+                errors.iter().any(|e| e.contains("the same for every call")),
+                "{text}: {errors:?}"
+            );
         }
     }
 
@@ -109,7 +118,10 @@ mod tests {
             "for a in email {}",
             "unsafe { log(email); }",
         ] {
-            assert!(errors(text).iter().any(|e| e.contains("has no value")), "{text}");
+            assert!(
+                errors(text).iter().any(|e| e.contains("has no value")),
+                "{text}"
+            );
         }
     }
 
@@ -123,7 +135,10 @@ mod tests {
             "hash(\"<email>\", ip)",
             "dbg!(\"<email>\")",
         ] {
-            assert!(errors(text).iter().any(|e| e.contains("is only text here")), "{text}");
+            assert!(
+                errors(text).iter().any(|e| e.contains("is only text here")),
+                "{text}"
+            );
         }
     }
 

@@ -11,17 +11,28 @@ pub(crate) fn check(input: &KeyInput) -> syn::Result<Vec<Piece>> {
     let literal = &input.template;
     let mut diagnostics = Diagnostics::default();
     if literal.value().is_empty() {
-        diagnostics.error(literal, "an empty key: write a template, `key!(\"<email>\")`");
+        diagnostics.error(
+            literal,
+            "an empty key: write a template, `key!(\"<email>\")`",
+        );
     }
-    let Template { literal: text, pieces, .. } = Template::parse(literal, &mut diagnostics);
+    let Template {
+        literal: text,
+        pieces,
+        ..
+    } = Template::parse(literal, &mut diagnostics);
     let mut resolved = Vec::new();
     for piece in pieces {
         match piece {
             Piece::Text(text) => resolved.push(Piece::Text(text)),
             Piece::Placeholder(placeholder) => {
                 if matches!(placeholder.root.as_str(), "crate" | "super" | "Self") {
-                    let message = format!("`{}` is not a name that can have a value", placeholder.root);
-                    diagnostics.push(Error::new(literal.span(), text.point(&placeholder.at, &message)));
+                    let message =
+                        format!("`{}` is not a name that can have a value", placeholder.root);
+                    diagnostics.push(Error::new(
+                        literal.span(),
+                        text.point(&placeholder.at, &message),
+                    ));
                 }
                 let mut root = placeholder.ident.clone();
                 root.set_span(literal.span());

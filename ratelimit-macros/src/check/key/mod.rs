@@ -29,11 +29,19 @@ pub(crate) enum Key {
     Expr(Expr),
 }
 
-pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut Diagnostics) -> Option<Key> {
-    let Some(Argument { value, .. }) = argument else { return Some(Key::None) };
+pub(crate) fn read(
+    argument: Option<&Argument>,
+    scope: &Scope,
+    diagnostics: &mut Diagnostics,
+) -> Option<Key> {
+    let Some(Argument { value, .. }) = argument else {
+        return Some(Key::None);
+    };
     let Some(literal) = as_str(value) else {
         if let Some(template) = of_key_macro(value) {
-            let message = format!("`key!` is for keys by hand: write the template itself, `key = {template}`");
+            let message = format!(
+                "`key!` is for keys by hand: write the template itself, `key = {template}`"
+            );
             diagnostics.error(value, message);
             return None;
         }
@@ -54,7 +62,11 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
         return None;
     }
     let placeholders = template.placeholders().count();
-    let Template { literal: text, pieces, mut faultless } = template;
+    let Template {
+        literal: text,
+        pieces,
+        mut faultless,
+    } = template;
     let mut resolved = Vec::new();
     for piece in pieces {
         let placeholder = match piece {
@@ -77,8 +89,15 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
 
 /// The template in `key!("…")`, as it was written.
 fn of_key_macro(value: &Expr) -> Option<String> {
-    let Expr::Macro(call) = bare(value) else { return None };
-    let named = call.mac.path.segments.last().is_some_and(|last| last.ident == "key");
+    let Expr::Macro(call) = bare(value) else {
+        return None;
+    };
+    let named = call
+        .mac
+        .path
+        .segments
+        .last()
+        .is_some_and(|last| last.ident == "key");
     let input: KeyInput = call.mac.parse_body().ok().filter(|_| named)?;
     Some(input.template.token().to_string())
 }
@@ -88,10 +107,13 @@ fn of_key_macro(value: &Expr) -> Option<String> {
 fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<Error> {
     let text = &template.literal;
     let chars = text.chars();
-    let pointed = |at: &Range<usize>, message: &str| Error::new(literal.span(), text.point(at, message));
+    let pointed =
+        |at: &Range<usize>, message: &str| Error::new(literal.span(), text.point(at, message));
     if template.placeholders().next().is_some() {
         let (word, at) = spelled::beside(chars, &template.placeholders(), scope)?;
-        let message = format!("`{word}` is only text here: did you mean `<{word}>`? (if not, use another word)");
+        let message = format!(
+            "`{word}` is only text here: did you mean `<{word}>`? (if not, use another word)"
+        );
         return Some(pointed(&at, &message));
     }
     if let Some((word, at)) = spelled::argument(chars, scope) {
@@ -107,21 +129,40 @@ fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<
             first.text(),
             choice(scope)
         ),
-        None => "this key is the same for every call: leave `key` out for one bucket for all callers".to_owned(),
+        None => {
+            "this key is the same for every call: leave `key` out for one bucket for all callers"
+                .to_owned()
+        }
     };
     Some(Error::new(literal.span(), message))
 }
 
 /// The value that `placeholder` names, or an error. An error of the compiler about the value can
 /// underline all of the literal, if the placeholder is the only one there, or else the argument.
-fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -> Result<Placeholder, Fault> {
-    let root = root(&placeholder, scope).map_err(|message| Fault { at: placeholder.at.clone(), message })?;
-    if let Some(ty) = scope.find(&placeholder.root).and_then(|binding| binding.without_fields.as_ref())
+fn resolve(
+    placeholder: Placeholder,
+    literal: Span,
+    only: bool,
+    scope: &Scope,
+) -> Result<Placeholder, Fault> {
+    let root = root(&placeholder, scope).map_err(|message| Fault {
+        at: placeholder.at.clone(),
+        message,
+    })?;
+    if let Some(ty) = scope
+        .find(&placeholder.root)
+        .and_then(|binding| binding.without_fields.as_ref())
         && let Some(Step::Field(Member::Named(field))) = placeholder.steps.first()
     {
-        let message = format!("a `{ty}` has no fields: for a method write `<{}.{field}()>`", placeholder.root);
+        let message = format!(
+            "a `{ty}` has no fields: for a method write `<{}.{field}()>`",
+            placeholder.root
+        );
         let Range { start, end } = placeholder.whole;
-        return Err(Fault { at: start + 1..end - 1, message });
+        return Err(Fault {
+            at: start + 1..end - 1,
+            message,
+        });
     }
     let span = if only { literal } else { root.span() };
     let mut root = root.clone();
@@ -137,9 +178,14 @@ fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -
 fn root<'a>(placeholder: &Placeholder, scope: &'a Scope) -> Result<&'a Ident, String> {
     let name = &placeholder.root;
     if name == "self" {
-        return scope.receiver.as_ref().ok_or_else(|| format!("this function has no `self`{}", choice(scope)));
+        return scope
+            .receiver
+            .as_ref()
+            .ok_or_else(|| format!("this function has no `self`{}", choice(scope)));
     }
-    let Some(binding) = scope.find(name) else { return Err(unknown(name, scope)) };
+    let Some(binding) = scope.find(name) else {
+        return Err(unknown(name, scope));
+    };
     if scope.hides(name) {
         return Err(hidden(name));
     }
@@ -176,7 +222,11 @@ fn unknown(name: &str, scope: &Scope) -> String {
 /// The arguments to choose from, if there are any.
 fn choice(scope: &Scope) -> String {
     let names = scope.texts();
-    if names.is_empty() { String::new() } else { format!(" (the arguments: {})", list(&names)) }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" (the arguments: {})", list(&names))
+    }
 }
 
 #[cfg(test)]
@@ -187,13 +237,25 @@ mod tests {
 
     fn key(text: &str, signature: &str) -> Result<Key, Vec<String>> {
         let mut diagnostics = Diagnostics::default();
-        let argument = Argument { name: syn::parse_quote!(key), value: syn::parse_str(text).unwrap() };
-        let key = read(Some(&argument), &Scope::of(&syn::parse_str(signature).unwrap()), &mut diagnostics);
+        let argument = Argument {
+            name: syn::parse_quote!(key),
+            value: syn::parse_str(text).unwrap(),
+        };
+        let key = read(
+            Some(&argument),
+            &Scope::of(&syn::parse_str(signature).unwrap()),
+            &mut diagnostics,
+        );
         let errors = diagnostics.messages();
-        if errors.is_empty() { Ok(key.unwrap()) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(key.unwrap())
+        } else {
+            Err(errors)
+        }
     }
 
-    const SIGNATURE: &str = "fn f(&self, email: &str, user: User, r#type: u8, #[cfg(x)] sometimes: u8)";
+    const SIGNATURE: &str =
+        "fn f(&self, email: &str, user: User, r#type: u8, #[cfg(x)] sometimes: u8)";
 
     #[test]
     fn accepted() {
@@ -201,11 +263,22 @@ mod tests {
             unreachable!("a string literal is a template")
         };
         assert_eq!(pieces.len(), 3);
-        for text in ["\"login:<email>\"", "\"<<mail>>-<type>\"", "\"email:<email>\"", "\"self-service/<user.id>\""] {
-            assert!(matches!(key(text, SIGNATURE), Ok(Key::Template(_))), "{text}");
+        for text in [
+            "\"login:<email>\"",
+            "\"<<mail>>-<type>\"",
+            "\"email:<email>\"",
+            "\"self-service/<user.id>\"",
+        ] {
+            assert!(
+                matches!(key(text, SIGNATURE), Ok(Key::Template(_))),
+                "{text}"
+            );
         }
         for text in ["(\"<email>\")", "{ (\"<email>\") }"] {
-            assert!(matches!(key(text, SIGNATURE), Ok(Key::Template(_))), "{text}");
+            assert!(
+                matches!(key(text, SIGNATURE), Ok(Key::Template(_))),
+                "{text}"
+            );
         }
         for text in ["(email, type_)", "email"] {
             assert!(matches!(key(text, SIGNATURE), Ok(Key::Expr(_))), "{text}");

@@ -15,11 +15,14 @@ pub(crate) fn argument(chars: &[char], scope: &Scope) -> Option<Spelled> {
     let names: Vec<String> = scope.bindings.iter().map(Binding::text).collect();
     let words = words(chars, &|_| false);
     let exact = words.iter().find_map(|(word, at)| {
-        of_self(chars, scope, word, at).or_else(|| names.contains(word).then(|| (word.clone(), at.clone())))
+        of_self(chars, scope, word, at)
+            .or_else(|| names.contains(word).then(|| (word.clone(), at.clone())))
     });
     exact.or_else(|| {
         let near = |word: &str| nearest(word, names.iter().map(String::as_str)).map(str::to_owned);
-        words.into_iter().find_map(|(word, at)| Some((near(&word)?, at)))
+        words
+            .into_iter()
+            .find_map(|(word, at)| Some((near(&word)?, at)))
     })
 }
 
@@ -32,15 +35,26 @@ pub(crate) fn beside<'a>(
 ) -> Option<Spelled> {
     let mut text = chars.to_vec();
     for placeholder in placeholders.clone() {
-        text.get_mut(placeholder.whole.clone()).unwrap_or_default().fill('\0');
+        text.get_mut(placeholder.whole.clone())
+            .unwrap_or_default()
+            .fill('\0');
     }
-    let unused = |name: &str| placeholders.clone().all(|placeholder| placeholder.root != name);
-    words(&text, &|c| c == '-').into_iter().find_map(|(word, at)| {
-        of_self(&text, scope, &word, &at).or_else(|| {
-            let is_argument = scope.find(&word).is_some_and(|binding| !binding.conditional) && unused(&word);
-            is_argument.then_some((word, at))
+    let unused = |name: &str| {
+        placeholders
+            .clone()
+            .all(|placeholder| placeholder.root != name)
+    };
+    words(&text, &|c| c == '-')
+        .into_iter()
+        .find_map(|(word, at)| {
+            of_self(&text, scope, &word, &at).or_else(|| {
+                let is_argument = scope
+                    .find(&word)
+                    .is_some_and(|binding| !binding.conditional)
+                    && unused(&word);
+                is_argument.then_some((word, at))
+            })
         })
-    })
 }
 
 /// The words among `chars`, each with its place. A `joins` character is part of one, beside
@@ -66,7 +80,10 @@ fn of_self(chars: &[char], scope: &Scope, word: &str, at: &Range<usize>) -> Opti
     }
     chars.get(at.end + 1).filter(named)?;
     let path = chars.get(at.start..).unwrap_or_default();
-    let path: String = path.iter().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '.')).collect();
+    let path: String = path
+        .iter()
+        .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
+        .collect();
     let path = path.trim_end_matches('.').to_owned();
     let length = path.chars().count();
     Some((path, at.start..at.start + length))
@@ -105,7 +122,8 @@ mod tests {
 
     #[test]
     fn words_beside_placeholders() {
-        let signature = "fn f(&self, tenant: &str, email: &str, user: User, #[cfg(x)] sometimes: u8)";
+        let signature =
+            "fn f(&self, tenant: &str, email: &str, user: User, #[cfg(x)] sometimes: u8)";
         let scope = Scope::of(&syn::parse_str(signature).unwrap());
         for (text, name) in [
             ("<tenant>/$email", Some("email")),
@@ -126,7 +144,11 @@ mod tests {
             let template = crate::parse::template::Template::parse(&literal, &mut diagnostics);
             let chars: Vec<char> = text.chars().collect();
             let found = beside(&chars, &template.placeholders(), &scope);
-            assert_eq!(found.as_ref().map(|(name, _)| name.as_str()), name, "{text}");
+            assert_eq!(
+                found.as_ref().map(|(name, _)| name.as_str()),
+                name,
+                "{text}"
+            );
             if let Some((name, at)) = found {
                 assert_eq!(chars[at].iter().collect::<String>(), name, "{text}");
             }

@@ -16,7 +16,11 @@ pub(crate) type SpelledPlaceholder = (LitStr, String, String);
 /// The texts in `expr` that spell placeholders. Among the arguments of a call a text may be meant
 /// as it is, unless it spells the name of an argument.
 pub(crate) fn placeholders(expr: &Expr, scope: &Scope) -> Vec<SpelledPlaceholder> {
-    let mut texts = Texts { scope, in_call: false, found: Vec::new() };
+    let mut texts = Texts {
+        scope,
+        in_call: false,
+        found: Vec::new(),
+    };
     texts.visit_expr(expr);
     texts.found
 }
@@ -32,11 +36,13 @@ impl Texts<'_> {
         let template = Template::parse(literal, &mut Diagnostics::default());
         let chars = template.literal.chars();
         let wanted = |root: &str| any_name || self.scope.varies(root) && root != "Self";
-        let spelled = template.placeholders().find_map(|Placeholder { root, whole, .. }| {
-            let text = chars.get(whole.clone())?;
-            let found = brackets.contains(text.first()?) && wanted(root);
-            found.then(|| (literal.clone(), text.iter().collect(), root.clone()))
-        });
+        let spelled = template
+            .placeholders()
+            .find_map(|Placeholder { root, whole, .. }| {
+                let text = chars.get(whole.clone())?;
+                let found = brackets.contains(text.first()?) && wanted(root);
+                found.then(|| (literal.clone(), text.iter().collect(), root.clone()))
+            });
         self.found.extend(spelled);
     }
 
@@ -60,7 +66,11 @@ impl<'ast> Visit<'ast> for Texts<'_> {
 
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
         self.visit_expr(&call.receiver);
-        self.in_call(|texts| call.args.iter().for_each(|argument| texts.visit_expr(argument)));
+        self.in_call(|texts| {
+            call.args
+                .iter()
+                .for_each(|argument| texts.visit_expr(argument))
+        });
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
@@ -69,7 +79,11 @@ impl<'ast> Visit<'ast> for Texts<'_> {
             return;
         }
         // In a format string, braces hold the name of the value.
-        let brackets: &[char] = if mac.path.is_ident("concat") { &['<', '{'] } else { &['<'] };
+        let brackets: &[char] = if mac.path.is_ident("concat") {
+            &['<', '{']
+        } else {
+            &['<']
+        };
         for literal in strings(mac.tokens.clone()) {
             self.look(&literal, brackets, false);
         }

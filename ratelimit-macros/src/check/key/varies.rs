@@ -6,7 +6,10 @@ use syn::ext::IdentExt as _;
 use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{Expr, ExprCall, ExprField, ExprIndex, ExprMethodCall, ExprPath, LitStr, Macro, PathSegment, Token};
+use syn::{
+    Expr, ExprCall, ExprField, ExprIndex, ExprMethodCall, ExprPath, LitStr, Macro, PathSegment,
+    Token,
+};
 
 use crate::check::function::names;
 use crate::check::function::names::is_standard;
@@ -16,7 +19,10 @@ use crate::literal::{bare, strings};
 /// Whether `expr` may differ between calls: it names an argument, or a name that may be a parameter
 /// of the `impl` around the function, or calls a function that may.
 pub(crate) fn varies(expr: &Expr, scope: &Scope) -> bool {
-    let mut varying = Varying { scope, varies: false };
+    let mut varying = Varying {
+        scope,
+        varies: false,
+    };
     varying.visit_expr(expr);
     varying.varies
 }
@@ -56,7 +62,12 @@ impl<'ast> Visit<'ast> for Varying<'_> {
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        if mac.path.segments.last().is_some_and(|name| name.ident == "stringify" || name.ident == "cfg") {
+        if mac
+            .path
+            .segments
+            .last()
+            .is_some_and(|name| name.ident == "stringify" || name.ident == "cfg")
+        {
             return;
         }
         let known = is_standard(mac);
@@ -72,7 +83,9 @@ impl<'ast> Visit<'ast> for Varying<'_> {
         // `format!("{email}")`
         let inline = |text: &LitStr| {
             let text = text.value().replace("{{", "");
-            text.split('{').skip(1).any(|rest| rest.starts_with(|c: char| c.is_alphabetic() || c == '_'))
+            text.split('{')
+                .skip(1)
+                .any(|rest| rest.starts_with(|c: char| c.is_alphabetic() || c == '_'))
         };
         self.varies |= strings(mac.tokens.clone()).iter().any(inline);
     }
@@ -91,15 +104,28 @@ impl Varying<'_> {
 /// Whether `path` is one item for every call: `crate::keys::EMAIL`. A name alone, or one after a
 /// type, may be a parameter of an `impl`, or depend on one.
 fn is_item(path: &ExprPath) -> bool {
-    let ExprPath { qself: None, path, .. } = path else { return false };
+    let ExprPath {
+        qself: None, path, ..
+    } = path
+    else {
+        return false;
+    };
     let is_module = |segment: &PathSegment| {
-        segment.arguments.is_none() && segment.ident.unraw().to_string().starts_with(|c: char| c.is_lowercase())
+        segment.arguments.is_none()
+            && segment
+                .ident
+                .unraw()
+                .to_string()
+                .starts_with(|c: char| c.is_lowercase())
     };
     let modules = path.segments.len().saturating_sub(1);
     path.is_ident("None")
         || modules > 0
             && path.segments.iter().take(modules).all(is_module)
-            && path.segments.last().is_some_and(|last| last.arguments.is_none())
+            && path
+                .segments
+                .last()
+                .is_some_and(|last| last.arguments.is_none())
 }
 
 /// Whether any name among `tokens` stands for something that may differ between calls.
@@ -119,8 +145,10 @@ fn constructs(function: &ExprPath) -> bool {
     }
     let known = matches!(
         (owner.as_str(), last.as_str()),
-        ("String" | "PathBuf" | "Vec" | "Arc" | "Rc" | "Box" | "From" | "Cow", "from" | "new" | "default")
-            | ("Key", "of" | "global" | "new")
+        (
+            "String" | "PathBuf" | "Vec" | "Arc" | "Rc" | "Box" | "From" | "Cow",
+            "from" | "new" | "default"
+        ) | ("Key", "of" | "global" | "new")
             | ("Default", "default")
             | ("hint", "black_box")
             | ("convert", "identity")

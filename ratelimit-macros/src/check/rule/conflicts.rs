@@ -9,35 +9,66 @@ use crate::parse::arguments::{Argument, Arguments};
 
 /// Reports every argument that another one rules out.
 pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut Diagnostics) {
-    let Arguments { window, max, limits, policy, algorithm, burst, .. } = arguments;
-    let Arguments { block, wait, cost, count, actual_cost, concurrent, lease, .. } = arguments;
+    let Arguments {
+        window,
+        max,
+        limits,
+        policy,
+        algorithm,
+        burst,
+        ..
+    } = arguments;
+    let Arguments {
+        block,
+        wait,
+        cost,
+        count,
+        actual_cost,
+        concurrent,
+        lease,
+        ..
+    } = arguments;
     if policy.is_some() {
         let numbers = given([window, max, limits, burst]);
         let all = given([window, max, limits, algorithm, burst, block]);
         let own_limits = (!numbers.is_empty()).then_some("limits");
-        let own: Vec<_> = [own_limits, algorithm.is_some().then_some("algorithm"), block.is_some().then_some("block")]
-            .into_iter()
-            .flatten()
-            .map(str::to_owned)
-            .collect();
+        let own: Vec<_> = [
+            own_limits,
+            algorithm.is_some().then_some("algorithm"),
+            block.is_some().then_some("block"),
+        ]
+        .into_iter()
+        .flatten()
+        .map(str::to_owned)
+        .collect();
         leave_out(&all, diagnostics, |names| {
-            format!("`policy` has its own {}: leave {names} out, or `policy`", joined(&own))
+            format!(
+                "`policy` has its own {}: leave {names} out, or `policy`",
+                joined(&own)
+            )
         });
     } else if limits.is_some() {
         leave_out(&given([window, max]), diagnostics, |names| {
-            format!("`limits` says how much in how long, as in \"3/60s\": leave {names} out, or `limits`")
+            format!(
+                "`limits` says how much in how long, as in \"3/60s\": leave {names} out, or `limits`"
+            )
         });
         leave_out(&given([burst]), diagnostics, |_| {
-            "`burst` goes with `window` and `max`: write an attribute of its own for this limit".to_owned()
+            "`burst` goes with `window` and `max`: write an attribute of its own for this limit"
+                .to_owned()
         });
     }
     if limits::is_nothing_but_concurrent(arguments) {
-        leave_out(&given([algorithm, block, cost, actual_cost, count]), diagnostics, |names| {
-            format!(
-                "`concurrent` alone limits how many calls are in flight, not how many there are: leave {names} out, or \
+        leave_out(
+            &given([algorithm, block, cost, actual_cost, count]),
+            diagnostics,
+            |names| {
+                format!(
+                    "`concurrent` alone limits how many calls are in flight, not how many there are: leave {names} out, or \
                  write `window` and `max` as well"
-            )
-        });
+                )
+            },
+        );
     }
     if concurrent.is_none() {
         leave_out(&given([lease]), diagnostics, |_| {
@@ -68,7 +99,11 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
 
 /// The names of those arguments that are given.
 fn given<const N: usize>(arguments: [&Option<Argument>; N]) -> Vec<&Ident> {
-    arguments.into_iter().flatten().map(|argument| &argument.name).collect()
+    arguments
+        .into_iter()
+        .flatten()
+        .map(|argument| &argument.name)
+        .collect()
 }
 
 /// One error for all of `names`, on the first of them.

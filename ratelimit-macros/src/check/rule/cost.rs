@@ -40,15 +40,26 @@ fn known_before(number: &str) -> String {
 /// The error in a closure, regardless of the result.
 fn fault(closure: &ExprClosure) -> Option<String> {
     if closure.inputs.len() != 1 {
-        return Some(format!("the closure is given the result, and nothing else: write {EXAMPLE}"));
+        return Some(format!(
+            "the closure is given the result, and nothing else: write {EXAMPLE}"
+        ));
     }
     if closure.asyncness.is_some() || matches!(bare(&closure.body), Expr::Async(_)) {
-        return Some(format!("the cost is told without waiting: write {EXAMPLE}, without `async`"));
+        return Some(format!(
+            "the cost is told without waiting: write {EXAMPLE}, without `async`"
+        ));
     }
     match constant::integer(&closure.body)? {
-        ..0 => Some("a cost cannot be negative: a call gives back at most its estimate, by a cost of 0".to_owned()),
-        0 => Some("no call is ever charged: say what one weighs, or leave the attribute out".to_owned()),
-        number => Some(format!("every call weighs the same: write `cost = {number}`, and leave `actual_cost` out")),
+        ..0 => Some(
+            "a cost cannot be negative: a call gives back at most its estimate, by a cost of 0"
+                .to_owned(),
+        ),
+        0 => Some(
+            "no call is ever charged: say what one weighs, or leave the attribute out".to_owned(),
+        ),
+        number => Some(format!(
+            "every call weighs the same: write `cost = {number}`, and leave `actual_cost` out"
+        )),
     }
 }
 
@@ -93,7 +104,9 @@ pub(crate) fn must_fit(
         None => (limits.literal_maxima().min(), "limit"),
     };
     if let Some(most) = most.filter(|most| cost > most) {
-        let message = format!("a cost of {cost} is above the {what} of {most}: no call would ever be admitted");
+        let message = format!(
+            "a cost of {cost} is above the {what} of {most}: no call would ever be admitted"
+        );
         diagnostics.error(&argument.value, message);
     }
 }
@@ -105,9 +118,14 @@ mod tests {
 
     #[test]
     fn actual_costs() {
-        for text in
-            ["|out| out.tokens", "|out: &R| cost(out)", "Answer::tokens", "|_| TOKENS", "tokens(7)", "|r| { -r }"]
-        {
+        for text in [
+            "|out| out.tokens",
+            "|out: &R| cost(out)",
+            "Answer::tokens",
+            "|_| TOKENS",
+            "tokens(7)",
+            "|r| { -r }",
+        ] {
             assert!(said(actual, text).is_ok(), "{text}");
         }
     }

@@ -29,7 +29,11 @@ impl Count {
 const OUTCOMES: Keywords<fn() -> Count> = Keywords {
     argument: "count",
     noun: "outcome",
-    values: &[("all", || Count::All), ("ok", || Count::Ok), ("err", || Count::Err)],
+    values: &[
+        ("all", || Count::All),
+        ("ok", || Count::Ok),
+        ("err", || Count::Err),
+    ],
     synonyms: &[
         ("all", &["any", "every", "always"]),
         ("ok", &["success", "successes"]),
@@ -83,7 +87,10 @@ mod tests {
         assert!(matches!(said(read, "\"all\""), Ok(Count::All)));
         assert!(matches!(said(read, "\"ok\""), Ok(Count::Ok)));
         assert!(matches!(said(read, "\"err\""), Ok(Count::Err)));
-        assert!(matches!(said(read, "|r| matches!(r, Err(E::Bad))"), Ok(Count::By(_))));
+        assert!(matches!(
+            said(read, "|r| matches!(r, Err(E::Bad))"),
+            Ok(Count::By(_))
+        ));
         assert!(matches!(said(read, "Result::is_err"), Ok(Count::By(_))));
         assert!(matches!(said(read, "|_| true"), Ok(Count::By(_))));
     }

@@ -11,7 +11,8 @@ use crate::literal::as_literal;
 /// Reports a literal, and a limiter that the expression itself makes.
 pub(crate) fn check(value: &Expr, diagnostics: &mut Diagnostics) {
     if as_literal(value).is_some() {
-        let message = "`limiter` is a `RateLimiter`: write where it is, as in `limiter = self.limiter`";
+        let message =
+            "`limiter` is a `RateLimiter`: write where it is, as in `limiter = self.limiter`";
         diagnostics.error(value, message);
     }
     if is_new(value, &[]) {
@@ -35,23 +36,35 @@ fn is_new(expr: &Expr, locals: &[&Ident]) -> bool {
         Expr::MethodCall(call) => {
             let gives_argument = GIVES_ARGUMENT.iter().any(|name| call.method == name);
             let shared_store = call.method == "store" && !call.args.iter().any(makes_store);
-            !shared_store && new(&call.receiver) || gives_argument && call.args.iter().any(|given| makes(given, locals))
+            !shared_store && new(&call.receiver)
+                || gives_argument && call.args.iter().any(|given| makes(given, locals))
         }
         Expr::Call(call) => match names::of_function(&call.func) {
             Some((owner, last)) => match (owner.as_str(), last.as_str()) {
                 ("RateLimiter", "with_store") => call.args.iter().any(makes_store),
                 ("RateLimiter", last) => CONSTRUCTORS.contains(&last),
-                ("RateLimiterBuilder" | "LazyLock" | "LazyCell" | "Lazy" | "OnceLock" | "OnceCell", "new") => true,
+                (
+                    "RateLimiterBuilder" | "LazyLock" | "LazyCell" | "Lazy" | "OnceLock"
+                    | "OnceCell",
+                    "new",
+                ) => true,
                 ("Arc" | "Box" | "Rc" | "Cow", _) | (_, "Some" | "Ok") => call.args.iter().any(new),
                 _ => false,
             },
             None => makes(&call.func, locals),
         },
-        Expr::Path(path) => path.path.get_ident().is_some_and(|name| locals.contains(&name)),
+        Expr::Path(path) => path
+            .path
+            .get_ident()
+            .is_some_and(|name| locals.contains(&name)),
         Expr::Block(block) => ends_new(&block.block, locals),
         Expr::Unsafe(block) => ends_new(&block.block, locals),
         Expr::If(choice) => {
-            ends_new(&choice.then_branch, locals) || choice.else_branch.as_ref().is_some_and(|(_, other)| new(other))
+            ends_new(&choice.then_branch, locals)
+                || choice
+                    .else_branch
+                    .as_ref()
+                    .is_some_and(|(_, other)| new(other))
         }
         Expr::Match(choice) => choice.arms.iter().any(|arm| new(&arm.body)),
         _ => false,
@@ -62,8 +75,17 @@ fn is_new(expr: &Expr, locals: &[&Ident]) -> bool {
 const CONSTRUCTORS: [&str; 4] = ["builder", "from_env", "memory", "redis"];
 
 /// Methods that may return their argument.
-const GIVES_ARGUMENT: [&str; 9] =
-    ["map_or", "map_or_else", "or", "or_else", "then", "then_some", "unwrap_or", "unwrap_or_else", "xor"];
+const GIVES_ARGUMENT: [&str; 9] = [
+    "map_or",
+    "map_or_else",
+    "or",
+    "or_else",
+    "then",
+    "then_some",
+    "unwrap_or",
+    "unwrap_or_else",
+    "xor",
+];
 
 /// Whether `expr` is a new limiter, or a function that makes one.
 fn makes(expr: &Expr, locals: &[&Ident]) -> bool {
@@ -82,8 +104,11 @@ fn makes(expr: &Expr, locals: &[&Ident]) -> bool {
 fn makes_store(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => {
-            let owner = names::of_function(&call.func).map(|(owner, _)| owner).unwrap_or_default();
-            owner.ends_with("Store") || matches!(owner.as_str(), "Arc" | "Box") && call.args.iter().any(makes_store)
+            let owner = names::of_function(&call.func)
+                .map(|(owner, _)| owner)
+                .unwrap_or_default();
+            owner.ends_with("Store")
+                || matches!(owner.as_str(), "Arc" | "Box") && call.args.iter().any(makes_store)
         }
         Expr::MethodCall(call) => makes_store(&call.receiver),
         Expr::Try(question) => makes_store(&question.expr),
@@ -94,10 +119,16 @@ fn makes_store(expr: &Expr) -> bool {
 /// Whether the last expression of `block` is a new limiter, by way of a local or not. A local that
 /// another statement uses may be kept there, for the next call.
 fn ends_new<'a>(block: &'a Block, locals: &[&'a Ident]) -> bool {
-    let Some((Stmt::Expr(last, None), statements)) = block.stmts.split_last() else { return false };
+    let Some((Stmt::Expr(last, None), statements)) = block.stmts.split_last() else {
+        return false;
+    };
     let mut locals = locals.to_vec();
     for statement in statements {
-        if let Stmt::Local(Local { pat, init: Some(init), .. }) = statement
+        if let Stmt::Local(Local {
+            pat,
+            init: Some(init),
+            ..
+        }) = statement
             && let Some(name) = named(pat)
             && is_new(&init.expr, &locals)
         {

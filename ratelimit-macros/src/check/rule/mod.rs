@@ -45,20 +45,45 @@ pub(crate) enum RuleName {
 }
 
 /// The rule that `arguments`, those of the `nth` attribute of its function, describe.
-pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: &mut Diagnostics) -> Option<Rule> {
+pub(crate) fn check(
+    arguments: &Arguments,
+    nth: u8,
+    scope: &Scope,
+    diagnostics: &mut Diagnostics,
+) -> Option<Rule> {
     for (name, argument) in [("when", &arguments.when), ("limiter", &arguments.limiter)] {
         if let Some(argument) = argument {
             control_flow::check(name, &argument.value, diagnostics);
         }
     }
-    condition::must_be_one(arguments.when.as_ref(), "when = !user.is_admin", diagnostics);
+    condition::must_be_one(
+        arguments.when.as_ref(),
+        "when = !user.is_admin",
+        diagnostics,
+    );
     condition::must_be_possible(arguments.when.as_ref(), diagnostics);
-    condition::must_be_one(arguments.shadow.as_ref(), "shadow = user.is_tester", diagnostics);
+    condition::must_be_one(
+        arguments.shadow.as_ref(),
+        "shadow = user.is_tester",
+        diagnostics,
+    );
     if let Some(limiter) = &arguments.limiter {
         limiter::check(&limiter.value, diagnostics);
     }
-    let expressions = [&arguments.when, &arguments.limiter, &arguments.max, &arguments.policy, &arguments.cost];
-    let others = [&arguments.shadow, &arguments.key, &arguments.count, &arguments.actual_cost, &arguments.concurrent];
+    let expressions = [
+        &arguments.when,
+        &arguments.limiter,
+        &arguments.max,
+        &arguments.policy,
+        &arguments.cost,
+    ];
+    let others = [
+        &arguments.shadow,
+        &arguments.key,
+        &arguments.count,
+        &arguments.actual_cost,
+        &arguments.concurrent,
+    ];
     for argument in expressions.into_iter().chain(others).flatten() {
         scope.must_not_hide(argument.value.to_token_stream(), diagnostics);
     }
@@ -73,18 +98,33 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         None => Some(RuleName::Derived(nth)),
         Some(name) => label::read(name, "send_code", diagnostics).map(RuleName::Given),
     };
-    let algorithm = arguments.algorithm.as_ref().and_then(|argument| algorithm::read(argument, diagnostics));
+    let algorithm = arguments
+        .algorithm
+        .as_ref()
+        .and_then(|argument| algorithm::read(argument, diagnostics));
     let limits = limits::read(arguments, algorithm, diagnostics);
-    let concurrent =
-        arguments.concurrent.as_ref().and_then(|argument| number::read(argument, &number::CONCURRENT, diagnostics));
-    let cost = arguments.cost.as_ref().and_then(|argument| number::read(argument, &number::COST, diagnostics));
-    let count = arguments.count.as_ref().and_then(|argument| count::read(argument, diagnostics));
-    let actual_cost = arguments.actual_cost.as_ref().and_then(|argument| cost::actual(argument, diagnostics));
+    let concurrent = arguments
+        .concurrent
+        .as_ref()
+        .and_then(|argument| number::read(argument, &number::CONCURRENT, diagnostics));
+    let cost = arguments
+        .cost
+        .as_ref()
+        .and_then(|argument| number::read(argument, &number::COST, diagnostics));
+    let count = arguments
+        .count
+        .as_ref()
+        .and_then(|argument| count::read(argument, diagnostics));
+    let actual_cost = arguments
+        .actual_cost
+        .as_ref()
+        .and_then(|argument| cost::actual(argument, diagnostics));
     if actual_cost.is_some() {
         cost::must_have_an_estimate(arguments, diagnostics);
     }
     // A misspelt algorithm may have been any.
-    let is_log = arguments.algorithm.is_none() || algorithm.is_some_and(algorithm::Algorithm::is_log);
+    let is_log =
+        arguments.algorithm.is_none() || algorithm.is_some_and(algorithm::Algorithm::is_log);
     let key = key::read(arguments.key.as_ref(), scope, diagnostics);
     let settings = settings::read(arguments, algorithm, diagnostics);
     let (name, limits, key) = (name?, limits?, key?);
@@ -97,9 +137,24 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     if let Some(zone) = &arguments.zone {
         zone::must_be_of_a_calendar(zone, &limits, diagnostics);
     }
-    let count = actual_cost.map(Count::ByCost).or(count).unwrap_or(Count::All);
-    let [when, limiter] = [&arguments.when, &arguments.limiter].map(|argument| Some(argument.as_ref()?.value.clone()));
-    Some(Rule { name, limits, settings, concurrent, count, when, limiter, cost, shadow, key })
+    let count = actual_cost
+        .map(Count::ByCost)
+        .or(count)
+        .unwrap_or(Count::All);
+    let [when, limiter] = [&arguments.when, &arguments.limiter]
+        .map(|argument| Some(argument.as_ref()?.value.clone()));
+    Some(Rule {
+        name,
+        limits,
+        settings,
+        concurrent,
+        count,
+        when,
+        limiter,
+        cost,
+        shadow,
+        key,
+    })
 }
 
 #[cfg(test)]
@@ -114,8 +169,17 @@ mod tests {
     fn errors(arguments: &str) -> Vec<String> {
         let signature = "fn f(&self, email: &str, user: User, r#type: u8, #[cfg(x)] sometimes: u8)";
         let mut diagnostics = Diagnostics::default();
-        let arguments = attribute::read(arguments.parse().unwrap(), Span::call_site(), &mut diagnostics);
-        let rule = check(&arguments, 1, &Scope::of(&syn::parse_str(signature).unwrap()), &mut diagnostics);
+        let arguments = attribute::read(
+            arguments.parse().unwrap(),
+            Span::call_site(),
+            &mut diagnostics,
+        );
+        let rule = check(
+            &arguments,
+            1,
+            &Scope::of(&syn::parse_str(signature).unwrap()),
+            &mut diagnostics,
+        );
         let errors = diagnostics.messages();
         assert!(rule.is_some() || !errors.is_empty());
         errors
@@ -144,7 +208,10 @@ mod tests {
 
     #[test]
     fn every_mistake_is_found_beside_the_others() {
-        assert_eq!(errors(r#"key = "<emial>:<ip>:<>", window = "1x", max = 0, name = """#).len(), 6);
+        assert_eq!(
+            errors(r#"key = "<emial>:<ip>:<>", window = "1x", max = 0, name = """#).len(),
+            6
+        );
         assert_eq!(errors(r#"policy = "p", block = "1x""#).len(), 2);
     }
 }

@@ -28,39 +28,83 @@ pub(crate) enum SettingValue {
 }
 
 /// 1 ms to 1 h.
-pub(crate) const WAIT: Bounds = Bounds { shortest: MILLISECOND, longest: HOUR, usual: "s" };
+pub(crate) const WAIT: Bounds = Bounds {
+    shortest: MILLISECOND,
+    longest: HOUR,
+    usual: "s",
+};
 
 /// 1 ms to 60 s.
-pub(crate) const TIMEOUT: Bounds = Bounds { shortest: MILLISECOND, longest: MINUTE, usual: "ms" };
+pub(crate) const TIMEOUT: Bounds = Bounds {
+    shortest: MILLISECOND,
+    longest: MINUTE,
+    usual: "ms",
+};
 
 /// 5 s to 1 h.
-const LEASE: Bounds = Bounds { shortest: 5 * SECOND, longest: HOUR, usual: "s" };
+const LEASE: Bounds = Bounds {
+    shortest: 5 * SECOND,
+    longest: HOUR,
+    usual: "s",
+};
 
 /// The answers to a call while the store gives none.
 const ANSWERS: Keywords<&str> = Keywords {
     argument: "on_unavailable",
     noun: "answer",
     values: &[("allow", "Allow"), ("deny", "Deny"), ("local", "Local")],
-    synonyms: &[("allow", &["open", "failopen"]), ("deny", &["closed", "failclosed"]), ("local", &["memory"])],
+    synonyms: &[
+        ("allow", &["open", "failopen"]),
+        ("deny", &["closed", "failclosed"]),
+        ("local", &["memory"]),
+    ],
     or: None,
 };
 
 /// The settings that are given, in the order in which expansions show them. A wrong setting is
 /// reported and left out.
-pub(crate) fn read(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) -> Vec<Setting> {
-    let block = arguments.block.as_ref().and_then(|argument| block::read(argument, diagnostics));
-    let Arguments { wait, lease, timeout, on_unavailable, zone, .. } = arguments;
-    let zone = zone.as_ref().and_then(|argument| zone::read(argument, diagnostics)).map(SettingValue::Text);
-    let algorithm = algorithm.map(|algorithm| SettingValue::Variant("Algorithm", algorithm.variant));
+pub(crate) fn read(
+    arguments: &Arguments,
+    algorithm: Option<Algorithm>,
+    diagnostics: &mut Diagnostics,
+) -> Vec<Setting> {
+    let block = arguments
+        .block
+        .as_ref()
+        .and_then(|argument| block::read(argument, diagnostics));
+    let Arguments {
+        wait,
+        lease,
+        timeout,
+        on_unavailable,
+        zone,
+        ..
+    } = arguments;
+    let zone = zone
+        .as_ref()
+        .and_then(|argument| zone::read(argument, diagnostics))
+        .map(SettingValue::Text);
+    let algorithm =
+        algorithm.map(|algorithm| SettingValue::Variant("Algorithm", algorithm.variant));
     let mut duration = |argument: &Option<_>, bounds| {
-        argument.as_ref().and_then(|argument| duration::read(argument, bounds, diagnostics)).map(SettingValue::Micros)
+        argument
+            .as_ref()
+            .and_then(|argument| duration::read(argument, bounds, diagnostics))
+            .map(SettingValue::Micros)
     };
     let (wait, timeout) = (duration(wait, &WAIT), duration(timeout, &TIMEOUT));
     let lease = duration(lease, &LEASE);
-    let on_unavailable = on_unavailable.as_ref().and_then(|argument| ANSWERS.read(argument, diagnostics));
+    let on_unavailable = on_unavailable
+        .as_ref()
+        .and_then(|argument| ANSWERS.read(argument, diagnostics));
     let (block_name, block) = match block {
-        Some((first, Some(longest))) => ("growing_block", Some(SettingValue::Range(first, longest))),
-        fixed => ("block", fixed.map(|(duration, _)| SettingValue::Micros(duration))),
+        Some((first, Some(longest))) => {
+            ("growing_block", Some(SettingValue::Range(first, longest)))
+        }
+        fixed => (
+            "block",
+            fixed.map(|(duration, _)| SettingValue::Micros(duration)),
+        ),
     };
     let settings = [
         ("algorithm", algorithm),
@@ -69,9 +113,20 @@ pub(crate) fn read(arguments: &Arguments, algorithm: Option<Algorithm>, diagnost
         ("wait", wait),
         ("lease", lease),
         ("timeout", timeout),
-        ("on_unavailable", on_unavailable.map(|answer| SettingValue::Variant("OnUnavailable", answer))),
+        (
+            "on_unavailable",
+            on_unavailable.map(|answer| SettingValue::Variant("OnUnavailable", answer)),
+        ),
     ];
-    settings.into_iter().filter_map(|(name, value)| Some(Setting { name, value: value? })).collect()
+    settings
+        .into_iter()
+        .filter_map(|(name, value)| {
+            Some(Setting {
+                name,
+                value: value?,
+            })
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -83,7 +138,10 @@ mod tests {
     fn every_answer() {
         for (keyword, variant) in ANSWERS.values {
             assert_eq!(
-                said(|argument, diagnostics| ANSWERS.read(argument, diagnostics), &format!("\"{keyword}\"")),
+                said(
+                    |argument, diagnostics| ANSWERS.read(argument, diagnostics),
+                    &format!("\"{keyword}\"")
+                ),
                 Ok(*variant)
             );
         }

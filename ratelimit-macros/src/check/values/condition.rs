@@ -8,14 +8,25 @@ use crate::literal::as_literal;
 use crate::parse::arguments::Argument;
 
 /// Reports a literal other than `true` and `false`.
-pub(crate) fn must_be_one(argument: Option<&Argument>, example: &str, diagnostics: &mut Diagnostics) {
-    let Some(Argument { name, value }) = argument else { return };
+pub(crate) fn must_be_one(
+    argument: Option<&Argument>,
+    example: &str,
+    diagnostics: &mut Diagnostics,
+) {
+    let Some(Argument { name, value }) = argument else {
+        return;
+    };
     let message = match as_literal(value) {
         None | Some(Lit::Bool(_)) => return,
         Some(Lit::Str(text)) if text.value() == "true" || text.value() == "false" => {
-            format!("`{name}` is a condition: write `{name} = {}`, without the quotes", text.value())
+            format!(
+                "`{name}` is a condition: write `{name} = {}`, without the quotes",
+                text.value()
+            )
         }
-        Some(_) => format!("`{name}` is a condition: write one over the arguments, as in `{example}`"),
+        Some(_) => {
+            format!("`{name}` is a condition: write one over the arguments, as in `{example}`")
+        }
     };
     diagnostics.error(value, message);
 }
@@ -40,7 +51,9 @@ pub(crate) enum Shadow {
 
 /// The value of `shadow`.
 pub(crate) fn shadow(argument: Option<&Argument>) -> Shadow {
-    let Some(Argument { value, .. }) = argument else { return Shadow::Off };
+    let Some(Argument { value, .. }) = argument else {
+        return Shadow::Off;
+    };
     match as_literal(value) {
         Some(Lit::Bool(on)) if on.value => Shadow::On,
         Some(Lit::Bool(_)) => Shadow::Off,

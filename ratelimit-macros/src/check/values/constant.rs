@@ -12,8 +12,12 @@ pub(crate) fn truth(expr: &Expr) -> Option<bool> {
             Lit::Bool(value) => Some(value.value),
             _ => None,
         },
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Not(_)) => truth(&unary.expr).map(|value| !value),
-        Expr::Binary(ExprBinary { left, op, right, .. }) => match op {
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Not(_)) => {
+            truth(&unary.expr).map(|value| !value)
+        }
+        Expr::Binary(ExprBinary {
+            left, op, right, ..
+        }) => match op {
             BinOp::And(_) => decided(false, truth(left), truth(right)),
             BinOp::Or(_) => decided(true, truth(left), truth(right)),
             _ => None,
@@ -38,10 +42,16 @@ pub(crate) fn integer(expr: &Expr) -> Option<i128> {
             Lit::Int(number) => number.base10_parse().ok(),
             _ => None,
         },
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => integer(&unary.expr)?.checked_neg(),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
+            integer(&unary.expr)?.checked_neg()
+        }
         // In a type of the user's own, or in a smaller one, it may be another number.
-        Expr::Cast(cast) => integer(&cast.expr).filter(|value| *value <= 127 && is_integer(&cast.ty)),
-        Expr::Binary(ExprBinary { left, op, right, .. }) => {
+        Expr::Cast(cast) => {
+            integer(&cast.expr).filter(|value| *value <= 127 && is_integer(&cast.ty))
+        }
+        Expr::Binary(ExprBinary {
+            left, op, right, ..
+        }) => {
             let (left, right) = (integer(left)?, integer(right)?);
             match op {
                 BinOp::Add(_) => left.checked_add(right),
@@ -60,8 +70,9 @@ pub(crate) fn integer(expr: &Expr) -> Option<i128> {
 }
 
 /// The types of integers, as suffixes of literals too.
-pub(crate) const INTEGERS: [&str; 12] =
-    ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize"];
+pub(crate) const INTEGERS: [&str; 12] = [
+    "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
+];
 
 fn is_integer(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if INTEGERS.iter().any(|name| path.path.is_ident(name)))

@@ -13,19 +13,27 @@ pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
     let beside_macro = is_hidden(expr);
     for exit in exits::of_expr(expr) {
         let (what, instead) = match exit.kind {
-            Kind::Wait => (".await", "it is evaluated without waiting; pass the awaited value as an argument"),
+            Kind::Wait => (
+                ".await",
+                "it is evaluated without waiting; pass the awaited value as an argument",
+            ),
             Kind::Try if before_the_limit && !beside_macro => continue,
-            Kind::Try if before_the_limit => {
-                ("?", "a macro beside it may hide another way out; call that in a function, and the function here")
-            }
-            Kind::Leave(word) if before_the_limit => {
-                (word, "only an error may leave the function here, as in `tenant(request)?`")
-            }
+            Kind::Try if before_the_limit => (
+                "?",
+                "a macro beside it may hide another way out; call that in a function, and the function here",
+            ),
+            Kind::Leave(word) if before_the_limit => (
+                word,
+                "only an error may leave the function here, as in `tenant(request)?`",
+            ),
             Kind::Try => ("?", NO_EXIT),
             Kind::Leave(word) => (word, NO_EXIT),
             Kind::Macro => continue,
         };
-        diagnostics.push(Error::new(exit.at, format!("`{what}` cannot be used in `{name}`: {instead}")));
+        diagnostics.push(Error::new(
+            exit.at,
+            format!("`{what}` cannot be used in `{name}`: {instead}"),
+        ));
     }
 }
 
@@ -37,7 +45,9 @@ const NO_EXIT: &str = "the expression cannot leave the function; give it a value
 
 /// Whether `expr` calls a macro that only the compiler can expand.
 pub(crate) fn is_hidden(expr: &Expr) -> bool {
-    exits::of_expr(expr).iter().any(|exit| exit.kind == Kind::Macro)
+    exits::of_expr(expr)
+        .iter()
+        .any(|exit| exit.kind == Kind::Macro)
 }
 
 #[cfg(test)]
@@ -58,13 +68,21 @@ mod tests {
 
     #[test]
     fn an_error_may_leave_before_the_limit_is_asked() {
-        for text in ["a?", "(a, b(c?))", "format!(\"{}\", f(g?))", "matches!(a?, B if c)", "{ let a = b?; a }"] {
+        for text in [
+            "a?",
+            "(a, b(c?))",
+            "format!(\"{}\", f(g?))",
+            "matches!(a?, B if c)",
+            "{ let a = b?; a }",
+        ] {
             for name in BEFORE_THE_LIMIT {
                 assert!(errors_in(name, text).is_empty(), "{name} = {text}");
             }
             for name in ["count", "actual_cost", "on_refused"] {
                 assert!(
-                    errors_in(name, text).iter().all(|e| e.contains("cannot leave the function")),
+                    errors_in(name, text)
+                        .iter()
+                        .all(|e| e.contains("cannot leave the function")),
                     "{name} = {text}"
                 );
                 assert_eq!(errors_in(name, text).len(), 1, "{name} = {text}");
@@ -74,9 +92,12 @@ mod tests {
 
     #[test]
     fn hidden() {
-        for (text, hidden) in
-            [("mine!(a)", true), ("{ mine!(a); b }", true), ("format!(\"{a}\")", false), ("std::matches!(a, B)", false)]
-        {
+        for (text, hidden) in [
+            ("mine!(a)", true),
+            ("{ mine!(a); b }", true),
+            ("format!(\"{a}\")", false),
+            ("std::matches!(a, B)", false),
+        ] {
             assert_eq!(is_hidden(&syn::parse_str(text).unwrap()), hidden, "{text}");
         }
     }

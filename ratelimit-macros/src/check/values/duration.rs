@@ -8,7 +8,11 @@ use crate::literal::{as_int, as_str};
 use crate::parse::arguments::Argument;
 
 /// The value of `argument` in microseconds.
-pub(crate) fn read(argument: &Argument, bounds: &Bounds, diagnostics: &mut Diagnostics) -> Option<u64> {
+pub(crate) fn read(
+    argument: &Argument,
+    bounds: &Bounds,
+    diagnostics: &mut Diagnostics,
+) -> Option<u64> {
     let Argument { name, value } = argument;
     if let Some(literal) = as_str(value) {
         let micros = duration::parse(&literal.value(), bounds);
@@ -17,12 +21,18 @@ pub(crate) fn read(argument: &Argument, bounds: &Bounds, diagnostics: &mut Diagn
     let message = match as_int(value).map(|number| (number.base10_digits(), number.suffix())) {
         Some((digits, "")) => {
             let Bounds { usual, .. } = bounds;
-            format!("`{name}` needs a unit: write \"{digits}{usual}\" for {}", duration::meaning(usual))
+            format!(
+                "`{name}` needs a unit: write \"{digits}{usual}\" for {}",
+                duration::meaning(usual)
+            )
         }
         Some((digits, suffix)) if duration::unit(suffix).is_some() => {
             format!("`{name}` is a string: write \"{digits}{suffix}\"")
         }
-        _ => format!("`{name}` is a string literal such as \"60s\" or \"1h 30m\" (units: {})", duration::UNITS),
+        _ => format!(
+            "`{name}` is a string literal such as \"60s\" or \"1h 30m\" (units: {})",
+            duration::UNITS
+        ),
     };
     diagnostics.error(value, message);
     None

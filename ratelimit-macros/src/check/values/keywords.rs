@@ -21,9 +21,17 @@ pub(crate) struct Keywords<T: 'static> {
 
 impl<T: Copy> Keywords<T> {
     pub(crate) fn read(&self, argument: &Argument, diagnostics: &mut Diagnostics) -> Option<T> {
-        let Self { argument: name, noun, .. } = self;
+        let Self {
+            argument: name,
+            noun,
+            ..
+        } = self;
         let text = as_str(&argument.value).map(LitStr::value);
-        if let Some((_, value)) = self.values.iter().find(|(keyword, _)| text.as_deref() == Some(keyword)) {
+        if let Some((_, value)) = self
+            .values
+            .iter()
+            .find(|(keyword, _)| text.as_deref() == Some(keyword))
+        {
             return Some(*value);
         }
         let advice = self.advice();
@@ -40,7 +48,11 @@ impl<T: Copy> Keywords<T> {
 
     /// The list of valid values: `"a", "b" or "c"`.
     pub(crate) fn advice(&self) -> String {
-        let mut quoted: Vec<_> = self.values.iter().map(|(keyword, _)| format!("\"{keyword}\"")).collect();
+        let mut quoted: Vec<_> = self
+            .values
+            .iter()
+            .map(|(keyword, _)| format!("\"{keyword}\""))
+            .collect();
         if let Some(or) = self.or {
             return format!("{}, or {or}", quoted.join(", "));
         }
@@ -49,9 +61,17 @@ impl<T: Copy> Keywords<T> {
     }
 
     fn meant(&self, other: &str) -> Option<&'static str> {
-        let plain = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+        let plain = |text: &str| {
+            text.chars()
+                .filter(|c| c.is_alphanumeric())
+                .collect::<String>()
+                .to_lowercase()
+        };
         let keywords = || self.values.iter().map(|(keyword, _)| *keyword);
-        let meant = self.synonyms.iter().find(|(_, synonyms)| synonyms.contains(&plain(other).as_str()));
+        let meant = self
+            .synonyms
+            .iter()
+            .find(|(_, synonyms)| synonyms.contains(&plain(other).as_str()));
         meant
             .map(|(keyword, _)| *keyword)
             .or_else(|| keywords().find(|keyword| plain(keyword) == plain(other)))
@@ -64,8 +84,15 @@ impl<T> Keywords<T> {
     /// Every synonym stands for a keyword, and is spelled so that it can match.
     pub(crate) fn assert_synonyms_are_sound(&self) {
         for (meant, synonyms) in self.synonyms {
-            assert!(self.values.iter().any(|(keyword, _)| keyword == meant), "{meant}");
-            let plain = |synonym: &&str| synonym.chars().all(|c| c.is_alphanumeric() && !c.is_uppercase());
+            assert!(
+                self.values.iter().any(|(keyword, _)| keyword == meant),
+                "{meant}"
+            );
+            let plain = |synonym: &&str| {
+                synonym
+                    .chars()
+                    .all(|c| c.is_alphanumeric() && !c.is_uppercase())
+            };
             assert!(synonyms.iter().all(plain), "{synonyms:?}");
         }
     }
@@ -78,11 +105,23 @@ pub(crate) mod tests {
     use super::*;
 
     /// The value that `read` gives for the expression `text`, or all its errors.
-    pub(crate) fn said<T>(read: fn(&Argument, &mut Diagnostics) -> Option<T>, text: &str) -> Result<T, String> {
+    pub(crate) fn said<T>(
+        read: fn(&Argument, &mut Diagnostics) -> Option<T>,
+        text: &str,
+    ) -> Result<T, String> {
         let mut diagnostics = Diagnostics::default();
-        let value =
-            read(&Argument { name: syn::parse_quote!(x), value: syn::parse_str(text).unwrap() }, &mut diagnostics);
+        let value = read(
+            &Argument {
+                name: syn::parse_quote!(x),
+                value: syn::parse_str(text).unwrap(),
+            },
+            &mut diagnostics,
+        );
         let errors = diagnostics.messages();
-        if errors.is_empty() { Ok(value.unwrap()) } else { Err(errors.join("; ")) }
+        if errors.is_empty() {
+            Ok(value.unwrap())
+        } else {
+            Err(errors.join("; "))
+        }
     }
 }

@@ -10,11 +10,16 @@ use crate::parse::arguments::Argument;
 const LONGEST: usize = 128;
 
 /// The value of `argument`, a string literal that can be a name; messages show `example`.
-pub(crate) fn read(argument: &Argument, example: &str, diagnostics: &mut Diagnostics) -> Option<LitStr> {
+pub(crate) fn read(
+    argument: &Argument,
+    example: &str,
+    diagnostics: &mut Diagnostics,
+) -> Option<LitStr> {
     let Argument { name, value } = argument;
     let Some(literal) = as_str(value) else {
-        let message =
-            format!("`{name}` is a string literal, such as \"{example}\": it cannot change from call to call");
+        let message = format!(
+            "`{name}` is a string literal, such as \"{example}\": it cannot change from call to call"
+        );
         diagnostics.error(value, message);
         return None;
     };

@@ -73,14 +73,30 @@ pub(crate) fn too_large(noun: &str) -> String {
 }
 
 /// The value of `argument`.
-pub(crate) fn read(argument: &Argument, wording: &Wording, diagnostics: &mut Diagnostics) -> Option<Number> {
-    let Wording { name, noun, of, example, zero } = wording;
+pub(crate) fn read(
+    argument: &Argument,
+    wording: &Wording,
+    diagnostics: &mut Diagnostics,
+) -> Option<Number> {
+    let Wording {
+        name,
+        noun,
+        of,
+        example,
+        zero,
+    } = wording;
     let value = bare(&argument.value);
     let negative = || format!("a {noun} cannot be negative: write `{name} = 1` or more");
     let message = match value {
         Expr::Lit(literal) => match &literal.lit {
-            Lit::Int(number) if !number.suffix().is_empty() && !constant::INTEGERS.contains(&number.suffix()) => {
-                format!("`{name}` is a {of}: write `{name} = {}`", number.base10_digits())
+            Lit::Int(number)
+                if !number.suffix().is_empty()
+                    && !constant::INTEGERS.contains(&number.suffix()) =>
+            {
+                format!(
+                    "`{name}` is a {of}: write `{name} = {}`",
+                    number.base10_digits()
+                )
             }
             Lit::Int(number) => match number.base10_parse() {
                 Err(_) => too_large(noun),
@@ -91,12 +107,21 @@ pub(crate) fn read(argument: &Argument, wording: &Wording, diagnostics: &mut Dia
             },
             Lit::Float(_) => format!("`{name}` is a whole {of}: write `{name} = {example}`"),
             Lit::Str(text) if text.value().parse::<u64>().is_ok() => {
-                format!("`{name}` is a number: write `{name} = {}`, without the quotes", text.value())
+                format!(
+                    "`{name}` is a number: write `{name} = {}`, without the quotes",
+                    text.value()
+                )
             }
-            _ => format!("`{name}` is a whole {of}: write `{name} = {example}`, or an expression over the arguments"),
+            _ => format!(
+                "`{name}` is a whole {of}: write `{name} = {example}`, or an expression over the arguments"
+            ),
         },
         // `-3.5`
-        Expr::Unary(unary) if matches!((&unary.op, bare(&unary.expr)), (UnOp::Neg(_), Expr::Lit(_))) => negative(),
+        Expr::Unary(unary)
+            if matches!((&unary.op, bare(&unary.expr)), (UnOp::Neg(_), Expr::Lit(_))) =>
+        {
+            negative()
+        }
         _ => match constant::integer(value) {
             Some(0) => (*zero).to_owned(),
             Some(..0) => negative(),

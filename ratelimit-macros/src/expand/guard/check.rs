@@ -29,10 +29,18 @@ pub(crate) fn entering(rule: &Rule, context: &Context<'_>) -> TokenStream {
     } else {
         quote_spanned!(mixed=> ::core::option::Option::None)
     };
-    optional_with(rule, context, |made| quote_spanned!(mixed=> (#made, #concurrent)))
+    optional_with(
+        rule,
+        context,
+        |made| quote_spanned!(mixed=> (#made, #concurrent)),
+    )
 }
 
-fn optional_with(rule: &Rule, context: &Context<'_>, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
+fn optional_with(
+    rule: &Rule,
+    context: &Context<'_>,
+    with: impl FnOnce(TokenStream) -> TokenStream,
+) -> TokenStream {
     let mixed = Span::mixed_site();
     let made = expand(rule, context, with);
     let Some(when) = &rule.when else {
@@ -54,8 +62,21 @@ fn optional_with(rule: &Rule, context: &Context<'_>, with: impl FnOnce(TokenStre
 /// An expression: `with` applied to the check, which borrows nothing, and is not moved before it is
 /// handed over. User expressions stand in the order in which they are documented to run: limiter,
 /// max or policy, concurrent, cost, shadow, key.
-pub(crate) fn expand(rule: &Rule, context: &Context<'_>, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
-    let Rule { limits, concurrent, count, limiter, cost, shadow, key, .. } = rule;
+pub(crate) fn expand(
+    rule: &Rule,
+    context: &Context<'_>,
+    with: impl FnOnce(TokenStream) -> TokenStream,
+) -> TokenStream {
+    let Rule {
+        limits,
+        concurrent,
+        count,
+        limiter,
+        cost,
+        shadow,
+        key,
+        ..
+    } = rule;
     let mixed = Span::mixed_site();
     let rule = rule_static::expand(rule);
     let new = new(limiter.as_ref(), context);
@@ -64,7 +85,12 @@ pub(crate) fn expand(rule: &Rule, context: &Context<'_>, with: impl FnOnce(Token
         quote_spanned!(mixed=> __ratelimit::CheckBuilder::#method(&mut __ratelimit_check, #value);)
     };
     let mut steps = Vec::new();
-    steps.extend(limits.max.as_ref().map(|max| set("max", number(max, context))));
+    steps.extend(
+        limits
+            .max
+            .as_ref()
+            .map(|max| set("max", number(max, context))),
+    );
     if let Some(PolicyName::Computed(policy)) = &limits.policy {
         steps.push(set("policy", policy_name(policy, context)));
     }
@@ -81,7 +107,9 @@ pub(crate) fn expand(rule: &Rule, context: &Context<'_>, with: impl FnOnce(Token
         Shadow::On => steps.push(set("shadow", quote_spanned!(mixed=> true))),
         Shadow::If(on) => {
             let on = kept_in(on, context.receiver.expression(on));
-            steps.push(quote_spanned!(mixed=> let __ratelimit_shadow: ::core::primitive::bool = #on;));
+            steps.push(
+                quote_spanned!(mixed=> let __ratelimit_shadow: ::core::primitive::bool = #on;),
+            );
             steps.push(set("shadow", quote_spanned!(mixed=> __ratelimit_shadow)));
         }
     }
@@ -92,7 +120,9 @@ pub(crate) fn expand(rule: &Rule, context: &Context<'_>, with: impl FnOnce(Token
     }
     match key {
         Key::None => {}
-        Key::Template(parts) => steps.extend(pieces::expand(parts, "CheckBuilder", "__ratelimit_check")),
+        Key::Template(parts) => {
+            steps.extend(pieces::expand(parts, "CheckBuilder", "__ratelimit_check"))
+        }
         Key::Expr(given) => {
             let span = given.span().resolved_at(mixed);
             let expr = context.receiver.operand(given);
@@ -129,7 +159,10 @@ fn new(limiter: Option<&Expr>, context: &Context<'_>) -> TokenStream {
     };
     let span = limiter.span().resolved_at(mixed);
     let given = context.receiver.operand(limiter);
-    let limiter = kept_in(limiter, quote_spanned!(span=> __ratelimit::limiter(&#given)));
+    let limiter = kept_in(
+        limiter,
+        quote_spanned!(span=> __ratelimit::limiter(&#given)),
+    );
     quote_spanned!(mixed=> __ratelimit::CheckBuilder::on(__ratelimit_rule, #limiter))
 }
 
@@ -137,7 +170,10 @@ fn new(limiter: Option<&Expr>, context: &Context<'_>) -> TokenStream {
 fn policy_name(given: &Expr, context: &Context<'_>) -> TokenStream {
     let span = given.span().resolved_at(Span::mixed_site());
     let value = context.receiver.operand(given);
-    kept_in(given, quote_spanned!(span=> __ratelimit::policy_name(&#value)))
+    kept_in(
+        given,
+        quote_spanned!(span=> __ratelimit::policy_name(&#value)),
+    )
 }
 
 /// An expression: the user's number as the store counts it.

@@ -12,21 +12,40 @@ use crate::check::rule::Rule;
 use crate::expand::Context;
 
 /// One check, made at every call.
-pub(crate) fn one(rules: &[Rule], refusal: Option<&TokenStream>, context: &Context<'_>) -> TokenStream {
+pub(crate) fn one(
+    rules: &[Rule],
+    refusal: Option<&TokenStream>,
+    context: &Context<'_>,
+) -> TokenStream {
     let run = |check| quote_spanned!(Span::mixed_site()=> __ratelimit::run(&mut #check));
-    let run: TokenStream = rules.iter().map(|only| check::expand(only, context, run)).collect();
+    let run: TokenStream = rules
+        .iter()
+        .map(|only| check::expand(only, context, run))
+        .collect();
     awaited(&run, refusal, context)
 }
 
 /// Several checks, each of which `when` may leave out.
-pub(crate) fn all(rules: &[Rule], refusal: Option<&TokenStream>, context: &Context<'_>) -> TokenStream {
+pub(crate) fn all(
+    rules: &[Rule],
+    refusal: Option<&TokenStream>,
+    context: &Context<'_>,
+) -> TokenStream {
     let checks = rules.iter().map(|rule| check::optional(rule, context));
-    awaited(&quote_spanned!(Span::mixed_site()=> __ratelimit::run_all([#(#checks),*])), refusal, context)
+    awaited(
+        &quote_spanned!(Span::mixed_site()=> __ratelimit::run_all([#(#checks),*])),
+        refusal,
+        context,
+    )
 }
 
 /// Several checks, some of which take places. These are given back when the local that keeps them
 /// is dropped: after all locals of the body, however it ends.
-pub(crate) fn enter(rules: &[Rule], refusal: Option<&TokenStream>, context: &Context<'_>) -> TokenStream {
+pub(crate) fn enter(
+    rules: &[Rule],
+    refusal: Option<&TokenStream>,
+    context: &Context<'_>,
+) -> TokenStream {
     let mixed = Span::mixed_site();
     let import = &context.import;
     let checks = rules.iter().map(|rule| check::entering(rule, context));

@@ -13,23 +13,41 @@ use crate::literal::bare;
 
 /// The value that a refused call returns, located at the return type; `None` if no call is refused.
 pub(crate) fn expand(refusal: &Refusal, context: &Context<'_>) -> Option<TokenStream> {
-    let Context { receiver, output: OutputType { ty, span, .. }, .. } = context;
+    let Context {
+        receiver,
+        output: OutputType { ty, span, .. },
+        ..
+    } = context;
     match refusal {
         Refusal::Never => None,
-        Refusal::ByType => Some(quote_spanned!(*span=> __ratelimit::refuse::<#ty>(__ratelimit_error))),
+        Refusal::ByType => {
+            Some(quote_spanned!(*span=> __ratelimit::refuse::<#ty>(__ratelimit_error)))
+        }
         Refusal::By(expr) => {
             let span = expr.span().resolved_at(Span::mixed_site());
             let refuse = receiver.operand(expr);
             // A macro that never gives a value takes the place of the function's result.
-            let refuse = if diverges(expr) { quote_spanned!(span=> |_| #refuse) } else { kept_in(expr, refuse) };
-            Some(quote_spanned!(span=> __ratelimit::refuse_with::<#ty, _>(#refuse, __ratelimit_error)))
+            let refuse = if diverges(expr) {
+                quote_spanned!(span=> |_| #refuse)
+            } else {
+                kept_in(expr, refuse)
+            };
+            Some(
+                quote_spanned!(span=> __ratelimit::refuse_with::<#ty, _>(#refuse, __ratelimit_error)),
+            )
         }
     }
 }
 
 /// Whether this is a macro that never gives a value, such as `todo!()`.
 fn diverges(expr: &Expr) -> bool {
-    let Expr::Macro(called) = bare(expr) else { return false };
+    let Expr::Macro(called) = bare(expr) else {
+        return false;
+    };
     let name = called.mac.path.segments.last();
-    name.is_some_and(|name| ["todo", "unimplemented", "unreachable", "panic"].iter().any(|other| name.ident == other))
+    name.is_some_and(|name| {
+        ["todo", "unimplemented", "unreachable", "panic"]
+            .iter()
+            .any(|other| name.ident == other)
+    })
 }

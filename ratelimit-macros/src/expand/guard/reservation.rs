@@ -16,7 +16,11 @@ use crate::expand::guard::{check, entered};
 use crate::expand::output_type::OutputType;
 
 /// Statements that reserve before the body.
-pub(crate) fn before(rules: &[Rule], refusal: Option<&TokenStream>, context: &Context<'_>) -> TokenStream {
+pub(crate) fn before(
+    rules: &[Rule],
+    refusal: Option<&TokenStream>,
+    context: &Context<'_>,
+) -> TokenStream {
     let mixed = Span::mixed_site();
     let import = &context.import;
     let entered = entered(refusal);
@@ -31,8 +35,11 @@ pub(crate) fn before(rules: &[Rule], refusal: Option<&TokenStream>, context: &Co
         };
     }
     let checks = rules.iter().map(|rule| check::entering(rule, context));
-    let entered =
-        if refusal.is_some() { entered } else { quote_spanned!(mixed=> ::core::option::Option::unzip(#entered)) };
+    let entered = if refusal.is_some() {
+        entered
+    } else {
+        quote_spanned!(mixed=> ::core::option::Option::unzip(#entered))
+    };
     // Permits are kept until all else is over.
     quote_spanned! {mixed=>
         #import
@@ -56,8 +63,18 @@ pub(crate) struct Around<'a> {
 
 /// Statements and a last expression that run `body`, whose braces are at `place`, and finish the
 /// reservation by its value.
-pub(crate) fn around(body: &TokenStream, place: Span, around: &Around<'_>, context: &Context<'_>) -> TokenStream {
-    let Around { taken, rules, refuses, yields_future } = around;
+pub(crate) fn around(
+    body: &TokenStream,
+    place: Span,
+    around: &Around<'_>,
+    context: &Context<'_>,
+) -> TokenStream {
+    let Around {
+        taken,
+        rules,
+        refuses,
+        yields_future,
+    } = around;
     let mixed = Span::mixed_site();
     let OutputType { ty, span, .. } = &context.output;
     let counts = rules.iter().map(|rule| counted(&rule.count, context));
@@ -76,7 +93,11 @@ pub(crate) fn around(body: &TokenStream, place: Span, around: &Around<'_>, conte
     let never = quote_spanned!(*span=> return __ratelimit_never;);
     // A block drops the arguments it takes in the order in which it names them.
     let take = (!taken.is_empty()).then(|| quote_spanned!(mixed=> let _ = (#(&#taken,)*);));
-    let body = if *yields_future { returned(body, place, ty) } else { body.clone() };
+    let body = if *yields_future {
+        returned(body, place, ty)
+    } else {
+        body.clone()
+    };
     let mut braces = Group::new(
         Delimiter::Brace,
         quote_spanned! {mixed=>
@@ -111,7 +132,9 @@ fn returned(body: &TokenStream, place: Span, ty: &TokenStream) -> TokenStream {
 
 /// An expression: how the outcome completes the reservation.
 fn counted(count: &Count, context: &Context<'_>) -> TokenStream {
-    let Context { receiver, output, .. } = context;
+    let Context {
+        receiver, output, ..
+    } = context;
     let mixed = Span::mixed_site();
     let span = output.span;
     match count {

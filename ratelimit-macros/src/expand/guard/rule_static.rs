@@ -20,8 +20,11 @@ pub(crate) fn expand(rule: &Rule) -> TokenStream {
     });
     let mut limits = rule.limits.fixed.iter().map(limit);
     let first = limits.next();
-    let (of_a_given_name, of_a_derived_one) =
-        if first.is_some() { ("new", "derived_nth") } else { ("in_flight", "in_flight_derived") };
+    let (of_a_given_name, of_a_derived_one) = if first.is_some() {
+        ("new", "derived_nth")
+    } else {
+        ("in_flight", "in_flight_derived")
+    };
     // The path of a local type names the type that a method belongs to, but not the type arguments
     // of a generic function.
     let (here, new, name) = match &rule.name {
@@ -33,10 +36,16 @@ pub(crate) fn expand(rule: &Rule) -> TokenStream {
         ),
     };
     let new = format_ident!("{new}", span = mixed);
-    let burst = rule.limits.burst.map(|burst| quote_spanned!(mixed=> .with_burst(#burst)));
+    let burst = rule
+        .limits
+        .burst
+        .map(|burst| quote_spanned!(mixed=> .with_burst(#burst)));
     let (what, concurrent) = match (first, concurrent) {
         (None, concurrent) => (quote_spanned!(mixed=> #concurrent), None),
-        (Some(first), concurrent) => (first, concurrent.map(|most| quote_spanned!(mixed=> .with_concurrent(#most)))),
+        (Some(first), concurrent) => (
+            first,
+            concurrent.map(|most| quote_spanned!(mixed=> .with_concurrent(#most))),
+        ),
     };
     let policy = rule.limits.policy.as_ref().map(|policy| match policy {
         PolicyName::Fixed(name) => quote_spanned!(mixed=> .with_policy(#name)),
@@ -78,7 +87,10 @@ fn setting(Setting { name, value }: &Setting) -> TokenStream {
             quote_spanned!(mixed=> #first, #last)
         }
         SettingValue::Variant(of, name) => {
-            let (of, name) = (format_ident!("{of}", span = mixed), format_ident!("{name}", span = mixed));
+            let (of, name) = (
+                format_ident!("{of}", span = mixed),
+                format_ident!("{name}", span = mixed),
+            );
             quote_spanned!(mixed=> __ratelimit::#of::#name)
         }
         SettingValue::Text(text) => quote_spanned!(mixed=> #text),

@@ -10,8 +10,17 @@ use crate::expand::import;
 use crate::parse::key_part::is_marker;
 
 /// The implementation of `KeyPart`, for which the types in `bounds` have to be `KeyPart`.
-pub(crate) fn expand(input: DeriveInput, krate: Option<&Path>, bounds: &[TokenStream]) -> TokenStream {
-    let DeriveInput { ident, mut generics, data, .. } = input;
+pub(crate) fn expand(
+    input: DeriveInput,
+    krate: Option<&Path>,
+    bounds: &[TokenStream],
+) -> TokenStream {
+    let DeriveInput {
+        ident,
+        mut generics,
+        data,
+        ..
+    } = input;
     let mixed = Span::mixed_site();
     let body = match &data {
         Data::Struct(data) => of_struct(&data.fields),
@@ -60,8 +69,9 @@ fn of_enum(data: &DataEnum) -> TokenStream {
         // If the variant is deprecated, its own definition is no use of it.
         let name = ours(&variant.ident);
         let (named, fields): (Vec<_>, Vec<_>) = members(&variant.fields).unzip();
-        let bound: Vec<Ident> =
-            (0..fields.len()).map(|index| format_ident!("__ratelimit_field{index}", span = mixed)).collect();
+        let bound: Vec<Ident> = (0..fields.len())
+            .map(|index| format_ident!("__ratelimit_field{index}", span = mixed))
+            .collect();
         let rest = (fields.len() < variant.fields.len()).then(|| quote_spanned!(mixed=> ..));
         let pattern = quote_spanned!(mixed=> Self::#name { #(#named: #bound,)* #rest });
         let parts = fields.iter().zip(&bound).map(|(field, value)| {
@@ -77,18 +87,21 @@ fn of_enum(data: &DataEnum) -> TokenStream {
 
 /// The fields that are part of the key, each located at its type.
 fn members(fields: &Fields) -> impl Iterator<Item = (Member, &Field)> {
-    (0..).zip(fields).filter(|(_, field)| !is_marker(field)).map(|(index, field)| {
-        let span = field.ty.span().resolved_at(Span::mixed_site());
-        let member = match &field.ident {
-            Some(name) => {
-                let mut name = name.clone();
-                name.set_span(span);
-                Member::Named(name)
-            }
-            None => Member::Unnamed(Index { index, span }),
-        };
-        (member, field)
-    })
+    (0..)
+        .zip(fields)
+        .filter(|(_, field)| !is_marker(field))
+        .map(|(index, field)| {
+            let span = field.ty.span().resolved_at(Span::mixed_site());
+            let member = match &field.ident {
+                Some(name) => {
+                    let mut name = name.clone();
+                    name.set_span(span);
+                    Member::Named(name)
+                }
+                None => Member::Unnamed(Index { index, span }),
+            };
+            (member, field)
+        })
 }
 
 /// `name`, located where it is written, as a name in this expansion.
@@ -123,7 +136,9 @@ fn bound(generics: &mut Generics, bounds: &[TokenStream]) {
     }
     let clause = generics.make_where_clause();
     for bound in bounds {
-        if let Ok(predicate) = syn::parse2(quote_spanned!(Span::mixed_site()=> #bound: __ratelimit::KeyPart)) {
+        if let Ok(predicate) =
+            syn::parse2(quote_spanned!(Span::mixed_site()=> #bound: __ratelimit::KeyPart))
+        {
             clause.predicates.push(predicate);
         }
     }

@@ -7,7 +7,11 @@ use crate::parse::placeholder::{Placeholder, Step};
 use crate::parse::template::Piece;
 
 /// Statements: each piece is given to the local `variable`, a `builder` of the runtime.
-pub(crate) fn expand(pieces: &[Piece], builder: &str, variable: &str) -> impl Iterator<Item = TokenStream> {
+pub(crate) fn expand(
+    pieces: &[Piece],
+    builder: &str,
+    variable: &str,
+) -> impl Iterator<Item = TokenStream> {
     let mixed = Span::mixed_site();
     pieces.iter().map(move |piece| match piece {
         Piece::Text(text) => {

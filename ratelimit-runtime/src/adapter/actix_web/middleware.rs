@@ -36,7 +36,10 @@ where
     type Future = Ready<Result<Self::Transform, ()>>;
 
     fn new_transform(&self, inner: S) -> Self::Future {
-        ready(Ok(RateLimitMiddleware { layer: self.clone(), inner: Rc::new(inner) }))
+        ready(Ok(RateLimitMiddleware {
+            layer: self.clone(),
+            inner: Rc::new(inner),
+        }))
     }
 }
 
@@ -62,14 +65,22 @@ where
             Ok(check) => check,
             Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());
-                return Box::pin(ready(Ok(request.into_response(answer).map_into_right_body())));
+                return Box::pin(ready(Ok(request
+                    .into_response(answer)
+                    .map_into_right_body())));
             }
         };
         let inner = Rc::clone(&self.inner);
         let running = self.layer.run(async move {
             match acquire(check).await {
-                Ok(()) => inner.call(request).await.map(ServiceResponse::map_into_left_body).map_err(answered),
-                Err(error) => Ok(request.into_response(error.error_response()).map_into_right_body()),
+                Ok(()) => inner
+                    .call(request)
+                    .await
+                    .map(ServiceResponse::map_into_left_body)
+                    .map_err(answered),
+                Err(error) => Ok(request
+                    .into_response(error.error_response())
+                    .map_into_right_body()),
             }
         });
         Box::pin(async move {
@@ -92,7 +103,8 @@ where
 /// An error of this crate becomes a response while the layer's limiter is in force; other errors
 /// are for the handlers around the layer.
 fn answered(error: Error) -> (Error, Option<HttpResponse>) {
-    let is_ours = error.as_error::<RateLimitError>().is_some() || error.as_error::<KeyRejection>().is_some();
+    let is_ours =
+        error.as_error::<RateLimitError>().is_some() || error.as_error::<KeyRejection>().is_some();
     let response = is_ours.then(|| error.error_response());
     (error, response)
 }

@@ -83,9 +83,23 @@ impl TryFrom<&ServiceRequest> for ClientIp {
 
 fn client_ip(request: &HttpRequest) -> Result<ClientIp, KeyRejection> {
     let extensions = request.extensions();
-    let of_app = || request.app_data().or_else(|| request.app_data().map(web::Data::<TrustedProxies>::get_ref));
-    let lines = |name: &str| request.headers().get_all(name).map(header::HeaderValue::as_bytes).collect();
-    client_ip::client_ip(request.peer_addr().map(|peer| peer.ip()), extensions.get().or_else(of_app), lines)
+    let of_app = || {
+        request
+            .app_data()
+            .or_else(|| request.app_data().map(web::Data::<TrustedProxies>::get_ref))
+    };
+    let lines = |name: &str| {
+        request
+            .headers()
+            .get_all(name)
+            .map(header::HeaderValue::as_bytes)
+            .collect()
+    };
+    client_ip::client_ip(
+        request.peer_addr().map(|peer| peer.ip()),
+        extensions.get().or_else(of_app),
+        lines,
+    )
 }
 
 impl<N: NamedHeader + 'static> FromRequest for HeaderKey<N> {

@@ -33,10 +33,18 @@ pub(in crate::adapter) fn keep_out_of_caches(headers: &mut impl Fields) {
 impl HeaderUpdate {
     /// Writes them into the headers of a response of this status. `refusal` is the decision whose
     /// fields the response already has, if it is a refusal.
-    pub(in crate::adapter) fn apply(&self, status: u16, refusal: Option<RefusalDecision>, headers: &mut impl Fields) {
+    pub(in crate::adapter) fn apply(
+        &self,
+        status: u16,
+        refusal: Option<RefusalDecision>,
+        headers: &mut impl Fields,
+    ) {
         // 429, and RESOURCE_EXHAUSTED of gRPC.
         let refuses = status == 429 || headers.all("grpc-status").eq([b"8"]);
-        let standings = Standings::after(&self.decisions, refusal.as_ref().map(|RefusalDecision(decision)| decision));
+        let standings = Standings::after(
+            &self.decisions,
+            refusal.as_ref().map(|RefusalDecision(decision)| decision),
+        );
         for (name, value) in standings.fields() {
             // Fields of the refusal are among these; fields that a layer further in has written are
             // not.
@@ -62,7 +70,12 @@ impl HeaderUpdate {
     /// A handler may have answered a refusal with a status and no more. A handler that went on
     /// after it, and was admitted elsewhere, answers for itself.
     fn lend_wait(&self, headers: &mut impl Fields) {
-        let last = self.decisions.iter().rev().find(|decision| !decision.is_shadow()).map(Observation::decision);
+        let last = self
+            .decisions
+            .iter()
+            .rev()
+            .find(|decision| !decision.is_shadow())
+            .map(Observation::decision);
         if let Some(refusal) = last.filter(|decision| !decision.is_allowed())
             && headers.all("retry-after").next().is_none()
         {

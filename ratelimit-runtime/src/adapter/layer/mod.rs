@@ -66,12 +66,20 @@ pub struct RateLimitLayer<R = Unlimited> {
 }
 
 /// A [`RateLimitLayer`] without a rule of its own.
-#[allow(unnameable_types, unreachable_pub, reason = "its name is of no use outside")]
+#[allow(
+    unnameable_types,
+    unreachable_pub,
+    reason = "its name is of no use outside"
+)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 
 /// The rule of a [`RateLimitLayer`].
-#[allow(unnameable_types, unreachable_pub, reason = "it holds a closure, whose type has no name either")]
+#[allow(
+    unnameable_types,
+    unreachable_pub,
+    reason = "it holds a closure, whose type has no name either"
+)]
 #[derive(Clone)]
 pub struct Limited<F> {
     /// Shared by all requests, so that its names are worked out once.
@@ -81,7 +89,9 @@ pub struct Limited<F> {
 
 impl<F> fmt::Debug for Limited<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limited").field("rule", &self.rule).finish_non_exhaustive()
+        f.debug_struct("Limited")
+            .field("rule", &self.rule)
+            .finish_non_exhaustive()
     }
 }
 
@@ -96,8 +106,19 @@ impl RateLimitLayer {
     /// not share one. The error is a [`KeyRejection`](crate::KeyRejection), a [`RateLimitError`], or a
     /// response of the framework.
     pub fn rule<F>(self, rule: &Rule, key: F) -> RateLimitLayer<Limited<F>> {
-        let Self { limiter, proxies, rule: Unlimited } = self;
-        RateLimitLayer { limiter, proxies, rule: Limited { rule: Arc::new(rule.clone()), key } }
+        let Self {
+            limiter,
+            proxies,
+            rule: Unlimited,
+        } = self;
+        RateLimitLayer {
+            limiter,
+            proxies,
+            rule: Limited {
+                rule: Arc::new(rule.clone()),
+                key,
+            },
+        }
     }
 }
 
@@ -132,12 +153,21 @@ impl<R> RateLimitLayer<R> {
     }
 
     /// Runs the future that answers a request. Gives the answer, and the decisions made meanwhile.
-    pub(super) fn run<F: Future>(&self, answer: F) -> impl Future<Output = (F::Output, HeaderUpdate)> + use<R, F> {
+    pub(super) fn run<F: Future>(
+        &self,
+        answer: F,
+    ) -> impl Future<Output = (F::Output, HeaderUpdate)> + use<R, F> {
         let limiter = self.limiter.clone();
         async move {
             let all = async {
                 let (answer, decisions) = observe::collect(answer).await;
-                (answer, HeaderUpdate { decisions, legacy: find::legacy_headers() })
+                (
+                    answer,
+                    HeaderUpdate {
+                        decisions,
+                        legacy: find::legacy_headers(),
+                    },
+                )
             };
             match limiter {
                 Some(limiter) => limiter.scope(all).await,
@@ -150,7 +180,11 @@ impl<R> RateLimitLayer<R> {
 /// The rule of a [`RateLimitLayer`], if any, for requests `Q` of a framework whose responses are
 /// `A`. It is a bound in signatures of frameworks, and cannot be named outside of this crate: only
 /// [`Limited`] and [`Unlimited`] implement it.
-#[allow(unnameable_types, unreachable_pub, reason = "sealed: a bound that frameworks see")]
+#[allow(
+    unnameable_types,
+    unreachable_pub,
+    reason = "sealed: a bound that frameworks see"
+)]
 pub trait RequestRule<Q, A>: Sized {
     /// The check that the request needs, if any, or the response to a request without a key.
     fn check(&self, request: &Q) -> Result<RequestCheck, A>;
@@ -188,7 +222,11 @@ pub(super) async fn acquire(check: RequestCheck) -> Result<(), RateLimitError> {
     note = "a key function returns a `Key`, as in `|_: &Request| key!(\"all\")` and `|request: &Request| Key::of(&value)`",
     note = "or a `Result<Key, E>` where a request may have no key, and `E` becomes its response, as in `by_client_ip`"
 )]
-#[allow(unnameable_types, unreachable_pub, reason = "sealed: a bound that frameworks see")]
+#[allow(
+    unnameable_types,
+    unreachable_pub,
+    reason = "sealed: a bound that frameworks see"
+)]
 pub trait RequestKey<A> {
     /// The key, or the answer.
     ///

@@ -16,15 +16,22 @@ pub struct RateLimitEndpoint<E, R> {
     inner: E,
 }
 
-impl<E: Endpoint, R: RequestRule<Request, Response> + Clone + Send + Sync> Middleware<E> for RateLimitLayer<R> {
+impl<E: Endpoint, R: RequestRule<Request, Response> + Clone + Send + Sync> Middleware<E>
+    for RateLimitLayer<R>
+{
     type Output = RateLimitEndpoint<E, R>;
 
     fn transform(&self, inner: E) -> Self::Output {
-        RateLimitEndpoint { layer: self.clone(), inner }
+        RateLimitEndpoint {
+            layer: self.clone(),
+            inner,
+        }
     }
 }
 
-impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint for RateLimitEndpoint<E, R> {
+impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint
+    for RateLimitEndpoint<E, R>
+{
     type Output = Response;
 
     async fn call(&self, mut request: Request) -> poem::Result<Response> {
@@ -40,7 +47,12 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint for 
         };
         let answer = async {
             match acquire(check).await {
-                Ok(()) => self.inner.call(request).await.map(IntoResponse::into_response).or_else(responded),
+                Ok(()) => self
+                    .inner
+                    .call(request)
+                    .await
+                    .map(IntoResponse::into_response)
+                    .or_else(responded),
                 Err(error) => Ok(error.as_response()),
             }
         };
@@ -56,7 +68,9 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint for 
 /// force, because the response tells of the decisions too. Other errors are for the handlers around
 /// the layer.
 fn responded(mut error: poem::Error) -> poem::Result<Response> {
-    let refusal = error.downcast_ref::<RateLimitError>().and_then(|refusal| refusal.decision().copied());
+    let refusal = error
+        .downcast_ref::<RateLimitError>()
+        .and_then(|refusal| refusal.decision().copied());
     // The response of an error has the extensions of the error, not those that it was made with.
     if let Some(decision) = refusal {
         error.set_data(RefusalDecision(decision));

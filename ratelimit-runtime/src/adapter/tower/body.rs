@@ -20,11 +20,17 @@ pin_project! {
 
 impl<B> LimitedBody<B> {
     pub(super) fn served(body: B) -> Self {
-        Self { served: Some(body), words: String::new() }
+        Self {
+            served: Some(body),
+            words: String::new(),
+        }
     }
 
     pub(super) fn refused(words: String) -> Self {
-        Self { served: None, words }
+        Self {
+            served: None,
+            words,
+        }
     }
 }
 
@@ -35,7 +41,10 @@ where
     type Data = B::Data;
     type Error = B::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let this = self.project();
         match this.served.as_pin_mut() {
             Some(body) => body.poll_frame(cx),
@@ -45,7 +54,9 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.served.as_ref().map_or(self.words.is_empty(), Body::is_end_stream)
+        self.served
+            .as_ref()
+            .map_or(self.words.is_empty(), Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {

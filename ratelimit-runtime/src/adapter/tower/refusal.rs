@@ -22,27 +22,44 @@ impl Protocol {
     /// A content type alone, which any client can send, makes no gRPC of a request: caches and
     /// alerts would take its refusal for success.
     pub(super) fn of<Q>(request: &Request<Q>) -> Self {
-        let kind = request.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        let kind = request
+            .headers()
+            .get(CONTENT_TYPE)
+            .map_or(&b""[..], HeaderValue::as_bytes);
         // Also `application/grpc+proto`, and parameters.
         let is = |prefix: &str| {
             let (head, rest) = kind.split_at_checked(prefix.len()).unwrap_or_default();
-            head.eq_ignore_ascii_case(prefix.as_bytes()) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
+            head.eq_ignore_ascii_case(prefix.as_bytes())
+                && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
         };
         match *request.method() {
             Method::POST if is("application/grpc-web") => Self::GrpcWeb("application/grpc-web"),
-            Method::POST if is("application/grpc-web-text") => Self::GrpcWeb("application/grpc-web-text"),
-            Method::POST if is("application/grpc") && request.version() == Version::HTTP_2 => Self::Grpc,
+            Method::POST if is("application/grpc-web-text") => {
+                Self::GrpcWeb("application/grpc-web-text")
+            }
+            Method::POST if is("application/grpc") && request.version() == Version::HTTP_2 => {
+                Self::Grpc
+            }
             _ => Self::Http,
         }
     }
 
     /// The answer to a request that was refused.
     pub(super) fn refusal<B>(self, error: &RateLimitError) -> Response<LimitedBody<B>> {
-        #[cfg_attr(not(feature = "tonic"), allow(unused_mut, reason = "details are of tonic"))]
-        let mut response = self.translated(error.to_http_response(), grpc::code(error), &error.public_message());
+        #[cfg_attr(
+            not(feature = "tonic"),
+            allow(unused_mut, reason = "details are of tonic")
+        )]
+        let mut response = self.translated(
+            error.to_http_response(),
+            grpc::code(error),
+            &error.public_message(),
+        );
         #[cfg(feature = "tonic")]
         if !matches!(self, Self::Http) {
-            response.headers_mut().extend(crate::adapter::tonic::details_field(error));
+            response
+                .headers_mut()
+                .extend(crate::adapter::tonic::details_field(error));
         }
         response
     }
@@ -66,7 +83,12 @@ impl Protocol {
     }
 
     /// The answer over HTTP, or in its place a status of gRPC with the same fields.
-    fn translated<B>(self, over_http: Response<String>, code: u8, message: &str) -> Response<LimitedBody<B>> {
+    fn translated<B>(
+        self,
+        over_http: Response<String>,
+        code: u8,
+        message: &str,
+    ) -> Response<LimitedBody<B>> {
         let (status, kind) = match self {
             Self::Http => return over_http.map(LimitedBody::refused),
             Self::Grpc => (StatusCode::OK, "application/grpc"),
@@ -86,7 +108,11 @@ impl Protocol {
 
 /// The answer of a layer on tower to a request that has no key: a response, a [`KeyRejection`] or a
 /// [`RateLimitError`]. None of them is to be stored by caches, unless the response says so itself.
-#[allow(unnameable_types, unreachable_pub, reason = "what errors of key functions become")]
+#[allow(
+    unnameable_types,
+    unreachable_pub,
+    reason = "what errors of key functions become"
+)]
 #[derive(Debug)]
 pub enum NoKey<B> {
     Answer(Response<B>),

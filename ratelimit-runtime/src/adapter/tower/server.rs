@@ -18,7 +18,10 @@ impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
     type Service = RateLimitService<S, R>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RateLimitService { layer: self.clone(), inner }
+        RateLimitService {
+            layer: self.clone(),
+            inner,
+        }
     }
 }
 
@@ -53,14 +56,19 @@ where
         let protocol = Protocol::of(&request);
         let check = match self.layer.check(&request) {
             Ok(check) => check,
-            Err(no_key) => return Box::pin(ready(Ok(self.layer.within(|| protocol.no_key(no_key))))),
+            Err(no_key) => {
+                return Box::pin(ready(Ok(self.layer.within(|| protocol.no_key(no_key)))));
+            }
         };
         // The service that was ready is used up.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         let running = self.layer.run(async move {
             match acquire(check).await {
-                Ok(()) => inner.call(request).await.map(|response| response.map(LimitedBody::served)),
+                Ok(()) => inner
+                    .call(request)
+                    .await
+                    .map(|response| response.map(LimitedBody::served)),
                 Err(error) => Ok(protocol.refusal(&error)),
             }
         });

@@ -30,11 +30,17 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const SCRIPT: super::Lua = super::Lua {
-    body: concat!(include_str!("script.lua"), include_str!("../counter/counters.lua")),
+    body: concat!(
+        include_str!("script.lua"),
+        include_str!("../counter/counters.lua")
+    ),
     reads: true,
     // The level after the charge, in ticks of a microsecond.
     number: |limit, level| {
-        let bucket = Bucket { level, tick_bits: 0 };
+        let bucket = Bucket {
+            level,
+            tick_bits: 0,
+        };
         (bucket.remaining(limit), bucket.time_to_drain(level, limit))
     },
 };
@@ -66,7 +72,9 @@ impl Bucket {
     #[cfg(feature = "redis")]
     #[inline]
     fn remaining(&self, limit: &Limit) -> u64 {
-        self.units(limit.capacity(), limit).saturating_sub(self.level) / self.window(limit)
+        self.units(limit.capacity(), limit)
+            .saturating_sub(self.level)
+            / self.window(limit)
     }
 
     /// How much drains between two times.
@@ -85,7 +93,11 @@ impl Bucket {
     /// How long so much takes to drain from `now` on, in microseconds.
     #[inline]
     fn wait(&self, level: u64, limit: &Limit, now: u64) -> u64 {
-        if level == 0 { 0 } else { self.time_to_drain(level, limit) - now % (1 << self.tick_bits) }
+        if level == 0 {
+            0
+        } else {
+            self.time_to_drain(level, limit) - now % (1 << self.tick_bits)
+        }
     }
 
     #[inline]
@@ -95,7 +107,13 @@ impl Bucket {
 
     /// [`take`](Counter::take), in ticks of any length.
     #[cold]
-    fn take_in_its_ticks(self, limit: &Limit, cost: u64, newest: u64, now: u64) -> (Self, LimitStatus, u64) {
+    fn take_in_its_ticks(
+        self,
+        limit: &Limit,
+        cost: u64,
+        newest: u64,
+        now: u64,
+    ) -> (Self, LimitStatus, u64) {
         let mut bucket = self.at(limit, newest, now);
         let status = bucket.status(limit, cost, now);
         if status.wait == 0 {
@@ -143,17 +161,35 @@ impl Bucket {
 impl Counter for Bucket {
     #[inline]
     fn at(self, limit: &Limit, newest: u64, now: u64) -> Self {
-        let bucket = if self.tick_bits == 0 && self.fits(limit) { self } else { self.in_its_ticks(limit) };
-        Self { level: bucket.level.saturating_sub(bucket.drained(limit, newest, now)), ..bucket }
+        let bucket = if self.tick_bits == 0 && self.fits(limit) {
+            self
+        } else {
+            self.in_its_ticks(limit)
+        };
+        Self {
+            level: bucket
+                .level
+                .saturating_sub(bucket.drained(limit, newest, now)),
+            ..bucket
+        }
     }
 
-    #[allow(clippy::inline_always, reason = "a call to it would cost a quarter of what it does")]
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost a quarter of what it does"
+    )]
     #[inline(always)]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let full = self.units(limit.capacity(), limit);
-        let excess = self.level.saturating_add(self.units(cost, limit)).saturating_sub(full);
+        let excess = self
+            .level
+            .saturating_add(self.units(cost, limit))
+            .saturating_sub(full);
         let remaining = full.saturating_sub(self.level) / self.window(limit);
-        LimitStatus { wait: self.wait(excess, limit, now), remaining }
+        LimitStatus {
+            wait: self.wait(excess, limit, now),
+            remaining,
+        }
     }
 
     /// In ticks of a microsecond none of this overflows, and nothing is rounded.
@@ -165,11 +201,24 @@ impl Counter for Bucket {
         if self.tick_bits > 0 || self.level >= BOUND || full >= BOUND / 2 || cost > capacity {
             return self.take_in_its_ticks(limit, cost, newest, now);
         }
-        let level = self.level.saturating_sub(max.saturating_mul(now.saturating_sub(newest)));
+        let level = self
+            .level
+            .saturating_sub(max.saturating_mul(now.saturating_sub(newest)));
         let remaining = full.saturating_sub(level) / window;
         let needed = level + cost * window;
-        let (level, wait) = if needed > full { (level, (needed - full).div_ceil(max)) } else { (needed, 0) };
-        (Self { level, tick_bits: 0 }, LimitStatus { wait, remaining }, level.div_ceil(max))
+        let (level, wait) = if needed > full {
+            (level, (needed - full).div_ceil(max))
+        } else {
+            (needed, 0)
+        };
+        (
+            Self {
+                level,
+                tick_bits: 0,
+            },
+            LimitStatus { wait, remaining },
+            level.div_ceil(max),
+        )
     }
 
     fn used(&self, limit: &Limit, _: u64) -> u64 {
@@ -203,7 +252,9 @@ impl Counter for Bucket {
             (0, _) => 1,
             _ => 2,
         };
-        open.since.saturating_add(self.period(limit).saturating_mul(periods)).saturating_sub(now)
+        open.since
+            .saturating_add(self.period(limit).saturating_mul(periods))
+            .saturating_sub(now)
     }
 
     fn with(mut self, open: &Open, limit: &Limit) -> Self {
@@ -217,11 +268,20 @@ impl Counter for Bucket {
 
     fn reserve(&mut self, open: &mut Open, _: &Limit, cost: u64, now: u64) {
         let since = if open.sum() == 0 { now } else { open.since };
-        *open = Open { since, current: open.current + cost, ..*open };
+        *open = Open {
+            since,
+            current: open.current + cost,
+            ..*open
+        };
     }
 
     fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)> {
-        let Settlement { ticket, is_estimate, actual, .. } = past.settlement;
+        let Settlement {
+            ticket,
+            is_estimate,
+            actual,
+            ..
+        } = past.settlement;
         let period = self.period(limit);
         let is_over = ticket.saturating_add(period) <= past.now;
         if is_estimate && !is_over {

@@ -107,42 +107,76 @@ impl<C: Counter> Counters<C> {
 
     /// All of it at `now`; the default for limits without stored numbers.
     fn brought(&self, demand: &Demand<'_>, now: u64) -> Brought<C> {
-        let others = self.more.iter().flat_map(|more| more.others.iter().copied());
-        let kept = iter::once(self.first).chain(others).chain(iter::repeat(C::default()));
-        let open = self.more.iter().flat_map(|more| more.open.iter().copied()).chain(iter::repeat(Open::default()));
-        let each = demand.limits.iter().zip(kept).zip(open).map(|((limit, kept), open)| {
-            let counter = kept.at(limit, self.newest, now);
-            let open = if open.sum() == 0 { open } else { counter.open_at(open, limit, now).or_none() };
-            (counter, open)
-        });
+        let others = self
+            .more
+            .iter()
+            .flat_map(|more| more.others.iter().copied());
+        let kept = iter::once(self.first)
+            .chain(others)
+            .chain(iter::repeat(C::default()));
+        let open = self
+            .more
+            .iter()
+            .flat_map(|more| more.open.iter().copied())
+            .chain(iter::repeat(Open::default()));
+        let each = demand
+            .limits
+            .iter()
+            .zip(kept)
+            .zip(open)
+            .map(|((limit, kept), open)| {
+                let counter = kept.at(limit, self.newest, now);
+                let open = if open.sum() == 0 {
+                    open
+                } else {
+                    counter.open_at(open, limit, now).or_none()
+                };
+                (counter, open)
+            });
         Brought(each.collect())
     }
 
     /// Stores numbers that were brought to `now` and changed.
     fn keep(&mut self, demand: &Demand<'_>, brought: &Brought<C>, now: u64) {
-        for ((limit, (counter, _)), kept) in brought.each(demand).zip(self.each_mut(demand.limits.len())) {
+        for ((limit, (counter, _)), kept) in
+            brought.each(demand).zip(self.each_mut(demand.limits.len()))
+        {
             // Where nothing counts, the next charge begins anew.
-            *kept = if counter.life(limit, now) == 0 { C::default() } else { *counter };
+            *kept = if counter.life(limit, now) == 0 {
+                C::default()
+            } else {
+                *counter
+            };
         }
         self.newest = now;
         if brought.reserves() {
-            self.more.get_or_insert_default().open = brought.0.iter().map(|(_, open)| open.or_none()).collect();
+            self.more.get_or_insert_default().open =
+                brought.0.iter().map(|(_, open)| open.or_none()).collect();
         } else if let Some(more) = &mut self.more {
             more.open = SmallVec::new();
         }
-        self.more.take_if(|more| more.others.is_empty() && more.open.is_empty());
+        self.more
+            .take_if(|more| more.others.is_empty() && more.open.is_empty());
     }
 }
 
 impl<C: Counter> Brought<C> {
-    fn each<'a>(&'a self, demand: &'a Demand<'_>) -> impl Iterator<Item = (&'a Limit, &'a (C, Open))> {
+    fn each<'a>(
+        &'a self,
+        demand: &'a Demand<'_>,
+    ) -> impl Iterator<Item = (&'a Limit, &'a (C, Open))> {
         demand.limits.iter().zip(&self.0)
     }
 
     /// The status of each limit; reservations count.
-    fn statuses<'a>(&'a self, demand: &'a Demand<'_>, now: u64) -> impl Iterator<Item = LimitStatus> + 'a {
+    fn statuses<'a>(
+        &'a self,
+        demand: &'a Demand<'_>,
+        now: u64,
+    ) -> impl Iterator<Item = LimitStatus> + 'a {
         let cost = demand.cost;
-        self.each(demand).map(move |(limit, (counter, open))| counter.with(open, limit).status(limit, cost, now))
+        self.each(demand)
+            .map(move |(limit, (counter, open))| counter.with(open, limit).status(limit, cost, now))
     }
 
     fn reserves(&self) -> bool {
@@ -161,30 +195,43 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     fn take(&mut self, demand: &Demand<'_>, now: u64) -> Taken {
-        let ([limit], None) = (demand.limits, &self.more) else { return Taken::step_by_step(self, demand, now) };
+        let ([limit], None) = (demand.limits, &self.more) else {
+            return Taken::step_by_step(self, demand, now);
+        };
         let (counter, status, life) = self.first.take(limit, demand.cost, self.newest, now);
         let ticket = if status.wait == 0 { now } else { 0 };
         if status.wait == 0 {
             (self.first, self.newest) = (counter, now);
         }
-        Taken { standing: Standing { limit: 0, status }, ticket, life, reset: life }
+        Taken {
+            standing: Standing { limit: 0, status },
+            ticket,
+            life,
+            reset: life,
+        }
     }
 
     fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 4]> {
         self.brought(demand, now).statuses(demand, now).collect()
     }
 
-    #[allow(clippy::inline_always, reason = "a call to it would cost more than it does")]
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost more than it does"
+    )]
     #[inline(always)]
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool {
-        self.more.as_ref().is_some_and(|more| !more.open.is_empty()) && self.brought(demand, now).reserves()
+        self.more.as_ref().is_some_and(|more| !more.open.is_empty())
+            && self.brought(demand, now).reserves()
     }
 
     fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool) {
         let brought = self.brought(demand, now);
         let (mut standing, mut only_reserved) = (Standing::of_none(), true);
         let statuses = brought.statuses(demand, now);
-        for (index, ((limit, (counter, open)), status)) in brought.each(demand).zip(statuses).enumerate() {
+        for (index, ((limit, (counter, open)), status)) in
+            brought.each(demand).zip(statuses).enumerate()
+        {
             let released = counter.without(open).status(limit, demand.cost, now);
             only_reserved &= !standing.add_released(index, status, released.wait);
         }
@@ -194,7 +241,9 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
         let brought = self.brought(demand, now);
         let decisive = brought.each(demand).nth(limit);
-        decisive.map_or(0, |(limit, (counter, open))| counter.with(open, limit).life(limit, now))
+        decisive.map_or(0, |(limit, (counter, open))| {
+            counter.with(open, limit).life(limit, now)
+        })
     }
 
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
@@ -211,27 +260,50 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
         let brought = self.brought(demand, now);
-        let lives = brought
-            .each(demand)
-            .map(|(limit, (counter, open))| counter.life(limit, now).max(counter.life_of_open(open, limit, now)));
+        let lives = brought.each(demand).map(|(limit, (counter, open))| {
+            counter
+                .life(limit, now)
+                .max(counter.life_of_open(open, limit, now))
+        });
         lives.max().unwrap_or(0)
     }
 
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
         // A refund is the settlement of an estimate whose call did cost nothing.
-        let settlement = Settlement { ticket, is_estimate: true, actual: 0, is_sent_again: false };
+        let settlement = Settlement {
+            ticket,
+            is_estimate: true,
+            actual: 0,
+            is_sent_again: false,
+        };
         self.settle(demand, &settlement, now).changed
     }
 
-    fn settle(&mut self, demand: &Demand<'_>, &settlement: &Settlement, now: u64) -> SettlementOutcome {
+    fn settle(
+        &mut self,
+        demand: &Demand<'_>,
+        &settlement: &Settlement,
+        now: u64,
+    ) -> SettlementOutcome {
         let mut brought = self.brought(demand, now);
         let before = brought.0.clone();
-        let past = Past { settlement, cost: demand.cost, newest: self.newest, now };
-        let anew = if settlement.is_sent_again { 0 } else { settlement.actual };
+        let past = Past {
+            settlement,
+            cost: demand.cost,
+            newest: self.newest,
+            now,
+        };
+        let anew = if settlement.is_sent_again {
+            0
+        } else {
+            settlement.actual
+        };
         let mut outcome = SettlementOutcome::default();
         for (limit, (counter, open)) in demand.limits.iter().zip(&mut brought.0) {
             let (was_open, more) = counter.settle(open, limit, &past).unwrap_or((false, anew));
-            let left = demand.most_used(limit).saturating_sub(counter.with(open, limit).used(limit, now));
+            let left = demand
+                .most_used(limit)
+                .saturating_sub(counter.with(open, limit).used(limit, now));
             counter.charge(limit, more.min(left));
             outcome.was_open |= was_open;
             outcome.dropped = outcome.dropped.max(more.saturating_sub(left));

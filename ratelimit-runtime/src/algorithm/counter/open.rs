@@ -19,12 +19,20 @@ impl Open {
 
     /// The same when the next window has begun.
     pub(crate) fn rolled(self, length: u64) -> Self {
-        Self { since: self.since.saturating_add(length), current: 0, previous: self.current }
+        Self {
+            since: self.since.saturating_add(length),
+            current: 0,
+            previous: self.current,
+        }
     }
 
     /// The same, and the default if nothing is reserved.
     pub(super) fn or_none(self) -> Self {
-        if self.sum() == 0 { Self::default() } else { self }
+        if self.sum() == 0 {
+            Self::default()
+        } else {
+            self
+        }
     }
 }
 

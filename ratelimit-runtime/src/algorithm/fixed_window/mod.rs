@@ -33,16 +33,30 @@ impl Counter for FixedWindow {
     #[inline]
     fn at(self, limit: &Limit, _: u64, now: u64) -> Self {
         if self.used == 0 || now >= self.end {
-            return Self { begun: now, end: limit.end_of_window(now), used: 0 };
+            return Self {
+                begun: now,
+                end: limit.end_of_window(now),
+                used: 0,
+            };
         }
         self
     }
 
-    #[allow(clippy::inline_always, reason = "a call to it would cost a quarter of what it does")]
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost a quarter of what it does"
+    )]
     #[inline(always)]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
-        let wait = if self.used + cost > limit.max() { self.end - now } else { 0 };
-        LimitStatus { wait, remaining: limit.max().saturating_sub(self.used) }
+        let wait = if self.used + cost > limit.max() {
+            self.end - now
+        } else {
+            0
+        };
+        LimitStatus {
+            wait,
+            remaining: limit.max().saturating_sub(self.used),
+        }
     }
 
     fn used(&self, _: &Limit, _: u64) -> u64 {
@@ -60,16 +74,27 @@ impl Counter for FixedWindow {
     }
 
     fn open_at(&self, open: Open, _: &Limit, _: u64) -> Open {
-        if open.since == self.begun { open } else { Open::default() }
+        if open.since == self.begun {
+            open
+        } else {
+            Open::default()
+        }
     }
 
     fn without(self, open: &Open) -> Self {
-        Self { used: self.used - open.current, ..self }
+        Self {
+            used: self.used - open.current,
+            ..self
+        }
     }
 
     fn reserve(&mut self, open: &mut Open, limit: &Limit, cost: u64, _: u64) {
         self.charge(limit, cost);
-        *open = Open { since: self.begun, current: open.current + cost, previous: 0 };
+        *open = Open {
+            since: self.begun,
+            current: open.current + cost,
+            previous: 0,
+        };
     }
 
     fn settle(&mut self, open: &mut Open, _: &Limit, past: &Past) -> Option<(bool, u64)> {

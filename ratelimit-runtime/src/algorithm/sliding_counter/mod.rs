@@ -57,7 +57,11 @@ fn wide_mul_div(a: u64, b: u64, divisor: u64) -> (u64, u64) {
 
 /// How far into a window the weight of `previous` has sunk to `free`.
 fn sunk_to(free: u64, previous: u64, window: u64) -> u64 {
-    if previous <= free { 0 } else { window - mul_div(free, window, previous).0 }
+    if previous <= free {
+        0
+    } else {
+        window - mul_div(free, window, previous).0
+    }
 }
 
 impl Counter for SlidingCounter {
@@ -67,14 +71,25 @@ impl Counter for SlidingCounter {
         if elapsed < window {
             self
         } else if elapsed < 2 * window && self.current > 0 {
-            Self { start: self.start + window, current: 0, previous: self.current }
+            Self {
+                start: self.start + window,
+                current: 0,
+                previous: self.current,
+            }
         } else {
             // Where nothing counts, a window begins now.
-            Self { start: now, current: 0, previous: 0 }
+            Self {
+                start: now,
+                current: 0,
+                previous: 0,
+            }
         }
     }
 
-    #[allow(clippy::inline_always, reason = "a call to it would cost a quarter of what it does")]
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost a quarter of what it does"
+    )]
     #[inline(always)]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let window = limit.window_us();
@@ -89,7 +104,10 @@ impl Counter for SlidingCounter {
             // The current window has to become the previous one first.
             window - elapsed + sunk_to(limit.max().saturating_sub(cost), self.current, window)
         };
-        LimitStatus { wait, remaining: limit.max().saturating_sub(used) }
+        LimitStatus {
+            wait,
+            remaining: limit.max().saturating_sub(used),
+        }
     }
 
     fn used(&self, limit: &Limit, now: u64) -> u64 {
@@ -121,17 +139,27 @@ impl Counter for SlidingCounter {
     }
 
     fn without(self, open: &Open) -> Self {
-        Self { current: self.current - open.current, previous: self.previous - open.previous, ..self }
+        Self {
+            current: self.current - open.current,
+            previous: self.previous - open.previous,
+            ..self
+        }
     }
 
     fn reserve(&mut self, open: &mut Open, limit: &Limit, cost: u64, _: u64) {
         self.charge(limit, cost);
-        *open = Open { since: self.start, current: open.current + cost, ..*open };
+        *open = Open {
+            since: self.start,
+            current: open.current + cost,
+            ..*open
+        };
     }
 
     fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)> {
         let ticket = past.settlement.ticket;
-        if self.current + self.previous == 0 || ticket.saturating_add(limit.window_us()) < self.start {
+        if self.current + self.previous == 0
+            || ticket.saturating_add(limit.window_us()) < self.start
+        {
             None
         } else if ticket >= self.start {
             Some(past.settle(&mut self.current, &mut open.current))

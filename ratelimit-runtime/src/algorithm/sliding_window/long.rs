@@ -41,7 +41,10 @@ pub(super) struct View {
 
 impl Long {
     pub(super) fn of_units(units: impl Iterator<Item = u64>) -> Self {
-        Self { units: units.collect(), ..Self::default() }
+        Self {
+            units: units.collect(),
+            ..Self::default()
+        }
     }
 
     /// Whether the log has units and no reservation.
@@ -55,7 +58,12 @@ impl Long {
         let window = limit.window_us();
         let edge = now.saturating_sub(window);
         let skip = self.position(edge + 1);
-        View { window, edge, skip, used: (self.units.len() - skip) as u64 }
+        View {
+            window,
+            edge,
+            skip,
+            used: (self.units.len() - skip) as u64,
+        }
     }
 
     /// The position of the first unit from this ticket on.
@@ -70,17 +78,26 @@ impl Long {
     /// Notes a reservation that is to be settled.
     pub(super) fn open(&mut self, first: u64, last: u64, is_estimate: bool) {
         let reserved = self.ever_reserved() + if is_estimate { 0 } else { last + 1 - first };
-        self.open.push_back(Open { first, last, is_estimate, reserved });
+        self.open.push_back(Open {
+            first,
+            last,
+            is_estimate,
+            reserved,
+        });
     }
 
     /// Ends the reservation of this kind whose last ticket this is, if it is open.
     pub(super) fn settle(&mut self, last: u64, is_estimate: bool) -> bool {
         let position = self.open.partition_point(|open| open.last < last);
         let is_it = |open: &&Open| open.last == last && open.is_estimate == is_estimate;
-        let Some(&Open { first, .. }) = self.open.get(position).filter(is_it) else { return false };
+        let Some(&Open { first, .. }) = self.open.get(position).filter(is_it) else {
+            return false;
+        };
         self.open.remove(position);
         if !is_estimate {
-            self.open.range_mut(position..).for_each(|open| open.reserved -= last + 1 - first);
+            self.open
+                .range_mut(position..)
+                .for_each(|open| open.reserved -= last + 1 - first);
         }
         true
     }
@@ -93,15 +110,21 @@ impl Long {
 
     #[inline]
     fn ever_reserved(&self) -> u64 {
-        self.open.back().map_or(self.reserved_before, |open| open.reserved)
+        self.open
+            .back()
+            .map_or(self.reserved_before, |open| open.reserved)
     }
 
     /// How many units up to this ticket, of all ever, were reserved by `count`.
     fn reserved_up_to(&self, ticket: u64) -> u64 {
         let next = self.open.partition_point(|open| open.last <= ticket);
         let last = next.checked_sub(1).and_then(|last| self.open.get(last));
-        let part = self.open.get(next).filter(|open| !open.is_estimate && open.first <= ticket);
-        last.map_or(self.reserved_before, |open| open.reserved) + part.map_or(0, |open| ticket + 1 - open.first)
+        let part = self
+            .open
+            .get(next)
+            .filter(|open| !open.is_estimate && open.first <= ticket);
+        last.map_or(self.reserved_before, |open| open.reserved)
+            + part.map_or(0, |open| ticket + 1 - open.first)
     }
 
     /// How many units in the window are reserved by `count`.
@@ -123,9 +146,12 @@ impl Long {
         let position = if released {
             self.behind_reserved(view, before)
         } else {
-            view.skip.saturating_add(usize::try_from(before).unwrap_or(usize::MAX))
+            view.skip
+                .saturating_add(usize::try_from(before).unwrap_or(usize::MAX))
         };
-        self.units.get(position).map_or(0, |last| last + view.window - now)
+        self.units
+            .get(position)
+            .map_or(0, |last| last + view.window - now)
     }
 
     /// The position of the first unit in the window that is not reserved by `count` and has so many
@@ -148,7 +174,11 @@ impl Long {
 
     /// Removes the units up to ticket `edge`; returns the newest of them, or 0.
     pub(super) fn let_go(&mut self, edge: u64) -> u64 {
-        let newest = self.units.drain(..self.position(edge + 1)).next_back().unwrap_or(0);
+        let newest = self
+            .units
+            .drain(..self.position(edge + 1))
+            .next_back()
+            .unwrap_or(0);
         if self.units.capacity() > 64 && self.units.len() < self.units.capacity() / 4 {
             self.units.shrink_to(self.units.len() * 2);
         }
@@ -187,6 +217,10 @@ mod tests {
     fn room_that_a_long_log_needs_no_more_is_given_back() {
         let mut log = Long::of_units(1..=10_000);
         assert_eq!(log.let_go(9_990), 9_990);
-        assert!(log.units.len() == 10 && log.units.capacity() <= 64, "{}", log.units.capacity());
+        assert!(
+            log.units.len() == 10 && log.units.capacity() <= 64,
+            "{}",
+            log.units.capacity()
+        );
     }
 }

@@ -42,8 +42,12 @@ pub(crate) struct Log {
 impl Log {
     /// The log as a long one, without units that have left the windows.
     fn long(&mut self, limits: &[Limit], now: u64) -> &mut Long {
-        let few = std::mem::take(&mut self.few).into_iter().filter(|ticket| *ticket > 0);
-        let long = self.long.get_or_insert_with(|| Box::new(Long::of_units(few)));
+        let few = std::mem::take(&mut self.few)
+            .into_iter()
+            .filter(|ticket| *ticket > 0);
+        let long = self
+            .long
+            .get_or_insert_with(|| Box::new(Long::of_units(few)));
         let window = longest(limits);
         let newest = long.let_go(now.saturating_sub(window));
         if newest > 0 {
@@ -70,9 +74,16 @@ impl Log {
         }
         let used = self.few.iter().filter(|ticket| **ticket > 0).count() as u64;
         let excess = (used + cost).saturating_sub(limit.max());
-        let last = usize::try_from(excess).ok().and_then(|excess| self.few.get(excess.checked_sub(1)?));
-        let wait = last.filter(|last| **last > 0).map_or(0, |last| last + window - now);
-        LimitStatus { wait, remaining: limit.max().saturating_sub(used) }
+        let last = usize::try_from(excess)
+            .ok()
+            .and_then(|excess| self.few.get(excess.checked_sub(1)?));
+        let wait = last
+            .filter(|last| **last > 0)
+            .map_or(0, |last| last + window - now);
+        LimitStatus {
+            wait,
+            remaining: limit.max().saturating_sub(used),
+        }
     }
 
     #[cold]
@@ -100,7 +111,8 @@ impl Log {
     fn charge_to_few(&mut self, cost: u64, now: u64) -> u64 {
         let next = self.next(cost, now);
         let free = self.few.iter_mut().filter(|ticket| **ticket == 0);
-        free.zip(next.clone()).for_each(|(free, ticket)| *free = ticket);
+        free.zip(next.clone())
+            .for_each(|(free, ticket)| *free = ticket);
         *next.start()
     }
 
@@ -119,7 +131,11 @@ impl Log {
     /// Charges up to twice the capacity of each limit; returns how much was charged.
     fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64 {
         let long = self.long(demand.limits, now);
-        let free = demand.limits.iter().map(|limit| demand.most_used(limit).saturating_sub(long.view(limit, now).used));
+        let free = demand.limits.iter().map(|limit| {
+            demand
+                .most_used(limit)
+                .saturating_sub(long.view(limit, now).used)
+        });
         let charged = cost.min(free.min().unwrap_or(0));
         if charged > 0 {
             self.charge_to_long(demand, charged, now);
@@ -137,9 +153,18 @@ impl Log {
             _ => 0,
         };
         let standing = Standing { limit: 0, status };
-        let newest = if ticket > 0 { self.ticket } else { self.few.into_iter().max().unwrap_or(0) };
+        let newest = if ticket > 0 {
+            self.ticket
+        } else {
+            self.few.into_iter().max().unwrap_or(0)
+        };
         let life = (newest + limit.window_us()).saturating_sub(now);
-        Taken { standing, ticket, life, reset: life }
+        Taken {
+            standing,
+            ticket,
+            life,
+            reset: life,
+        }
     }
 
     /// The same for a long log without reservations.
@@ -149,9 +174,18 @@ impl Log {
             return Taken::step_by_step(self, demand, now);
         };
         let window = limit.window_us();
-        if let Some(first) = long.units.front().copied().filter(|first| first + window <= now) {
+        if let Some(first) = long
+            .units
+            .front()
+            .copied()
+            .filter(|first| first + window <= now)
+        {
             // Where calls come evenly, each finds one unit that has left.
-            let newest = if long.units.get(1).is_some_and(|second| second + window <= now) {
+            let newest = if long
+                .units
+                .get(1)
+                .is_some_and(|second| second + window <= now)
+            {
                 long.let_go(now - window)
             } else {
                 long.units.pop_front();
@@ -163,12 +197,24 @@ impl Log {
         let remaining = limit.max().saturating_sub(used);
         let excess = (used + demand.cost).saturating_sub(limit.max());
         if excess > 0 {
-            let last = usize::try_from(excess - 1).ok().and_then(|at| long.units.get(at));
-            let until = |ticket: Option<&u64>| ticket.map_or(0, |ticket| (ticket + window).saturating_sub(now));
-            let status = LimitStatus { wait: until(last), remaining };
+            let last = usize::try_from(excess - 1)
+                .ok()
+                .and_then(|at| long.units.get(at));
+            let until = |ticket: Option<&u64>| {
+                ticket.map_or(0, |ticket| (ticket + window).saturating_sub(now))
+            };
+            let status = LimitStatus {
+                wait: until(last),
+                remaining,
+            };
             if status.wait > 0 {
                 let reset = until(long.units.back());
-                return Taken { standing: Standing { limit: 0, status }, ticket: 0, life: 0, reset };
+                return Taken {
+                    standing: Standing { limit: 0, status },
+                    ticket: 0,
+                    life: 0,
+                    reset,
+                };
             }
         }
         let first = now.max(self.ticket + 1);
@@ -178,9 +224,17 @@ impl Log {
         } else {
             long.units.extend(first..=self.ticket);
         }
-        let standing = Standing { limit: 0, status: LimitStatus { wait: 0, remaining } };
+        let standing = Standing {
+            limit: 0,
+            status: LimitStatus { wait: 0, remaining },
+        };
         let life = self.ticket + window - now;
-        Taken { standing, ticket: first, life, reset: life }
+        Taken {
+            standing,
+            ticket: first,
+            life,
+            reset: life,
+        }
     }
 }
 
@@ -219,8 +273,15 @@ impl AlgorithmState for Log {
         let status = |limit| {
             let view = long.view(limit, now);
             let excess = (view.used + demand.cost).saturating_sub(limit.max());
-            let wait = if excess == 0 { 0 } else { long.wait(view, excess, false, now) };
-            LimitStatus { wait, remaining: limit.max().saturating_sub(view.used) }
+            let wait = if excess == 0 {
+                0
+            } else {
+                long.wait(view, excess, false, now)
+            };
+            LimitStatus {
+                wait,
+                remaining: limit.max().saturating_sub(view.used),
+            }
         };
         demand.limits.iter().map(status).collect()
     }
@@ -232,15 +293,23 @@ impl AlgorithmState for Log {
 
     fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool) {
         let (mut standing, mut only_reserved) = (Standing::of_none(), true);
-        let Some(long) = &self.long else { return (standing, only_reserved) };
+        let Some(long) = &self.long else {
+            return (standing, only_reserved);
+        };
         for (index, limit) in demand.limits.iter().enumerate() {
             let view = long.view(limit, now);
-            let wait = |used: u64, released: bool| match (used + demand.cost).saturating_sub(limit.max()) {
+            let wait = |used: u64, released: bool| match (used + demand.cost)
+                .saturating_sub(limit.max())
+            {
                 0 => 0,
                 excess => long.wait(view, excess, released, now),
             };
-            let status = LimitStatus { wait: wait(view.used, false), remaining: limit.max().saturating_sub(view.used) };
-            only_reserved &= !standing.add_released(index, status, wait(view.used - long.reserved(view), true));
+            let status = LimitStatus {
+                wait: wait(view.used, false),
+                remaining: limit.max().saturating_sub(view.used),
+            };
+            only_reserved &=
+                !standing.add_released(index, status, wait(view.used - long.reserved(view), true));
         }
         (standing, only_reserved)
     }
@@ -263,14 +332,16 @@ impl AlgorithmState for Log {
         }
         let (first, last) = self.charge_to_long(demand, demand.cost, now);
         if reserves {
-            self.long(demand.limits, now).open(first, last, demand.reserves == Reserves::Estimate);
+            self.long(demand.limits, now)
+                .open(first, last, demand.reserves == Reserves::Estimate);
         }
         first
     }
 
     /// By the newest ticket, which may be ahead of the clock.
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
-        let is_empty = self.few[0] == 0 && self.long.as_ref().is_none_or(|long| long.units.is_empty());
+        let is_empty =
+            self.few[0] == 0 && self.long.as_ref().is_none_or(|long| long.units.is_empty());
         // Where all was given back, the ticket alone is remembered, until the clock has passed it.
         let lasts = if is_empty { 1 } else { longest(demand.limits) };
         (self.ticket + lasts).saturating_sub(now)
@@ -278,18 +349,33 @@ impl AlgorithmState for Log {
 
     /// Takes out the units that still count, but for those of a reservation that is to be settled.
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
-        self.long(demand.limits, now).remove(ticket, last_of(ticket, demand.cost))
+        self.long(demand.limits, now)
+            .remove(ticket, last_of(ticket, demand.cost))
     }
 
-    fn settle(&mut self, demand: &Demand<'_>, settlement: &Settlement, now: u64) -> SettlementOutcome {
-        let &Settlement { ticket, is_estimate, actual, is_sent_again } = settlement;
+    fn settle(
+        &mut self,
+        demand: &Demand<'_>,
+        settlement: &Settlement,
+        now: u64,
+    ) -> SettlementOutcome {
+        let &Settlement {
+            ticket,
+            is_estimate,
+            actual,
+            is_sent_again,
+        } = settlement;
         let (last, counted) = (last_of(ticket, demand.cost), actual.min(MOST_ACTUAL));
         if last.saturating_add(longest(demand.limits)) <= now {
             if is_sent_again {
                 return SettlementOutcome::default();
             }
             let charged = self.charge_beyond(demand, counted, now);
-            return SettlementOutcome { was_open: false, dropped: actual - charged, changed: charged > 0 };
+            return SettlementOutcome {
+                was_open: false,
+                dropped: actual - charged,
+                changed: charged > 0,
+            };
         }
         let long = self.long(demand.limits, now);
         if !long.settle(last, is_estimate) {
@@ -297,17 +383,31 @@ impl AlgorithmState for Log {
         }
         // A unit counts in the windows of all limits: where the units have left one of these, they
         // begin anew in all.
-        let has_left = demand.limits.iter().any(|limit| last + limit.window_us() <= now);
-        let stay = if has_left { 0 } else { counted.min(demand.cost) };
+        let has_left = demand
+            .limits
+            .iter()
+            .any(|limit| last + limit.window_us() <= now);
+        let stay = if has_left {
+            0
+        } else {
+            counted.min(demand.cost)
+        };
         if stay < demand.cost {
             long.remove(ticket + stay, last);
         }
         let charged = self.charge_beyond(demand, counted - stay, now);
-        SettlementOutcome { was_open: true, dropped: actual - stay - charged, changed: true }
+        SettlementOutcome {
+            was_open: true,
+            dropped: actual - stay - charged,
+            changed: true,
+        }
     }
 
     /// Tickets go on from the newest one.
     fn clear(&mut self) {
-        *self = Self { ticket: self.ticket, ..Self::default() };
+        *self = Self {
+            ticket: self.ticket,
+            ..Self::default()
+        };
     }
 }

@@ -23,7 +23,10 @@ pub(crate) struct Fallback {
 }
 
 impl Fallback {
-    pub(in crate::engine) fn acquire_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, RateLimitError> {
+    pub(in crate::engine) fn acquire_all(
+        &self,
+        requests: &[Request<'_>],
+    ) -> Result<Vec<Verdict>, RateLimitError> {
         let verdicts = known(self.store().acquire_all(requests))?;
         if verdicts.iter().any(|verdict| verdict.blocked) {
             self.has_blocked.store(true, Ordering::Relaxed);
@@ -43,13 +46,20 @@ impl Fallback {
 
     /// The refusal of a key that was blocked here while the store did not answer.
     pub(in crate::engine) fn blocked(&self, check: &Check<'_>) -> Option<Verdict> {
-        let memory = self.memory.get().filter(|_| self.may_block() && !check.shadow)?;
-        known(memory.peek(check.request)).ok().filter(|verdict| verdict.blocked)
+        let memory = self
+            .memory
+            .get()
+            .filter(|_| self.may_block() && !check.shadow)?;
+        known(memory.peek(check.request))
+            .ok()
+            .filter(|verdict| verdict.blocked)
     }
 
     /// Forgets the key here as well.
     pub(crate) fn reset(&self, request: Request<'_>) -> bool {
-        self.memory.get().is_some_and(|memory| known(memory.reset(request)).unwrap_or(false))
+        self.memory
+            .get()
+            .is_some_and(|memory| known(memory.reset(request)).unwrap_or(false))
     }
 
     /// Blocks the key in this process; where the memory has no room for that, it does not.
@@ -60,7 +70,9 @@ impl Fallback {
 
     /// Ends a block that was set here.
     pub(crate) fn unblock(&self, request: Request<'_>) -> bool {
-        self.memory.get().is_some_and(|memory| known(memory.unblock(request)).unwrap_or(false))
+        self.memory
+            .get()
+            .is_some_and(|memory| known(memory.unblock(request)).unwrap_or(false))
     }
 
     pub(in crate::engine) fn store(&self) -> &MemoryStore {
@@ -70,5 +82,9 @@ impl Fallback {
 
 /// Memory answers at once.
 fn known<T>(answer: Answer<'_, T>) -> Result<T, StoreError> {
-    answer.known().unwrap_or_else(|_| Err(StoreError::unavailable("the memory of this process did not answer at once")))
+    answer.known().unwrap_or_else(|_| {
+        Err(StoreError::unavailable(
+            "the memory of this process did not answer at once",
+        ))
+    })
 }

@@ -86,11 +86,19 @@ impl Engine {
     /// The same on another store, before it has been asked.
     pub(crate) fn with_store<S: Store>(self, store: S) -> Self {
         let (in_memory, capabilities) = (is_in_memory::<S>(), store.capabilities());
-        Self { in_memory, capabilities, store: Box::new(store), ..self }
+        Self {
+            in_memory,
+            capabilities,
+            store: Box::new(store),
+            ..self
+        }
     }
 
     /// Whether the check is sound, and the store declares what it needs.
-    #[allow(clippy::inline_always, reason = "a call to it would cost more than it does")]
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost more than it does"
+    )]
     #[inline(always)]
     pub(in crate::engine) fn can_be_asked(&self, check: &Check<'_>) -> bool {
         check.is_sound() && (check.is_supported || self.supports(&check.request))
@@ -126,6 +134,8 @@ fn is_in_memory<S: Store>() -> bool {
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }

@@ -52,14 +52,22 @@ impl PolicySet {
 
     /// The names that are not among the policies.
     pub(crate) fn missing<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
-        names.iter().copied().filter(|name| !self.by_name.contains_key(*name)).collect()
+        names
+            .iter()
+            .copied()
+            .filter(|name| !self.by_name.contains_key(*name))
+            .collect()
     }
 
     /// The message to a check whose policy is unknown, with the names of the policies.
     #[cold]
     pub(in crate::engine) fn unknown(&self, name: &str) -> String {
         // A call may make the name from a client's text.
-        let shown: String = name.chars().take(4 * LISTED).flat_map(char::escape_debug).collect();
+        let shown: String = name
+            .chars()
+            .take(4 * LISTED)
+            .flat_map(char::escape_debug)
+            .collect();
         if self.by_name.is_empty() {
             return format!(
                 "the limiter has no policy `{shown}`: give it one with `RateLimiter::builder().policy(\"{shown}\", …)`"
@@ -67,10 +75,16 @@ impl PolicySet {
         }
         let mut names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
         names.sort_unstable();
-        let more = if names.len() > LISTED { " and others" } else { "" };
+        let more = if names.len() > LISTED {
+            " and others"
+        } else {
+            ""
+        };
         names.truncate(LISTED);
         let names = names.join("`, `");
-        format!("the limiter has no policy `{shown}`, only `{names}`{more}: give it that one, or use one of these")
+        format!(
+            "the limiter has no policy `{shown}`, only `{names}`{more}: give it that one, or use one of these"
+        )
     }
 
     /// The set of these policies, which takes the place of this one.
@@ -79,28 +93,50 @@ impl PolicySet {
     ///
     /// The reason why it cannot: a policy in use is missing, or blocks where a rule waits.
     pub(crate) fn replaced_by(&self, policies: Policies) -> Result<Self, String> {
-        let lacks =
-            |(name, entry): &(&String, &Entry)| entry.uses.any.load(Ordering::Relaxed) && !policies.contains_key(*name);
-        let mut lacking: Vec<&str> = self.by_name.iter().filter(lacks).map(|(name, _)| name.as_str()).collect();
+        let lacks = |(name, entry): &(&String, &Entry)| {
+            entry.uses.any.load(Ordering::Relaxed) && !policies.contains_key(*name)
+        };
+        let mut lacking: Vec<&str> = self
+            .by_name
+            .iter()
+            .filter(lacks)
+            .map(|(name, _)| name.as_str())
+            .collect();
         if !lacking.is_empty() {
             lacking.sort_unstable();
-            let (policies, them) = if lacking.len() == 1 { ("policy", "it") } else { ("policies", "them") };
+            let (policies, them) = if lacking.len() == 1 {
+                ("policy", "it")
+            } else {
+                ("policies", "them")
+            };
             return Err(format!(
                 "the new set lacks the {policies} `{}`, which rules use: give {them} limits in it, or take the rules away \
                  first",
                 lacking.join("`, `")
             ));
         }
-        let is_waited_for =
-            |name: &str| self.by_name.get(name).is_some_and(|entry| entry.uses.waiting.load(Ordering::Relaxed));
-        if let Some((name, _)) = policies.iter().find(|(name, policy)| policy.stops_waiting() && is_waited_for(name)) {
+        let is_waited_for = |name: &str| {
+            self.by_name
+                .get(name)
+                .is_some_and(|entry| entry.uses.waiting.load(Ordering::Relaxed))
+        };
+        if let Some((name, _)) = policies
+            .iter()
+            .find(|(name, policy)| policy.stops_waiting() && is_waited_for(name))
+        {
             return Err(waits_in_vain(name));
         }
         let entry = |(name, policy): (String, Policy)| {
-            let uses = self.by_name.get(&name).map(|entry| Arc::clone(&entry.uses)).unwrap_or_default();
+            let uses = self
+                .by_name
+                .get(&name)
+                .map(|entry| Arc::clone(&entry.uses))
+                .unwrap_or_default();
             (name, Entry { policy, uses })
         };
-        Ok(Self { by_name: policies.into_iter().map(entry).collect() })
+        Ok(Self {
+            by_name: policies.into_iter().map(entry).collect(),
+        })
     }
 }
 

@@ -41,7 +41,11 @@ impl Registry {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(met) = names.get_mut(&*name) else {
             if names.len() < MAX_NAMES {
-                let met = Met { head: rule.head().into(), site, is_reported: false };
+                let met = Met {
+                    head: rule.head().into(),
+                    site,
+                    is_reported: false,
+                };
                 names.insert(name.into_owned().into_boxed_str(), met);
             }
             return Ok(());
@@ -54,10 +58,12 @@ impl Registry {
                 }
                 Ok(())
             }
-            (None, None) if *met.head != *rule.head() => Err(RateLimitError::misconfigured(format!(
-                "the rate limit name `{rule_name}` is used with different windows or algorithms: give one of them \
+            (None, None) if *met.head != *rule.head() => {
+                Err(RateLimitError::misconfigured(format!(
+                    "the rate limit name `{rule_name}` is used with different windows or algorithms: give one of them \
                  another name"
-            ))),
+                )))
+            }
             // Among others: a rule by hand under the name of a function, which reaches the
             // function's buckets.
             _ => Ok(()),

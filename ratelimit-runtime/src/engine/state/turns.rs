@@ -75,7 +75,12 @@ impl Turns {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let comes = Arc::new(Notify::new());
         let number = queues.join(key, &comes);
-        Some(Turn { turns: self, key: key.into(), number, comes })
+        Some(Turn {
+            turns: self,
+            key: key.into(),
+            number,
+            comes,
+        })
     }
 
     /// Wakes the first caller that waits for this key: a place has been left. A caller that joins
@@ -85,7 +90,9 @@ impl Turns {
             return;
         }
         let mut queues = self.lock();
-        let Some(queue) = queues.by_key.get_mut(key) else { return };
+        let Some(queue) = queues.by_key.get_mut(key) else {
+            return;
+        };
         if is_shared && queue.wakes_in_a_row >= MOST_IN_A_ROW {
             queue.wakes_in_a_row = 0;
             return;
@@ -106,7 +113,14 @@ impl Queues {
             queue.waiters.insert(number, Arc::clone(comes));
         } else {
             let waiters = BTreeMap::from([(number, Arc::clone(comes))]);
-            self.by_key.insert(key.into(), Queue { waiters, retry_at: Instant::now(), wakes_in_a_row: 0 });
+            self.by_key.insert(
+                key.into(),
+                Queue {
+                    waiters,
+                    retry_at: Instant::now(),
+                    wakes_in_a_row: 0,
+                },
+            );
         }
         number
     }
@@ -141,7 +155,12 @@ pub(in crate::engine) struct Turn<'a> {
 impl Turn<'_> {
     /// Waits for the turn. A caller that has it waits until `retry_at`, or, if it `is_woken`, until
     /// a place is left before that. Says whether the turn came before `until`.
-    pub(in crate::engine) async fn wait(&mut self, retry_at: Instant, until: Instant, is_woken: bool) -> bool {
+    pub(in crate::engine) async fn wait(
+        &mut self,
+        retry_at: Instant,
+        until: Instant,
+        is_woken: bool,
+    ) -> bool {
         if self.keeps_until(retry_at) {
             if is_woken {
                 let _ = tokio::time::timeout_at(retry_at, self.comes.notified()).await;
@@ -163,7 +182,11 @@ impl Turn<'_> {
     /// Says that the next attempt is made at this moment, if this caller has the turn.
     fn keeps_until(&self, retry_at: Instant) -> bool {
         let mut queues = self.turns.lock();
-        let Some(queue) = queues.by_key.get_mut(&self.key).filter(|queue| queue.is_first(self.number)) else {
+        let Some(queue) = queues
+            .by_key
+            .get_mut(&self.key)
+            .filter(|queue| queue.is_first(self.number))
+        else {
             return false;
         };
         queue.retry_at = retry_at;
@@ -175,7 +198,10 @@ impl Turn<'_> {
     fn is_behind(&mut self) -> Option<Instant> {
         let mut queues = self.turns.lock();
         loop {
-            let queue = queues.by_key.get_mut(&self.key).filter(|queue| queue.waiters.contains_key(&self.number));
+            let queue = queues
+                .by_key
+                .get_mut(&self.key)
+                .filter(|queue| queue.waiters.contains_key(&self.number));
             let Some(queue) = queue else {
                 self.number = queues.join(&self.key, &self.comes);
                 continue;
@@ -195,7 +221,10 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut queues = self.turns.lock();
         self.turns.waiting.fetch_sub(1, Ordering::Relaxed);
-        let is_left = queues.by_key.get_mut(&self.key).is_some_and(|queue| !queue.leave(self.number));
+        let is_left = queues
+            .by_key
+            .get_mut(&self.key)
+            .is_some_and(|queue| !queue.leave(self.number));
         if is_left {
             queues.by_key.remove(&self.key);
         }

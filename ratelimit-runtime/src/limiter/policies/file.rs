@@ -33,7 +33,10 @@ impl PolicyFile {
             Some("toml") => Format::Toml,
             Some("json") => Format::Json,
             _ => {
-                let message = format!("{}: its name ends in neither `.toml` nor `.json`", path.display());
+                let message = format!(
+                    "{}: its name ends in neither `.toml` nor `.json`",
+                    path.display()
+                );
                 return Err(RateLimitError::misconfigured(message));
             }
         };
@@ -52,9 +55,15 @@ impl PolicyFile {
                 return Err(io::Error::other("it is not a file"));
             }
             let mut bytes = Vec::new();
-            File::open(&self.path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+            File::open(&self.path)?
+                .take(MAX_BYTES + 1)
+                .read_to_end(&mut bytes)?;
             let is_too_long = u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES);
-            if is_too_long { Err(io::Error::other("it is longer than 16 MiB")) } else { Ok(bytes) }
+            if is_too_long {
+                Err(io::Error::other("it is longer than 16 MiB"))
+            } else {
+                Ok(bytes)
+            }
         };
         read().map_err(|error| error.to_string())
     }
@@ -68,8 +77,8 @@ impl PolicyFile {
                 Format::Json => serde_json::from_str(text).map_err(|error| error.to_string()),
             }
         });
-        let Entries(policies) =
-            parsed.map_err(|error| format!("{}: {}", self.path.display(), shown(error.trim_end())))?;
+        let Entries(policies) = parsed
+            .map_err(|error| format!("{}: {}", self.path.display(), shown(error.trim_end())))?;
         Ok(policies)
     }
 }
@@ -80,5 +89,8 @@ fn shown(error: &str) -> String {
     const MAX_LINES: usize = 20;
     const MAX_CHARS: usize = 200;
     let lines = error.lines().take(MAX_LINES);
-    lines.map(|line| line.chars().take(MAX_CHARS).collect::<String>()).collect::<Vec<_>>().join("\n")
+    lines
+        .map(|line| line.chars().take(MAX_CHARS).collect::<String>())
+        .collect::<Vec<_>>()
+        .join("\n")
 }

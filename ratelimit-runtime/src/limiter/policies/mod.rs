@@ -22,9 +22,9 @@ pub(super) fn replace(
     supported(engine, &policies)?;
     loop {
         let old = engine.policies.load_full();
-        let new = old
-            .replaced_by(policies.clone())
-            .map_err(|why| RateLimitError::misconfigured(format!("{why}; the old set stays in force")))?;
+        let new = old.replaced_by(policies.clone()).map_err(|why| {
+            RateLimitError::misconfigured(format!("{why}; the old set stays in force"))
+        })?;
         // Another set may have come in between, and its policies may be in use.
         if Arc::ptr_eq(&old, &engine.policies.compare_and_swap(&old, Arc::new(new))) {
             return Ok(());
@@ -34,9 +34,15 @@ pub(super) fn replace(
 
 fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
     for (name, policy) in policies {
-        let overridden = policy.overrides.values().map(|values| policy.limits_of(values));
+        let overridden = policy
+            .overrides
+            .values()
+            .map(|values| policy.limits_of(values));
         for limits in iter::once(policy.limits.clone()).chain(overridden) {
-            let request = Request { block: policy.block, ..Request::new(b"", policy.algorithm(), &limits) };
+            let request = Request {
+                block: policy.block,
+                ..Request::new(b"", policy.algorithm(), &limits)
+            };
             if let Err(error) = engine.supported(&request) {
                 let message = format!("the store cannot keep the policy `{name}`: {error}");
                 return Err(StoreError::new(error.kind(), message).into());

@@ -20,9 +20,13 @@ use crate::{observe, real_time};
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Puts the policies of a file in force, and follows it in the background.
-pub(in crate::limiter) async fn start(engine: &Arc<Engine>, path: PathBuf) -> Result<(), RateLimitError> {
+pub(in crate::limiter) async fn start(
+    engine: &Arc<Engine>,
+    path: PathBuf,
+) -> Result<(), RateLimitError> {
     let file = Arc::new(PolicyFile::new(path)?);
-    real_time::can_wait().map_err(|none| RateLimitError::misconfigured(format!("no file can be watched: {none}")))?;
+    real_time::can_wait()
+        .map_err(|none| RateLimitError::misconfigured(format!("no file can be watched: {none}")))?;
     let mut readings = Readings::default();
     loop {
         if let Some(reading) = readings.add(read(&file).await) {
@@ -42,7 +46,9 @@ async fn follow(engine: Weak<Engine>, file: Arc<PolicyFile>, mut readings: Readi
             break;
         }
         let reading = read(&file).await;
-        let Some(engine) = engine.upgrade() else { break };
+        let Some(engine) = engine.upgrade() else {
+            break;
+        };
         if let Some(reading) = readings.add(reading) {
             observe::policies_changed(file.path(), &take(&engine, &file, reading.clone()).await);
         }
@@ -52,18 +58,28 @@ async fn follow(engine: Weak<Engine>, file: Arc<PolicyFile>, mut readings: Readi
 /// Reads the file, which may block for long on a network drive.
 async fn read(file: &Arc<PolicyFile>) -> Reading {
     let file = Arc::clone(file);
-    spawn_blocking(move || file.read()).await.unwrap_or_else(|error| Err(error.to_string()))
+    spawn_blocking(move || file.read())
+        .await
+        .unwrap_or_else(|error| Err(error.to_string()))
 }
 
 /// Puts a reading in force. A hundred thousand overrides take longer to parse than a check may
 /// take, so that is done beside the runtime, as reading is.
-async fn take(engine: &Arc<Engine>, file: &Arc<PolicyFile>, reading: Reading) -> Result<(), RateLimitError> {
+async fn take(
+    engine: &Arc<Engine>,
+    file: &Arc<PolicyFile>,
+    reading: Reading,
+) -> Result<(), RateLimitError> {
     let (engine, file) = (Arc::clone(engine), Arc::clone(file));
     let taken = spawn_blocking(move || {
-        let policies = file.policies(&reading).map_err(RateLimitError::misconfigured)?;
+        let policies = file
+            .policies(&reading)
+            .map_err(RateLimitError::misconfigured)?;
         super::replace(&engine, policies)
     });
-    taken.await.unwrap_or_else(|error| Err(RateLimitError::misconfigured(error.to_string())))
+    taken
+        .await
+        .unwrap_or_else(|error| Err(RateLimitError::misconfigured(error.to_string())))
 }
 
 /// The last readings of a file.

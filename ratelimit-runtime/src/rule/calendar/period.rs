@@ -42,7 +42,11 @@ mod by_calendar {
     }
 
     pub(in super::super) fn instants(calendar: Calendar, now: u64) -> [u64; 3] {
-        let last = LAST.read().unwrap_or_else(PoisonError::into_inner).get(&calendar).copied();
+        let last = LAST
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&calendar)
+            .copied();
         if let Some(last @ [start, end, _]) = last
             && (start..end).contains(&now)
         {
@@ -52,7 +56,9 @@ mod by_calendar {
         let of = |moment| period(calendar.unit, &zone, moment);
         let Period { start, end } = of(now.min(LATEST));
         let instants = [start, end, of(end).end];
-        LAST.write().unwrap_or_else(PoisonError::into_inner).insert(calendar, instants);
+        LAST.write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(calendar, instants);
         instants
     }
 
@@ -68,7 +74,10 @@ mod by_calendar {
             let next = start.saturating_add(span(unit));
             let (from, to) = (first_moment(zone, start), first_moment(zone, next));
             if moment < to || next == start {
-                return Period { start: micros(from), end: micros(to) };
+                return Period {
+                    start: micros(from),
+                    end: micros(to),
+                };
             }
             start = next;
         }
@@ -84,8 +93,16 @@ mod by_calendar {
             let before = at.saturating_sub(1.nanosecond()).unwrap_or(*at);
             zone.to_offset(before) != zone.to_offset(*at)
         };
-        let last = zone.preceding(behind).next().map(|transition| transition.timestamp()).filter(set);
-        let next = zone.following(moment).next().map(|transition| transition.timestamp()).filter(set);
+        let last = zone
+            .preceding(behind)
+            .next()
+            .map(|transition| transition.timestamp())
+            .filter(set);
+        let next = zone
+            .following(moment)
+            .next()
+            .map(|transition| transition.timestamp())
+            .filter(set);
         Period {
             start: last.map_or(start, |last| micros(last).max(start)),
             end: next.map_or(start + HOUR, |next| micros(next).min(start + HOUR)),
@@ -95,7 +112,8 @@ mod by_calendar {
     /// How much of its hour a clock shows to be over.
     fn micros_of_hour(shown: DateTime) -> u64 {
         let seconds = i64::from(shown.minute()) * 60 + i64::from(shown.second());
-        u64::try_from(seconds * 1_000_000 + i64::from(shown.subsec_nanosecond()) / 1_000).unwrap_or(0)
+        u64::try_from(seconds * 1_000_000 + i64::from(shown.subsec_nanosecond()) / 1_000)
+            .unwrap_or(0)
     }
 
     /// Where the unit begins that a clock shows.
@@ -134,7 +152,10 @@ mod by_calendar {
     }
 
     fn timestamp(micros: u64) -> Timestamp {
-        i64::try_from(micros).ok().and_then(|micros| Timestamp::from_microsecond(micros).ok()).unwrap_or(Timestamp::MAX)
+        i64::try_from(micros)
+            .ok()
+            .and_then(|micros| Timestamp::from_microsecond(micros).ok())
+            .unwrap_or(Timestamp::MAX)
     }
 
     /// 0 before 1970.

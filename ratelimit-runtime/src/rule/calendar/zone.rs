@@ -45,18 +45,28 @@ impl Zone {
 
     #[cfg(feature = "calendar")]
     pub(crate) fn named(name: &str) -> Result<Self, String> {
-        let among =
-            |known: &[Self], name: &str| known.iter().find(|zone| zone.name().eq_ignore_ascii_case(name)).copied();
+        let among = |known: &[Self], name: &str| {
+            known
+                .iter()
+                .find(|zone| zone.name().eq_ignore_ascii_case(name))
+                .copied()
+        };
         if let Some(zone) = among(&KNOWN.read().unwrap_or_else(PoisonError::into_inner), name) {
             return Ok(zone);
         }
         let rules = find(name).ok_or_else(|| unknown(name))?;
-        let name = rules.iana_name().filter(|name| !OF_THE_MACHINE.contains(name)).ok_or_else(|| unknown(name))?;
+        let name = rules
+            .iana_name()
+            .filter(|name| !OF_THE_MACHINE.contains(name))
+            .ok_or_else(|| unknown(name))?;
         let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have added it meanwhile.
         Ok(among(&known, name).unwrap_or_else(|| {
             let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
-            let zone = Self(Box::leak(Box::new(Known { name, rules: rules.clone() })));
+            let zone = Self(Box::leak(Box::new(Known {
+                name,
+                rules: rules.clone(),
+            })));
             known.push(zone);
             zone
         }))
@@ -77,7 +87,8 @@ impl Zone {
 /// A name is a few words of ASCII; the database is a folder of files.
 #[cfg(feature = "calendar")]
 fn find(name: &str) -> Option<jiff::tz::TimeZone> {
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+');
+    let is_name =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+');
     let may_be = !name.is_empty() && name.len() <= LONGEST && name.bytes().all(is_name);
     may_be.then(|| jiff::tz::TimeZone::get(name).ok()).flatten()
 }
@@ -92,7 +103,10 @@ fn unknown(name: &str) -> String {
 
 /// A name that is not known, for a message.
 fn shown(name: &str) -> String {
-    name.chars().take(LONGEST).flat_map(char::escape_debug).collect()
+    name.chars()
+        .take(LONGEST)
+        .flat_map(char::escape_debug)
+        .collect()
 }
 
 // Each name has one `Known`.

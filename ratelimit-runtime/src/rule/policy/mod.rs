@@ -203,9 +203,14 @@ impl Policy {
     pub(super) fn check(&self) -> Result<(), String> {
         let limits = self.limits.len();
         let wait = self.wait.filter(|wait| !wait.is_zero());
-        let by_calendar = self.limits.iter().find(|limit| limit.calendar_unit().is_some());
+        let by_calendar = self
+            .limits
+            .iter()
+            .find(|limit| limit.calendar_unit().is_some());
         if limits > MAX_LIMITS {
-            return Err(format!("a policy has at most {MAX_LIMITS} limits, not {limits}"));
+            return Err(format!(
+                "a policy has at most {MAX_LIMITS} limits, not {limits}"
+            ));
         }
         if let Some(limit) = by_calendar.filter(|_| self.algorithm != Algorithm::FixedWindow) {
             return Err(format!(
@@ -217,7 +222,9 @@ impl Policy {
         }
         let fault = |message: &str| Err(message.to_owned());
         if self.zone.as_deref().map(Zone::named).transpose()?.is_some() && by_calendar.is_none() {
-            return fault("`zone` says where a calendar day begins: write a limit such as `500/day`, or leave it out");
+            return fault(
+                "`zone` says where a calendar day begins: write a limit such as `500/day`, or leave it out",
+            );
         }
         if wait.is_some() && self.block != BlockDuration::NONE {
             return fault("a call either waits or is blocked: leave `wait` out, or `block`");
@@ -228,7 +235,10 @@ impl Policy {
         if wait.is_some_and(|wait| !(MIN_TIME..=MAX_WAIT).contains(&wait)) {
             return fault("this wait is out of bounds: write one from \"1ms\" to \"1h\"");
         }
-        if self.timeout.is_some_and(|timeout| !(MIN_TIME..=MAX_TIMEOUT).contains(&timeout)) {
+        if self
+            .timeout
+            .is_some_and(|timeout| !(MIN_TIME..=MAX_TIMEOUT).contains(&timeout))
+        {
             return fault("this timeout is out of bounds: write one from \"1ms\" to \"60s\"");
         }
         overrides::check(&self.overrides, self.algorithm, limits)
@@ -239,11 +249,15 @@ impl Policy {
 pub(crate) type Policies = HashMap<String, Policy>;
 
 /// The policies by name; an error message if one of them cannot be used.
-pub(crate) fn checked(policies: impl IntoIterator<Item = (impl Into<String>, Policy)>) -> Result<Policies, String> {
+pub(crate) fn checked(
+    policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
+) -> Result<Policies, String> {
     let mut checked = Policies::new();
     for (name, policy) in policies {
         let name = name.into();
-        policy.check().map_err(|fault| format!("the policy `{name}`: {fault}"))?;
+        policy
+            .check()
+            .map_err(|fault| format!("the policy `{name}`: {fault}"))?;
         if checked.insert(name.clone(), policy.in_its_zone()).is_some() {
             return Err(format!("the policy `{name}` is defined twice"));
         }

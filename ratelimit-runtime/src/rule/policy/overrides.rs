@@ -18,7 +18,11 @@ use crate::rule::limit::Limit;
 /// # let _ = export;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "crate::rule::text::Numbers"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(from = "crate::rule::text::Numbers")
+)]
 pub struct Override {
     /// One for each limit, or none where they stay.
     max: SmallVec<[u64; 2]>,
@@ -35,13 +39,19 @@ impl Override {
     /// Another `max` for each limit of a policy, in their order.
     #[must_use]
     pub fn max_of_each(max: impl IntoIterator<Item = u64>) -> Self {
-        Self { max: max.into_iter().collect(), burst: None }
+        Self {
+            max: max.into_iter().collect(),
+            burst: None,
+        }
     }
 
     /// Another burst, of a policy with one limit and a bucket algorithm; its `max` stays.
     #[must_use]
     pub fn burst(burst: u64) -> Self {
-        Self { max: SmallVec::new(), burst: Some(burst) }
+        Self {
+            max: SmallVec::new(),
+            burst: Some(burst),
+        }
     }
 
     /// The same with another burst as well.
@@ -69,21 +79,29 @@ impl Override {
             return Err("it changes nothing: write `max`, `burst` or both".to_owned());
         }
         if !self.max.is_empty() && self.max.len() != limits {
-            return Err(format!("write one `max` for each limit of the policy, in their order: {limits}"));
+            return Err(format!(
+                "write one `max` for each limit of the policy, in their order: {limits}"
+            ));
         }
         if self.max.contains(&0) {
-            return Err("a `max` of 0 refuses every call: write 1 or more, or block the key".to_owned());
+            return Err(
+                "a `max` of 0 refuses every call: write 1 or more, or block the key".to_owned(),
+            );
         }
         check_burst(self.burst, algorithm, limits)
     }
 }
 
 /// Whether there may be such a burst beside so many limits; else the mistake.
-pub(in crate::rule) fn check_burst(burst: Option<u64>, algorithm: Algorithm, limits: usize) -> Result<(), String> {
+pub(in crate::rule) fn check_burst(
+    burst: Option<u64>,
+    algorithm: Algorithm,
+    limits: usize,
+) -> Result<(), String> {
     match burst {
-        Some(_) if !algorithm.has_burst() => {
-            Err(format!("`{algorithm}` has no burst: only the bucket algorithms have one"))
-        }
+        Some(_) if !algorithm.has_burst() => Err(format!(
+            "`{algorithm}` has no burst: only the bucket algorithms have one"
+        )),
         Some(_) if limits != 1 => Err("`burst` goes with one limit".to_owned()),
         Some(0) => Err("a burst of 0 refuses every call: write 1 or more".to_owned()),
         _ => Ok(()),
@@ -95,11 +113,20 @@ pub(crate) type Overrides = HashMap<Key, Override>;
 
 /// Whether all of them fit a policy of so many limits; else the mistake in one of them, always the
 /// same one.
-pub(super) fn check(overrides: &Overrides, algorithm: Algorithm, limits: usize) -> Result<(), String> {
+pub(super) fn check(
+    overrides: &Overrides,
+    algorithm: Algorithm,
+    limits: usize,
+) -> Result<(), String> {
     let faults = overrides.iter().filter_map(|(key, values)| {
         let text = key.as_str();
-        let fault = check_key(text).and_then(|()| values.check(algorithm, limits)).err()?;
-        Some(format!("the override of `{}`: {fault}", text.escape_debug()))
+        let fault = check_key(text)
+            .and_then(|()| values.check(algorithm, limits))
+            .err()?;
+        Some(format!(
+            "the override of `{}`: {fault}",
+            text.escape_debug()
+        ))
     });
     faults.min().map_or(Ok(()), Err)
 }
@@ -112,7 +139,9 @@ pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
     let mut rendered = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let code = part.split_once('}').and_then(|(digits, rest)| {
-            let code = u32::from_str_radix(digits, 16).ok().and_then(char::from_u32)?;
+            let code = u32::from_str_radix(digits, 16)
+                .ok()
+                .and_then(char::from_u32)?;
             Some((code, rest))
         });
         match code {
@@ -132,7 +161,9 @@ fn check_key(text: &str) -> Result<(), String> {
     } else if text.strip_prefix('#').is_some_and(|hex| hex.len() == 32) {
         Err("this key is hashed: write what it was before".to_owned())
     } else if !text.is_empty() && is_canonical(&in_brackets) {
-        Err(format!("no call has this key: did you mean `{in_brackets}`?"))
+        Err(format!(
+            "no call has this key: did you mean `{in_brackets}`?"
+        ))
     } else {
         Err("no call has this key: write it as `admin list` shows it, each value in its brackets: `<acme>/<7>`"
             .to_owned())

@@ -9,14 +9,21 @@ use crate::rule::limit::Limit;
 /// The quota of so many calls a unit, if the window is one of the calendar: a word without a
 /// number.
 pub(super) fn read(max: u64, window: &str) -> Result<Option<Limit>, ParseError> {
-    let (unit, zone) = window.split_once('@').map_or((window, None), |(unit, zone)| (unit, Some(zone)));
-    CalendarUnit::named(unit).map(|unit| quota(max, unit, zone)).transpose()
+    let (unit, zone) = window
+        .split_once('@')
+        .map_or((window, None), |(unit, zone)| (unit, Some(zone)));
+    CalendarUnit::named(unit)
+        .map(|unit| quota(max, unit, zone))
+        .transpose()
 }
 
 #[cfg(feature = "calendar")]
 fn quota(max: u64, unit: CalendarUnit, zone: Option<&str>) -> Result<Limit, ParseError> {
     let limit = Limit::calendar(max, unit);
-    Ok(zone.map(Zone::named).transpose()?.map_or(limit, |zone| limit.in_zone(zone)))
+    Ok(zone
+        .map(Zone::named)
+        .transpose()?
+        .map_or(limit, |zone| limit.in_zone(zone)))
 }
 
 #[cfg(not(feature = "calendar"))]

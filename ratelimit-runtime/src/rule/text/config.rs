@@ -79,7 +79,10 @@ struct Table {
 
 /// `5/1m, 50/1d`, in one string or several.
 #[derive(serde::Deserialize)]
-#[serde(untagged, expecting = "expected limits such as \"5/1m, 50/1d\", or a list of them")]
+#[serde(
+    untagged,
+    expecting = "expected limits such as \"5/1m, 50/1d\", or a list of them"
+)]
 enum Limits {
     Line(String),
     List(Vec<String>),
@@ -94,8 +97,13 @@ fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SmallVec<[Limit;
 }
 
 /// Reads a value from a text.
-fn text<'de, T: FromStr<Err = ParseError>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    String::deserialize(deserializer)?.parse().map(Some).map_err(Error::custom)
+fn text<'de, T: FromStr<Err = ParseError>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    String::deserialize(deserializer)?
+        .parse()
+        .map(Some)
+        .map_err(Error::custom)
 }
 
 struct Time(Duration);
@@ -110,7 +118,10 @@ impl FromStr for Time {
 
 /// An [`Override`] as it is written: `max`, or a table.
 #[derive(serde::Deserialize)]
-#[serde(untagged, expecting = "expected a number of calls, a list of them, or a table of `max` and `burst`")]
+#[serde(
+    untagged,
+    expecting = "expected a number of calls, a list of them, or a table of `max` and `burst`"
+)]
 pub(in crate::rule) enum Numbers {
     Max(Max),
     Table(NumbersTable),
@@ -150,8 +161,16 @@ impl From<Numbers> for Override {
 fn overrides<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Overrides, D::Error> {
     let mut overrides = Overrides::new();
     for (text, values) in Entries::deserialize(deserializer)?.0 {
-        let about = |message| Error::custom(format!("the override of `{}`: {message}", text.escape_debug()));
-        if overrides.insert(key_as_listed(&text).map_err(about)?, values).is_some() {
+        let about = |message| {
+            Error::custom(format!(
+                "the override of `{}`: {message}",
+                text.escape_debug()
+            ))
+        };
+        if overrides
+            .insert(key_as_listed(&text).map_err(about)?, values)
+            .is_some()
+        {
             return Err(about("there is one already".to_owned()));
         }
     }

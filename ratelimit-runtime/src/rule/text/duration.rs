@@ -16,15 +16,23 @@ const UNITS: [(u64, &[&str]); 7] = [
     (60 * 60 * 1_000_000, &["h", "hr", "hrs", "hour", "hours"]),
     (60 * 1_000_000, &["m", "min", "mins", "minute", "minutes"]),
     (1_000_000, &["s", "sec", "secs", "second", "seconds"]),
-    (1_000, &["ms", "msec", "msecs", "millisecond", "milliseconds"]),
+    (
+        1_000,
+        &["ms", "msec", "msecs", "millisecond", "milliseconds"],
+    ),
     (1, &["us", "µs", "usec", "usecs"]),
 ];
 
 /// So many microseconds, in the largest unit up to a day that holds them whole: `1d`, `90s`.
 pub(super) fn written(micros: u64) -> String {
-    let whole = UNITS.iter().skip(1).find(|(length, _)| micros.is_multiple_of(*length));
+    let whole = UNITS
+        .iter()
+        .skip(1)
+        .find(|(length, _)| micros.is_multiple_of(*length));
     let unit = whole.and_then(|(length, names)| Some((length, names.first()?)));
-    unit.map_or_else(String::new, |(length, name)| format!("{}{name}", micros / length))
+    unit.map_or_else(String::new, |(length, name)| {
+        format!("{}{name}", micros / length)
+    })
 }
 
 /// `60s`, `1h 30m`: whole numbers with units.
@@ -43,7 +51,11 @@ fn micros(text: &str) -> Option<u64> {
         let (number, behind) = split(rest, |c| c.is_ascii_digit());
         let (name, behind) = split(behind.trim_start(), char::is_alphabetic);
         let (unit, _) = UNITS.iter().find(|(_, names)| names.contains(&name))?;
-        micros = number.parse::<u64>().ok()?.checked_mul(*unit)?.checked_add(micros)?;
+        micros = number
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(*unit)?
+            .checked_add(micros)?;
         rest = behind.trim_start();
         if rest.is_empty() {
             return Some(micros);

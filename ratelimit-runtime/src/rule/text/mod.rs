@@ -29,30 +29,41 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let text = text.trim();
         let Some((max, window)) = text.split_once('/') else {
-            return Err(format!("a limit is `max/window`, such as \"3/60s\", and not `{text}`").into());
+            return Err(
+                format!("a limit is `max/window`, such as \"3/60s\", and not `{text}`").into(),
+            );
         };
         let (number, window) = (count(max)?, window.trim());
         if number == 0 {
-            return Err("a limit of 0 refuses every call: write 1 or more".to_owned().into());
+            return Err("a limit of 0 refuses every call: write 1 or more"
+                .to_owned()
+                .into());
         }
         if let Some(quota) = calendar::read(number, window)? {
             return Ok(quota);
         }
-        Self::try_new(number, duration::read(window)?).map_err(|why| format!("in the limit `{text}`, {why}").into())
+        Self::try_new(number, duration::read(window)?)
+            .map_err(|why| format!("in the limit `{text}`, {why}").into())
     }
 }
 
 /// `1_000`
 fn count(text: &str) -> Result<u64, ParseError> {
     let number = text.trim().replace('_', "").parse();
-    number.map_err(|_| format!("`{text}` is not a number of calls: write a whole number, such as 10").into())
+    number.map_err(|_| {
+        format!("`{text}` is not a number of calls: write a whole number, such as 10").into()
+    })
 }
 
 /// The text that [`FromStr`] reads: `5/1m`. A burst is not part of it.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.by_calendar() {
-            None => f.pad(&format!("{}/{}", self.max(), duration::written(self.window_us()))),
+            None => f.pad(&format!(
+                "{}/{}",
+                self.max(),
+                duration::written(self.window_us())
+            )),
             Some(calendar) => f.pad(&format!("{}/{calendar}", self.max())),
         }
     }
@@ -98,7 +109,9 @@ impl FromStr for Policy {
                 "on_unavailable" => policy.on_unavailable = Some(value.parse()?),
                 _ => {
                     let on = value.is_empty()
-                        || value.parse().map_err(|_| "write `shadow`, or `shadow false`".to_owned())?;
+                        || value
+                            .parse()
+                            .map_err(|_| "write `shadow`, or `shadow false`".to_owned())?;
                     policy.shadow = Some(on);
                 }
             }
@@ -113,7 +126,15 @@ impl FromStr for Policy {
 }
 
 /// The options that may stand behind the limits of a line.
-const OPTIONS: [&str; 7] = ["zone", "burst", "block", "wait", "timeout", "on_unavailable", "shadow"];
+const OPTIONS: [&str; 7] = [
+    "zone",
+    "burst",
+    "block",
+    "wait",
+    "timeout",
+    "on_unavailable",
+    "shadow",
+];
 
 /// The text before the first option, and the rest.
 fn before_option(text: &str) -> (&str, &str) {

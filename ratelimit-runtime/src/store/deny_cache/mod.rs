@@ -42,7 +42,11 @@ impl<S: Store> DenyCache<S> {
     #[must_use]
     pub fn new(inner: S) -> Self {
         let refusals = Refusals::new(Self::CAPACITY, micros(Duration::from_secs(1)));
-        Self { inner, refusals, clock: Box::new(TokioClock::new()) }
+        Self {
+            inner,
+            refusals,
+            clock: Box::new(TokioClock::new()),
+        }
     }
 
     /// Room for about so many refusals; with 0, nothing is kept. A refusal takes some 180 bytes and
@@ -86,11 +90,18 @@ impl<S: Store> DenyCache<S> {
     }
 
     fn now(&self, request: &Request<'_>) -> Moment {
-        Moment { time: micros(self.clock.now()), epoch: self.own().epoch(request) }
+        Moment {
+            time: micros(self.clock.now()),
+            epoch: self.own().epoch(request),
+        }
     }
 
     fn find(&self, request: &Request<'_>) -> Result<Verdict, Miss> {
-        self.refusals.find(request, || self.now(request), || self.own().health(request) != Health::Up)
+        self.refusals.find(
+            request,
+            || self.now(request),
+            || self.own().health(request) != Health::Up,
+        )
     }
 
     /// The refusal that answers a request.
@@ -113,28 +124,48 @@ impl<S: Store> DenyCache<S> {
     ) -> Answer<'a, Verdict> {
         match self.look(&request) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(miss) => Answer::later(async move { ask().await.map(|verdict| self.learnt(&request, miss, verdict)) }),
+            Err(miss) => Answer::later(async move {
+                ask()
+                    .await
+                    .map(|verdict| self.learnt(&request, miss, verdict))
+            }),
         }
     }
 
     /// Keeps a refusal by the store, and forgets the key after an admission. A refusal by open
     /// reservations alone is not kept: they may be settled or lapse before its wait is over. A
     /// refusal by a store whose clock is behind waits for the clock too, and is kept as any other.
-    fn learnt(&self, request: &Request<'_>, (miss, looked_up): (Miss, Moment), verdict: Verdict) -> Verdict {
+    fn learnt(
+        &self,
+        request: &Request<'_>,
+        (miss, looked_up): (Miss, Moment),
+        verdict: Verdict,
+    ) -> Verdict {
         let is_by_reservations = !verdict.blocked && verdict.retry_after_us == RESERVED_WAIT;
         if verdict.allowed {
             self.refusals.forget_of(miss.hash, request.key());
-        } else if !verdict.rounded && !is_by_reservations && verdict.retry_after_us != Verdict::NEVER {
-            self.refusals.keep(request, miss, looked_up, self.now(request), verdict);
+        } else if !verdict.rounded
+            && !is_by_reservations
+            && verdict.retry_after_us != Verdict::NEVER
+        {
+            self.refusals
+                .keep(request, miss, looked_up, self.now(request), verdict);
         }
         verdict
     }
 
     /// The answer of an operation that changes a key. The key's refusals are forgotten when the
     /// operation is over, or given up: then it may have been carried out.
-    fn changing<'a, T: Unpin + Send + 'a>(&'a self, request: Request<'a>, answer: Answer<'a, T>) -> Answer<'a, T> {
+    fn changing<'a, T: Unpin + Send + 'a>(
+        &'a self,
+        request: Request<'a>,
+        answer: Answer<'a, T>,
+    ) -> Answer<'a, T> {
         Answer::later(async move {
-            let _changed = ForgetOnDrop { refusals: &self.refusals, key: request.key() };
+            let _changed = ForgetOnDrop {
+                refusals: &self.refusals,
+                key: request.key(),
+            };
             answer.await
         })
     }
@@ -160,7 +191,10 @@ impl<S: Store> Store for DenyCache<S> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         match self.look(&request) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(miss) => self.inner.acquire(request).map(move |verdict| self.learnt(&request, miss, verdict)),
+            Err(miss) => self
+                .inner
+                .acquire(request)
+                .map(move |verdict| self.learnt(&request, miss, verdict)),
         }
     }
 
@@ -176,7 +210,12 @@ impl<S: Store> Store for DenyCache<S> {
         self.changing(request, self.inner.refund(request, ticket))
     }
 
-    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+    fn settle<'a>(
+        &'a self,
+        request: Request<'a>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Answer<'a, Settled> {
         self.changing(request, self.inner.settle(request, ticket, actual_cost))
     }
 
@@ -218,7 +257,10 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
     /// The limits of a call that enters are charged or not. A refusal of a single request is the
     /// answer that the store would give to that request alone.
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        let misses = requests.first().filter(|_| requests.len() == 1).map(|request| self.look(request));
+        let misses = requests
+            .first()
+            .filter(|_| requests.len() == 1)
+            .map(|request| self.look(request));
         self.own().enter(place, requests).map(move |entry| {
             if let (Some(Err(miss)), [request], [verdict]) = (misses, requests, &*entry.verdicts)
                 && !entry.is_full
@@ -241,5 +283,8 @@ impl<S> fmt::Debug for DenyCache<S> {
 }
 
 fn micros(duration: Duration) -> u64 {
-    duration.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(duration.subsec_micros()))
+    duration
+        .as_secs()
+        .saturating_mul(1_000_000)
+        .saturating_add(u64::from(duration.subsec_micros()))
 }

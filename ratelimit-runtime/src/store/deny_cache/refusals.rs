@@ -75,8 +75,16 @@ struct CachedRefusal {
 impl Refusals {
     /// Room for about so many refusals that hold for `staleness` microseconds.
     pub(super) fn new(capacity: usize, staleness: u64) -> Self {
-        let sets = if capacity == 0 { 0 } else { capacity.div_ceil(SET_SIZE).next_power_of_two() };
-        Self { sets: (0..sets).map(|_| Set::default()).collect(), hasher: RandomState::default(), staleness }
+        let sets = if capacity == 0 {
+            0
+        } else {
+            capacity.div_ceil(SET_SIZE).next_power_of_two()
+        };
+        Self {
+            sets: (0..sets).map(|_| Set::default()).collect(),
+            hasher: RandomState::default(),
+            staleness,
+        }
     }
 
     pub(super) fn are_kept(&self) -> bool {
@@ -92,24 +100,46 @@ impl Refusals {
         is_away: impl FnOnce() -> bool,
     ) -> Result<Verdict, Miss> {
         let hash = self.hasher.hash_one(request.key());
-        let Some(kept) = self.read(hash) else { return Err(Miss { hash, changes: 0 }) };
-        let refusal = kept.refusals.iter().find(|refusal| refusal.is_to(hash, request));
+        let Some(kept) = self.read(hash) else {
+            return Err(Miss { hash, changes: 0 });
+        };
+        let refusal = kept
+            .refusals
+            .iter()
+            .find(|refusal| refusal.is_to(hash, request));
         let answer = refusal.and_then(|refusal| refusal.answer(now(), self.staleness, is_away));
-        answer.ok_or(Miss { hash, changes: kept.changes })
+        answer.ok_or(Miss {
+            hash,
+            changes: kept.changes,
+        })
     }
 
     /// Keeps a refusal of a request that was sent at `looked_up` or later, unless something has
     /// changed since the miss.
-    pub(super) fn keep(&self, request: &Request<'_>, miss: Miss, looked_up: Moment, now: Moment, verdict: Verdict) {
+    pub(super) fn keep(
+        &self,
+        request: &Request<'_>,
+        miss: Miss,
+        looked_up: Moment,
+        now: Moment,
+        verdict: Verdict,
+    ) {
         let Miss { hash, changes } = miss;
         let is_void = |kept: &Kept| kept.changes != changes || now.epoch != looked_up.epoch;
-        let Some(mut kept) = self.write(hash).filter(|kept| !is_void(kept)) else { return };
+        let Some(mut kept) = self.write(hash).filter(|kept| !is_void(kept)) else {
+            return;
+        };
         if verdict.blocked {
             // Other requests may have been refused before the block, and for a shorter time.
             let is_of = |other: &CachedRefusal| other.hash == hash && *other.key == *request.key();
-            kept.refusals.retain(|other| other.verdict.blocked || !is_of(other));
+            kept.refusals
+                .retain(|other| other.verdict.blocked || !is_of(other));
         }
-        if let Some(known) = kept.refusals.iter_mut().find(|refusal| refusal.is_to(hash, request)) {
+        if let Some(known) = kept
+            .refusals
+            .iter_mut()
+            .find(|refusal| refusal.is_to(hash, request))
+        {
             if known.looked_up.time <= looked_up.time {
                 (known.looked_up, known.replied, known.verdict) = (looked_up, now.time, verdict);
             }
@@ -118,7 +148,10 @@ impl Refusals {
         let newcomer = CachedRefusal::new(request, hash, looked_up, now.time, verdict);
         if kept.refusals.len() < SET_SIZE {
             kept.refusals.push(newcomer);
-        } else if let Some(least) = kept.refusals.iter_mut().min_by_key(|refusal| refusal.used.load(Ordering::Relaxed))
+        } else if let Some(least) = kept
+            .refusals
+            .iter_mut()
+            .min_by_key(|refusal| refusal.used.load(Ordering::Relaxed))
         {
             *least = newcomer;
         }
@@ -134,29 +167,41 @@ impl Refusals {
     pub(super) fn forget_of(&self, hash: u64, key: &[u8]) {
         if let Some(mut kept) = self.write(hash) {
             kept.changes += 1;
-            kept.refusals.retain(|refusal| refusal.hash != hash || *refusal.key != *key);
+            kept.refusals
+                .retain(|refusal| refusal.hash != hash || *refusal.key != *key);
         }
     }
 
     fn set(&self, hash: u64) -> Option<&Set> {
         // Without sets, there is none at any index.
-        #[allow(clippy::cast_possible_truncation, reason = "masked to the number of sets")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "masked to the number of sets"
+        )]
         let index = hash as usize & self.sets.len().wrapping_sub(1);
         self.sets.get(index)
     }
 
     #[inline]
     fn read(&self, hash: u64) -> Option<RwLockReadGuard<'_, Kept>> {
-        self.set(hash).map(|set| set.0.read().unwrap_or_else(PoisonError::into_inner))
+        self.set(hash)
+            .map(|set| set.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn write(&self, hash: u64) -> Option<RwLockWriteGuard<'_, Kept>> {
-        self.set(hash).map(|set| set.0.write().unwrap_or_else(PoisonError::into_inner))
+        self.set(hash)
+            .map(|set| set.0.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl CachedRefusal {
-    fn new(request: &Request<'_>, hash: u64, looked_up: Moment, replied: u64, verdict: Verdict) -> Self {
+    fn new(
+        request: &Request<'_>,
+        hash: u64,
+        looked_up: Moment,
+        replied: u64,
+        verdict: Verdict,
+    ) -> Self {
         Self {
             hash,
             key: request.key().into(),
@@ -191,7 +236,12 @@ impl CachedRefusal {
     /// The verdict as it reads now, if it holds: refusals do for `staleness` microseconds, blocks
     /// also longer while the store is away.
     #[inline]
-    fn answer(&self, now: Moment, staleness: u64, is_away: impl FnOnce() -> bool) -> Option<Verdict> {
+    fn answer(
+        &self,
+        now: Moment,
+        staleness: u64,
+        is_away: impl FnOnce() -> bool,
+    ) -> Option<Verdict> {
         // `None` where the clock has stepped back.
         let elapsed = now.time.checked_sub(self.looked_up.time)?;
         // The clock shows whole microseconds, so up to one more may have passed.
@@ -200,6 +250,9 @@ impl CachedRefusal {
             return None;
         }
         self.used.store(now.time, Ordering::Relaxed);
-        Some(Verdict { cached: true, ..self.verdict.aged(now.time.saturating_sub(self.replied)) })
+        Some(Verdict {
+            cached: true,
+            ..self.verdict.aged(now.time.saturating_sub(self.replied))
+        })
     }
 }

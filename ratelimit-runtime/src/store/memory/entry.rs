@@ -30,14 +30,23 @@ const _: () = assert!(size_of::<Entry>() == 128 && size_of::<Bucket>() == 64);
 
 impl Entry {
     pub(super) fn new(request: &Request<'_>, rule: Arc<Rule>, hash: u32, bucket: Bucket) -> Self {
-        let rendered = request.key().get(request.rule_key().len()..).unwrap_or_default();
-        Self { rule, hash, rendered: Rendered::new(rendered), bucket }
+        let rendered = request
+            .key()
+            .get(request.rule_key().len()..)
+            .unwrap_or_default();
+        Self {
+            rule,
+            hash,
+            rendered: Rendered::new(rendered),
+            bucket,
+        }
     }
 
     /// Whether this is its key, all of it: a request may take another part for its rule.
     #[inline]
     pub(super) fn is_of(&self, key: &[u8]) -> bool {
-        key.strip_prefix(&*self.rule.head).is_some_and(|rendered| *rendered == *self.rendered())
+        key.strip_prefix(&*self.rule.head)
+            .is_some_and(|rendered| *rendered == *self.rendered())
     }
 
     pub(super) fn key(&self) -> Vec<u8> {
@@ -56,7 +65,10 @@ impl Entry {
 impl Rendered {
     fn new(rendered: &[u8]) -> Self {
         let mut bytes = [0; INLINE];
-        match (bytes.get_mut(..rendered.len()), u8::try_from(rendered.len())) {
+        match (
+            bytes.get_mut(..rendered.len()),
+            u8::try_from(rendered.len()),
+        ) {
             (Some(inline), Ok(len)) => {
                 inline.copy_from_slice(rendered);
                 Self::Inline { len, bytes }

@@ -56,7 +56,10 @@ impl Eviction {
     /// One of so many positions.
     fn draw(&mut self, positions: usize) -> Option<usize> {
         self.draws = self.draws.wrapping_add(1);
-        #[allow(clippy::cast_possible_truncation, reason = "any part of the hash will do")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "any part of the hash will do"
+        )]
         let drawn = self.hasher.hash_one(self.draws) as usize;
         drawn.checked_rem(positions)
     }

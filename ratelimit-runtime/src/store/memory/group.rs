@@ -13,15 +13,29 @@ pub(super) struct Member<'a> {
 }
 
 /// Decides a group under the locks of all its shards: all are looked at before any is charged.
-pub(super) fn decide(shards: &mut [MutexGuard<'_, Shard>], members: &[Member<'_>], now: u64) -> Vec<Verdict> {
+pub(super) fn decide(
+    shards: &mut [MutexGuard<'_, Shard>],
+    members: &[Member<'_>],
+    now: u64,
+) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = members
         .iter()
-        .filter_map(|member| Some(shards.get_mut(member.shard)?.peek(&member.request, member.hash, now)))
+        .filter_map(|member| {
+            Some(
+                shards
+                    .get_mut(member.shard)?
+                    .peek(&member.request, member.hash, now),
+            )
+        })
         .collect();
     let admitted = verdicts.iter().all(|verdict| verdict.allowed);
     for index in 0..members.len() {
-        let (Some(member), Some(verdict)) = (members.get(index), verdicts.get_mut(index)) else { continue };
-        let Some(shard) = shards.get_mut(member.shard) else { continue };
+        let (Some(member), Some(verdict)) = (members.get(index), verdicts.get_mut(index)) else {
+            continue;
+        };
+        let Some(shard) = shards.get_mut(member.shard) else {
+            continue;
+        };
         // Where one refuses, the keys that refuse may set their blocks, and no other is touched.
         if admitted || !verdict.allowed {
             *verdict = shard.acquire(&member.request, member.hash, now);

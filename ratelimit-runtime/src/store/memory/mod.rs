@@ -13,8 +13,8 @@ use self::group::Member;
 use self::places::Places;
 use self::shard::Shard;
 use super::{
-    Answer, BuiltInStore, Capabilities, Entry, Page, PlaceRequest, Request, Sealed, Settled, Store, StoreError,
-    StoreErrorKind, Verdict, page,
+    Answer, BuiltInStore, Capabilities, Entry, Page, PlaceRequest, Request, Sealed, Settled, Store,
+    StoreError, StoreErrorKind, Verdict, page,
 };
 use crate::clock::{Clock, TokioClock};
 use crate::rule::Limit;
@@ -117,7 +117,10 @@ impl MemoryStore {
     /// The index of the shard, by other bits of the hash than those that find the key in it.
     fn shard_index(&self, hash: u64) -> usize {
         // The number of shards is a power of two.
-        #[allow(clippy::cast_possible_truncation, reason = "masked to the number of shards")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "masked to the number of shards"
+        )]
         let index = (hash >> 48) as usize & (self.shards.len() - 1);
         index
     }
@@ -128,16 +131,27 @@ impl MemoryStore {
     #[inline(always)]
     fn locked(&self, request: &Request<'_>) -> Locked<'_> {
         let hash = self.hash(request.key());
-        #[allow(clippy::indexing_slicing, reason = "there is at least one shard, and the index is below their number")]
+        #[allow(
+            clippy::indexing_slicing,
+            reason = "there is at least one shard, and the index is below their number"
+        )]
         let shard = lock(&self.shards[self.shard_index(hash)]);
-        Locked { shard, hash, now: self.now() }
+        Locked {
+            shard,
+            hash,
+            now: self.now(),
+        }
     }
 
     /// Decides and charges. All of it is in line here and nowhere else: a call to any part of it
     /// would cost more than the rest.
     #[inline(never)]
     fn decide(&self, request: &Request<'_>) -> Verdict {
-        let Locked { mut shard, hash, now } = self.locked(request);
+        let Locked {
+            mut shard,
+            hash,
+            now,
+        } = self.locked(request);
         shard.acquire_in_line(request, hash, now)
     }
 
@@ -146,7 +160,10 @@ impl MemoryStore {
         if let [request] = requests {
             return vec![self.decide(request)];
         }
-        let hashes: Vec<u64> = requests.iter().map(|request| self.hash(request.key())).collect();
+        let hashes: Vec<u64> = requests
+            .iter()
+            .map(|request| self.hash(request.key()))
+            .collect();
         // All locks, always in the same order.
         let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
         indices.sort_unstable();
@@ -160,8 +177,11 @@ impl MemoryStore {
                 shard: indices.partition_point(|index| *index < self.shard_index(hash)),
             })
             .collect();
-        let mut shards: Vec<MutexGuard<'_, Shard>> =
-            indices.into_iter().filter_map(|index| self.shards.get(index)).map(lock).collect();
+        let mut shards: Vec<MutexGuard<'_, Shard>> = indices
+            .into_iter()
+            .filter_map(|index| self.shards.get(index))
+            .map(lock)
+            .collect();
         group::decide(&mut shards, &members, self.now())
     }
 
@@ -179,7 +199,11 @@ impl MemoryStore {
 
     /// Runs `work` on the key's shard, under its lock.
     fn with<T>(&self, request: &Request<'_>, work: impl FnOnce(&mut Shard, u64, u64) -> T) -> T {
-        let Locked { mut shard, hash, now } = self.locked(request);
+        let Locked {
+            mut shard,
+            hash,
+            now,
+        } = self.locked(request);
         work(&mut shard, hash, now)
     }
 }
@@ -187,7 +211,9 @@ impl MemoryStore {
 /// How many shards a large store has.
 fn most_shards() -> usize {
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    (processors * SHARDS_PER_PROCESSOR).next_power_of_two().min(MAX_SHARDS)
+    (processors * SHARDS_PER_PROCESSOR)
+        .next_power_of_two()
+        .min(MAX_SHARDS)
 }
 
 /// The shard of a key, its hash, and the time.
@@ -207,26 +233,45 @@ impl Store for MemoryStore {
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.reset(&request, hash, now))))
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| {
+            shard.reset(&request, hash, now)
+        })))
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.refund(&request, hash, ticket, now))))
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| {
+            shard.refund(&request, hash, ticket, now)
+        })))
     }
 
-    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+    fn settle<'a>(
+        &'a self,
+        request: Request<'a>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Answer<'a, Settled> {
         let actual = actual_cost.min(Limit::MAX_COUNT);
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.settle(&request, hash, ticket, actual, now))))
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| {
+            shard.settle(&request, hash, ticket, actual, now)
+        })))
     }
 
     /// A page is a shard, and the cursor its index. Keys that share an overflow bucket are not listed.
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
-        let index = from.map_or(Some(0_usize), |cursor| std::str::from_utf8(&cursor).ok()?.parse().ok());
-        let Some((index, shard)) = index.and_then(|index| Some((index, self.shards.get(index)?))) else {
+        let index = from.map_or(Some(0_usize), |cursor| {
+            std::str::from_utf8(&cursor).ok()?.parse().ok()
+        });
+        let Some((index, shard)) = index.and_then(|index| Some((index, self.shards.get(index)?)))
+        else {
             return Answer::ready(Err(page::foreign()));
         };
         let mut keys = lock(shard).keys(request.key(), self.now());
-        keys.extend(self.places.get(index).into_iter().flat_map(|places| lock(places).keys(request.key())));
+        keys.extend(
+            self.places
+                .get(index)
+                .into_iter()
+                .flat_map(|places| lock(places).keys(request.key())),
+        );
         let next = (index + 1 < self.shards.len()).then(|| (index + 1).to_string().into());
         Answer::ready(Ok(Page::new(keys, next)))
     }
@@ -237,13 +282,22 @@ impl Store for MemoryStore {
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
         let duration = request.with_block(duration).block.first_us();
-        let blocked = self.with(&request, |shard, hash, now| shard.block(&request, hash, duration, now));
-        let full = || StoreError::new(StoreErrorKind::Full, "the memory store has no room for another block");
+        let blocked = self.with(&request, |shard, hash, now| {
+            shard.block(&request, hash, duration, now)
+        });
+        let full = || {
+            StoreError::new(
+                StoreErrorKind::Full,
+                "the memory store has no room for another block",
+            )
+        };
         Answer::ready(blocked.then_some(()).ok_or_else(full))
     }
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.unblock(&request, hash, now))))
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| {
+            shard.unblock(&request, hash, now)
+        })))
     }
 
     fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
@@ -270,7 +324,10 @@ impl BuiltInStore for MemoryStore {
                 if is_free {
                     self.decide_all(requests)
                 } else {
-                    requests.iter().map(|request| self.peek_now(request)).collect()
+                    requests
+                        .iter()
+                        .map(|request| self.peek_now(request))
+                        .collect()
                 }
             })
         });
@@ -282,7 +339,9 @@ impl BuiltInStore for MemoryStore {
     }
 
     fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
-        Answer::ready(Ok(self.with_places(&place.key, |places| places.in_flight(&place.key))))
+        Answer::ready(Ok(
+            self.with_places(&place.key, |places| places.in_flight(&place.key))
+        ))
     }
 }
 
@@ -294,7 +353,9 @@ impl Default for MemoryStore {
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("keys", &self.len()).finish_non_exhaustive()
+        f.debug_struct("MemoryStore")
+            .field("keys", &self.len())
+            .finish_non_exhaustive()
     }
 }
 

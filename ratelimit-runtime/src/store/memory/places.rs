@@ -19,18 +19,36 @@ pub(super) struct Places {
 
 impl Places {
     /// Takes a place if one is free and `decide`, which is told whether one is, admits the call.
-    pub(super) fn enter(&mut self, place: &PlaceRequest, decide: impl FnOnce(bool) -> Vec<Verdict>) -> Entry {
+    pub(super) fn enter(
+        &mut self,
+        place: &PlaceRequest,
+        decide: impl FnOnce(bool) -> Vec<Verdict>,
+    ) -> Entry {
         // A permit that asks again is not counted twice.
         self.leave(place);
         let taken = self.in_flight(&place.key);
         if taken >= place.max {
-            return Entry { is_full: true, in_flight: taken, verdicts: decide(false) };
+            return Entry {
+                is_full: true,
+                in_flight: taken,
+                verdicts: decide(false),
+            };
         }
-        let entry = Entry { is_full: false, in_flight: taken + 1, verdicts: decide(true) };
+        let entry = Entry {
+            is_full: false,
+            in_flight: taken + 1,
+            verdicts: decide(true),
+        };
         if !entry.is_entered() {
-            return Entry { in_flight: taken, ..entry };
+            return Entry {
+                in_flight: taken,
+                ..entry
+            };
         }
-        self.by_key.entry(Arc::clone(&place.key)).or_default().insert(place.permit);
+        self.by_key
+            .entry(Arc::clone(&place.key))
+            .or_default()
+            .insert(place.permit);
         entry
     }
 
@@ -46,11 +64,17 @@ impl Places {
 
     /// How many calls of the key are in flight.
     pub(super) fn in_flight(&self, key: &[u8]) -> u64 {
-        self.by_key.get(key).map_or(0, |permits| permits.len() as u64)
+        self.by_key
+            .get(key)
+            .map_or(0, |permits| permits.len() as u64)
     }
 
     /// The keys that begin with this, and have calls in flight.
     pub(super) fn keys(&self, prefix: &[u8]) -> Vec<Vec<u8>> {
-        self.by_key.keys().filter(|key| key.starts_with(prefix)).map(|key| key.to_vec()).collect()
+        self.by_key
+            .keys()
+            .filter(|key| key.starts_with(prefix))
+            .map(|key| key.to_vec())
+            .collect()
     }
 }

@@ -34,12 +34,18 @@ pub(super) struct Rule {
 impl Rules {
     /// How many keys have the head of this rule.
     pub(super) fn of_family(&self, rule: &Rule) -> usize {
-        self.families.get(&rule.head).map_or(0, |family| family.keys)
+        self.families
+            .get(&rule.head)
+            .map_or(0, |family| family.keys)
     }
 
     /// How many keys have the most common head.
     pub(super) fn of_largest_family(&self) -> usize {
-        self.families.values().map(|family| family.keys).max().unwrap_or(0)
+        self.families
+            .values()
+            .map(|family| family.keys)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Counts one more key with this head; returns its rule.
@@ -47,8 +53,15 @@ impl Rules {
         if !self.families.contains_key(head) {
             self.families.insert(head.into(), Family::default());
         }
-        let rule = || Arc::new(Rule { head: head.into(), limits: limits.into() });
-        let Some(family) = self.families.get_mut(head) else { return rule() };
+        let rule = || {
+            Arc::new(Rule {
+                head: head.into(),
+                limits: limits.into(),
+            })
+        };
+        let Some(family) = self.families.get_mut(head) else {
+            return rule();
+        };
         family.keys += 1;
         match family.rules.get(limits) {
             Some(known) => Arc::clone(known),
@@ -58,7 +71,9 @@ impl Rules {
 
     /// Counts one key of the rule less.
     pub(super) fn leave(&mut self, rule: &Arc<Rule>) {
-        let Some(family) = self.families.get_mut(&rule.head) else { return };
+        let Some(family) = self.families.get_mut(&rule.head) else {
+            return;
+        };
         family.keys -= 1;
         if family.keys == 0 {
             self.families.remove(&rule.head);

@@ -46,7 +46,10 @@ enum Place {
 impl Shard {
     pub(super) fn new(capacity: usize) -> Self {
         // Positions have 32 bits.
-        Self { capacity: capacity.min(u32::MAX as usize), ..Self::default() }
+        Self {
+            capacity: capacity.min(u32::MAX as usize),
+            ..Self::default()
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -59,7 +62,12 @@ impl Shard {
 
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
-    pub(super) fn acquire_in_line(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
+    pub(super) fn acquire_in_line(
+        &mut self,
+        request: &Request<'_>,
+        hash: u64,
+        now: u64,
+    ) -> Verdict {
         match self.table.bucket_for(request, hash) {
             Some(bucket) => bucket.acquire(request, now),
             None => self.acquire_as_newcomer(request, hash, now),
@@ -88,12 +96,20 @@ impl Shard {
     }
 
     /// Blocks the key; `false` if there is no room for it.
-    pub(super) fn block(&mut self, request: &Request<'_>, hash: u64, duration: u64, now: u64) -> bool {
+    pub(super) fn block(
+        &mut self,
+        request: &Request<'_>,
+        hash: u64,
+        duration: u64,
+        now: u64,
+    ) -> bool {
         if let Some(bucket) = self.known(request, hash, false) {
             bucket.block(request, duration, now);
             return true;
         }
-        let Some(place) = self.place(now) else { return false };
+        let Some(place) = self.place(now) else {
+            return false;
+        };
         let mut bucket = Bucket::new(request.algorithm());
         bucket.block(request, duration, now);
         self.insert(request, hash, bucket, place);
@@ -109,8 +125,15 @@ impl Shard {
     }
 
     /// Gives back a charge; says whether anything of it was left.
-    pub(super) fn refund(&mut self, request: &Request<'_>, hash: u64, ticket: u64, now: u64) -> bool {
-        self.known(request, hash, true).is_some_and(|bucket| bucket.refund(request, ticket, now))
+    pub(super) fn refund(
+        &mut self,
+        request: &Request<'_>,
+        hash: u64,
+        ticket: u64,
+        now: u64,
+    ) -> bool {
+        self.known(request, hash, true)
+            .is_some_and(|bucket| bucket.refund(request, ticket, now))
     }
 
     /// Gives back the charge or the reservation of an admission.
@@ -123,7 +146,14 @@ impl Shard {
     }
 
     /// Ends a reservation.
-    pub(super) fn settle(&mut self, request: &Request<'_>, hash: u64, ticket: u64, actual: u64, now: u64) -> Settled {
+    pub(super) fn settle(
+        &mut self,
+        request: &Request<'_>,
+        hash: u64,
+        ticket: u64,
+        actual: u64,
+        now: u64,
+    ) -> Settled {
         if let Some(bucket) = self.known(request, hash, true) {
             return bucket.settle(request, ticket, actual, now);
         }
@@ -135,7 +165,10 @@ impl Shard {
                 self.insert(request, hash, bucket, place);
             } else {
                 let shared = self.overflow_key(request, hash);
-                let shared = self.overflow.entry(shared).or_insert_with(|| Bucket::new(request.algorithm()));
+                let shared = self
+                    .overflow
+                    .entry(shared)
+                    .or_insert_with(|| Bucket::new(request.algorithm()));
                 return shared.settle(request, ticket, actual, now);
             }
         }
@@ -143,11 +176,17 @@ impl Shard {
     }
 
     pub(super) fn unblock(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
-        self.known(request, hash, false).is_some_and(|bucket| bucket.unblock(now))
+        self.known(request, hash, false)
+            .is_some_and(|bucket| bucket.unblock(now))
     }
 
     /// The bucket of the key, or the overflow bucket in which it may have been charged.
-    fn known(&mut self, request: &Request<'_>, hash: u64, may_be_shared: bool) -> Option<&mut Bucket> {
+    fn known(
+        &mut self,
+        request: &Request<'_>,
+        hash: u64,
+        may_be_shared: bool,
+    ) -> Option<&mut Bucket> {
         if let Some(position) = self.table.find(request.key(), hash) {
             return self.table.bucket(position);
         }
@@ -162,7 +201,9 @@ impl Shard {
     /// have used it too.
     pub(super) fn reset(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
         let position = self.table.find(request.key(), hash);
-        position.and_then(|position| self.table.remove(position)).is_some_and(|bucket| !bucket.is_void(now))
+        position
+            .and_then(|position| self.table.remove(position))
+            .is_some_and(|bucket| !bucket.is_void(now))
     }
 
     /// The keys that begin like this and are not void.
@@ -200,7 +241,12 @@ impl Shard {
         }
         // Rules of one algorithm and the same windows share a bucket: their counts mean the same.
         let mut shared = vec![request.algorithm() as u8];
-        shared.extend(request.limits().iter().flat_map(|limit| limit.window_us().to_le_bytes()));
+        shared.extend(
+            request
+                .limits()
+                .iter()
+                .flat_map(|limit| limit.window_us().to_le_bytes()),
+        );
         shared.extend(slot.to_le_bytes());
         shared.into()
     }

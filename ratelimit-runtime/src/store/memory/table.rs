@@ -38,7 +38,11 @@ impl Table {
     #[inline]
     pub(super) fn find(&self, key: &[u8], hash: u64) -> Option<usize> {
         let position = self.find_hash(hash)?;
-        if self.is_of(position, key) { Some(position) } else { self.find_other(key, hash) }
+        if self.is_of(position, key) {
+            Some(position)
+        } else {
+            self.find_other(key, hash)
+        }
     }
 
     /// The position of some key of this hash. Two keys of one hash are so rare that keys are
@@ -46,25 +50,37 @@ impl Table {
     #[inline]
     fn find_hash(&self, hash: u64) -> Option<usize> {
         let hash = kept(hash);
-        let has_hash = |at: &u32| self.entries.get(*at as usize).is_some_and(|entry| entry.hash == hash);
-        self.positions.find(spread(hash), has_hash).map(|at| *at as usize)
+        let has_hash = |at: &u32| {
+            self.entries
+                .get(*at as usize)
+                .is_some_and(|entry| entry.hash == hash)
+        };
+        self.positions
+            .find(spread(hash), has_hash)
+            .map(|at| *at as usize)
     }
 
     /// The position of the key, if another one has the same hash.
     #[cold]
     fn find_other(&self, key: &[u8], hash: u64) -> Option<usize> {
         let is_key = |at: &u32| self.is_of(*at as usize, key);
-        self.positions.find(spread(kept(hash)), is_key).map(|at| *at as usize)
+        self.positions
+            .find(spread(kept(hash)), is_key)
+            .map(|at| *at as usize)
     }
 
     #[inline]
     fn is_of(&self, position: usize, key: &[u8]) -> bool {
-        self.entries.get(position).is_some_and(|entry| entry.is_of(key))
+        self.entries
+            .get(position)
+            .is_some_and(|entry| entry.is_of(key))
     }
 
     #[inline]
     pub(super) fn bucket(&mut self, position: usize) -> Option<&mut Bucket> {
-        self.entries.get_mut(position).map(|entry| &mut entry.bucket)
+        self.entries
+            .get_mut(position)
+            .map(|entry| &mut entry.bucket)
     }
 
     /// The bucket of a known key, for a call with these limits.
@@ -100,18 +116,32 @@ impl Table {
     /// Adds a key that is not known.
     pub(super) fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket) {
         // A shard has room for fewer.
-        let Ok(position) = u32::try_from(self.entries.len()) else { return };
+        let Ok(position) = u32::try_from(self.entries.len()) else {
+            return;
+        };
         let rule = self.rules.enter(request.rule_key(), request.limits());
-        self.entries.push(Entry::new(request, rule, kept(hash), bucket));
+        self.entries
+            .push(Entry::new(request, rule, kept(hash), bucket));
         let entries = &self.entries;
-        let hash_of = |at: &u32| entries.get(*at as usize).map_or(0, |entry| spread(entry.hash));
-        self.positions.insert_unique(spread(kept(hash)), position, hash_of);
+        let hash_of = |at: &u32| {
+            entries
+                .get(*at as usize)
+                .map_or(0, |entry| spread(entry.hash))
+        };
+        self.positions
+            .insert_unique(spread(kept(hash)), position, hash_of);
     }
 
     /// Removes an entry; the last one takes its place.
     pub(super) fn remove(&mut self, position: usize) -> Option<Bucket> {
-        let (last, hash) = (self.entries.len().checked_sub(1)?, self.entries.get(position)?.hash);
-        if let Ok(known) = self.positions.find_entry(spread(hash), |at| *at as usize == position) {
+        let (last, hash) = (
+            self.entries.len().checked_sub(1)?,
+            self.entries.get(position)?.hash,
+        );
+        if let Ok(known) = self
+            .positions
+            .find_entry(spread(hash), |at| *at as usize == position)
+        {
             let (at, _) = known.remove();
             let hash = spread(self.entries.get(last)?.hash);
             if let Some(moved) = self.positions.find_mut(hash, |at| *at as usize == last) {
@@ -127,21 +157,35 @@ impl Table {
     pub(super) fn remove_void(&mut self, now: u64) {
         // From the last on: the entry that takes the place of a removed one has been looked at.
         for position in (0..self.entries.len()).rev() {
-            if self.entries.get(position).is_some_and(|entry| entry.bucket.is_void(now)) {
+            if self
+                .entries
+                .get(position)
+                .is_some_and(|entry| entry.bucket.is_void(now))
+            {
                 self.remove(position);
             }
         }
         if self.entries.capacity() > 256 && self.entries.len() < self.entries.capacity() / 4 {
             let (entries, room) = (&mut self.entries, self.positions.len() * 2);
             entries.shrink_to(room);
-            self.positions.shrink_to(room, |at| entries.get(*at as usize).map_or(0, |entry| spread(entry.hash)));
+            self.positions.shrink_to(room, |at| {
+                entries
+                    .get(*at as usize)
+                    .map_or(0, |entry| spread(entry.hash))
+            });
         }
     }
 
     /// The keys that begin like this and are not void.
     pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
-        let counts = self.entries.iter().filter(|entry| !entry.bucket.is_void(now));
-        counts.map(Entry::key).filter(|key| key.starts_with(beginning)).collect()
+        let counts = self
+            .entries
+            .iter()
+            .filter(|entry| !entry.bucket.is_void(now));
+        counts
+            .map(Entry::key)
+            .filter(|key| key.starts_with(beginning))
+            .collect()
     }
 
     pub(super) fn rules(&self) -> &Rules {
@@ -150,7 +194,9 @@ impl Table {
 
     /// How many keys have the head of this one.
     pub(super) fn of_family(&self, position: usize) -> usize {
-        self.entries.get(position).map_or(0, |entry| self.rules.of_family(&entry.rule))
+        self.entries
+            .get(position)
+            .map_or(0, |entry| self.rules.of_family(&entry.rule))
     }
 
     /// See [`Bucket::loss`].

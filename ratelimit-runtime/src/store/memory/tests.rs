@@ -10,7 +10,9 @@ use crate::testkit::FakeClock;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn admitted(store: &MemoryStore, request: Request<'_>) -> u64 {
-    (0..10).take_while(|_| store.acquire(request).known().unwrap().unwrap().allowed).count() as u64
+    (0..10)
+        .take_while(|_| store.acquire(request).known().unwrap().unwrap().allowed)
+        .count() as u64
 }
 
 #[test]
@@ -27,7 +29,11 @@ fn a_log_admits_nothing_into_a_window_of_units_that_it_has_removed() {
         clock.step_back(SECOND * 31);
         assert_eq!(admitted(&store, request), 1);
         clock.advance(SECOND * 81);
-        assert_eq!(admitted(&store, request), max - 1, "that one counts from the end of the window of the removed");
+        assert_eq!(
+            admitted(&store, request),
+            max - 1,
+            "that one counts from the end of the window of the removed"
+        );
     }
 }
 

@@ -19,7 +19,8 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
 use crate::store::{
-    Answer, BuiltInStore, Capabilities, Entry, Health, Page, PlaceRequest, Request, Sealed, Settled, Store, Verdict,
+    Answer, BuiltInStore, Capabilities, Entry, Health, Page, PlaceRequest, Request, Sealed,
+    Settled, Store, Verdict,
 };
 
 /// What a store decides with: its settings, and the client of each runtime.
@@ -32,7 +33,11 @@ pub(super) struct Backend {
 
 impl Backend {
     pub(super) fn new(settings: StoreSettings) -> Self {
-        Self { server: settings.name(), settings, clients: Clients::default() }
+        Self {
+            server: settings.name(),
+            settings,
+            clients: Clients::default(),
+        }
     }
 
     /// The settings, to be changed. Clients that were made by the old ones end.
@@ -56,7 +61,8 @@ impl Backend {
 
     /// The key on the server, which its slot goes by.
     fn stored_key(&self, request: &Request<'_>) -> Vec<u8> {
-        self.route(request).map_or_else(|_| request.key().to_vec(), |route| route.key(request))
+        self.route(request)
+            .map_or_else(|_| request.key().to_vec(), |route| route.key(request))
     }
 
     /// Whether one script decides the requests together.
@@ -72,13 +78,20 @@ impl Backend {
 
     /// Carries an operation out. `allowed` of one that decides nothing says whether it changed
     /// anything.
-    pub(super) async fn carry_out(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
+    pub(super) async fn carry_out(
+        &self,
+        operation: Operation,
+        request: Request<'_>,
+    ) -> Result<Verdict, StoreError> {
         let route = self.settings.route(operation, &request)?;
         if route != Route::Script {
             // Large, and most stores run scripts.
             return Box::pin(self.carry_out_without_scripts(route, operation, request)).await;
         }
-        let question = [(request.key(), Question::new(operation, &request, own_time(self.clock())?))];
+        let question = [(
+            request.key(),
+            Question::new(operation, &request, own_time(self.clock())?),
+        )];
         let client = self.client()?;
         let verdicts = client.servers.ask(&question, request.timeout_at()).await?;
         verdicts.into_iter().next().ok_or_else(unexpected_reply)
@@ -94,7 +107,9 @@ impl Backend {
         let servers = &client.servers;
         let Route::Plain(kept) = route else {
             let charges = matches!(operation, Operation::Acquire);
-            let reply = servers.send(&key, &redis_cell::command(&key, &request, charges), until).await?;
+            let reply = servers
+                .send(&key, &redis_cell::command(&key, &request, charges), until)
+                .await?;
             return redis_cell::verdict(&reply, &request, charges).ok_or_else(unexpected_reply);
         };
         let at = (&*key, request);
@@ -107,13 +122,22 @@ impl Backend {
     /// The questions that charge these requests.
     fn stack<'a>(&self, requests: &[Request<'a>]) -> Result<Vec<KeyQuestion<'a>>, StoreError> {
         let now = own_time(self.clock())?;
-        let question = |request: &Request<'a>| (request.key(), Question::new(Operation::Acquire, request, now));
+        let question = |request: &Request<'a>| {
+            (
+                request.key(),
+                Question::new(Operation::Acquire, request, now),
+            )
+        };
         Ok(requests.iter().map(question).collect())
     }
 
     fn must_run_scripts(&self) -> Result<(), StoreError> {
         let why = "without scripts, calls in flight cannot be limited: choose RedisMode::Scripts";
-        self.settings.mode.runs_scripts().then_some(()).ok_or_else(|| StoreError::unsupported(why))
+        self.settings
+            .mode
+            .runs_scripts()
+            .then_some(())
+            .ok_or_else(|| StoreError::unsupported(why))
     }
 }
 
@@ -131,7 +155,12 @@ impl Store for Backend {
             let key = self.route(&request)?.key(&request);
             let mut unlink = redis::cmd("UNLINK");
             unlink.arg(&key);
-            match self.client()?.servers.send(&key, &unlink, request.timeout_at()).await? {
+            match self
+                .client()?
+                .servers
+                .send(&key, &unlink, request.timeout_at())
+                .await?
+            {
                 Value::Int(removed) => Ok(removed != 0),
                 _ => Err(unexpected_reply()),
             }
@@ -139,10 +168,20 @@ impl Store for Backend {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(async move { Ok(self.carry_out(Operation::Refund(ticket), request).await?.allowed) })
+        Answer::later(async move {
+            Ok(self
+                .carry_out(Operation::Refund(ticket), request)
+                .await?
+                .allowed)
+        })
     }
 
-    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+    fn settle<'a>(
+        &'a self,
+        request: Request<'a>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Answer<'a, Settled> {
         let operation = Operation::Settle(ticket, actual_cost.min(Limit::MAX_COUNT));
         Answer::later(async move {
             let settled = self.carry_out(operation, request).await?;
@@ -162,8 +201,16 @@ impl Store for Backend {
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
         Answer::later(async move {
             let route = self.route(&request)?;
-            let mut page = self.client()?.servers.keys(request.key(), from.as_deref()).await?;
-            page.keys = page.keys.into_iter().filter_map(|stored| route.key_of(stored)).collect();
+            let mut page = self
+                .client()?
+                .servers
+                .keys(request.key(), from.as_deref())
+                .await?;
+            page.keys = page
+                .keys
+                .into_iter()
+                .filter_map(|stored| route.key_of(stored))
+                .collect();
             Ok(page)
         })
     }
@@ -185,27 +232,42 @@ impl BuiltInStore for Backend {
             return !matches!(self.group(requests), Ok(false));
         };
         let keys = std::iter::once(&*place.key).chain(requests.iter().map(Request::key));
-        requests.iter().all(|request| matches!(self.route(request), Ok(Route::Script))) && self.have_one_slot(keys)
+        requests
+            .iter()
+            .all(|request| matches!(self.route(request), Ok(Route::Script)))
+            && self.have_one_slot(keys)
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
             self.settings.group(requests)?;
             let until = requests.iter().filter_map(Request::timeout_at).min();
-            Ok(self.client()?.servers.ask(&self.stack(requests)?, until).await?.into_vec())
+            Ok(self
+                .client()?
+                .servers
+                .ask(&self.stack(requests)?, until)
+                .await?
+                .into_vec())
         })
     }
 
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         Answer::later(async move {
             self.must_run_scripts()?;
-            self.client()?.permits.enter(place, self.stack(requests)?).await
+            self.client()?
+                .permits
+                .enter(place, self.stack(requests)?)
+                .await
         })
     }
 
     fn leave(&self, place: &PlaceRequest) {
         // It may be left on another runtime than the one it entered on, or on none.
-        let _ = self.clients.all().iter().any(|client| client.permits.leave(place));
+        let _ = self
+            .clients
+            .all()
+            .iter()
+            .any(|client| client.permits.leave(place));
     }
 
     fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
@@ -225,8 +287,13 @@ impl BuiltInStore for Backend {
 
     fn health(&self, request: &Request<'_>) -> Health {
         // Also where there is no runtime.
-        let client = self.clients.own().or_else(|| self.clients.all().into_iter().next());
-        client.map_or(Health::Down, |client| client.servers.health(&self.stored_key(request)))
+        let client = self
+            .clients
+            .own()
+            .or_else(|| self.clients.all().into_iter().next());
+        client.map_or(Health::Down, |client| {
+            client.servers.health(&self.stored_key(request))
+        })
     }
 
     fn epoch(&self, _: &Request<'_>) -> u64 {

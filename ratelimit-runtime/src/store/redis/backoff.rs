@@ -14,7 +14,11 @@ pub(super) struct Backoff {
 
 impl Backoff {
     pub(super) const fn new(shortest: Duration, longest: Duration) -> Self {
-        Self { shortest, longest, next: shortest }
+        Self {
+            shortest,
+            longest,
+            next: shortest,
+        }
     }
 
     /// The pause before the next attempt.

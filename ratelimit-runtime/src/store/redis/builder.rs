@@ -105,7 +105,9 @@ impl RedisStore {
     #[cfg(feature = "redis-tls")]
     fn tls_mut(&mut self) -> Result<&mut Tls, StoreError> {
         self.server_mut().tls.as_mut().ok_or_else(|| {
-            StoreError::misconfigured("certificates are for TLS: the scheme of the URL has to begin with rediss")
+            StoreError::misconfigured(
+                "certificates are for TLS: the scheme of the URL has to begin with rediss",
+            )
         })
     }
 }

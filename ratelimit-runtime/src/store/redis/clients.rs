@@ -53,7 +53,11 @@ impl Clients {
         }
         let servers = Arc::new(Servers::start(settings, &runtime));
         let permits = Permits::start(Arc::clone(&servers), settings.clock.clone(), &runtime);
-        let client = Arc::new(Client { runtime: runtime.id(), servers, permits });
+        let client = Arc::new(Client {
+            runtime: runtime.id(),
+            servers,
+            permits,
+        });
         all.retain(|client| client.permits.has_runtime());
         all.push(Arc::clone(&client));
         Ok(client)
@@ -62,11 +66,18 @@ impl Clients {
     /// The client of this runtime, if there is one.
     pub(super) fn own(&self) -> Option<Arc<Client>> {
         let runtime = Handle::try_current().ok()?.id();
-        self.lock().iter().find(|client| client.is_of(runtime)).cloned()
+        self.lock()
+            .iter()
+            .find(|client| client.is_of(runtime))
+            .cloned()
     }
 
     /// All of runtimes that have not ended.
     pub(super) fn all(&self) -> Vec<Arc<Client>> {
-        self.lock().iter().filter(|client| client.permits.has_runtime()).cloned().collect()
+        self.lock()
+            .iter()
+            .filter(|client| client.permits.has_runtime())
+            .cloned()
+            .collect()
     }
 }

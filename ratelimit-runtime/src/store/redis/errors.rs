@@ -13,8 +13,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use StoreErrorKind::{Full, Misconfigured, Unavailable};
 
 /// The message for a key that this store cannot read.
-const FOREIGN: &str =
-    "a key of the rate limiter holds something that another program has written: set a prefix of its own";
+const FOREIGN: &str = "a key of the rate limiter holds something that another program has written: set a prefix of its own";
 
 /// The message for a login that the server refuses.
 const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
@@ -22,42 +21,114 @@ const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
 /// Error codes and what they mean here.
 const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("OOM", Full, "Redis is out of memory: raise `maxmemory`"),
-    ("NOAUTH", Misconfigured, "Redis asks for a password: write redis://:password@host, or redis://user:password@host"),
+    (
+        "NOAUTH",
+        Misconfigured,
+        "Redis asks for a password: write redis://:password@host, or redis://user:password@host",
+    ),
     ("WRONGPASS", Misconfigured, WRONG_LOGIN),
-    ("DENIED", Misconfigured, "Redis is in protected mode: set a password, or let it bind to an address"),
+    (
+        "DENIED",
+        Misconfigured,
+        "Redis is in protected mode: set a password, or let it bind to an address",
+    ),
     (
         "NOPERM",
         Misconfigured,
         "the ACL of the Redis user forbids this: it needs the commands that `RedisStore` lists, and a pattern that its keys match",
     ),
     ("WRONGTYPE", Misconfigured, FOREIGN),
-    ("CLOCK", Misconfigured, "the clocks of this process and of Redis are a calendar period apart: set them"),
-    ("CROSSSLOT", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
-    ("MOVED", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
-    ("ASK", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
+    (
+        "CLOCK",
+        Misconfigured,
+        "the clocks of this process and of Redis are a calendar period apart: set them",
+    ),
+    (
+        "CROSSSLOT",
+        Misconfigured,
+        "Redis runs as a cluster: write redis+cluster:// for all of it",
+    ),
+    (
+        "MOVED",
+        Misconfigured,
+        "Redis runs as a cluster: write redis+cluster:// for all of it",
+    ),
+    (
+        "ASK",
+        Misconfigured,
+        "Redis runs as a cluster: write redis+cluster:// for all of it",
+    ),
     ("READONLY", Unavailable, "Redis is a read-only replica"),
     ("LOADING", Unavailable, "Redis is loading its data"),
     ("BUSY", Unavailable, "Redis is busy running a script"),
-    ("MISCONF", Unavailable, "Redis refuses writes because it cannot save to disk"),
-    ("MASTERDOWN", Unavailable, "the Redis replica has lost its master"),
+    (
+        "MISCONF",
+        Unavailable,
+        "Redis refuses writes because it cannot save to disk",
+    ),
+    (
+        "MASTERDOWN",
+        Unavailable,
+        "the Redis replica has lost its master",
+    ),
     ("CLUSTERDOWN", Unavailable, "the Redis cluster is down"),
-    ("NOREPLICAS", Unavailable, "Redis refuses writes because too few replicas are connected"),
-    ("TRYAGAIN", Unavailable, "the Redis cluster is moving this key"),
+    (
+        "NOREPLICAS",
+        Unavailable,
+        "Redis refuses writes because too few replicas are connected",
+    ),
+    (
+        "TRYAGAIN",
+        Unavailable,
+        "the Redis cluster is moving this key",
+    ),
 ];
 
 /// What the text of a plain `ERR` may contain, first match first.
 const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
-    ("max number of clients", Unavailable, "Redis has no room for another client: raise `maxclients`"),
-    ("Script killed by user", Unavailable, "the script was killed on the Redis server"),
-    ("ACL failure", Misconfigured, "the ACL of the Redis user forbids a command of the rate limiter's script"),
-    ("executing the script can't", Misconfigured, "the ACL of the Redis user forbids a command of the script"),
+    (
+        "max number of clients",
+        Unavailable,
+        "Redis has no room for another client: raise `maxclients`",
+    ),
+    (
+        "Script killed by user",
+        Unavailable,
+        "the script was killed on the Redis server",
+    ),
+    (
+        "ACL failure",
+        Misconfigured,
+        "the ACL of the Redis user forbids a command of the rate limiter's script",
+    ),
+    (
+        "executing the script can't",
+        Misconfigured,
+        "the ACL of the Redis user forbids a command of the script",
+    ),
     // Quoted in another way before Redis 7.0.
-    ("SENTINEL", Misconfigured, "this Redis is no sentinel: name sentinels, usually at port 26379, or write redis://"),
+    (
+        "SENTINEL",
+        Misconfigured,
+        "this Redis is no sentinel: name sentinels, usually at port 26379, or write redis://",
+    ),
     // A password where none is set.
     ("AUTH", Misconfigured, WRONG_LOGIN),
-    ("CL.THROTTLE", Misconfigured, "the Redis server has not loaded redis-cell: load it, or choose RedisMode::Scripts"),
-    ("unknown command", Misconfigured, "Redis lacks a command that the rate limiter needs: EVAL, EVALSHA, UNLINK"),
-    ("DB index", Misconfigured, "Redis does not have the database that the URL names"),
+    (
+        "CL.THROTTLE",
+        Misconfigured,
+        "the Redis server has not loaded redis-cell: load it, or choose RedisMode::Scripts",
+    ),
+    (
+        "unknown command",
+        Misconfigured,
+        "Redis lacks a command that the rate limiter needs: EVAL, EVALSHA, UNLINK",
+    ),
+    (
+        "DB index",
+        Misconfigured,
+        "Redis does not have the database that the URL names",
+    ),
 ];
 
 /// The code that says what happened. Up to Redis 6.2, an error inside a script arrives as `ERR`
@@ -76,18 +147,26 @@ pub(super) fn code(error: &ServerError) -> &str {
 /// What the server says, without the arguments it may quote.
 fn text(error: &ServerError) -> &str {
     let text = error.details().unwrap_or_default();
-    text.split_once(", with args").map_or(text, |(text, _)| text)
+    text.split_once(", with args")
+        .map_or(text, |(text, _)| text)
 }
 
 /// An error that the server replied.
 pub(super) fn from_server(error: &ServerError) -> StoreError {
     let (code, text) = (code(error), text(error));
     let text = text.strip_prefix(code).unwrap_or(text).trim_start();
-    let row = CODES.iter().find(|row| row.0 == code).or_else(|| TEXTS.iter().find(|row| text.contains(row.0)));
+    let row = CODES
+        .iter()
+        .find(|row| row.0 == code)
+        .or_else(|| TEXTS.iter().find(|row| text.contains(row.0)));
     match (row, code) {
-        (Some((_, kind, meaning)), _) => StoreError::new(*kind, format!("{meaning} ({code} {text})")),
+        (Some((_, kind, meaning)), _) => {
+            StoreError::new(*kind, format!("{meaning} ({code} {text})"))
+        }
         // The script does not run on this server.
-        (None, "ERR") => StoreError::misconfigured(format!("Redis rejected the rate limiter's command: {text}")),
+        (None, "ERR") => {
+            StoreError::misconfigured(format!("Redis rejected the rate limiter's command: {text}"))
+        }
         // An error that is not known to pass must not switch limits off.
         (None, _) => StoreError::misconfigured(format!("Redis answered {code} {text}")),
     }

@@ -23,7 +23,11 @@ const KEYS_PER_PAGE: u32 = 250;
 /// # Errors
 ///
 /// `Misconfigured` if the cursor is not one of a list of one server.
-pub(crate) async fn of_server(batcher: &Batcher, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
+pub(crate) async fn of_server(
+    batcher: &Batcher,
+    prefix: &[u8],
+    from: Option<&[u8]>,
+) -> Result<Page, StoreError> {
     let cursor = read(from, |text| text.parse().ok())?.unwrap_or(0);
     let (keys, cursor) = scan(batcher, prefix, cursor).await?;
     let next = (cursor != 0).then(|| cursor.to_string().into());
@@ -31,10 +35,21 @@ pub(crate) async fn of_server(batcher: &Batcher, prefix: &[u8], from: Option<&[u
 }
 
 /// The same of a cluster, one master after the other.
-pub(crate) async fn of_cluster(cluster: &Arc<Cluster>, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
-    let Walk { mut cursor, mut begun } = read(from, Walk::read)?.unwrap_or_default();
+pub(crate) async fn of_cluster(
+    cluster: &Arc<Cluster>,
+    prefix: &[u8],
+    from: Option<&[u8]>,
+) -> Result<Page, StoreError> {
+    let Walk {
+        mut cursor,
+        mut begun,
+    } = read(from, Walk::read)?.unwrap_or_default();
     let masters = cluster.masters().await?;
-    if cursor != 0 && !begun.last().is_some_and(|last| masters.iter().any(|(address, _)| address == last)) {
+    if cursor != 0
+        && !begun
+            .last()
+            .is_some_and(|last| masters.iter().any(|(address, _)| address == last))
+    {
         // Another node has its keys now.
         begun.pop();
         cursor = 0;
@@ -45,7 +60,9 @@ pub(crate) async fn of_cluster(cluster: &Arc<Cluster>, prefix: &[u8], from: Opti
         };
         begun.push(next.clone());
     }
-    let master = masters.iter().find(|(address, _)| begun.last() == Some(address));
+    let master = masters
+        .iter()
+        .find(|(address, _)| begun.last() == Some(address));
     let (_, batcher) = master.ok_or_else(page::foreign)?;
     let (keys, cursor) = scan(batcher, prefix, cursor).await?;
     Ok(Page::new(keys, Some(Walk { cursor, begun }.write().into())))
@@ -61,7 +78,10 @@ struct Walk {
 
 impl Walk {
     fn write(&self) -> String {
-        let masters = self.begun.iter().map(|master| format!("|{} {}", master.port, master.host));
+        let masters = self
+            .begun
+            .iter()
+            .map(|master| format!("|{} {}", master.port, master.host));
         self.cursor.to_string() + &masters.collect::<String>()
     }
 
@@ -70,24 +90,53 @@ impl Walk {
         let (cursor, masters) = text.split_once('|')?;
         let master = |text: &str| {
             let (port, host) = text.split_once(' ')?;
-            Some(TcpAddress { host: host.to_owned(), port: port.parse().ok()? })
+            Some(TcpAddress {
+                host: host.to_owned(),
+                port: port.parse().ok()?,
+            })
         };
-        Some(Self { cursor: cursor.parse().ok()?, begun: masters.split('|').map(master).collect::<Option<_>>()? })
+        Some(Self {
+            cursor: cursor.parse().ok()?,
+            begun: masters.split('|').map(master).collect::<Option<_>>()?,
+        })
     }
 }
 
 /// The position in a cursor, if one is given.
-fn read<T>(from: Option<&[u8]>, position: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, StoreError> {
+fn read<T>(
+    from: Option<&[u8]>,
+    position: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, StoreError> {
     let Some(cursor) = from else { return Ok(None) };
-    std::str::from_utf8(cursor).ok().and_then(position).map(Some).ok_or_else(page::foreign)
+    std::str::from_utf8(cursor)
+        .ok()
+        .and_then(position)
+        .map(Some)
+        .ok_or_else(page::foreign)
 }
 
 /// The part of a server's keys at a cursor, and the next cursor; 0 at the end.
-async fn scan(batcher: &Batcher, prefix: &[u8], cursor: u64) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
+async fn scan(
+    batcher: &Batcher,
+    prefix: &[u8],
+    cursor: u64,
+) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
     // A byte that means something in patterns is asked for as any byte; other keys are left out below.
-    let plain = |byte: &u8| if b"*?[]\\".contains(byte) { b'?' } else { *byte };
+    let plain = |byte: &u8| {
+        if b"*?[]\\".contains(byte) {
+            b'?'
+        } else {
+            *byte
+        }
+    };
     let pattern: Vec<u8> = prefix.iter().map(plain).chain([b'*']).collect();
-    let scan = redis::cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(KEYS_PER_PAGE).take();
+    let scan = redis::cmd("SCAN")
+        .arg(cursor)
+        .arg("MATCH")
+        .arg(pattern)
+        .arg("COUNT")
+        .arg(KEYS_PER_PAGE)
+        .take();
     let reply = batcher.send(&scan, false).await?;
     let (cursor, mut keys): (u64, Vec<Vec<u8>>) =
         redis::from_redis_value_ref(&reply).map_err(|_| unexpected_reply())?;

@@ -90,7 +90,9 @@ impl RedisStore {
     }
 
     fn on(settings: StoreSettings) -> Self {
-        Self { cache: DenyCache::new(Backend::new(settings)) }
+        Self {
+            cache: DenyCache::new(Backend::new(settings)),
+        }
     }
 
     /// Login, TLS and settings of all servers.
@@ -136,7 +138,11 @@ impl RedisStore {
     /// The cache holds up to 8,192 refusals, of about 180 bytes each and the key.
     #[must_use]
     pub fn deny_cache(mut self, on: bool) -> Self {
-        self.cache = self.cache.with_capacity(if on { DenyCache::<Backend>::CAPACITY } else { 0 });
+        self.cache = self.cache.with_capacity(if on {
+            DenyCache::<Backend>::CAPACITY
+        } else {
+            0
+        });
         self
     }
 }
@@ -147,7 +153,9 @@ impl Store for RedisStore {
     }
 
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.cache.answer(request, move || self.cache.inner().carry_out(Operation::Acquire, request))
+        self.cache.answer(request, move || {
+            self.cache.inner().carry_out(Operation::Acquire, request)
+        })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {

@@ -39,31 +39,61 @@ pub(super) fn supports(request: &Request<'_>) -> Result<(), StoreError> {
 /// Charges the request if it is admitted; a look asks for a quantity of 0.
 pub(crate) fn command(key: &[u8], request: &Request<'_>, charges: bool) -> Cmd {
     let limit = limit(request);
-    let (burst, count, seconds) = (limit.capacity().max(1) - 1, limit.max().max(1), limit.window_us() / SECOND);
-    cmd("CL.THROTTLE").arg(key).arg(burst).arg(count).arg(seconds).arg(if charges { request.cost() } else { 0 }).take()
+    let (burst, count, seconds) = (
+        limit.capacity().max(1) - 1,
+        limit.max().max(1),
+        limit.window_us() / SECOND,
+    );
+    cmd("CL.THROTTLE")
+        .arg(key)
+        .arg(burst)
+        .arg(count)
+        .arg(seconds)
+        .arg(if charges { request.cost() } else { 0 })
+        .take()
 }
 
 /// There is one: the store declares no more.
 fn limit(request: &Request<'_>) -> Limit {
-    request.limits().first().copied().unwrap_or(Limit::per_second(1))
+    request
+        .limits()
+        .first()
+        .copied()
+        .unwrap_or(Limit::per_second(1))
 }
 
 /// The verdict by the reply to [`command`]; `None` if the reply is not the module's.
 pub(crate) fn verdict(reply: &Value, request: &Request<'_>, charges: bool) -> Option<Verdict> {
-    let Value::Array(reply) = reply else { return None };
+    let Value::Array(reply) = reply else {
+        return None;
+    };
     let number = |value: &Value| match value {
         // -1 stands for nothing to wait for.
         Value::Int(number) => Some(u64::try_from(*number).unwrap_or(0)),
         _ => None,
     };
     let numbers = reply.iter().map(number).collect::<Option<Vec<u64>>>()?;
-    let [limited, _, remaining, retry_after, reset_after] = *numbers.as_slice() else { return None };
+    let [limited, _, remaining, retry_after, reset_after] = *numbers.as_slice() else {
+        return None;
+    };
     let (limit, cost) = (limit(request), request.cost());
     let empty_in = (reset_after.min(LONGEST) + 1) * SECOND;
-    let allowed = if charges { limited == 0 } else { cost <= remaining };
+    let allowed = if charges {
+        limited == 0
+    } else {
+        cost <= remaining
+    };
     if allowed {
-        let reset_after_us = if remaining >= limit.capacity() && reset_after == 0 { 0 } else { empty_in };
-        return Some(Verdict { remaining, reset_after_us, ..Verdict::admitted() });
+        let reset_after_us = if remaining >= limit.capacity() && reset_after == 0 {
+            0
+        } else {
+            empty_in
+        };
+        return Some(Verdict {
+            remaining,
+            reset_after_us,
+            ..Verdict::admitted()
+        });
     }
     let drain = |units: u64| {
         let drained = u128::from(units) * u128::from(limit.window_us());
@@ -74,8 +104,18 @@ pub(crate) fn verdict(reply: &Value, request: &Request<'_>, charges: bool) -> Op
     let wait = empty_in.saturating_sub(drain(limit.capacity().saturating_sub(cost)));
     let least = (retry_after.min(LONGEST) * SECOND).max(1);
     // Where nothing remains, more may be used than the limit has: it may have been lowered.
-    let longest = if remaining > 0 { drain(cost.saturating_sub(remaining)) } else { u64::MAX };
+    let longest = if remaining > 0 {
+        drain(cost.saturating_sub(remaining))
+    } else {
+        u64::MAX
+    };
     let retry_after_us = wait.min(longest).max(least);
     let reset_after_us = empty_in.max(retry_after_us);
-    Some(Verdict { remaining, retry_after_us, reset_after_us, rounded: true, ..Verdict::refused() })
+    Some(Verdict {
+        remaining,
+        retry_after_us,
+        reset_after_us,
+        rounded: true,
+        ..Verdict::refused()
+    })
 }

@@ -20,8 +20,12 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    const ALL: [Self; 4] =
-        [Self::Plain(PlainCommands::Log), Self::Plain(PlainCommands::Counter), Self::RedisCell, Self::Script];
+    const ALL: [Self; 4] = [
+        Self::Plain(PlainCommands::Log),
+        Self::Plain(PlainCommands::Counter),
+        Self::RedisCell,
+        Self::Script,
+    ];
 
     /// The suffix of stored keys: each route keeps a state of its own. No rendered key ends with one
     /// of these.
@@ -41,7 +45,9 @@ impl Route {
 
     /// The key of the request for a stored key; `None` for a key of another route.
     pub(crate) fn key_of(self, mut stored: Vec<u8>) -> Option<Vec<u8>> {
-        let of = Self::ALL.into_iter().find(|route| stored.ends_with(route.suffix()))?;
+        let of = Self::ALL
+            .into_iter()
+            .find(|route| stored.ends_with(route.suffix()))?;
         stored.truncate(stored.len() - of.suffix().len());
         (of == self).then_some(stored)
     }
@@ -80,20 +86,33 @@ impl StoreSettings {
     /// # Errors
     ///
     /// `Unsupported`; the message says what to choose instead.
-    pub(super) fn route(&self, operation: Operation, request: &Request<'_>) -> Result<Route, StoreError> {
+    pub(super) fn route(
+        &self,
+        operation: Operation,
+        request: &Request<'_>,
+    ) -> Result<Route, StoreError> {
         let row = request.algorithm().row();
         // Each unit of cost is written by itself: a script that wrote 2⁵² of them would never end.
         if row.is_log && request.cost() > Algorithm::MOST_IN_LOG {
             let (cost, most) = (request.cost(), Algorithm::MOST_IN_LOG);
-            return unsupported(format!("a call of cost {cost} is above {most}, the most that a sliding window takes"));
+            return unsupported(format!(
+                "a call of cost {cost} is above {most}, the most that a sliding window takes"
+            ));
         }
         let by_redis_cell = self.mode.has_redis_cell() && row.redis_cell;
         if self.mode.runs_scripts() && !by_redis_cell {
             return Ok(Route::Script);
         }
         self.supports(operation, request).map_err(|error| {
-            let clock = if self.clock.is_some() { ", without a clock of one's own" } else { "" };
-            StoreError::unsupported(format!("{}: choose RedisMode::Scripts{clock}", error.message()))
+            let clock = if self.clock.is_some() {
+                ", without a clock of one's own"
+            } else {
+                ""
+            };
+            StoreError::unsupported(format!(
+                "{}: choose RedisMode::Scripts{clock}",
+                error.message()
+            ))
         })?;
         match row.commands {
             Some(commands) if !by_redis_cell => Ok(Route::Plain(commands)),
@@ -109,9 +128,15 @@ impl StoreSettings {
             Operation::Acquire | Operation::Peek => Ok(()),
             Operation::Refund(_) => capabilities.require(algorithm, Feature::Refund),
             Operation::Settle(..) => capabilities.require(algorithm, Feature::Reserve),
-            Operation::Block(_) | Operation::Unblock => capabilities.require(algorithm, Feature::Block),
+            Operation::Block(_) | Operation::Unblock => {
+                capabilities.require(algorithm, Feature::Block)
+            }
         }?;
-        if self.mode.has_redis_cell() && algorithm.row().redis_cell { redis_cell::supports(request) } else { Ok(()) }
+        if self.mode.has_redis_cell() && algorithm.row().redis_cell {
+            redis_cell::supports(request)
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether one script can decide the requests together, if their keys are on one server.
@@ -120,9 +145,16 @@ impl StoreSettings {
     ///
     /// `Unsupported` if one of the requests is, or if it cannot be given back after another refuses.
     pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
-        let routes = requests.iter().map(|request| self.route(Operation::Acquire, request));
+        let routes = requests
+            .iter()
+            .map(|request| self.route(Operation::Acquire, request));
         let routes = routes.collect::<Result<Vec<_>, _>>()?;
-        let gives_back = |route: &Route| !matches!(route, Route::RedisCell | Route::Plain(PlainCommands::Counter));
+        let gives_back = |route: &Route| {
+            !matches!(
+                route,
+                Route::RedisCell | Route::Plain(PlainCommands::Counter)
+            )
+        };
         if routes.len() > 1 && !routes.iter().all(gives_back) {
             return unsupported(
                 "by CL.THROTTLE, and as a fixed window without scripts, a rule is decided alone: choose \

@@ -35,37 +35,68 @@ impl Servers {
     pub(crate) fn start(settings: &StoreSettings, runtime: &Handle) -> Self {
         let server = settings.server.clone();
         let upstream = match &settings.deployment {
-            Deployment::Standalone | Deployment::Cluster(_) => Upstream::Server(Arc::new(server.clone())),
-            Deployment::Sentinel(names) => Upstream::Sentinels(Arc::new(Sentinels::new(names.clone(), server.clone()))),
+            Deployment::Standalone | Deployment::Cluster(_) => {
+                Upstream::Server(Arc::new(server.clone()))
+            }
+            Deployment::Sentinel(names) => {
+                Upstream::Sentinels(Arc::new(Sentinels::new(names.clone(), server.clone())))
+            }
         };
         let link = LinkSettings {
             upstream,
             timeout_us: Arc::clone(&settings.timeout_us),
             epoch: Arc::clone(&settings.epoch),
-            greeting: if settings.mode.runs_scripts() { load_all().into() } else { Arc::default() },
+            greeting: if settings.mode.runs_scripts() {
+                load_all().into()
+            } else {
+                Arc::default()
+            },
         };
         let reached = match &settings.deployment {
-            Deployment::Cluster(seeds) => Reached::Cluster(Cluster::new(seeds.clone(), server, link, runtime)),
-            _ => Reached::One(Batcher::start(Arc::new(Link::start(link, runtime)), runtime, |_| 0)),
+            Deployment::Cluster(seeds) => {
+                Reached::Cluster(Cluster::new(seeds.clone(), server, link, runtime))
+            }
+            _ => Reached::One(Batcher::start(
+                Arc::new(Link::start(link, runtime)),
+                runtime,
+                |_| 0,
+            )),
         };
-        Self { reached, epoch: Arc::clone(&settings.epoch) }
+        Self {
+            reached,
+            epoch: Arc::clone(&settings.epoch),
+        }
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
-    pub(crate) fn ask<'a>(&'a self, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> Reply<'a> {
+    pub(crate) fn ask<'a>(
+        &'a self,
+        stack: &'a [KeyQuestion<'a>],
+        until: Option<Instant>,
+    ) -> Reply<'a> {
         match &self.reached {
             Reached::One(batcher) => batcher.ask(stack, until, false),
             Reached::Cluster(cluster) => {
                 let slot = stack.first().map_or(0, |(key, _)| slot_of(key));
                 let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, until, asking);
-                Reply::Alone(Box::pin(async move { Ok(cluster.at(slot, until, ask).await?) }))
+                Reply::Alone(Box::pin(
+                    async move { Ok(cluster.at(slot, until, ask).await?) },
+                ))
             }
         }
     }
 
     /// Sends a command about a key, wherever that is.
-    pub(crate) async fn send(&self, key: &[u8], command: &Cmd, until: Option<Instant>) -> Result<Value, StoreError> {
-        self.at(key, until, |batcher, asking| async move { batcher.send(command, asking).await }).await
+    pub(crate) async fn send(
+        &self,
+        key: &[u8],
+        command: &Cmd,
+        until: Option<Instant>,
+    ) -> Result<Value, StoreError> {
+        self.at(key, until, |batcher, asking| async move {
+            batcher.send(command, asking).await
+        })
+        .await
     }
 
     /// Asks the server of a key, wherever that is.
@@ -86,7 +117,11 @@ impl Servers {
     }
 
     /// A page of the stored keys that begin like this.
-    pub(crate) async fn keys(&self, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
+    pub(crate) async fn keys(
+        &self,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+    ) -> Result<Page, StoreError> {
         match &self.reached {
             Reached::One(batcher) => listing::of_server(batcher, prefix, from).await,
             Reached::Cluster(cluster) => listing::of_cluster(cluster, prefix, from).await,

@@ -13,10 +13,21 @@ use ratelimit_runtime::{Algorithm, Limit};
 /// what it left out.
 pub(crate) async fn a_debt_is_bounded(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 10);
-    let (first, second) = (bucket.reserve_estimate(4).await, bucket.reserve_estimate(6).await);
+    let (first, second) = (
+        bucket.reserve_estimate(4).await,
+        bucket.reserve_estimate(6).await,
+    );
     let most = Limit::MAX_COUNT;
-    assert_eq!(bucket.commit_actual(4, first.ticket, most).await, most - 14, "6 of 20 are reserved");
-    assert_eq!(bucket.commit_actual(6, second.ticket, 7).await, 1, "the estimate is charged, and no more");
+    assert_eq!(
+        bucket.commit_actual(4, first.ticket, most).await,
+        most - 14,
+        "6 of 20 are reserved"
+    );
+    assert_eq!(
+        bucket.commit_actual(6, second.ticket, 7).await,
+        1,
+        "the estimate is charged, and no more"
+    );
     let refused = bucket.refused(10).await;
     bucket.wait_out(&refused, 10).await;
     bucket.advance(2 * bucket.horizon());
@@ -25,21 +36,33 @@ pub(crate) async fn a_debt_is_bounded(bench: Bench, algorithm: Algorithm) {
 
 /// An open estimate is a charge: what comes behind it waits as long, and is blocked as well.
 pub(crate) async fn an_open_estimate_is_a_charge(bench: Bench, algorithm: Algorithm) {
-    let (estimates, charges) = (bench.bucket("estimates", algorithm, 3), bench.bucket("charges", algorithm, 3));
+    let (estimates, charges) = (
+        bench.bucket("estimates", algorithm, 3),
+        bench.bucket("charges", algorithm, 3),
+    );
     for left in [2, 1, 0] {
         let reserved = estimates.reserve_estimate(1).await;
-        assert!(reserved.allowed && reserved.remaining == left && reserved.ticket > 0, "{reserved:?}");
+        assert!(
+            reserved.allowed && reserved.remaining == left && reserved.ticket > 0,
+            "{reserved:?}"
+        );
         charges.admit(1).await;
     }
     let (refused, plain) = (estimates.refused(1).await, charges.refused(1).await);
     assert_eq!(refused.retry_after_us, plain.retry_after_us, "{refused:?}");
     let blocked = estimates.acquire_or_block(MINUTE * 10).await;
-    assert!(blocked.blocked && blocked.remaining == 0 && blocked.retry_after() == Some(MINUTE * 10), "{blocked:?}");
+    assert!(
+        blocked.blocked && blocked.remaining == 0 && blocked.retry_after() == Some(MINUTE * 10),
+        "{blocked:?}"
+    );
 }
 
 /// Where the window is over it is not known whether a settlement was there before: one that is sent
 /// again changes nothing.
-pub(crate) async fn a_settlement_that_is_sent_again_charges_nothing_anew(bench: Bench, algorithm: Algorithm) {
+pub(crate) async fn a_settlement_that_is_sent_again_charges_nothing_anew(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 10);
     let reserved = bucket.reserve_estimate(5).await;
     bucket.advance(bucket.horizon());
@@ -97,7 +120,11 @@ pub(crate) async fn random_actual_costs_agree_with_the_model(bench: Bench, algor
             .collect();
         let bucket = bench.bucket_under(&nth.to_string(), algorithm, &limits);
         let references = vec![Reference::new(algorithm); limits.len()];
-        let mut model = Model { bucket: &bucket, references, open: Vec::new() };
+        let mut model = Model {
+            bucket: &bucket,
+            references,
+            open: Vec::new(),
+        };
         for _ in 0..CALLS {
             model.play(&mut random).await;
         }
@@ -129,16 +156,26 @@ impl Model<'_> {
     }
 
     fn limits(&self) -> impl Iterator<Item = (&Reference, Limit)> {
-        self.references.iter().zip(self.bucket.limits.iter().copied())
+        self.references
+            .iter()
+            .zip(self.bucket.limits.iter().copied())
     }
 
     fn windows(&self) -> impl Iterator<Item = u64> {
-        self.bucket.limits.iter().map(|limit| micros(limit.window()))
+        self.bucket
+            .limits
+            .iter()
+            .map(|limit| micros(limit.window()))
     }
 
     fn charge(&mut self, costs: impl Fn(usize) -> u64) {
         let now = self.now();
-        for (index, (reference, limit)) in self.references.iter_mut().zip(&self.bucket.limits).enumerate() {
+        for (index, (reference, limit)) in self
+            .references
+            .iter_mut()
+            .zip(&self.bucket.limits)
+            .enumerate()
+        {
             let _ = reference.charge(now, *limit, costs(index));
         }
     }
@@ -158,7 +195,8 @@ impl Model<'_> {
             }
             5..=8 => {
                 let longest = self.windows().max().unwrap_or(1);
-                self.bucket.advance(Duration::from_micros(random.within(0, longest / 8)));
+                self.bucket
+                    .advance(Duration::from_micros(random.within(0, longest / 8)));
             }
             _ => {
                 if let Some(late) = self.reserve(random.within(1, 2)).await {
@@ -168,11 +206,27 @@ impl Model<'_> {
             }
         }
         let (now, verdict) = (self.now(), self.bucket.peek(1).await);
-        let wait = self.limits().map(|(reference, limit)| reference.wait(now, limit, 1)).max();
-        let left = self.limits().map(|(reference, limit)| reference.remaining(now, limit)).min();
-        assert_eq!(Some(verdict.retry_after_us), wait, "{verdict:?} with {:?} open at {now}", self.open);
+        let wait = self
+            .limits()
+            .map(|(reference, limit)| reference.wait(now, limit, 1))
+            .max();
+        let left = self
+            .limits()
+            .map(|(reference, limit)| reference.remaining(now, limit))
+            .min();
+        assert_eq!(
+            Some(verdict.retry_after_us),
+            wait,
+            "{verdict:?} with {:?} open at {now}",
+            self.open
+        );
         if verdict.allowed {
-            assert_eq!(Some(verdict.remaining), left, "{verdict:?} with {:?} open at {now}", self.open);
+            assert_eq!(
+                Some(verdict.remaining),
+                left,
+                "{verdict:?} with {:?} open at {now}",
+                self.open
+            );
         }
     }
 
@@ -197,17 +251,30 @@ impl Model<'_> {
     }
 
     fn fits(&self, cost: u64) -> bool {
-        self.limits().all(|(reference, limit)| reference.wait(self.now(), limit, cost) == 0)
+        self.limits()
+            .all(|(reference, limit)| reference.wait(self.now(), limit, cost) == 0)
     }
 
     async fn reserve(&mut self, estimate: u64) -> Option<Reserved> {
-        let (fits, verdict) = (self.fits(estimate), self.bucket.reserve_estimate(estimate).await);
-        assert_eq!(verdict.allowed, fits, "{verdict:?} with {:?} open at {}", self.open, self.now());
+        let (fits, verdict) = (
+            self.fits(estimate),
+            self.bucket.reserve_estimate(estimate).await,
+        );
+        assert_eq!(
+            verdict.allowed,
+            fits,
+            "{verdict:?} with {:?} open at {}",
+            self.open,
+            self.now()
+        );
         if !fits {
             return None;
         }
         self.charge(|_| estimate);
-        Some(Reserved { ticket: verdict.ticket, estimate })
+        Some(Reserved {
+            ticket: verdict.ticket,
+            estimate,
+        })
     }
 
     /// What is too much is not charged: of a log to none of its limits, of the others to each limit
@@ -216,13 +283,28 @@ impl Model<'_> {
         let (actual, now) = (random.within(0, 3 * reserved.estimate + 5), self.now());
         let horizon = micros(self.bucket.request(1).horizon());
         let is_over = reserved.ticket + reserved.estimate + horizon <= now;
-        let less = if is_over { 0 } else { reserved.estimate.saturating_sub(actual) };
-        let more = if is_over { actual } else { actual.saturating_sub(reserved.estimate) };
-        for (reference, limit) in self.references.iter_mut().zip(&self.bucket.limits).filter(|_| less > 0) {
+        let less = if is_over {
+            0
+        } else {
+            reserved.estimate.saturating_sub(actual)
+        };
+        let more = if is_over {
+            actual
+        } else {
+            actual.saturating_sub(reserved.estimate)
+        };
+        for (reference, limit) in self
+            .references
+            .iter_mut()
+            .zip(&self.bucket.limits)
+            .filter(|_| less > 0)
+        {
             reference.take_back(reserved.ticket, *limit, reserved.estimate, less);
         }
         let left = |(reference, limit): (&Reference, Limit)| {
-            (2 * reference.capacity(limit)).min(Limit::MAX_COUNT).saturating_sub(reference.used(now, limit))
+            (2 * reference.capacity(limit))
+                .min(Limit::MAX_COUNT)
+                .saturating_sub(reference.used(now, limit))
         };
         let mut all_left: Vec<u64> = self.limits().map(left).collect();
         let least = all_left.iter().copied().min().unwrap_or(0);
@@ -230,8 +312,15 @@ impl Model<'_> {
             all_left.fill(least);
         }
         self.charge(|index| all_left.get(index).map_or(0, |left| more.min(*left)));
-        let settled = self.bucket.settle_estimate(reserved.estimate, reserved.ticket, actual).await;
-        assert_eq!(settled.dropped, more.saturating_sub(least), "{reserved:?} was {actual}");
+        let settled = self
+            .bucket
+            .settle_estimate(reserved.estimate, reserved.ticket, actual)
+            .await;
+        assert_eq!(
+            settled.dropped,
+            more.saturating_sub(least),
+            "{reserved:?} was {actual}"
+        );
         if self.is_log() {
             assert_eq!(settled.was_open, !is_over, "{reserved:?}");
         }

@@ -21,18 +21,37 @@ struct Unit {
 }
 
 // Asia/Kathmandu is 5 hours and 45 minutes ahead; 1970 began on a Thursday.
-const HOURS: Unit = Unit { quota: "hour@Asia/Kathmandu", length: HOUR_US, begins: HOUR_US / 4 };
-const DAYS: Unit = Unit { quota: "day@UTC", length: 24 * HOUR_US, begins: 0 };
+const HOURS: Unit = Unit {
+    quota: "hour@Asia/Kathmandu",
+    length: HOUR_US,
+    begins: HOUR_US / 4,
+};
+const DAYS: Unit = Unit {
+    quota: "day@UTC",
+    length: 24 * HOUR_US,
+    begins: 0,
+};
 const UNITS: [Unit; 4] = [
     HOURS,
     DAYS,
-    Unit { quota: "day@Asia/Kathmandu", length: 24 * HOUR_US, begins: 18 * HOUR_US + HOUR_US / 4 },
-    Unit { quota: "week@UTC", length: 7 * 24 * HOUR_US, begins: 4 * 24 * HOUR_US },
+    Unit {
+        quota: "day@Asia/Kathmandu",
+        length: 24 * HOUR_US,
+        begins: 18 * HOUR_US + HOUR_US / 4,
+    },
+    Unit {
+        quota: "week@UTC",
+        length: 7 * 24 * HOUR_US,
+        begins: 4 * 24 * HOUR_US,
+    },
 ];
 
 impl Unit {
     fn limit(self, max: u64) -> Limit {
-        #[allow(clippy::expect_used, reason = "the database has the zones of this file")]
+        #[allow(
+            clippy::expect_used,
+            reason = "the database has the zones of this file"
+        )]
         format!("{max}/{}", self.quota).parse().expect("a quota")
     }
 
@@ -44,7 +63,9 @@ impl Unit {
 }
 
 fn advance_to(bucket: &TestKey<'_>, moment: u64) {
-    bucket.advance(Duration::from_micros(moment.saturating_sub(bucket.bench.now())));
+    bucket.advance(Duration::from_micros(
+        moment.saturating_sub(bucket.bench.now()),
+    ));
 }
 
 /// What is used comes free when the unit ends, wherever in it the calls were.
@@ -71,14 +92,20 @@ pub(crate) async fn a_refund_is_of_its_window(bench: Bench, algorithm: Algorithm
     let yesterday = bucket.admitted(2).await;
     advance_to(&bucket, DAYS.period(bench.now()).1);
     let today = bucket.admitted(2).await;
-    assert!(!bucket.refund(2, yesterday.ticket).await, "it counts no more");
+    assert!(
+        !bucket.refund(2, yesterday.ticket).await,
+        "it counts no more"
+    );
     assert_eq!(bucket.remaining().await, 1);
     assert!(bucket.refund(2, today.ticket).await);
     assert_eq!(bucket.remaining().await, 3);
 }
 
 /// An estimate that is settled after midnight is charged to the day in which it is settled.
-pub(crate) async fn a_settlement_is_of_the_day_in_which_it_comes(bench: Bench, algorithm: Algorithm) {
+pub(crate) async fn a_settlement_is_of_the_day_in_which_it_comes(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket_under("", algorithm, &[DAYS.limit(10)]);
     let estimate = bucket.reserve_estimate(3).await;
     advance_to(&bucket, DAYS.period(bench.now()).1);
@@ -91,10 +118,18 @@ pub(crate) async fn a_settlement_is_of_the_day_in_which_it_comes(bench: Bench, a
 /// begun goes on to its end, and no further.
 pub(crate) async fn a_clock_set_back_frees_nothing(bench: Bench, algorithm: Algorithm) {
     let mixed = [DAYS.limit(2), Limit::new(9, SECOND)];
-    let back = [(SECOND, SECOND + MICROSECOND), (SECOND, HOUR), (HOUR * 3, HOUR)];
+    let back = [
+        (SECOND, SECOND + MICROSECOND),
+        (SECOND, HOUR),
+        (HOUR * 3, HOUR),
+    ];
     for (nth, limits) in [&mixed[..1], &mixed[..]].into_iter().enumerate() {
         for (after_midnight, back) in back {
-            let bucket = bench.bucket_under(&format!("{nth} {after_midnight:?} {back:?}"), algorithm, limits);
+            let bucket = bench.bucket_under(
+                &format!("{nth} {after_midnight:?} {back:?}"),
+                algorithm,
+                limits,
+            );
             advance_to(&bucket, DAYS.period(bench.now()).1);
             let (_, end) = DAYS.period(bench.now());
             bucket.advance(after_midnight);
@@ -121,13 +156,23 @@ pub(crate) async fn random_calls_agree_with_the_calendar(bench: Bench, algorithm
         let (now, cost) = (bench.now(), random.within(1, 3));
         let standing = quotas.map(|(unit, max)| {
             let (start, end) = unit.period(now);
-            let used: u64 = charged.iter().filter(|(at, _)| *at >= start).map(|(_, cost)| cost).sum();
+            let used: u64 = charged
+                .iter()
+                .filter(|(at, _)| *at >= start)
+                .map(|(_, cost)| cost)
+                .sum();
             (if used + cost > max { end - now } else { 0 }, max - used)
         });
         let wait = standing.iter().map(|(wait, _)| *wait).max().unwrap_or(0);
         let verdict = bucket.acquire(cost).await;
-        assert_eq!((verdict.allowed, verdict.retry_after_us), (wait == 0, wait), "step {step}: {verdict:?}");
-        let left = standing.get(verdict.limit_index).map(|(_, left)| left - if wait == 0 { cost } else { 0 });
+        assert_eq!(
+            (verdict.allowed, verdict.retry_after_us),
+            (wait == 0, wait),
+            "step {step}: {verdict:?}"
+        );
+        let left = standing
+            .get(verdict.limit_index)
+            .map(|(_, left)| left - if wait == 0 { cost } else { 0 });
         assert_eq!(Some(verdict.remaining), left, "step {step}: {verdict:?}");
         charged.extend((wait == 0).then_some((now, cost)));
         bucket.advance(Duration::from_secs(random.within(1, 2_500)));

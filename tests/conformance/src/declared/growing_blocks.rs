@@ -52,7 +52,10 @@ impl<'a> Offender<'a> {
 /// Ending a block forgets the offences before it, as a reset does: also when no block lasts.
 pub(crate) async fn unblock_and_reset_forget_offences(bench: Bench, algorithm: Algorithm) {
     let key = Offender::new(&bench, algorithm, "blocked");
-    assert_eq!([key.serve().await, key.offend().await], [MINUTE, MINUTE * 2]);
+    assert_eq!(
+        [key.serve().await, key.offend().await],
+        [MINUTE, MINUTE * 2]
+    );
     assert!(key.0.unblock().await);
     assert!(!key.0.unblock().await);
     key.0.advance(MINUTE * 2);
@@ -75,18 +78,32 @@ pub(crate) async fn a_block_by_hand_has_its_own_length(bench: Bench, algorithm: 
         let request = key.0.request(1).with_growing_block(longest / 2, longest);
         answered(bench.store.block(request, HOUR).await);
         let refused = answered(bench.store.acquire(request).await);
-        assert!(refused.blocked && refused.retry_after() == Some(HOUR), "{longest:?}: {refused:?}");
+        assert!(
+            refused.blocked && refused.retry_after() == Some(HOUR),
+            "{longest:?}: {refused:?}"
+        );
     }
     // It is rounded up to a microsecond.
     let key = Offender::new(&bench, algorithm, "shortest");
-    answered(bench.store.block(key.request(), Duration::from_nanos(1)).await);
+    answered(
+        bench
+            .store
+            .block(key.request(), Duration::from_nanos(1))
+            .await,
+    );
     assert!(key.acquire().await.blocked);
 }
 
 /// A clock that is set back shortens no block and forgets no offence.
-pub(crate) async fn a_clock_that_steps_back_forgets_no_offences(bench: Bench, algorithm: Algorithm) {
+pub(crate) async fn a_clock_that_steps_back_forgets_no_offences(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let key = Offender::new(&bench, algorithm, "");
-    assert_eq!([key.serve().await, key.offend().await], [MINUTE, MINUTE * 2]);
+    assert_eq!(
+        [key.serve().await, key.offend().await],
+        [MINUTE, MINUTE * 2]
+    );
     bench.clock.step_back(HOUR * 24);
     let left = key.serve().await;
     assert_eq!(left, HOUR * 24 + MINUTE * 2);
@@ -110,13 +127,21 @@ pub(crate) async fn the_rule_that_asks_says_how_blocks_grow(bench: Bench, algori
     assert_eq!(key.serve().await, LONGEST);
     let fixed = key.0.request(1).with_block(MINUTE * 2);
     assert!(ask(fixed).await.allowed);
-    assert_eq!(ask(fixed).await.retry_after(), Some(MINUTE * 2), "it does not grow");
+    assert_eq!(
+        ask(fixed).await.retry_after(),
+        Some(MINUTE * 2),
+        "it does not grow"
+    );
     key.0.advance(MINUTE * 2);
     assert_eq!(key.serve().await, LONGEST, "nor does it forget");
     assert!(ask(longer).await.allowed);
     let block = ask(longer).await.retry_after().unwrap_or_default();
     key.0.advance(block + LONGEST);
-    assert_eq!(key.serve().await, MINUTE, "the one that asks says for how long they are remembered");
+    assert_eq!(
+        key.serve().await,
+        MINUTE,
+        "the one that asks says for how long they are remembered"
+    );
 }
 
 /// What is charged in between, and all that has expired, leaves the offences as they are; a
@@ -151,12 +176,21 @@ pub(crate) async fn offences_survive_what_is_charged(bench: Bench, algorithm: Al
 pub(crate) async fn random_offences_agree_with_the_model(bench: Bench, algorithm: Algorithm) {
     let mut random = Random(0xb10c);
     for run in 0..12 {
-        let limit = Limit::new(random.within(1, 3), Duration::from_micros(random.within(1_000, 5_000_000)));
+        let limit = Limit::new(
+            random.within(1, 3),
+            Duration::from_micros(random.within(1_000, 5_000_000)),
+        );
         let bucket = bench.bucket_under(&run.to_string(), algorithm, &[limit]);
         let first = Duration::from_micros(random.within(1, 3_000_000));
         let longest = first + Duration::from_micros(random.within(1, 40_000_000));
         let growing = (micros(first), micros(longest));
-        let mut model = Offences { growing, limit, used: Reference::new(algorithm), until: 0, strikes: 0 };
+        let mut model = Offences {
+            growing,
+            limit,
+            used: Reference::new(algorithm),
+            until: 0,
+            strikes: 0,
+        };
         let request = || bucket.request(1).with_growing_block(first, longest);
         for step in 0..60 {
             let context = format!("step {step} of run {run} under {limit:?}, {growing:?}");
@@ -212,7 +246,10 @@ struct Offences {
 
 impl Offences {
     fn said(&self, now: u64) -> (bool, bool, u64) {
-        let (waits, blocked) = (self.used.wait(now, self.limit, 1), self.until.saturating_sub(now));
+        let (waits, blocked) = (
+            self.used.wait(now, self.limit, 1),
+            self.until.saturating_sub(now),
+        );
         (waits == 0 && blocked == 0, blocked > 0, waits.max(blocked))
     }
 

@@ -14,7 +14,11 @@ struct Places {
 
 impl Places {
     fn new(bench: &Bench, suffix: &str, rule: Rule) -> Self {
-        Self { limiter: bench.limiter(), rule, key: Key::of(&bench.name(suffix)) }
+        Self {
+            limiter: bench.limiter(),
+            rule,
+            key: Key::of(&bench.name(suffix)),
+        }
     }
 
     async fn enter(&self) -> Result<Permit, RateLimitError> {
@@ -34,19 +38,33 @@ impl Places {
 
 /// A rule that admits so many calls at a time.
 fn at_a_time(max: u64, algorithm: Algorithm) -> Rule {
-    let rule = Rule::named(format!("conformance.{max} at a time, {algorithm}"), Limit::per_hour(1_000));
+    let rule = Rule::named(
+        format!("conformance.{max} at a time, {algorithm}"),
+        Limit::per_hour(1_000),
+    );
     rule.with_algorithm(algorithm).with_concurrent(max)
 }
 
 /// A place is taken until its permit is dropped, and each key has places of its own.
-pub(crate) async fn a_place_is_taken_until_its_permit_is_dropped(bench: Bench, algorithm: Algorithm) {
-    let [places, others] = ["one", "other"].map(|suffix| Places::new(&bench, suffix, at_a_time(2, algorithm)));
+pub(crate) async fn a_place_is_taken_until_its_permit_is_dropped(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
+    let [places, others] =
+        ["one", "other"].map(|suffix| Places::new(&bench, suffix, at_a_time(2, algorithm)));
     let first = answered(places.enter().await);
     assert_eq!(places.in_flight().await, 1);
     let second = answered(places.enter().await);
     let refused = places.enter().await;
-    assert!(matches!(&refused, Err(RateLimitError::Exceeded(_))), "{refused:?}");
-    assert_eq!(refused.err().and_then(|error| error.retry_after()), None, "no time frees a place");
+    assert!(
+        matches!(&refused, Err(RateLimitError::Exceeded(_))),
+        "{refused:?}"
+    );
+    assert_eq!(
+        refused.err().and_then(|error| error.retry_after()),
+        None,
+        "no time frees a place"
+    );
     assert_eq!((places.in_flight().await, others.in_flight().await), (2, 0));
     let _other = answered(others.enter().await);
 
@@ -59,25 +77,42 @@ pub(crate) async fn a_place_is_taken_until_its_permit_is_dropped(bench: Bench, a
 
 /// A limit is charged and the place is taken, or neither.
 pub(crate) async fn a_call_without_a_place_is_charged_nothing(bench: Bench, algorithm: Algorithm) {
-    let rule = Rule::named(format!("conformance.a place beside {algorithm}"), Limit::per_hour(2));
+    let rule = Rule::named(
+        format!("conformance.a place beside {algorithm}"),
+        Limit::per_hour(2),
+    );
     let rule = rule.with_algorithm(algorithm);
     let places = Places::new(&bench, "", rule.clone().with_concurrent(1));
     let left = async || answered(places.limiter.peek(&rule, &places.key).await).remaining();
     let first = answered(places.enter().await);
     assert!(places.enter().await.is_err());
-    assert_eq!(left().await, 1, "a call that has no place is charged nothing");
+    assert_eq!(
+        left().await,
+        1,
+        "a call that has no place is charged nothing"
+    );
     places.leave(first).await;
     let second = answered(places.enter().await);
     places.leave(second).await;
     let refused = places.enter().await;
-    assert!(matches!(&refused, Err(RateLimitError::Exceeded(_))), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(RateLimitError::Exceeded(_))),
+        "{refused:?}"
+    );
     drop(refused);
     answered(places.limiter.settled_within(MINUTE).await);
-    assert_eq!(places.in_flight().await, 0, "a call that a limit refuses takes no place");
+    assert_eq!(
+        places.in_flight().await,
+        0,
+        "a call that a limit refuses takes no place"
+    );
 }
 
 /// Random calls that enter and leave agree with a list of permits.
-pub(crate) async fn random_calls_in_flight_agree_with_the_model(bench: Bench, algorithm: Algorithm) {
+pub(crate) async fn random_calls_in_flight_agree_with_the_model(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     const MAX: usize = 4;
     let places = Places::new(&bench, "", at_a_time(MAX as u64, algorithm));
     let mut random = Random(7);
@@ -85,11 +120,18 @@ pub(crate) async fn random_calls_in_flight_agree_with_the_model(bench: Bench, al
     for step in 0..120 {
         if random.within(0, 2) > 0 {
             let entered = places.enter().await;
-            assert_eq!(entered.is_ok(), open.len() < MAX, "step {step}: {entered:?} beside {}", open.len());
+            assert_eq!(
+                entered.is_ok(),
+                open.len() < MAX,
+                "step {step}: {entered:?} beside {}",
+                open.len()
+            );
             open.extend(entered);
         } else if !open.is_empty() {
             let nth = random.within(0, open.len() as u64 - 1);
-            places.leave(open.swap_remove(usize::try_from(nth).unwrap_or(0))).await;
+            places
+                .leave(open.swap_remove(usize::try_from(nth).unwrap_or(0)))
+                .await;
         }
         assert_eq!(places.in_flight().await, open.len() as u64, "step {step}");
     }

@@ -34,7 +34,10 @@ pub(crate) async fn a_list_has_the_keys_of_its_rule(bench: Bench, algorithm: Alg
     assert!(keys(&bench, algorithm, &rule).await.is_empty());
 
     // More than a page, where a page has a size.
-    let mut expected: Vec<_> = (0..40).map(|user| with(&format!("<{user}>"))).chain([rule.clone()]).collect();
+    let mut expected: Vec<_> = (0..40)
+        .map(|user| with(&format!("<{user}>")))
+        .chain([rule.clone()])
+        .collect();
     for key in expected.iter().chain([&other]) {
         let _ = answered(bench.store.acquire(request(key, algorithm)).await);
     }
@@ -45,7 +48,10 @@ pub(crate) async fn a_list_has_the_keys_of_its_rule(bench: Bench, algorithm: Alg
     }
     expected.sort_unstable();
     assert_eq!(keys(&bench, algorithm, &rule).await, expected);
-    assert_eq!(keys(&bench, algorithm, &other).await, std::slice::from_ref(&other));
+    assert_eq!(
+        keys(&bench, algorithm, &other).await,
+        std::slice::from_ref(&other)
+    );
 
     for key in &expected {
         assert!(answered(bench.store.reset(request(key, algorithm)).await));

@@ -20,7 +20,9 @@ pub(crate) async fn a_call_is_charged_to_all_limits_or_none(bench: Bench, algori
 
 /// As many limits as a rule may have are kept on one key, each with its own window.
 pub(crate) async fn eight_limits_are_kept(bench: Bench, algorithm: Algorithm) {
-    let limits: Vec<Limit> = (1..=8).map(|nth| Limit::new(20 + u64::from(nth), MINUTE * nth)).collect();
+    let limits: Vec<Limit> = (1..=8)
+        .map(|nth| Limit::new(20 + u64::from(nth), MINUTE * nth))
+        .collect();
     let bucket = bench.bucket_under("", algorithm, &limits);
     for left in (0..21).rev() {
         let verdict = bucket.admitted(1).await;

@@ -9,13 +9,19 @@ pub(crate) async fn a_refund_gives_back_what_was_charged(bench: Bench, algorithm
     let bucket = bench.bucket("", algorithm, 3);
     let first = bucket.admitted(1).await;
     let second = bucket.admitted(1).await;
-    assert!(first.ticket > 0 && second.ticket > 0, "an admission that was charged has a ticket");
+    assert!(
+        first.ticket > 0 && second.ticket > 0,
+        "an admission that was charged has a ticket"
+    );
     bucket.admit(1).await;
     bucket.refuse(1).await;
     assert!(bucket.refund(1, first.ticket).await);
     assert_eq!(bucket.remaining().await, 1);
     if is_log(algorithm) {
-        assert!(!bucket.refund(1, first.ticket).await, "a charge is given back once");
+        assert!(
+            !bucket.refund(1, first.ticket).await,
+            "a charge is given back once"
+        );
         assert_eq!(bucket.remaining().await, 1);
     }
     bucket.admit(1).await;
@@ -23,7 +29,10 @@ pub(crate) async fn a_refund_gives_back_what_was_charged(bench: Bench, algorithm
 }
 
 /// A heavy call gets back all it cost.
-pub(crate) async fn a_refund_of_a_heavy_call_gives_back_its_cost(bench: Bench, algorithm: Algorithm) {
+pub(crate) async fn a_refund_of_a_heavy_call_gives_back_its_cost(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 10);
     let heavy = bucket.admitted(6).await;
     bucket.advance(MICROSECOND);
@@ -74,7 +83,10 @@ pub(crate) async fn what_was_reset_is_not_given_back(bench: Bench, algorithm: Al
     }
     if !algorithm.has_burst() {
         let given_back = bucket.refund(1, old.ticket).await;
-        assert!(!given_back, "a ticket from before the first charge that the state knows of");
+        assert!(
+            !given_back,
+            "a ticket from before the first charge that the state knows of"
+        );
         bucket.refuse(1).await;
     }
 }
@@ -103,12 +115,19 @@ pub(crate) async fn refunds_never_free_more_than_was_taken(bench: Bench, algorit
 /// again while it may be named.
 pub(crate) async fn a_refund_is_of_the_units_of_its_call(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 4);
-    let (first, second) = (bucket.admitted(2).await.ticket, bucket.admitted(2).await.ticket);
+    let (first, second) = (
+        bucket.admitted(2).await.ticket,
+        bucket.admitted(2).await.ticket,
+    );
     assert!(bucket.refund(2, second).await);
     assert!(!bucket.refund(2, second).await, "it was given back");
     assert_eq!(bucket.remaining().await, 2);
     let third = bucket.admitted(2).await.ticket;
-    assert_eq!(third, second + 2, "a ticket that was given back is not given again");
+    assert_eq!(
+        third,
+        second + 2,
+        "a ticket that was given back is not given again"
+    );
     assert!(!bucket.refund(2, second).await);
     assert!(bucket.refund(2, first).await);
     // What is left was admitted third, and frees then.

@@ -17,17 +17,30 @@ const RESERVED: Duration = Duration::from_millis(50);
 const SHORT: Duration = Duration::from_millis(100);
 
 /// Of a thousand reservations at once no more pass than the limit admits.
-pub(crate) async fn a_thousand_reservations_cannot_pass_a_limit_of_five(bench: Bench, algorithm: Algorithm) {
+pub(crate) async fn a_thousand_reservations_cannot_pass_a_limit_of_five(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let key: Arc<[u8]> = bench.key(format!("{algorithm:?}").as_bytes()).into();
     let mut calls = JoinSet::new();
     for _ in 0..1_000 {
         let (store, key) = (Arc::clone(&bench.store), Arc::clone(&key));
         calls.spawn(async move {
             let limits = [Limit::new(5, MINUTE)];
-            answered(store.acquire(Request::new(&key, algorithm, &limits).reserving()).await).allowed
+            answered(
+                store
+                    .acquire(Request::new(&key, algorithm, &limits).reserving())
+                    .await,
+            )
+            .allowed
         });
     }
-    let admitted = calls.join_all().await.into_iter().filter(|allowed| *allowed).count();
+    let admitted = calls
+        .join_all()
+        .await
+        .into_iter()
+        .filter(|allowed| *allowed)
+        .count();
     assert_eq!(admitted, 5);
 }
 
@@ -41,8 +54,15 @@ pub(crate) async fn calls_that_are_still_running_block_no_key(bench: Bench, algo
         assert!(reserved.allowed && reserved.ticket > 0, "{reserved:?}");
         tickets.push(reserved.ticket);
     }
-    for refused in [bucket.refused(1).await, bucket.peek(1).await, bucket.acquire_or_block(BLOCK).await] {
-        assert!(!refused.allowed && !refused.blocked && refused.remaining == 0, "{refused:?}");
+    for refused in [
+        bucket.refused(1).await,
+        bucket.peek(1).await,
+        bucket.acquire_or_block(BLOCK).await,
+    ] {
+        assert!(
+            !refused.allowed && !refused.blocked && refused.remaining == 0,
+            "{refused:?}"
+        );
         assert_eq!(refused.retry_after(), Some(RESERVED), "{refused:?}");
     }
     // One of them counts: who needs but one slot still waits for the others.
@@ -51,7 +71,10 @@ pub(crate) async fn calls_that_are_still_running_block_no_key(bench: Bench, algo
         assert!(bucket.commit(1, ticket).await);
     }
     let refused = bucket.acquire_or_block(BLOCK).await;
-    assert!(!refused.blocked && refused.retry_after() == Some(RESERVED), "{refused:?}");
+    assert!(
+        !refused.blocked && refused.retry_after() == Some(RESERVED),
+        "{refused:?}"
+    );
     for ticket in open {
         assert!(bucket.release(1, ticket).await);
     }
@@ -60,7 +83,10 @@ pub(crate) async fn calls_that_are_still_running_block_no_key(bench: Bench, algo
         bucket.admit(1).await;
     }
     let blocked = bucket.acquire_or_block(BLOCK).await;
-    assert!(blocked.blocked && blocked.retry_after() == Some(BLOCK), "{blocked:?}");
+    assert!(
+        blocked.blocked && blocked.retry_after() == Some(BLOCK),
+        "{blocked:?}"
+    );
 }
 
 /// What was committed is an ordinary charge: it is waited for, and leads to a block.
@@ -77,9 +103,15 @@ pub(crate) async fn what_was_committed_counts(bench: Bench, algorithm: Algorithm
         assert!(!bucket.commit(1, ticket).await, "it is committed already");
     }
     let refused = bucket.refused(1).await;
-    assert!(refused.retry_after().is_some_and(|wait| wait > SHORT), "{refused:?}");
+    assert!(
+        refused.retry_after().is_some_and(|wait| wait > SHORT),
+        "{refused:?}"
+    );
     let blocked = bucket.acquire_or_block(BLOCK).await;
-    assert!(blocked.blocked && blocked.retry_after() == Some(BLOCK), "{blocked:?}");
+    assert!(
+        blocked.blocked && blocked.retry_after() == Some(BLOCK),
+        "{blocked:?}"
+    );
 }
 
 /// Ordinary charges are waited for even if reservations are open as well.
@@ -108,12 +140,18 @@ pub(crate) async fn a_release_gives_back_all_that_was_reserved(bench: Bench, alg
         // A log knows its entries; the others keep sums, and release at most what is open.
         let other = bucket.reserve(1).await;
         assert!(bucket.release(1, other.ticket).await);
-        assert!(!bucket.release(1, other.ticket).await, "while others are open");
+        assert!(
+            !bucket.release(1, other.ticket).await,
+            "while others are open"
+        );
     }
     assert!(bucket.commit(1, light.ticket).await);
     assert!(bucket.release(5, heavy.ticket).await);
     assert_eq!(bucket.remaining().await, 7);
-    assert!(!bucket.release(5, heavy.ticket).await, "a reservation is released once");
+    assert!(
+        !bucket.release(5, heavy.ticket).await,
+        "a reservation is released once"
+    );
     assert!(!bucket.commit(5, heavy.ticket).await, "it is gone");
     assert_eq!(bucket.remaining().await, 7);
     bucket.admit(7).await;
@@ -126,7 +164,10 @@ pub(crate) async fn a_commit_of_nothing_is_false(bench: Bench, algorithm: Algori
     assert!(!bucket.release(1, bench.now()).await);
     assert!(!bucket.reset().await, "settling makes no key");
     let ordinary = bucket.admitted(1).await;
-    assert!(!bucket.commit(1, ordinary.ticket).await, "an ordinary charge is no reservation");
+    assert!(
+        !bucket.commit(1, ordinary.ticket).await,
+        "an ordinary charge is no reservation"
+    );
     assert!(!bucket.release(1, ordinary.ticket).await);
     assert_eq!(bucket.remaining().await, 2);
 }
@@ -167,7 +208,10 @@ pub(crate) async fn calls_that_do_not_count_use_nothing(bench: Bench, algorithm:
         {
             let was_open = bucket.release(1, ticket).await;
             // A fixed window takes along what is open when it ends.
-            assert!(was_open || algorithm == Algorithm::FixedWindow, "call {call}: the reservation has lapsed");
+            assert!(
+                was_open || algorithm == Algorithm::FixedWindow,
+                "call {call}: the reservation has lapsed"
+            );
         }
         let verdict = bucket.reserve(1).await;
         assert!(verdict.allowed, "call {call}: {verdict:?}");
@@ -176,7 +220,10 @@ pub(crate) async fn calls_that_do_not_count_use_nothing(bench: Bench, algorithm:
 }
 
 /// Reservations of processes that died are forgotten also on a key that stays in use.
-pub(crate) async fn lost_reservations_are_forgotten_while_the_key_is_in_use(bench: Bench, algorithm: Algorithm) {
+pub(crate) async fn lost_reservations_are_forgotten_while_the_key_is_in_use(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 4);
     for _ in 0..3 {
         assert!(bucket.reserve(1).await.allowed);

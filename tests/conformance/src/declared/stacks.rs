@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use ratelimit_runtime::store::Feature;
-use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimitError, RateLimiter, Rule, key, rate_limit};
+use ratelimit_runtime::{
+    Algorithm, Limit, Policy, RateLimitError, RateLimiter, Rule, key, rate_limit,
+};
 use tokio::task::JoinSet;
 
 use crate::bench::{Bench, HOUR, MICROSECOND, MINUTE, answered};
@@ -30,8 +32,15 @@ struct Pair {
 
 impl Pair {
     fn new(bench: &Bench, suffix: &str, one: Policy, other: Policy) -> Self {
-        let limiter = bench.limiter_builder().policy("one", one).policy("other", other).build();
-        Self { limiter: answered(limiter), name: bench.name(suffix) }
+        let limiter = bench
+            .limiter_builder()
+            .policy("one", one)
+            .policy("other", other)
+            .build();
+        Self {
+            limiter: answered(limiter),
+            name: bench.name(suffix),
+        }
     }
 
     async fn ask(&self) -> Result<(), RateLimitError> {
@@ -42,12 +51,13 @@ impl Pair {
     async fn left(&self) -> [(u64, bool); 2] {
         answered(self.limiter.settled_within(MINUTE).await);
         let name = self.name.as_str();
-        let [one, other] =
-            [("conformance.one", "one"), ("conformance.other", "other")].map(|(rule, policy)| async move {
+        let [one, other] = [("conformance.one", "one"), ("conformance.other", "other")].map(
+            |(rule, policy)| async move {
                 let rule = Rule::new(rule, Limit::per_minute(1)).with_policy(policy);
                 let decision = answered(self.limiter.peek(&rule, &key!("<name>")).await);
                 (decision.remaining(), decision.is_blocked())
-            });
+            },
+        );
         [one.await, other.await]
     }
 }
@@ -71,9 +81,19 @@ pub(crate) async fn all_keys_are_charged_or_none(bench: Bench, algorithm: Algori
 
 /// Once the wait that a refusal names is over, all keys admit.
 pub(crate) async fn the_longest_wait_is_enough_for_all(bench: Bench, algorithm: Algorithm) {
-    let pair = Pair::new(&bench, "", policy(algorithm, Limit::per_minute(1)), policy(algorithm, Limit::per_hour(1)));
+    let pair = Pair::new(
+        &bench,
+        "",
+        policy(algorithm, Limit::per_minute(1)),
+        policy(algorithm, Limit::per_hour(1)),
+    );
     answered(pair.ask().await);
-    let refused = pair.ask().await.err().and_then(|error| error.retry_after()).unwrap_or_default();
+    let refused = pair
+        .ask()
+        .await
+        .err()
+        .and_then(|error| error.retry_after())
+        .unwrap_or_default();
     assert!(refused > MINUTE, "{refused:?}");
     bench.clock.advance(refused - MICROSECOND);
     assert!(pair.ask().await.is_err());
@@ -83,8 +103,15 @@ pub(crate) async fn the_longest_wait_is_enough_for_all(bench: Bench, algorithm: 
 
 /// Keys of different algorithms are stacked as keys of one are.
 pub(crate) async fn algorithms_may_be_mixed(bench: Bench, algorithm: Algorithm) {
-    for other in ALGORITHMS.iter().copied().filter(|other| bench.has(*other, Feature::Refund)) {
-        let (mine, theirs) = (policy(algorithm, Limit::per_minute(2)), policy(other, Limit::per_minute(3)));
+    for other in ALGORITHMS
+        .iter()
+        .copied()
+        .filter(|other| bench.has(*other, Feature::Refund))
+    {
+        let (mine, theirs) = (
+            policy(algorithm, Limit::per_minute(2)),
+            policy(other, Limit::per_minute(3)),
+        );
         let pair = Pair::new(&bench, &format!("{algorithm} {other}"), mine, theirs);
         for _ in 0..2 {
             answered(pair.ask().await);
@@ -98,16 +125,30 @@ pub(crate) async fn algorithms_may_be_mixed(bench: Bench, algorithm: Algorithm) 
 /// other for ever.
 pub(crate) async fn parallel_stacks_pass_no_limit(bench: Bench, algorithm: Algorithm) {
     let (one, other) = (Limit::new(20, MINUTE), Limit::new(50, MINUTE));
-    let pair = Arc::new(Pair::new(&bench, "", policy(algorithm, one), policy(algorithm, other)));
+    let pair = Arc::new(Pair::new(
+        &bench,
+        "",
+        policy(algorithm, one),
+        policy(algorithm, other),
+    ));
     let mut calls = JoinSet::new();
     for call in 0..200 {
         let pair = Arc::clone(&pair);
         calls.spawn(async move {
-            let answer = if call % 2 == 0 { pair.ask().await } else { other_and_one(&pair.limiter, &pair.name).await };
+            let answer = if call % 2 == 0 {
+                pair.ask().await
+            } else {
+                other_and_one(&pair.limiter, &pair.name).await
+            };
             answer.is_ok()
         });
     }
-    let passed = calls.join_all().await.into_iter().filter(|passed| *passed).count();
+    let passed = calls
+        .join_all()
+        .await
+        .into_iter()
+        .filter(|passed| *passed)
+        .count();
     assert_eq!((passed, pair.left().await), (20, [(0, false), (30, false)]));
 }
 

@@ -18,7 +18,10 @@ const HEAVIEST: u64 = 80;
 /// with resets in between: every field of every verdict is that of the reference. In the end the
 /// clock steps back.
 pub(crate) async fn random_calls_agree_with_the_reference(bench: Bench, algorithm: Algorithm) {
-    let (costs, several) = (bench.takes(algorithm, HEAVIEST).await, bench.has(algorithm, Feature::Limits));
+    let (costs, several) = (
+        bench.takes(algorithm, HEAVIEST).await,
+        bench.has(algorithm, Feature::Limits),
+    );
     let mut random = Random(0xa1f0);
     for nth in 0..KEYS {
         let count = if several { random.within(1, 3) } else { 1 };
@@ -45,10 +48,18 @@ pub(crate) async fn random_calls_agree_with_the_reference(bench: Bench, algorith
                 .map(|(reference, limit)| reference.capacity(*limit))
                 .min()
                 .unwrap_or(1);
-            let cost = if costs && random.within(0, 2) == 0 { random.within(0, least) } else { 1 };
+            let cost = if costs && random.within(0, 2) == 0 {
+                random.within(0, least)
+            } else {
+                1
+            };
             let now = bench.now();
             let peek = random.within(0, 4) == 0;
-            let verdict = if peek { bucket.peek(cost).await } else { bucket.acquire(cost).await };
+            let verdict = if peek {
+                bucket.peek(cost).await
+            } else {
+                bucket.acquire(cost).await
+            };
             let expected = expect(&mut references, &bucket.limits, now, cost, peek);
             assert_eq!(
                 fields(&verdict),
@@ -63,7 +74,11 @@ pub(crate) async fn random_calls_agree_with_the_reference(bench: Bench, algorith
 }
 
 fn random_step(random: &mut Random, limits: &[Limit], wait: u64) -> u64 {
-    let span = limits.iter().map(|limit| micros(limit.window())).min().unwrap_or(1);
+    let span = limits
+        .iter()
+        .map(|limit| micros(limit.window()))
+        .min()
+        .unwrap_or(1);
     match random.within(0, 9) {
         0 => wait - 1,
         1 | 2 => wait,
@@ -77,34 +92,74 @@ fn random_step(random: &mut Random, limits: &[Limit], wait: u64) -> u64 {
 /// admitted.
 async fn step_back(bucket: &TestKey<'_>, references: &[Reference], random: &mut Random) {
     let (now, limits) = (bucket.bench.now(), &bucket.limits);
-    let left = references.iter().zip(limits).map(|(reference, limit)| reference.remaining(now, *limit)).min();
+    let left = references
+        .iter()
+        .zip(limits)
+        .map(|(reference, limit)| reference.remaining(now, *limit))
+        .min();
     let left = left.unwrap_or(0);
-    let span = limits.iter().map(|limit| micros(limit.window())).max().unwrap_or(1);
-    bucket.bench.clock.step_back(Duration::from_micros(random.within(1, 2 * span)));
+    let span = limits
+        .iter()
+        .map(|limit| micros(limit.window()))
+        .max()
+        .unwrap_or(1);
+    bucket
+        .bench
+        .clock
+        .step_back(Duration::from_micros(random.within(1, 2 * span)));
     let mut admitted = 0;
     for _ in 0..left + 5 {
         admitted += u64::from(bucket.acquire(1).await.allowed);
     }
-    assert!(admitted <= left, "{admitted} admitted where {left} were left under {limits:?}");
+    assert!(
+        admitted <= left,
+        "{admitted} admitted where {left} were left under {limits:?}"
+    );
 }
 
 /// Half of them have a burst, under every algorithm: those that have none leave it out.
 fn random_limit(random: &mut Random) -> Limit {
     let window = Duration::from_micros(random.within(20_000_000, 3_600_000_000));
     let limit = Limit::new(random.within(1, 40), window);
-    if random.within(0, 1) == 0 { limit.with_burst(random.within(1, 60)) } else { limit }
+    if random.within(0, 1) == 0 {
+        limit.with_burst(random.within(1, 60))
+    } else {
+        limit
+    }
 }
 
 type Fields = (bool, usize, u64, u64, u64);
 
 fn fields(verdict: &Verdict) -> Fields {
-    let Verdict { allowed, limit_index, remaining, retry_after_us, reset_after_us, .. } = *verdict;
-    (allowed, limit_index, remaining, retry_after_us, reset_after_us)
+    let Verdict {
+        allowed,
+        limit_index,
+        remaining,
+        retry_after_us,
+        reset_after_us,
+        ..
+    } = *verdict;
+    (
+        allowed,
+        limit_index,
+        remaining,
+        retry_after_us,
+        reset_after_us,
+    )
 }
 
-fn expect(references: &mut [Reference], limits: &[Limit], now: u64, cost: u64, peek: bool) -> Fields {
-    let waits: Vec<u64> =
-        references.iter().zip(limits).map(|(reference, limit)| reference.wait(now, *limit, cost)).collect();
+fn expect(
+    references: &mut [Reference],
+    limits: &[Limit],
+    now: u64,
+    cost: u64,
+    peek: bool,
+) -> Fields {
+    let waits: Vec<u64> = references
+        .iter()
+        .zip(limits)
+        .map(|(reference, limit)| reference.wait(now, *limit, cost))
+        .collect();
     let allowed = waits.iter().all(|wait| *wait == 0);
     if allowed && !peek {
         for (reference, limit) in references.iter_mut().zip(limits) {
@@ -115,9 +170,16 @@ fn expect(references: &mut [Reference], limits: &[Limit], now: u64, cost: u64, p
     let standing = |(index, reference): (usize, &Reference)| {
         let limit = limits.get(index).copied()?;
         let wait = waits.get(index).copied()?;
-        Some((allowed, index, reference.remaining(now, limit), wait, reference.reset_after(now, limit)))
+        Some((
+            allowed,
+            index,
+            reference.remaining(now, limit),
+            wait,
+            reference.reset_after(now, limit),
+        ))
     };
     let decisive = references.iter().enumerate().filter_map(standing);
-    let decisive = decisive.min_by_key(|(_, index, remaining, wait, _)| (!wait, *remaining, *index));
+    let decisive =
+        decisive.min_by_key(|(_, index, remaining, wait, _)| (!wait, *remaining, *index));
     decisive.unwrap_or_default()
 }

@@ -19,7 +19,11 @@ pub(crate) async fn a_burst_is_for_those_that_have_one(bench: Bench, algorithm: 
         let bucket = bench.bucket_under(&burst.to_string(), algorithm, &[limit]);
         let most = Reference::new(algorithm).remaining(bench.now(), limit);
         for left in (0..most).rev() {
-            assert_eq!(bucket.admitted(1).await.remaining, left, "of {most} with a burst of {burst}");
+            assert_eq!(
+                bucket.admitted(1).await.remaining,
+                left,
+                "of {most} with a burst of {burst}"
+            );
         }
         let refused = bucket.refused(1).await;
         bucket.wait_out(&refused, 1).await;
@@ -33,7 +37,11 @@ pub(crate) async fn exactly_max_pass(bench: Bench, algorithm: Algorithm) {
         for max in [1, 2, 7, 127, 128, 129, 200] {
             let bucket = bench.bucket(&format!("{max} {apart:?}"), algorithm, max);
             for left in (0..max).rev() {
-                assert_eq!(bucket.admitted(1).await.remaining, left, "of {max}, {apart:?} apart");
+                assert_eq!(
+                    bucket.admitted(1).await.remaining,
+                    left,
+                    "of {max}, {apart:?} apart"
+                );
                 bucket.advance(apart);
             }
             for _ in 0..3 {
@@ -54,7 +62,11 @@ pub(crate) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorith
     let mut calls = JoinSet::new();
     for _ in 0..1_000 {
         let (store, key) = (Arc::clone(&bench.store), Arc::clone(&key));
-        calls.spawn(async move { store.acquire(Request::new(&key, algorithm, &[Limit::new(MAX, HOUR)])).await });
+        calls.spawn(async move {
+            store
+                .acquire(Request::new(&key, algorithm, &[Limit::new(MAX, HOUR)]))
+                .await
+        });
     }
     let mut admitted = Vec::new();
     while let Some(call) = calls.join_next().await {
@@ -64,12 +76,17 @@ pub(crate) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorith
         } else {
             // A store may also forget by a real clock, and real time passes here.
             let longest = Request::new(b"", algorithm, &[Limit::new(MAX, HOUR)]).horizon();
-            let is_fair = verdict.retry_after().is_some_and(|wait| wait > SECOND && wait <= longest);
+            let is_fair = verdict
+                .retry_after()
+                .is_some_and(|wait| wait > SECOND && wait <= longest);
             assert!(verdict.remaining == 0 && is_fair, "{verdict:?}");
         }
     }
     assert_eq!(admitted.len() as u64, MAX);
-    assert_eq!(admitted.into_iter().collect::<BTreeSet<_>>(), (0..MAX).collect());
+    assert_eq!(
+        admitted.into_iter().collect::<BTreeSet<_>>(),
+        (0..MAX).collect()
+    );
 }
 
 /// The largest count that a limit can hold is counted down as exactly as a small one.
@@ -103,7 +120,10 @@ pub(crate) async fn peek_changes_nothing(bench: Bench, algorithm: Algorithm) {
 
 /// `reset` forgets everything, and says whether there was something.
 pub(crate) async fn reset_frees_everything(bench: Bench, algorithm: Algorithm) {
-    let (bucket, other) = (bench.bucket("", algorithm, 2), bench.bucket("other", algorithm, 1));
+    let (bucket, other) = (
+        bench.bucket("", algorithm, 2),
+        bench.bucket("other", algorithm, 1),
+    );
     other.admit(1).await;
     assert!(!bucket.reset().await, "an unused key");
     for _ in 0..3 {
@@ -121,7 +141,9 @@ pub(crate) async fn reset_frees_everything(bench: Bench, algorithm: Algorithm) {
 
 /// What happens to one key happens to no other.
 pub(crate) async fn keys_are_independent(bench: Bench, algorithm: Algorithm) {
-    let buckets: Vec<_> = (0..100).map(|nth| bench.bucket(&nth.to_string(), algorithm, 3)).collect();
+    let buckets: Vec<_> = (0..100)
+        .map(|nth| bench.bucket(&nth.to_string(), algorithm, 3))
+        .collect();
     for left in [2, 1, 0] {
         for bucket in &buckets {
             assert_eq!(bucket.admitted(1).await.remaining, left);
@@ -167,7 +189,12 @@ pub(crate) async fn hostile_keys_are_keys(bench: Bench, algorithm: Algorithm) {
     for allowed in [true, false] {
         for suffix in suffixes {
             let key = bench.key(suffix);
-            let verdict = answered(bench.store.acquire(Request::new(&key, algorithm, &limits)).await);
+            let verdict = answered(
+                bench
+                    .store
+                    .acquire(Request::new(&key, algorithm, &limits))
+                    .await,
+            );
             let shown = String::from_utf8_lossy(suffix.get(..20).unwrap_or(suffix)).into_owned();
             assert_eq!(verdict.allowed, allowed, "key ending in {shown:?}");
         }
@@ -209,7 +236,10 @@ pub(crate) async fn max_may_rise(bench: Bench, algorithm: Algorithm) {
         admitted += 1;
         assert!(admitted <= 3, "more than it rose by");
     }
-    assert_eq!(admitted, reference.remaining(bench.now(), Limit::per_minute(8)));
+    assert_eq!(
+        admitted,
+        reference.remaining(bench.now(), Limit::per_minute(8))
+    );
     bucket.advance(MINUTE * 2);
     bucket.assert_whole().await;
 }

@@ -17,7 +17,12 @@ pub(crate) async fn a_window_of_a_millisecond(bench: Bench, algorithm: Algorithm
         if asked.elapsed() < WINDOW {
             assert!(!second.allowed, "attempt {attempt}");
             let waits = WINDOW..=bucket.horizon();
-            assert!(second.retry_after().is_some_and(|wait| waits.contains(&wait)), "{second:?}");
+            assert!(
+                second
+                    .retry_after()
+                    .is_some_and(|wait| waits.contains(&wait)),
+                "{second:?}"
+            );
         }
         bucket.advance(bucket.horizon());
         bucket.admit(1).await;
@@ -48,7 +53,11 @@ pub(crate) async fn a_heavy_call_comes_free_unit_by_unit(bench: Bench, algorithm
     assert_eq!(bucket.admitted(2).await.ticket, start + 1_000_000);
     for (cost, free_after) in [(1, 0), (2, 1), (3, 2), (4, 1_000_000), (5, 1_000_001)] {
         let refused = bucket.refused(cost).await;
-        assert_eq!(refused.retry_after_us, 59_000_000 + free_after, "{cost}: {refused:?}");
+        assert_eq!(
+            refused.retry_after_us,
+            59_000_000 + free_after,
+            "{cost}: {refused:?}"
+        );
         assert_eq!(refused.reset_after_us, 60_000_001, "{refused:?}");
     }
     bucket.advance(MINUTE - SECOND);

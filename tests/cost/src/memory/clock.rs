@@ -28,11 +28,16 @@ impl Ticking {
     /// By a microsecond.
     pub(crate) fn new() -> Self {
         let start = 1_700_000_000_000_000;
-        Self { real: TokioClock::new(), micros: Arc::new(AtomicU64::new(start)), step: Arc::new(AtomicU64::new(1)) }
+        Self {
+            real: TokioClock::new(),
+            micros: Arc::new(AtomicU64::new(start)),
+            step: Arc::new(AtomicU64::new(1)),
+        }
     }
 
     pub(crate) fn tick_by(&self, step: Duration) {
-        self.step.store(u64::try_from(step.as_micros()).unwrap(), Ordering::Relaxed);
+        self.step
+            .store(u64::try_from(step.as_micros()).unwrap(), Ordering::Relaxed);
     }
 }
 

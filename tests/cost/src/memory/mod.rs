@@ -66,13 +66,22 @@ impl Work {
 
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|work| format!("{work:?}") == name)
+        Self::ALL
+            .into_iter()
+            .find(|work| format!("{work:?}") == name)
     }
 
     /// Whether a check reads the clock that is measured with.
     #[must_use]
     pub fn reads_ticking(self) -> bool {
-        !matches!(self, Self::Governor | Self::GovernorDenied | Self::RefusedAgain | Self::Clock | Self::Ticking)
+        !matches!(
+            self,
+            Self::Governor
+                | Self::GovernorDenied
+                | Self::RefusedAgain
+                | Self::Clock
+                | Self::Ticking
+        )
     }
 
     fn is_refused(self) -> bool {
@@ -113,13 +122,24 @@ impl Ready {
         let memory = MemoryStore::new().with_clock(clock.clone());
         let limiter = if work == Work::RefusedAgain {
             // Longer than any run, so that it never asks again.
-            RateLimiter::with_store(DenyCache::new(Far(memory)).with_staleness(Duration::from_secs(60 * 60)))
+            RateLimiter::with_store(
+                DenyCache::new(Far(memory)).with_staleness(Duration::from_secs(60 * 60)),
+            )
         } else {
             RateLimiter::with_store(memory)
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
         let governor = Governor::new(work == Work::GovernorDenied);
-        let ready = Self { work, governor, limiter, clock, runtime };
+        let ready = Self {
+            work,
+            governor,
+            limiter,
+            clock,
+            runtime,
+        };
         if work == Work::SlidingRefusedLong {
             ready.block_on(repeat(ours::LONG, || ours::long(USER, 1)));
         } else if work.is_refused() {
@@ -127,7 +147,11 @@ impl Ready {
         } else {
             // Half of it is used up at once. Then a slot comes free for each check.
             ready.run(ours::MAX / 2);
-            ready.clock.tick_by(if work == Work::LeakyAnew { 100 * ours::EVERY } else { ours::EVERY });
+            ready.clock.tick_by(if work == Work::LeakyAnew {
+                100 * ours::EVERY
+            } else {
+                ours::EVERY
+            });
             ready.run(3 * ours::MAX);
         }
         assert_eq!(ready.run(1), u64::from(!work.is_refused()), "{work:?}");
@@ -143,12 +167,18 @@ impl Ready {
     /// Makes so many checks; says how many were admitted.
     fn run(&self, checks: u64) -> u64 {
         match self.work {
-            Work::Governor | Work::GovernorDenied => self.block_on(repeat(checks, async || self.governor.check(USER))),
-            Work::Leaky | Work::LeakyAnew | Work::LeakyRefused => self.block_on(repeat(checks, || ours::leaky(USER))),
+            Work::Governor | Work::GovernorDenied => {
+                self.block_on(repeat(checks, async || self.governor.check(USER)))
+            }
+            Work::Leaky | Work::LeakyAnew | Work::LeakyRefused => {
+                self.block_on(repeat(checks, || ours::leaky(USER)))
+            }
             Work::Sliding | Work::SlidingRefused | Work::RefusedAgain => {
                 self.block_on(repeat(checks, || ours::sliding(USER)))
             }
-            Work::SlidingRefusedLong => self.block_on(repeat(checks, || ours::long(USER, ours::HEAVY))),
+            Work::SlidingRefusedLong => {
+                self.block_on(repeat(checks, || ours::long(USER, ours::HEAVY)))
+            }
             Work::ByHand => self.block_on(repeat(checks, || ours::by_hand(&self.limiter, USER))),
             Work::Token => self.block_on(repeat(checks, || ours::token(USER))),
             Work::Counter => self.block_on(repeat(checks, || ours::counter(USER))),

@@ -26,7 +26,9 @@ impl Load {
 
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|load| format!("{load:?}") == name)
+        Self::ALL
+            .into_iter()
+            .find(|load| format!("{load:?}") == name)
     }
 
     fn callers(self) -> u64 {
@@ -51,7 +53,11 @@ impl OnRedis {
     #[must_use]
     pub fn new(load: Load) -> Self {
         let server = Server::start();
-        let ready = Self { load, callers: Callers::on(RedisStore::new(&server.url()).unwrap()), _server: server };
+        let ready = Self {
+            load,
+            callers: Callers::on(RedisStore::new(&server.url()).unwrap()),
+            _server: server,
+        };
         ready.run(2_048);
         ready
     }
@@ -71,6 +77,8 @@ impl OnRedis {
 
 impl fmt::Debug for OnRedis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnRedis").field("load", &self.load).finish_non_exhaustive()
+        f.debug_struct("OnRedis")
+            .field("load", &self.load)
+            .finish_non_exhaustive()
     }
 }

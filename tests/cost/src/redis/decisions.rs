@@ -17,8 +17,14 @@ pub(super) struct Callers {
 
 impl Callers {
     pub(super) fn on(store: RedisStore) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let builder = RateLimiter::builder().store(store).timeout(TIMEOUT).on_unavailable(OnUnavailable::Deny);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let builder = RateLimiter::builder()
+            .store(store)
+            .timeout(TIMEOUT)
+            .on_unavailable(OnUnavailable::Deny);
         let limiter = builder.build().unwrap();
         runtime.block_on(limiter.ready()).unwrap();
         Self { limiter, runtime }
@@ -33,7 +39,11 @@ impl Callers {
                 .map(|caller| {
                     let (limiter, rule) = (self.limiter.clone(), Arc::clone(&rule));
                     let numbers = (caller..calls).step_by(usize::try_from(callers).unwrap());
-                    tokio::spawn(call(limiter, rule, numbers.map(move |number| number % keys)))
+                    tokio::spawn(call(
+                        limiter,
+                        rule,
+                        numbers.map(move |number| number % keys),
+                    ))
                 })
                 .collect();
             let mut admitted = 0;

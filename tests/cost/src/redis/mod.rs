@@ -29,9 +29,13 @@ fn rows<const N: usize>(
     rows: &[(Algorithm, [u64; N])],
 ) -> fmt::Result {
     write!(f, "{title:<28}")?;
-    columns.iter().try_for_each(|column| write!(f, " {column:>11}"))?;
+    columns
+        .iter()
+        .try_for_each(|column| write!(f, " {column:>11}"))?;
     rows.iter().try_for_each(|(algorithm, counts)| {
         write!(f, "\n{:<28}", algorithm.to_string())?;
-        counts.iter().try_for_each(|count| write!(f, " {count:>11}"))
+        counts
+            .iter()
+            .try_for_each(|count| write!(f, " {count:>11}"))
     })
 }

@@ -37,11 +37,22 @@ impl Server {
     /// Runs a command that becomes the server, given the rest of its arguments.
     fn run(command: impl IntoIterator<Item = OsString>) -> Self {
         let mut watchdog = Command::new("sh");
-        watchdog.args(["-c", WATCHDOG, "redis-watchdog"]).args(command);
-        let mut watchdog = watchdog.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        watchdog
+            .args(["-c", WATCHDOG, "redis-watchdog"])
+            .args(command);
+        let mut watchdog = watchdog
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut folder = String::new();
-        BufReader::new(watchdog.stdout.take().unwrap()).read_line(&mut folder).unwrap();
-        let server = Self { watchdog, folder: folder.trim().into() };
+        BufReader::new(watchdog.stdout.take().unwrap())
+            .read_line(&mut folder)
+            .unwrap();
+        let server = Self {
+            watchdog,
+            folder: folder.trim().into(),
+        };
         assert!(
             server.folder.join("socket").exists(),
             "redis-server does not start: run scripts/test.sh, or install it"
@@ -54,7 +65,10 @@ impl Server {
     }
 
     pub(super) fn connect(&self) -> Connection {
-        redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+        redis::Client::open(self.url())
+            .unwrap()
+            .get_connection()
+            .unwrap()
     }
 }
 
@@ -83,20 +97,31 @@ impl CountedServer {
     /// Starts one.
     #[must_use]
     pub fn start() -> Self {
-        let found = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
+        let found = Command::new("valgrind")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status();
         assert!(
             !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound),
             "instructions are counted by valgrind, which is not installed: scripts/test.sh --all installs it"
         );
-        let mut command: Vec<OsString> =
-            ["valgrind", "--tool=callgrind", "--callgrind-out-file=counts", "--dump-before=echoCommand"]
-                .map(OsString::from)
-                .into();
+        let mut command: Vec<OsString> = [
+            "valgrind",
+            "--tool=callgrind",
+            "--callgrind-out-file=counts",
+            "--dump-before=echoCommand",
+        ]
+        .map(OsString::from)
+        .into();
         // Once a second instead of ten times the server looks after itself, which is not counted.
         command.extend([program(), "--hz".into(), "1".into()]);
         let server = Server::run(command);
         let control = server.connect();
-        Self { server, control, marks: 0 }
+        Self {
+            server,
+            control,
+            marks: 0,
+        }
     }
 
     /// How many instructions the server executes while `work` is done.
@@ -104,7 +129,9 @@ impl CountedServer {
         self.mark();
         work();
         let counts = fs::read_to_string(self.mark()).unwrap();
-        let total = counts.lines().find_map(|line| line.strip_prefix("totals: "));
+        let total = counts
+            .lines()
+            .find_map(|line| line.strip_prefix("totals: "));
         total.and_then(|total| total.trim().parse().ok()).unwrap()
     }
 
@@ -113,7 +140,10 @@ impl CountedServer {
         let _: String = redis::cmd("ECHO").arg("").query(&mut self.control).unwrap();
         self.marks += 1;
         let counts = self.server.folder.join(format!("counts.{}", self.marks));
-        assert!(counts.exists(), "callgrind does not find the functions of this redis-server");
+        assert!(
+            counts.exists(),
+            "callgrind does not find the functions of this redis-server"
+        );
         counts
     }
 
@@ -123,19 +153,34 @@ impl CountedServer {
 
     /// Forgets all keys, not the scripts.
     pub(super) fn empty(&mut self) {
-        redis::cmd("FLUSHALL").arg("SYNC").exec(&mut self.control).unwrap();
+        redis::cmd("FLUSHALL")
+            .arg("SYNC")
+            .exec(&mut self.control)
+            .unwrap();
     }
 
     /// The version of the server: `7.0.15`.
     pub fn version(&mut self) -> String {
-        let info: String = redis::cmd("INFO").arg("server").query(&mut self.control).unwrap();
-        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        field("valkey_version:").or_else(|| field("redis_version:")).unwrap().to_owned()
+        let info: String = redis::cmd("INFO")
+            .arg("server")
+            .query(&mut self.control)
+            .unwrap();
+        let field = |name: &str| {
+            info.lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim)
+        };
+        field("valkey_version:")
+            .or_else(|| field("redis_version:"))
+            .unwrap()
+            .to_owned()
     }
 }
 
 impl fmt::Debug for CountedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountedServer").field("folder", &self.server.folder).finish_non_exhaustive()
+        f.debug_struct("CountedServer")
+            .field("folder", &self.server.folder)
+            .finish_non_exhaustive()
     }
 }

@@ -31,7 +31,10 @@ pub struct Stacked(pub Vec<(Algorithm, [u64; STACKED_COLUMNS.len()])>);
 impl Stacked {
     /// Measures a row for every algorithm.
     pub fn measure(server: &mut CountedServer) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let rows = Algorithm::ALL.iter().map(|&algorithm| {
             server.empty();
             // What is refused is asked again.
@@ -42,7 +45,9 @@ impl Stacked {
             let ask = |users, calls| asked(&runtime, &store, algorithm, users, calls);
             assert_eq!(ask(0..USERS, 1), USERS);
             let admitted = counted(server, USERS * CALLS, || ask(0..USERS, CALLS));
-            let alone = counted(server, FEW * CALLS, || (0..FEW).map(|user| ask(user..user + 1, CALLS)).sum());
+            let alone = counted(server, FEW * CALLS, || {
+                (0..FEW).map(|user| ask(user..user + 1, CALLS)).sum()
+            });
             ask(0..USERS, MAX[1]);
             let refused = server.instructions(|| assert_eq!(ask(0..USERS, CALLS), 0));
             (algorithm, [admitted, alone, refused / (USERS * CALLS)])
@@ -76,7 +81,9 @@ fn asked(
                 let mut admitted = 0;
                 for _ in 0..calls {
                     let verdicts = store.acquire_all(&requests).await.unwrap();
-                    admitted += u64::from(verdicts.len() == 2 && verdicts.iter().all(|verdict| verdict.allowed));
+                    admitted += u64::from(
+                        verdicts.len() == 2 && verdicts.iter().all(|verdict| verdict.allowed),
+                    );
                 }
                 admitted
             });

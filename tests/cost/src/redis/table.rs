@@ -19,7 +19,14 @@ const MAX: u64 = 4;
 const FEW: u64 = 128;
 
 /// What the server is asked, by 512 callers unless it says otherwise.
-pub const COLUMNS: [&str; 6] = ["fresh keys", "known keys", "refused", "two limits", "one key", "one caller"];
+pub const COLUMNS: [&str; 6] = [
+    "fresh keys",
+    "known keys",
+    "refused",
+    "two limits",
+    "one key",
+    "one caller",
+];
 
 /// Instructions per decision of each algorithm, in the order of [`COLUMNS`].
 #[derive(Debug)]
@@ -28,7 +35,12 @@ pub struct Table(pub Vec<(Algorithm, [u64; COLUMNS.len()])>);
 impl Table {
     /// Measures a row for every algorithm.
     pub fn measure(server: &mut CountedServer) -> Self {
-        Self(Algorithm::ALL.iter().map(|&algorithm| (algorithm, figures(server, algorithm))).collect())
+        Self(
+            Algorithm::ALL
+                .iter()
+                .map(|&algorithm| (algorithm, figures(server, algorithm)))
+                .collect(),
+        )
     }
 }
 
@@ -57,14 +69,21 @@ fn figures(server: &mut CountedServer, algorithm: Algorithm) -> [u64; COLUMNS.le
     let mut counted = |work, limits: &[Limit], keys, asking, calls, admitted: bool| {
         let mut made = 0;
         let count = server.instructions(|| made = ask(work, limits, keys, asking, calls));
-        assert_eq!(made, if admitted { calls } else { 0 }, "{algorithm}, {work}");
+        assert_eq!(
+            made,
+            if admitted { calls } else { 0 },
+            "{algorithm}, {work}"
+        );
         count / calls
     };
     let limit = Limit::new(MAX, WINDOW);
     let fresh = counted("distinct", &[limit], KEYS, CALLERS, KEYS, true);
     let known = counted("distinct", &[limit], KEYS, CALLERS, (MAX - 1) * KEYS, true);
     // It changes nothing, and Lua collects its garbage in some of them.
-    let refused = (0..3).map(|_| counted("distinct", &[limit], KEYS, CALLERS, 2 * KEYS, false)).min().unwrap();
+    let refused = (0..3)
+        .map(|_| counted("distinct", &[limit], KEYS, CALLERS, 2 * KEYS, false))
+        .min()
+        .unwrap();
     let limits = [limit, Limit::new(MAX, 2 * WINDOW)];
     counted("two", &limits, KEYS, CALLERS, KEYS, true);
     let two = counted("two", &limits, KEYS, CALLERS, 2 * KEYS, true);

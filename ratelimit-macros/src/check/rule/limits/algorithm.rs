@@ -24,11 +24,21 @@ impl Algorithm {
     }
 
     const fn window(variant: &'static str, times_at_an_edge: u64) -> Self {
-        Self { variant, has_burst: false, keeps_calendars: false, times_at_an_edge }
+        Self {
+            variant,
+            has_burst: false,
+            keeps_calendars: false,
+            times_at_an_edge,
+        }
     }
 
     const fn bucket(variant: &'static str) -> Self {
-        Self { variant, has_burst: true, keeps_calendars: false, times_at_an_edge: 1 }
+        Self {
+            variant,
+            has_burst: true,
+            keeps_calendars: false,
+            times_at_an_edge: 1,
+        }
     }
 }
 
@@ -38,14 +48,33 @@ const ALGORITHMS: Keywords<Algorithm> = Keywords {
     values: &[
         ("sliding_window", Algorithm::window("SlidingWindow", 1)),
         ("sliding_counter", Algorithm::window("SlidingCounter", 2)),
-        ("fixed_window", Algorithm { keeps_calendars: true, ..Algorithm::window("FixedWindow", 2) }),
+        (
+            "fixed_window",
+            Algorithm {
+                keeps_calendars: true,
+                ..Algorithm::window("FixedWindow", 2)
+            },
+        ),
         ("token_bucket", Algorithm::bucket("TokenBucket")),
         ("leaky_bucket", Algorithm::bucket("LeakyBucket")),
     ],
     synonyms: &[
-        ("sliding_window", &["log", "sliding", "slidinglog", "slidingwindowlog", "rolling", "rollingwindow"]),
+        (
+            "sliding_window",
+            &[
+                "log",
+                "sliding",
+                "slidinglog",
+                "slidingwindowlog",
+                "rolling",
+                "rollingwindow",
+            ],
+        ),
         ("sliding_counter", &["slidingwindowcounter"]),
-        ("fixed_window", &["counter", "fixed", "fixedcounter", "fixedwindowcounter"]),
+        (
+            "fixed_window",
+            &["counter", "fixed", "fixedcounter", "fixedwindowcounter"],
+        ),
         ("token_bucket", &["token", "tokens", "bucket"]),
         ("leaky_bucket", &["leaky", "gcra"]),
     ],
@@ -54,7 +83,11 @@ const ALGORITHMS: Keywords<Algorithm> = Keywords {
 
 /// The keywords of the algorithms with a burst.
 pub(crate) fn with_burst() -> impl Iterator<Item = &'static str> {
-    ALGORITHMS.values.iter().filter(|(_, algorithm)| algorithm.has_burst).map(|(keyword, _)| *keyword)
+    ALGORITHMS
+        .values
+        .iter()
+        .filter(|(_, algorithm)| algorithm.has_burst)
+        .map(|(keyword, _)| *keyword)
 }
 
 pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Algorithm> {

@@ -23,18 +23,30 @@ const MOST: usize = 8;
 pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Vec<Limit>> {
     let Expr::Array(array) = bare(&argument.value) else {
         let message = match as_str(&argument.value) {
-            Some(text) => format!("`limits` is an array: write `limits = [{}]`", listed(&text.value())),
-            None => "`limits` is an array of string literals: write `limits = [\"3/60s\", \"20/1d\"]`".to_owned(),
+            Some(text) => format!(
+                "`limits` is an array: write `limits = [{}]`",
+                listed(&text.value())
+            ),
+            None => {
+                "`limits` is an array of string literals: write `limits = [\"3/60s\", \"20/1d\"]`"
+                    .to_owned()
+            }
         };
         diagnostics.error(&argument.value, message);
         return None;
     };
     if array.elems.is_empty() {
-        diagnostics.error(array, "no limits: write at least one, as in `limits = [\"3/60s\", \"20/1d\"]`");
+        diagnostics.error(
+            array,
+            "no limits: write at least one, as in `limits = [\"3/60s\", \"20/1d\"]`",
+        );
         return None;
     }
     if let Some(excess) = array.elems.iter().nth(MOST) {
-        diagnostics.error(excess, format!("at most {MOST} limits on one key: write another `#[rate_limit]` for more"));
+        diagnostics.error(
+            excess,
+            format!("at most {MOST} limits on one key: write another `#[rate_limit]` for more"),
+        );
     }
     let mut read: Vec<Limit> = Vec::new();
     let mut faultless = array.elems.len() <= MOST;
@@ -56,10 +68,19 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
 
 /// The elements of an array that `text` lists, as they are written: `"3/1m", "5/1h"`.
 fn listed(text: &str) -> String {
-    let limits = text.split([',', ';']).map(str::trim).filter(|limit| !limit.is_empty());
-    let written = |limit: &str| match limit.split_once('/').map(|(_, window)| Window::by_calendar(window)) {
+    let limits = text
+        .split([',', ';'])
+        .map(str::trim)
+        .filter(|limit| !limit.is_empty());
+    let written = |limit: &str| match limit
+        .split_once('/')
+        .map(|(_, window)| Window::by_calendar(window))
+    {
         Some(Ok(Some(_))) => format!("{limit:?}"),
-        _ => format!("{:?}", duration::limit(limit).unwrap_or_else(|| limit.to_owned())),
+        _ => format!(
+            "{:?}",
+            duration::limit(limit).unwrap_or_else(|| limit.to_owned())
+        ),
     };
     limits.map(written).collect::<Vec<_>>().join(", ")
 }
@@ -72,18 +93,23 @@ pub(crate) fn must_all_decide(
     algorithm: Option<Algorithm>,
     diagnostics: &mut Diagnostics,
 ) {
-    let Expr::Array(array) = bare(&argument.value) else { return };
+    let Expr::Array(array) = bare(&argument.value) else {
+        return;
+    };
     let most = algorithm.map_or(1, |algorithm| algorithm.times_at_an_edge);
     for (element, limit) in array.elems.iter().zip(limits) {
         let useless = |other: &&Limit| {
             let most = match (limit.window, other.window) {
                 // Each of the shorter ones lies in one of the longer, but for weeks.
-                (Window::Calendar(shorter), Window::Calendar(_)) => 1 + u64::from(shorter.word == "week"),
+                (Window::Calendar(shorter), Window::Calendar(_)) => {
+                    1 + u64::from(shorter.word == "week")
+                }
                 // A time of 30 days may begin in January and end in March, with all of February.
                 (Window::Micros(_), Window::Calendar(_)) => most + 1,
                 _ => most,
             };
-            other.window.micros() > limit.window.micros() && other.max.saturating_mul(most) <= limit.max
+            other.window.micros() > limit.window.micros()
+                && other.max.saturating_mul(most) <= limit.max
         };
         if let Some(other) = limits.iter().find(useless) {
             let message = format!(
@@ -103,8 +129,14 @@ pub(crate) fn must_all_be_kept(
     algorithm: Option<Algorithm>,
     diagnostics: &mut Diagnostics,
 ) {
-    let Expr::Array(array) = bare(&argument.value) else { return };
-    let mut faults = array.elems.iter().zip(limits).map(|(element, limit)| (element, limit.window.fault(algorithm)));
+    let Expr::Array(array) = bare(&argument.value) else {
+        return;
+    };
+    let mut faults = array
+        .elems
+        .iter()
+        .zip(limits)
+        .map(|(element, limit)| (element, limit.window.fault(algorithm)));
     // One is enough for all of them.
     if let Some((element, fault)) = faults.find_map(|(element, fault)| Some((element, fault?))) {
         diagnostics.error(element, fault);
@@ -113,7 +145,10 @@ pub(crate) fn must_all_be_kept(
 
 fn limit(element: &Expr, diagnostics: &mut Diagnostics) -> Option<Limit> {
     let Some(literal) = as_str(element) else {
-        diagnostics.error(element, "a limit is a string literal, `max/window`: write \"3/60s\"");
+        diagnostics.error(
+            element,
+            "a limit is a string literal, `max/window`: write \"3/60s\"",
+        );
         return None;
     };
     diagnostics.keep(spelled(&literal.value()).map_err(|fault| Error::new(literal.span(), fault)))
@@ -122,23 +157,37 @@ fn limit(element: &Expr, diagnostics: &mut Diagnostics) -> Option<Limit> {
 /// The limit that `text` spells, or the error.
 fn spelled(text: &str) -> Result<Limit, String> {
     if text.contains([',', ';']) {
-        return Err(format!("each limit is a string of its own: write {}", listed(text)));
+        return Err(format!(
+            "each limit is a string of its own: write {}",
+            listed(text)
+        ));
     }
     let Some((max, window)) = text.split_once('/') else {
         return Err("a limit is `max/window`: write \"3/60s\" for 3 in any 60 seconds".to_owned());
     };
     let (max, window) = (max.trim(), window.trim());
     if is_number(window) && duration::parse(max, &duration::WINDOW).is_ok() {
-        return Err(format!("the number comes first: did you mean \"{window}/{max}\"?"));
+        return Err(format!(
+            "the number comes first: did you mean \"{window}/{max}\"?"
+        ));
     }
     if !is_number(max) {
         return Err(match max.strip_prefix('-') {
-            Some(rest) if is_number(rest) => "a limit cannot be negative: write 1 or more".to_owned(),
-            None if max.is_empty() => "how many calls? write a number before the `/`, as in \"3/60s\"".to_owned(),
-            _ => format!("`{max}` is not a number of calls: write a whole number before the `/`, as in \"3/60s\""),
+            Some(rest) if is_number(rest) => {
+                "a limit cannot be negative: write 1 or more".to_owned()
+            }
+            None if max.is_empty() => {
+                "how many calls? write a number before the `/`, as in \"3/60s\"".to_owned()
+            }
+            _ => format!(
+                "`{max}` is not a number of calls: write a whole number before the `/`, as in \"3/60s\""
+            ),
         });
     }
-    let max = max.replace('_', "").parse().map_err(|_| number::too_large("limit"))?;
+    let max = max
+        .replace('_', "")
+        .parse()
+        .map_err(|_| number::too_large("limit"))?;
     let zero = "a limit of 0 refuses every call: write 1 or more";
     number::fault(max, "limit", zero).map_or(Ok(()), Err)?;
     if let Some(window) = Window::by_calendar(window)? {
@@ -147,13 +196,18 @@ fn spelled(text: &str) -> Result<Limit, String> {
     if let Some(short) = duration::short(window) {
         return Err(format!("how long? write \"{max}/1{short}\""));
     }
-    Ok(Limit { max, window: Window::Micros(duration::parse(window, &duration::WINDOW)?) })
+    Ok(Limit {
+        max,
+        window: Window::Micros(duration::parse(window, &duration::WINDOW)?),
+    })
 }
 
 /// Whether `text` is digits, with underscores between them as in Rust.
 fn is_number(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_digit())
-        && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'_')
 }
 
 #[cfg(test)]
@@ -166,11 +220,18 @@ mod tests {
 
     fn parse(text: &str) -> Result<Vec<(u64, u64)>, Vec<String>> {
         let mut diagnostics = Diagnostics::default();
-        let argument = Argument { name: syn::parse_quote!(limits), value: syn::parse_str(text).unwrap() };
+        let argument = Argument {
+            name: syn::parse_quote!(limits),
+            value: syn::parse_str(text).unwrap(),
+        };
         let limits = read(&argument, &mut diagnostics);
         let errors = diagnostics.messages();
         if errors.is_empty() {
-            Ok(limits.unwrap().iter().map(|limit| (limit.max, limit.window.micros())).collect())
+            Ok(limits
+                .unwrap()
+                .iter()
+                .map(|limit| (limit.max, limit.window.micros()))
+                .collect())
         } else {
             Err(errors)
         }
@@ -179,8 +240,14 @@ mod tests {
     #[test]
     fn accepted() {
         assert_eq!(parse(r#"["3/60s"]"#), Ok(vec![(3, 60_000_000)]));
-        assert_eq!(parse(r#"["20 / 1d", " 3/1m 30s",]"#), Ok(vec![(20, 86_400_000_000), (3, 90_000_000)]));
-        assert_eq!(parse(r#"["1_000/1d", "10_/1s"]"#), Ok(vec![(1000, 86_400_000_000), (10, 1_000_000)]));
+        assert_eq!(
+            parse(r#"["20 / 1d", " 3/1m 30s",]"#),
+            Ok(vec![(20, 86_400_000_000), (3, 90_000_000)])
+        );
+        assert_eq!(
+            parse(r#"["1_000/1d", "10_/1s"]"#),
+            Ok(vec![(1000, 86_400_000_000), (10, 1_000_000)])
+        );
         let eight: Vec<String> = (1..=8).map(|n| format!("\"{n}/{n}s\"")).collect();
         assert_eq!(parse(&format!("[{}]", eight.join(","))).unwrap().len(), 8);
     }
@@ -203,7 +270,10 @@ mod tests {
             (r#"["10/60s", "5/1h"]"#, Some("\"sliding_counter\""), 1),
             (r#"["4/60s", "5/1h"]"#, None, 0),
         ] {
-            let argument = Argument { name: syn::parse_quote!(limits), value: syn::parse_str(text).unwrap() };
+            let argument = Argument {
+                name: syn::parse_quote!(limits),
+                value: syn::parse_str(text).unwrap(),
+            };
             let mut diagnostics = Diagnostics::default();
             let limits = read(&argument, &mut diagnostics).unwrap();
             let algorithm = keyword.map(|keyword| said(algorithm::read, keyword).unwrap());

@@ -34,7 +34,10 @@ impl Limits {
     /// The `max` of each limit that is written out.
     pub(crate) fn literal_maxima(&self) -> impl Iterator<Item = u64> {
         let known = self.max.is_none() && self.policy.is_none();
-        self.fixed.iter().filter(move |_| known).map(|limit| limit.max)
+        self.fixed
+            .iter()
+            .filter(move |_| known)
+            .map(|limit| limit.max)
     }
 }
 
@@ -46,22 +49,39 @@ pub(crate) fn read(
 ) -> Option<Limits> {
     // A misspelt algorithm may have been any.
     let is_algorithm_known = arguments.algorithm.is_none() || algorithm.is_some();
-    let policy = arguments.policy.as_ref().and_then(|argument| policy::read(argument, diagnostics));
-    let several = arguments.limits.as_ref().and_then(|argument| list::read(argument, diagnostics));
+    let policy = arguments
+        .policy
+        .as_ref()
+        .and_then(|argument| policy::read(argument, diagnostics));
+    let several = arguments
+        .limits
+        .as_ref()
+        .and_then(|argument| list::read(argument, diagnostics));
     if let (Some(argument), Some(limits)) = (&arguments.limits, &several) {
         list::must_all_decide(argument, limits, algorithm, diagnostics);
         if is_algorithm_known {
             list::must_all_be_kept(argument, limits, algorithm, diagnostics);
         }
     }
-    let window = arguments.window.as_ref().and_then(|argument| window::read(argument, diagnostics));
-    if let (Some(argument), Some(fault)) = (&arguments.window, window.and_then(|window| window.fault(algorithm)))
-        && is_algorithm_known
+    let window = arguments
+        .window
+        .as_ref()
+        .and_then(|argument| window::read(argument, diagnostics));
+    if let (Some(argument), Some(fault)) = (
+        &arguments.window,
+        window.and_then(|window| window.fault(algorithm)),
+    ) && is_algorithm_known
     {
         diagnostics.error(&argument.value, fault);
     }
-    let max = arguments.max.as_ref().and_then(|argument| number::read(argument, &number::MAX, diagnostics));
-    let burst = arguments.burst.as_ref().and_then(|argument| burst(argument, diagnostics));
+    let max = arguments
+        .max
+        .as_ref()
+        .and_then(|argument| number::read(argument, &number::MAX, diagnostics));
+    let burst = arguments
+        .burst
+        .as_ref()
+        .and_then(|argument| burst(argument, diagnostics));
     if is_algorithm_known {
         burst_must_have_bucket(arguments, algorithm, diagnostics);
     }
@@ -69,11 +89,21 @@ pub(crate) fn read(
         return Some(Limits::default());
     }
     if policy.is_some() {
-        let fixed = vec![Limit { max: 1, window: Window::Micros(SECOND) }];
-        return Some(Limits { fixed, policy, ..Limits::default() });
+        let fixed = vec![Limit {
+            max: 1,
+            window: Window::Micros(SECOND),
+        }];
+        return Some(Limits {
+            fixed,
+            policy,
+            ..Limits::default()
+        });
     }
     if let Some(fixed) = several {
-        return Some(Limits { fixed, ..Limits::default() });
+        return Some(Limits {
+            fixed,
+            ..Limits::default()
+        });
     }
     let burst_is_wrong = arguments.burst.is_some() && burst.is_none();
     let (window, max) = (window?, max?);
@@ -81,7 +111,12 @@ pub(crate) fn read(
         Number::Fixed(max) => (max, None),
         Number::Computed(max) => (1, Some(max)),
     };
-    (!burst_is_wrong).then_some(Limits { fixed: vec![Limit { max: fixed, window }], burst, max, policy: None })
+    (!burst_is_wrong).then_some(Limits {
+        fixed: vec![Limit { max: fixed, window }],
+        burst,
+        max,
+        policy: None,
+    })
 }
 
 fn burst(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<u64> {
@@ -97,10 +132,24 @@ fn burst(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<u64> {
 
 /// Reports a `burst` of an algorithm that has none. Where `limits` or `policy` is given too, the
 /// mistake is that.
-fn burst_must_have_bucket(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) {
-    let Arguments { burst: Some(burst), limits: None, policy: None, .. } = arguments else { return };
+fn burst_must_have_bucket(
+    arguments: &Arguments,
+    algorithm: Option<Algorithm>,
+    diagnostics: &mut Diagnostics,
+) {
+    let Arguments {
+        burst: Some(burst),
+        limits: None,
+        policy: None,
+        ..
+    } = arguments
+    else {
+        return;
+    };
     if !algorithm.is_some_and(|algorithm| algorithm.has_burst) {
-        let buckets: Vec<_> = with_burst().map(|keyword| format!("\"{keyword}\"`")).collect();
+        let buckets: Vec<_> = with_burst()
+            .map(|keyword| format!("\"{keyword}\"`"))
+            .collect();
         let message = format!(
             "only the buckets have a burst: write `algorithm = {}, or leave `burst` out",
             buckets.join(" or `")
@@ -111,6 +160,16 @@ fn burst_must_have_bucket(arguments: &Arguments, algorithm: Option<Algorithm>, d
 
 /// Whether only the calls in flight are limited.
 pub(crate) fn is_nothing_but_concurrent(arguments: &Arguments) -> bool {
-    let Arguments { concurrent, window, max, limits, policy, .. } = arguments;
-    concurrent.is_some() && [window, max, limits, policy].iter().all(|argument| argument.is_none())
+    let Arguments {
+        concurrent,
+        window,
+        max,
+        limits,
+        policy,
+        ..
+    } = arguments;
+    concurrent.is_some()
+        && [window, max, limits, policy]
+            .iter()
+            .all(|argument| argument.is_none())
 }

@@ -14,7 +14,8 @@ pub(crate) enum PolicyName {
     Computed(Expr),
 }
 
-const EXAMPLES: &str = "`policy = \"login\"`, or an expression over the arguments, `policy = plan.policy()`";
+const EXAMPLES: &str =
+    "`policy = \"login\"`, or an expression over the arguments, `policy = plan.policy()`";
 
 /// A string literal, or an expression that gives a string.
 pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<PolicyName> {
@@ -39,9 +40,10 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
 
 /// Whether a name is written as a key would be.
 fn is_template(name: &str) -> bool {
-    [('<', '>'), ('{', '}')]
-        .into_iter()
-        .any(|(open, close)| name.split_once(open).is_some_and(|(_, rest)| rest.find(close).is_some_and(|end| end > 0)))
+    [('<', '>'), ('{', '}')].into_iter().any(|(open, close)| {
+        name.split_once(open)
+            .is_some_and(|(_, rest)| rest.find(close).is_some_and(|end| end > 0))
+    })
 }
 
 #[cfg(test)]
@@ -52,10 +54,17 @@ mod tests {
     #[test]
     fn accepted() {
         assert!(matches!(said(read, "\"login\""), Ok(PolicyName::Fixed(_))));
-        for text in
-            ["plan.policy()", "LOGIN", "&format!(\"plan-{}\", plan)", "plan_of(user)?", "match a { _ => \"b\" }"]
-        {
-            assert!(matches!(said(read, text), Ok(PolicyName::Computed(_))), "{text}");
+        for text in [
+            "plan.policy()",
+            "LOGIN",
+            "&format!(\"plan-{}\", plan)",
+            "plan_of(user)?",
+            "match a { _ => \"b\" }",
+        ] {
+            assert!(
+                matches!(said(read, text), Ok(PolicyName::Computed(_))),
+                "{text}"
+            );
         }
     }
 }

@@ -29,11 +29,36 @@ pub(crate) struct Unit {
 }
 
 const UNITS: [Unit; 5] = [
-    Unit { word: "hour", variant: "Hour", micros: HOUR, span: "1h" },
-    Unit { word: "day", variant: "Day", micros: DAY, span: "1d" },
-    Unit { word: "week", variant: "Week", micros: 7 * DAY, span: "7d" },
-    Unit { word: "month", variant: "Month", micros: 31 * DAY, span: "30d" },
-    Unit { word: "year", variant: "Year", micros: 366 * DAY, span: "365d" },
+    Unit {
+        word: "hour",
+        variant: "Hour",
+        micros: HOUR,
+        span: "1h",
+    },
+    Unit {
+        word: "day",
+        variant: "Day",
+        micros: DAY,
+        span: "1d",
+    },
+    Unit {
+        word: "week",
+        variant: "Week",
+        micros: 7 * DAY,
+        span: "7d",
+    },
+    Unit {
+        word: "month",
+        variant: "Month",
+        micros: 31 * DAY,
+        span: "30d",
+    },
+    Unit {
+        word: "year",
+        variant: "Year",
+        micros: 366 * DAY,
+        span: "365d",
+    },
 ];
 
 impl Window {
@@ -65,7 +90,12 @@ impl Window {
             return Ok(None);
         }
         let adverb = |unit: &&Unit| {
-            text.to_lowercase() == if unit.word == "day" { "daily".into() } else { format!("{}ly", unit.word) }
+            text.to_lowercase()
+                == if unit.word == "day" {
+                    "daily".into()
+                } else {
+                    format!("{}ly", unit.word)
+                }
         };
         let meant = UNITS.iter().find(adverb).map(|unit| unit.word);
         let meant = meant.or_else(|| nearest(text, UNITS.iter().map(|unit| unit.word)));
@@ -90,7 +120,9 @@ impl Window {
 
     /// The error for the window under this algorithm; `None` stands for the default one.
     pub(crate) fn fault(self, algorithm: Option<Algorithm>) -> Option<String> {
-        let Self::Calendar(Unit { word, span, .. }) = self else { return None };
+        let Self::Calendar(Unit { word, span, .. }) = self else {
+            return None;
+        };
         (!algorithm.is_some_and(|algorithm| algorithm.keeps_calendars)).then(|| {
             let write = if algorithm.is_some() { "`algorithm = \"fixed_window\"`" } else { "`algorithm = \"fixed_window\"` as well" };
             format!("a calendar {word} is counted by a fixed window: write {write}, or \"{span}\" for a time that may begin at any moment")
@@ -120,7 +152,10 @@ mod tests {
         assert_eq!(said(read, "\"60s\""), Ok(Window::Micros(60_000_000)));
         assert_eq!(said(read, "\"1day\""), Ok(Window::Micros(DAY)));
         for unit in UNITS {
-            assert_eq!(said(read, &format!("\"{}\"", unit.word)), Ok(Window::Calendar(unit)));
+            assert_eq!(
+                said(read, &format!("\"{}\"", unit.word)),
+                Ok(Window::Calendar(unit))
+            );
         }
     }
 }

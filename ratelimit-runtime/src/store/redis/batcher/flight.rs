@@ -41,7 +41,10 @@ impl Group {
     /// Takes out all callers but so many, the first ones.
     pub(super) fn split_off(&mut self, room: usize) -> Option<Self> {
         let is_more = self.callers.len() > room;
-        is_more.then(|| Self { question: Arc::clone(&self.question), callers: self.callers.drain(room..).collect() })
+        is_more.then(|| Self {
+            question: Arc::clone(&self.question),
+            callers: self.callers.drain(room..).collect(),
+        })
     }
 }
 
@@ -78,7 +81,10 @@ struct Asked {
 impl Flight {
     /// A flight of at most so many callers.
     pub(super) fn of(callers: usize) -> Self {
-        Self { most_callers: callers.min(MAX_CALLERS), ..Self::default() }
+        Self {
+            most_callers: callers.min(MAX_CALLERS),
+            ..Self::default()
+        }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -94,7 +100,10 @@ impl Flight {
             return 0;
         }
         let callers = self.most_callers.saturating_sub(self.callers);
-        match MAX_UNITS.saturating_sub(self.units).checked_div(question.weight()) {
+        match MAX_UNITS
+            .saturating_sub(self.units)
+            .checked_div(question.weight())
+        {
             None => callers,
             Some(0) if self.units == 0 => 1,
             Some(room) => usize::try_from(room).unwrap_or(callers).min(callers),
@@ -106,14 +115,21 @@ impl Flight {
     pub(super) fn add(&mut self, slot: u16, key: &Arc<[u8]>, group: Group, from: usize) -> usize {
         self.keys += usize::from(from == 0);
         self.callers += group.callers.len();
-        self.units += group.question.weight() * u64::try_from(group.callers.len()).unwrap_or(u64::MAX);
+        self.units +=
+            group.question.weight() * u64::try_from(group.callers.len()).unwrap_or(u64::MAX);
         self.questions += 1;
         let script = group.question.script;
-        let is_its = |command: &&mut Command| command.slot == slot && command.script.number == script.number;
+        let is_its =
+            |command: &&mut Command| command.slot == slot && command.script.number == script.number;
         if let Some(command) = self.commands.iter_mut().find(is_its) {
             return command.add(key, group, from);
         }
-        let mut command = Command { script, slot, keys: Vec::new(), asked: Vec::new() };
+        let mut command = Command {
+            script,
+            slot,
+            keys: Vec::new(),
+            asked: Vec::new(),
+        };
         let next = command.add(key, group, from);
         self.commands.push(command);
         next
@@ -123,7 +139,11 @@ impl Flight {
     pub(super) fn add_stack(&mut self, stack: Command) {
         self.keys += stack.keys.len();
         self.callers += 1;
-        self.units += stack.asked.iter().map(|asked| asked.question.weight()).sum::<u64>();
+        self.units += stack
+            .asked
+            .iter()
+            .map(|asked| asked.question.weight())
+            .sum::<u64>();
         self.commands.push(stack);
     }
 }
@@ -136,8 +156,16 @@ impl Command {
             question: Arc::clone(question),
             by: vec![(key, std::mem::take(&mut callers))],
         });
-        let (asked, keys) = (asked.collect(), stack.iter().map(|(key, _)| Arc::from(*key)).collect());
-        Self { script: Script::stack(), slot: 0, keys, asked }
+        let (asked, keys) = (
+            asked.collect(),
+            stack.iter().map(|(key, _)| Arc::from(*key)).collect(),
+        );
+        Self {
+            script: Script::stack(),
+            slot: 0,
+            keys,
+            asked,
+        }
     }
 
     fn add(&mut self, key: &Arc<[u8]>, Group { question, callers }: Group, from: usize) -> usize {
@@ -151,34 +179,57 @@ impl Command {
             asked.by.push((index, callers));
             return at + 1;
         }
-        self.asked.push(Asked { question, by: vec![(index, callers)] });
+        self.asked.push(Asked {
+            question,
+            by: vec![(index, callers)],
+        });
         self.asked.len()
     }
 
     /// Whether one of its callers waits.
     pub(super) fn waits(&self, now: Instant) -> bool {
-        self.asked.iter().flat_map(|asked| &asked.by).flat_map(|(_, callers)| callers).any(|caller| caller.waits(now))
+        self.asked
+            .iter()
+            .flat_map(|asked| &asked.by)
+            .flat_map(|(_, callers)| callers)
+            .any(|caller| caller.waits(now))
     }
 
     /// The callers of each question about each key.
     pub(super) fn callers(self) -> impl Iterator<Item = Callers> {
-        self.asked.into_iter().flat_map(|asked| asked.by).map(|(_, callers)| callers)
+        self.asked
+            .into_iter()
+            .flat_map(|asked| asked.by)
+            .map(|(_, callers)| callers)
     }
 
     pub(super) fn call(&self, number: u32) -> Call<'_> {
         let asks = self.asked.iter().flat_map(|Asked { question, by }| {
             by.iter().map(move |(key, callers)| {
                 let callers = u16::try_from(callers.len()).unwrap_or(u16::MAX);
-                Ask { question, key: *key, callers: callers.max(1) }
+                Ask {
+                    question,
+                    key: *key,
+                    callers: callers.max(1),
+                }
             })
         });
-        Call { number, script: self.script, keys: self.keys.iter().map(AsRef::as_ref).collect(), asks: asks.collect() }
+        Call {
+            number,
+            script: self.script,
+            keys: self.keys.iter().map(AsRef::as_ref).collect(),
+            asks: asks.collect(),
+        }
     }
 
     /// Hands the answers to the callers.
     pub(super) fn tell(self, answers: Result<Answers, Failure>) {
         // The one caller of a stack is told all answers, any other caller the one to its question.
-        let each = if self.script.is_stack() { self.asked.len() } else { 1 };
+        let each = if self.script.is_stack() {
+            self.asked.len()
+        } else {
+            1
+        };
         match answers {
             Ok(answers) => {
                 for (callers, answers) in self.callers().zip(answers.chunks(each)) {
@@ -187,7 +238,10 @@ impl Command {
                     }
                 }
             }
-            Err(failure) => self.callers().flatten().for_each(|caller| caller.tell(Err(failure.clone()))),
+            Err(failure) => self
+                .callers()
+                .flatten()
+                .for_each(|caller| caller.tell(Err(failure.clone()))),
         }
     }
 }

@@ -82,7 +82,9 @@ impl Caller {
 
     /// Tells a caller that is not sent any more that its time is over.
     fn time_out(self) {
-        self.tell(Err(StoreError::timed_out("no answer from Redis in time").into()));
+        self.tell(Err(
+            StoreError::timed_out("no answer from Redis in time").into()
+        ));
     }
 }
 
@@ -91,7 +93,12 @@ impl Caller {
 fn told(answers: &[Result<ScriptAnswer, ServerError>], index: u16) -> Told {
     let mut verdicts = Verdicts::new();
     for answer in answers {
-        verdicts.push(answer.as_ref().map_err(|error| Failure::Server(error.clone()))?.verdict(index));
+        verdicts.push(
+            answer
+                .as_ref()
+                .map_err(|error| Failure::Server(error.clone()))?
+                .verdict(index),
+        );
     }
     Ok(verdicts)
 }
@@ -129,7 +136,9 @@ impl Future for Reply<'_> {
         match &mut *self {
             Self::Alone(call) => call.as_mut().poll(cx),
             // Its call is dropped only with the runtime that its task is of.
-            Self::Queued(answer) => Pin::new(answer).poll(cx).map(|told| told.unwrap_or_else(|_| Err(sending::lost()))),
+            Self::Queued(answer) => Pin::new(answer)
+                .poll(cx)
+                .map(|told| told.unwrap_or_else(|_| Err(sending::lost()))),
         }
     }
 }
@@ -138,8 +147,18 @@ impl Batcher {
     /// Sends by a task on `runtime`. Keys of one slot, as `slot_of` says, may share a command.
     pub(crate) fn start(link: Arc<Link>, runtime: &Handle, slot_of: fn(&[u8]) -> u16) -> Arc<Self> {
         let (state, wake) = (Mutex::default(), Arc::new(Notify::new()));
-        let batcher = Arc::new(Self { link, runtime: runtime.clone(), slot_of, state, wake });
-        runtime.spawn(run(Arc::downgrade(&batcher), Arc::clone(&batcher.wake), batcher.link.changes()));
+        let batcher = Arc::new(Self {
+            link,
+            runtime: runtime.clone(),
+            slot_of,
+            state,
+            wake,
+        });
+        runtime.spawn(run(
+            Arc::downgrade(&batcher),
+            Arc::clone(&batcher.wake),
+            batcher.link.changes(),
+        ));
         batcher
     }
 
@@ -177,9 +196,13 @@ impl Batcher {
         let number = connection.number().to_string();
         let commands = [command.clone(), redis::cmd("PING").arg(&number).take()];
         let replies = sending::pipe(&connection, commands, asking);
-        let mut replies = connection.awaited(Instant::now(), self.link.timeout() / 2, replies).await;
+        let mut replies = connection
+            .awaited(Instant::now(), self.link.timeout() / 2, replies)
+            .await;
         match (replies.pop().flatten(), replies.pop().flatten()) {
-            (Some(pong), Some(reply)) if repeats(&pong, &number, &reply) => sending::accept(&connection, reply),
+            (Some(pong), Some(reply)) if repeats(&pong, &number, &reply) => {
+                sending::accept(&connection, reply)
+            }
             (Some(_), Some(_)) => Err(sending::foreign(&connection)),
             _ => Err(sending::lost()),
         }
@@ -193,14 +216,21 @@ impl Batcher {
     /// Takes in a caller, which sends by itself or waits. The status is read under the lock under
     /// which queued callers are taken out to fail: a caller that enters after that sees the new
     /// status.
-    fn enter<'a>(self: &Arc<Self>, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> Reply<'a> {
+    fn enter<'a>(
+        self: &Arc<Self>,
+        stack: &'a [KeyQuestion<'a>],
+        until: Option<Instant>,
+    ) -> Reply<'a> {
         let mut state = self.state();
         let is_idle = state.in_flight == 0 && state.queue.is_empty();
         match self.link.status() {
             LinkStatus::Up(connection) if is_idle && until.is_some() => {
                 let now = Instant::now();
                 if !connection.is_unread(now) {
-                    return Reply::Alone(Box::pin(self.take_slot(&mut state, 1, connection, now).send(stack, false)));
+                    return Reply::Alone(Box::pin(
+                        self.take_slot(&mut state, 1, connection, now)
+                            .send(stack, false),
+                    ));
                 }
                 self.wake.notify_one();
             }
@@ -209,8 +239,12 @@ impl Batcher {
                 let slot = self.take_slot(&mut state, 1, connection, Instant::now());
                 return Reply::Alone(Box::pin(slot.send(stack, false)));
             }
-            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Reply::Alone(Box::pin(ready(Err(why.into())))),
-            LinkStatus::Up(connection) if state.in_flight < connection.depth() => self.wake.notify_one(),
+            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
+                return Reply::Alone(Box::pin(ready(Err(why.into()))));
+            }
+            LinkStatus::Up(connection) if state.in_flight < connection.depth() => {
+                self.wake.notify_one()
+            }
             LinkStatus::Up(_) | LinkStatus::Connecting => {}
         }
         let (answer, waits) = oneshot::channel();
@@ -218,10 +252,22 @@ impl Batcher {
         Reply::Queued(waits)
     }
 
-    fn take_slot(self: &Arc<Self>, state: &mut State, callers: usize, on: Arc<Connection>, sent: Instant) -> CallSlot {
+    fn take_slot(
+        self: &Arc<Self>,
+        state: &mut State,
+        callers: usize,
+        on: Arc<Connection>,
+        sent: Instant,
+    ) -> CallSlot {
         state.in_flight += 1;
         state.callers += callers;
-        CallSlot { batcher: Arc::clone(self), callers, connection: on, sent, is_answered: false }
+        CallSlot {
+            batcher: Arc::clone(self),
+            callers,
+            connection: on,
+            sent,
+            is_answered: false,
+        }
     }
 
     /// A call of so many callers is not in flight any more.
@@ -289,7 +335,9 @@ impl Batcher {
 /// ends with the batcher, whose link is dropped along with it.
 async fn run(batcher: Weak<Batcher>, wake: Arc<Notify>, mut status: watch::Receiver<Published>) {
     loop {
-        let Some(batcher) = batcher.upgrade() else { return };
+        let Some(batcher) = batcher.upgrade() else {
+            return;
+        };
         batcher.gather().await;
         batcher.link.look().await;
         while batcher.send_next() {
@@ -310,7 +358,9 @@ async fn run(batcher: Weak<Batcher>, wake: Arc<Notify>, mut status: watch::Recei
 fn repeats(pong: &Value, number: &str, reply: &Value) -> bool {
     match pong {
         Value::BulkString(echo) => echo == number.as_bytes(),
-        Value::ServerError(error) => errors::is_forbidden(error) || matches!(reply, Value::ServerError(_)),
+        Value::ServerError(error) => {
+            errors::is_forbidden(error) || matches!(reply, Value::ServerError(_))
+        }
         _ => false,
     }
 }

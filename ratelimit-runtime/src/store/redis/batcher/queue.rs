@@ -50,9 +50,14 @@ impl Queue {
     pub(super) fn push(&mut self, stack: &[KeyQuestion<'_>], caller: Caller) {
         self.callers += 1;
         let [(key, question)] = stack else {
-            return self.order.push_back(Turn::Stack(Box::new(Command::stack(stack, caller))));
+            return self
+                .order
+                .push_back(Turn::Stack(Box::new(Command::stack(stack, caller))));
         };
-        let group = |caller| Group { question: Arc::clone(question), callers: smallvec![caller] };
+        let group = |caller| Group {
+            question: Arc::clone(question),
+            callers: smallvec![caller],
+        };
         let groups = match self.keys.entry_ref(*key) {
             EntryRef::Occupied(entry) => entry.into_mut(),
             EntryRef::Vacant(entry) => {
@@ -71,7 +76,12 @@ impl Queue {
     }
 
     /// The next commands, of at most so many callers, without those that were cancelled or are late.
-    pub(super) fn take(&mut self, callers: usize, slot_of: fn(&[u8]) -> u16, now: Instant) -> Flight {
+    pub(super) fn take(
+        &mut self,
+        callers: usize,
+        slot_of: fn(&[u8]) -> u16,
+        now: Instant,
+    ) -> Flight {
         let mut flight = Flight::of(callers);
         for _ in 0..self.order.len() {
             if flight.is_full() {
@@ -79,7 +89,9 @@ impl Queue {
             }
             match self.order.pop_front() {
                 Some(Turn::Key(key)) => {
-                    let Some(groups) = self.keys.remove(&key) else { continue };
+                    let Some(groups) = self.keys.remove(&key) else {
+                        continue;
+                    };
                     self.callers -= count(&groups);
                     let later = take_groups(groups, &key, slot_of(&key), &mut flight, now);
                     if !later.is_empty() {
@@ -124,7 +136,13 @@ fn count(groups: &Groups) -> usize {
 }
 
 /// Moves what of the groups of a key fits into a call, in their order, and gives the others.
-fn take_groups(groups: Groups, key: &Arc<[u8]>, slot: u16, flight: &mut Flight, now: Instant) -> Groups {
+fn take_groups(
+    groups: Groups,
+    key: &Arc<[u8]>,
+    slot: u16,
+    flight: &mut Flight,
+    now: Instant,
+) -> Groups {
     let (mut waiting, mut from) = (groups.into_iter(), 0);
     for mut group in waiting.by_ref() {
         group.time_out(now);
@@ -153,12 +171,27 @@ mod tests {
             let mut waiting = Vec::new();
             for key in (0..100_000_u32).map(u32::to_le_bytes) {
                 let (answer, waits) = oneshot::channel();
-                queue.push(&vec![(&key[..], Arc::clone(&question)); of_stack], Caller { answer, until: None });
+                queue.push(
+                    &vec![(&key[..], Arc::clone(&question)); of_stack],
+                    Caller {
+                        answer,
+                        until: None,
+                    },
+                );
                 waiting.push(waits);
             }
-            assert_eq!(queue.take(1, |_| 0, Instant::now()).callers + queue.callers(), 100_000);
+            assert_eq!(
+                queue.take(1, |_| 0, Instant::now()).callers + queue.callers(),
+                100_000
+            );
             drop(waiting);
-            assert!(queue.take(usize::MAX, |_| 0, Instant::now()).commands.is_empty() && queue.is_empty());
+            assert!(
+                queue
+                    .take(usize::MAX, |_| 0, Instant::now())
+                    .commands
+                    .is_empty()
+                    && queue.is_empty()
+            );
             assert!(queue.keys.capacity() <= MAX_KEPT && queue.order.capacity() <= MAX_KEPT);
         }
     }

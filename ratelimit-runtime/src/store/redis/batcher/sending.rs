@@ -17,7 +17,9 @@ use crate::store::redis::scripts::call::{Answers, Call};
 
 /// The failure of a command without a reply, which may have been carried out.
 pub(super) fn lost() -> Failure {
-    Failure::Other(StoreError::unavailable("the connection to Redis ended before it replied").lost())
+    Failure::Other(
+        StoreError::unavailable("the connection to Redis ended before it replied").lost(),
+    )
 }
 
 /// The failure of a command whose reply cannot answer it. The connection is ended: no other reply on
@@ -51,16 +53,27 @@ impl CallSlot {
     /// Sends queued questions, and hands out the answers. Only the end of the connection ends it early.
     pub(super) async fn send_queued(mut self, commands: Vec<Command>) {
         let answers = {
-            let calls: Vec<_> = commands.iter().map(|command| command.call(self.connection.number())).collect();
+            let calls: Vec<_> = commands
+                .iter()
+                .map(|command| command.call(self.connection.number()))
+                .collect();
             let replies = send_all(&self.connection, &calls, self.sent, false);
-            let mut replies =
-                self.connection.awaited(self.sent, self.batcher.link.timeout(), replies).await.into_iter();
-            let answers = calls.iter().map(|call| read(&self.connection, call, replies.next().flatten()));
+            let mut replies = self
+                .connection
+                .awaited(self.sent, self.batcher.link.timeout(), replies)
+                .await
+                .into_iter();
+            let answers = calls
+                .iter()
+                .map(|call| read(&self.connection, call, replies.next().flatten()));
             answers.collect::<Vec<_>>()
         };
         self.is_answered = true;
         drop(self);
-        commands.into_iter().zip(answers).for_each(|(command, answers)| command.tell(answers));
+        commands
+            .into_iter()
+            .zip(answers)
+            .for_each(|(command, answers)| command.tell(answers));
     }
 }
 
@@ -76,7 +89,9 @@ impl Drop for CallSlot {
         self.batcher.runtime.spawn(async move {
             let ping = redis::cmd("PING");
             let reply = connection.send(&ping, Instant::now());
-            let _ = connection.awaited(sent, batcher.link.timeout(), reply).await;
+            let _ = connection
+                .awaited(sent, batcher.link.timeout(), reply)
+                .await;
             batcher.landed(callers);
         });
     }
@@ -86,20 +101,40 @@ impl Drop for CallSlot {
 type Replies = SmallVec<[Option<Value>; 1]>;
 
 /// Sends calls, each behind an `ASKING` or not.
-async fn send_all(connection: &Connection, calls: &[Call<'_>], sent: Instant, asking: bool) -> Replies {
+async fn send_all(
+    connection: &Connection,
+    calls: &[Call<'_>],
+    sent: Instant,
+    asking: bool,
+) -> Replies {
     for call in calls {
         observe::command_sent(call.asks.iter().map(|ask| usize::from(ask.callers)).sum());
     }
     let mut replies: Replies = match calls {
         [call] if !asking => smallvec![connection.send(&call.command(false), sent).await.ok()],
-        _ => Box::pin(pipe(connection, calls.iter().map(|call| call.command(false)), asking)).await,
+        _ => {
+            Box::pin(pipe(
+                connection,
+                calls.iter().map(|call| call.command(false)),
+                asking,
+            ))
+            .await
+        }
     };
     // A server that does not know a script is sent its source, while others wait.
     if replies.iter().flatten().any(is_unknown) {
-        let unknown = calls.iter().zip(&replies).filter(|(_, reply)| reply.as_ref().is_some_and(is_unknown));
+        let unknown = calls
+            .iter()
+            .zip(&replies)
+            .filter(|(_, reply)| reply.as_ref().is_some_and(is_unknown));
         let by_source = unknown.map(|(call, _)| call.command(true));
-        let mut again = Box::pin(pipe(connection, by_source, asking)).await.into_iter();
-        for reply in replies.iter_mut().filter(|reply| reply.as_ref().is_some_and(is_unknown)) {
+        let mut again = Box::pin(pipe(connection, by_source, asking))
+            .await
+            .into_iter();
+        for reply in replies
+            .iter_mut()
+            .filter(|reply| reply.as_ref().is_some_and(is_unknown))
+        {
             *reply = again.next().flatten();
         }
     }
@@ -107,10 +142,17 @@ async fn send_all(connection: &Connection, calls: &[Call<'_>], sent: Instant, as
 }
 
 /// Reads the reply to a call; the link is told of errors that concern the server.
-fn read(connection: &Connection, call: &Call<'_>, reply: Option<Value>) -> Result<Answers, Failure> {
+fn read(
+    connection: &Connection,
+    call: &Call<'_>,
+    reply: Option<Value>,
+) -> Result<Answers, Failure> {
     let reply = accept(connection, reply.ok_or_else(lost)?)?;
     let answers = call.read(&reply).ok_or_else(|| foreign(connection))?;
-    answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(|error| connection.note(error));
+    answers
+        .iter()
+        .filter_map(|answer| answer.as_ref().err())
+        .for_each(|error| connection.note(error));
     Ok(answers)
 }
 
@@ -118,7 +160,11 @@ fn is_unknown(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
-pub(super) async fn pipe(connection: &Connection, commands: impl IntoIterator<Item = Cmd>, asking: bool) -> Replies {
+pub(super) async fn pipe(
+    connection: &Connection,
+    commands: impl IntoIterator<Item = Cmd>,
+    asking: bool,
+) -> Replies {
     let mut pipeline = redis::pipe();
     for command in commands {
         if asking {
@@ -128,12 +174,19 @@ pub(super) async fn pipe(connection: &Connection, commands: impl IntoIterator<It
     }
     let each = 1 + usize::from(asking);
     let replies = connection.send_all(&pipeline).await.unwrap_or_default();
-    replies.into_iter().skip(each - 1).step_by(each).map(Some).collect()
+    replies
+        .into_iter()
+        .skip(each - 1)
+        .step_by(each)
+        .map(Some)
+        .collect()
 }
 
 /// Takes a reply that is no error; notes what an error says of the server.
 pub(super) fn accept(connection: &Connection, reply: Value) -> Result<Value, Failure> {
-    let Value::ServerError(error) = reply else { return Ok(reply) };
+    let Value::ServerError(error) = reply else {
+        return Ok(reply);
+    };
     connection.note(&error);
     Err(Failure::Server(error))
 }

@@ -34,7 +34,11 @@ pub(crate) use self::slot::slot_of;
 const MAX_REDIRECTS: u32 = 4;
 /// How long a call whose keys are being moved waits before it is sent again, each time: 35 ms in
 /// all.
-const PAUSES: [Duration; 3] = [Duration::from_millis(5), Duration::from_millis(10), Duration::from_millis(20)];
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(20),
+];
 /// How often masters are asked whether they serve while a caller waits for that.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a master may take to connect, and to say whether it serves, before the slots are asked
@@ -59,9 +63,22 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Connects to nothing yet.
-    pub(crate) fn new(seeds: Vec<TcpAddress>, template: Server, link: LinkSettings, runtime: &Handle) -> Arc<Self> {
+    pub(crate) fn new(
+        seeds: Vec<TcpAddress>,
+        template: Server,
+        link: LinkSettings,
+        runtime: &Handle,
+    ) -> Arc<Self> {
         let (map, outcome) = (Mutex::new(SlotMap::empty()), watch::Sender::new(None));
-        Arc::new(Self { seeds, template, link, runtime: runtime.clone(), map, outcome, refresh: Mutex::default() })
+        Arc::new(Self {
+            seeds,
+            template,
+            link,
+            runtime: runtime.clone(),
+            map,
+            outcome,
+            refresh: Mutex::default(),
+        })
     }
 
     /// Held for a moment, and over no wait.
@@ -73,7 +90,13 @@ impl Cluster {
     fn batcher(&self, master: &Master) -> Arc<Batcher> {
         let batcher = master.batcher.get_or_init(|| {
             let upstream = Upstream::Server(Arc::new(self.template.at(&master.address)));
-            let link = Link::start(LinkSettings { upstream, ..self.link.clone() }, &self.runtime);
+            let link = Link::start(
+                LinkSettings {
+                    upstream,
+                    ..self.link.clone()
+                },
+                &self.runtime,
+            );
             Batcher::start(Arc::new(link), &self.runtime, slot_of)
         });
         Arc::clone(batcher)
@@ -116,8 +139,9 @@ impl Cluster {
                 // The nodes name each other until they agree on who has the slot.
                 Some(_) => {
                     redirects = 0..MAX_REDIRECTS;
-                    let is_in_time =
-                        |pause: &&Duration| until.is_none_or(|until| Instant::now() + **pause * 2 <= until);
+                    let is_in_time = |pause: &&Duration| {
+                        until.is_none_or(|until| Instant::now() + **pause * 2 <= until)
+                    };
                     let moving = || StoreError::unavailable("the Redis cluster is moving this key");
                     real_time::sleep(*pauses.next().filter(is_in_time).ok_or_else(moving)?).await;
                     (self.owner(slot).await?, false)
@@ -142,12 +166,18 @@ impl Cluster {
             return Ok(owner);
         }
         let refreshed = self.refreshed().await;
-        known().ok_or_else(|| refreshed.err().unwrap_or_else(|| StoreError::unavailable(UNSERVED)))
+        known().ok_or_else(|| {
+            refreshed
+                .err()
+                .unwrap_or_else(|| StoreError::unavailable(UNSERVED))
+        })
     }
 
     /// How well the master of a slot serves.
     pub(crate) fn health(&self, slot: u16) -> Health {
-        self.map().owner(slot).map_or(Health::Down, |owner| owner.health())
+        self.map()
+            .owner(slot)
+            .map_or(Health::Down, |owner| owner.health())
     }
 
     /// Returns once a slot has a master that serves; without a slot, once all have.
@@ -158,7 +188,9 @@ impl Cluster {
     pub(crate) async fn ready(self: &Arc<Self>, slot: Option<u16>) -> Result<(), StoreError> {
         loop {
             match self.serves(slot).await {
-                Err(error) if error.kind() != StoreErrorKind::Misconfigured => real_time::sleep(ASK_AGAIN).await,
+                Err(error) if error.kind() != StoreErrorKind::Misconfigured => {
+                    real_time::sleep(ASK_AGAIN).await
+                }
                 served => return served,
             }
         }
@@ -188,8 +220,14 @@ impl Cluster {
                 }
             };
             let serves = real_time::timeout(ANSWER_TIMEOUT, serves).await;
-            let silent = |_| Err(StoreError::unavailable("a node of the Redis cluster does not answer"));
-            serves.unwrap_or_else(silent).inspect_err(|_| self.refresh())?;
+            let silent = |_| {
+                Err(StoreError::unavailable(
+                    "a node of the Redis cluster does not answer",
+                ))
+            };
+            serves
+                .unwrap_or_else(silent)
+                .inspect_err(|_| self.refresh())?;
         }
         Ok(())
     }
@@ -200,12 +238,20 @@ impl Cluster {
         if map.is_whole() {
             return Ok(map.masters().cloned().collect());
         }
-        Err(StoreError::unavailable("not every slot of the Redis cluster is served"))
+        Err(StoreError::unavailable(
+            "not every slot of the Redis cluster is served",
+        ))
     }
 
     /// All masters, as one of the nodes names them now.
-    pub(crate) async fn masters(self: &Arc<Self>) -> Result<Vec<(TcpAddress, Arc<Batcher>)>, StoreError> {
+    pub(crate) async fn masters(
+        self: &Arc<Self>,
+    ) -> Result<Vec<(TcpAddress, Arc<Batcher>)>, StoreError> {
         self.ask_for_slots().await?;
-        Ok(self.all()?.into_iter().map(|master| (master.address.clone(), self.batcher(&master))).collect())
+        Ok(self
+            .all()?
+            .into_iter()
+            .map(|master| (master.address.clone(), self.batcher(&master)))
+            .collect())
     }
 }

@@ -20,7 +20,9 @@ impl Redirect {
     /// is no redirect.
     pub(super) fn of(error: &ServerError, slot: u16, asked: &str) -> Option<Self> {
         let details = error.details().unwrap_or_default();
-        let at = |redirect: fn(TcpAddress) -> Self| place(details, slot, asked).map_or(Self::NotNow, redirect);
+        let at = |redirect: fn(TcpAddress) -> Self| {
+            place(details, slot, asked).map_or(Self::NotNow, redirect)
+        };
         match errors::code(error) {
             "MOVED" => Some(at(Self::Moved)),
             "ASK" => Some(at(Self::Ask)),
@@ -42,5 +44,8 @@ fn place(details: &str, slot: u16, asked: &str) -> Option<TcpAddress> {
 /// leaves it out; `?` stands for an unknown host, as the port 0 for an unknown port.
 pub(super) fn replied_by(asked: &str, host: &str, port: u16) -> Option<TcpAddress> {
     let host = if host.is_empty() { asked } else { host };
-    (host != "?" && port != 0).then(|| TcpAddress { host: host.to_owned(), port })
+    (host != "?" && port != 0).then(|| TcpAddress {
+        host: host.to_owned(),
+        port,
+    })
 }

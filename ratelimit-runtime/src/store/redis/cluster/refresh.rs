@@ -47,7 +47,9 @@ impl Cluster {
     pub(super) fn refresh(self: &Arc<Self>) {
         let (mut last, now) = (self.last_refresh(), Instant::now());
         if last.as_ref().is_none_or(|last| last.task.is_finished()) {
-            let at = last.as_ref().map_or(now, |last| now.max(last.at + ASK_EVERY));
+            let at = last
+                .as_ref()
+                .map_or(now, |last| now.max(last.at + ASK_EVERY));
             let task = self.runtime.spawn(Arc::clone(self).ask_again(at));
             *last = Some(Refresh { task, at });
         }
@@ -77,7 +79,8 @@ impl Cluster {
         let outcome = if let Ok(outcome) = in_time {
             outcome
         } else {
-            let silent = StoreError::unavailable("no node of the Redis cluster answers; still trying");
+            let silent =
+                StoreError::unavailable("no node of the Redis cluster answers; still trying");
             self.outcome.send_replace(Some(Err(silent)));
             answer.await
         };
@@ -92,9 +95,21 @@ impl Cluster {
     pub(super) async fn ask_for_slots(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut asked = JoinSet::new();
         // Those that are known to serve, in an order that differs between processes; then the seeds.
-        let serving: Vec<_> = self.map().masters().filter(|master| master.health() == Health::Up).cloned().collect();
-        let serving = serving.into_iter().take(MAX_ASKED).map(|master| (master.address.clone(), Some(master)));
-        let seeds = self.seeds.iter().take(MAX_ASKED).map(|seed| (seed.clone(), None));
+        let serving: Vec<_> = self
+            .map()
+            .masters()
+            .filter(|master| master.health() == Health::Up)
+            .cloned()
+            .collect();
+        let serving = serving
+            .into_iter()
+            .take(MAX_ASKED)
+            .map(|master| (master.address.clone(), Some(master)));
+        let seeds = self
+            .seeds
+            .iter()
+            .take(MAX_ASKED)
+            .map(|seed| (seed.clone(), None));
         for ((at, master), turn) in serving.chain(seeds).zip(0..) {
             let cluster = Arc::clone(self);
             asked.spawn(async move {
@@ -108,12 +123,16 @@ impl Cluster {
                     // Over a connection of its own: a seed may be a replica.
                     let connection = log_in(&Arc::new(cluster.template.at(&at))).await?;
                     let ended = |Lost| StoreError::unavailable("the connection to Redis ended");
-                    connection.send(&command, Instant::now()).await.map_err(ended)?
+                    connection
+                        .send(&command, Instant::now())
+                        .await
+                        .map_err(ended)?
                 };
                 ranges(&reply, &at)
             });
         }
-        let mut failed = StoreError::unavailable("no node of the Redis cluster can be asked for its slots");
+        let mut failed =
+            StoreError::unavailable("no node of the Redis cluster can be asked for its slots");
         while let Some(answer) = asked.join_next().await {
             match answer {
                 Ok(Ok(ranges)) => {
@@ -131,7 +150,9 @@ impl Cluster {
 /// The slots in the reply of a node.
 fn ranges(reply: &Value, at: &TcpAddress) -> Result<Vec<SlotRange>, StoreError> {
     if let Value::ServerError(error) = reply {
-        let is_no_cluster = error.details().is_some_and(|text| text.contains("cluster support disabled"));
+        let is_no_cluster = error
+            .details()
+            .is_some_and(|text| text.contains("cluster support disabled"));
         return Err(if is_no_cluster {
             StoreError::misconfigured(format!(
                 "Redis at {at} is not part of a cluster: write redis:// for a single server"
@@ -141,9 +162,9 @@ fn ranges(reply: &Value, at: &TcpAddress) -> Result<Vec<SlotRange>, StoreError> 
         });
     }
     match SlotRange::all_of(reply, &at.host) {
-        Some(ranges) if ranges.is_empty() => {
-            Err(StoreError::unavailable(format!("Redis at {at} knows of no slots that a node serves")))
-        }
+        Some(ranges) if ranges.is_empty() => Err(StoreError::unavailable(format!(
+            "Redis at {at} knows of no slots that a node serves"
+        ))),
         Some(ranges) => Ok(ranges),
         None => Err(errors::unexpected_reply()),
     }

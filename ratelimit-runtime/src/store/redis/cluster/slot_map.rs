@@ -23,7 +23,9 @@ pub(super) struct Master {
 
 impl Master {
     pub(super) fn health(&self) -> Health {
-        self.batcher.get().map_or(Health::Down, |batcher| batcher.link.health())
+        self.batcher
+            .get()
+            .map_or(Health::Down, |batcher| batcher.link.health())
     }
 }
 
@@ -38,12 +40,26 @@ impl SlotRange {
     /// The ranges in a reply to `CLUSTER SLOTS` of the node at the host `asked`. Ranges whose
     /// master has no known address are left out. `None` if this is no such reply.
     pub(super) fn all_of(reply: &Value, asked: &str) -> Option<Vec<Self>> {
-        let Value::Array(ranges) = reply else { return None };
+        let Value::Array(ranges) = reply else {
+            return None;
+        };
         let mut all = Vec::with_capacity(ranges.len());
         for range in ranges {
-            let Value::Array(parts) = range else { return None };
-            let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = parts.as_slice() else { return None };
-            let [host, Value::Int(port), ..] = master.as_slice() else { return None };
+            let Value::Array(parts) = range else {
+                return None;
+            };
+            let [
+                Value::Int(first),
+                Value::Int(last),
+                Value::Array(master),
+                ..,
+            ] = parts.as_slice()
+            else {
+                return None;
+            };
+            let [host, Value::Int(port), ..] = master.as_slice() else {
+                return None;
+            };
             let host = match host {
                 Value::Nil => "",
                 Value::BulkString(host) => std::str::from_utf8(host).ok()?,
@@ -52,7 +68,11 @@ impl SlotRange {
             };
             let (first, last) = (usize::try_from(*first).ok()?, usize::try_from(*last).ok()?);
             let master = replied_by(asked, host, u16::try_from(*port).ok()?);
-            all.extend(master.map(|master| Self { first, last, master }));
+            all.extend(master.map(|master| Self {
+                first,
+                last,
+                master,
+            }));
         }
         Some(all)
     }
@@ -68,14 +88,22 @@ pub(super) struct SlotMap {
 impl SlotMap {
     /// Of a cluster of which nothing is known.
     pub(super) fn empty() -> Self {
-        Self { owners: vec![None; usize::from(SLOTS)].into(), masters: HashMap::new() }
+        Self {
+            owners: vec![None; usize::from(SLOTS)].into(),
+            masters: HashMap::new(),
+        }
     }
 
     /// Replaces the map by these ranges; an impossible range names no slot. Known masters stay the
     /// same, with their links; masters without slots are dropped.
     pub(super) fn replace(&mut self, ranges: Vec<SlotRange>) {
         self.owners.fill(None);
-        for SlotRange { first, last, master } in ranges {
+        for SlotRange {
+            first,
+            last,
+            master,
+        } in ranges
+        {
             let master = self.master(master);
             let owners = self.owners.get_mut(first..=last);
             owners.unwrap_or_default().fill(Some(master));
@@ -97,16 +125,19 @@ impl SlotMap {
         if self.masters.len() >= MASTERS {
             self.drop_unused();
         }
-        let master = self
-            .masters
-            .entry(at.clone())
-            .or_insert_with(|| Arc::new(Master { address: at, batcher: OnceLock::new() }));
+        let master = self.masters.entry(at.clone()).or_insert_with(|| {
+            Arc::new(Master {
+                address: at,
+                batcher: OnceLock::new(),
+            })
+        });
         Arc::clone(master)
     }
 
     /// Drops the masters that have no slots, but for those that a call is at.
     fn drop_unused(&mut self) {
-        self.masters.retain(|_, master| Arc::strong_count(master) > 1);
+        self.masters
+            .retain(|_, master| Arc::strong_count(master) > 1);
     }
 
     /// The master of a slot.

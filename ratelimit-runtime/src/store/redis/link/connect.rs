@@ -26,7 +26,10 @@ const LONGEST: usize = 4_096;
 pub(super) type Connected = (Connection, Probed);
 
 /// Connects, logs in, asks the server how it is, and sends the greeting.
-pub(super) async fn connect(server: &Arc<Server>, greeting: &[Cmd]) -> Result<Connected, StoreError> {
+pub(super) async fn connect(
+    server: &Arc<Server>,
+    greeting: &[Cmd],
+) -> Result<Connected, StoreError> {
     let connection = log_in(server).await?;
     let greet = async {
         let probed = probe(&connection).await?;
@@ -39,7 +42,9 @@ pub(super) async fn connect(server: &Arc<Server>, greeting: &[Cmd]) -> Result<Co
         }
         Ok(probed)
     };
-    let probed: Result<_, StoreError> = within(SILENCE, greet).await.map_err(|error| unreachable(server, error))?;
+    let probed: Result<_, StoreError> = within(SILENCE, greet)
+        .await
+        .map_err(|error| unreachable(server, error))?;
     Ok((connection, probed?))
 }
 
@@ -49,7 +54,8 @@ pub(crate) async fn log_in(server: &Arc<Server>) -> Result<Connection, StoreErro
     let mut stream = open(server).await.map_err(unreachable)?;
     // Asked late, so that they are fresh.
     let credentials = within(CREDENTIALS, server.login.credentials()).await;
-    let credentials = credentials.map_err(|_| StoreError::unavailable("no credentials for Redis in time"))??;
+    let credentials =
+        credentials.map_err(|_| StoreError::unavailable("no credentials for Redis in time"))??;
     let commands = server.login.commands(credentials.as_ref());
     // A server that is full, or lets no client in, says so in reply to whatever comes first. How it
     // is otherwise, `connect` asks.
@@ -73,7 +79,11 @@ pub(crate) async fn log_in(server: &Arc<Server>) -> Result<Connection, StoreErro
 /// nothing can be written.
 async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result<Value> {
     let exchange = async {
-        if stream.write_all(&command.get_packed_command()).await.is_ok() {
+        if stream
+            .write_all(&command.get_packed_command())
+            .await
+            .is_ok()
+        {
             let _ = stream.flush().await;
         }
         let mut reply = Vec::new();
@@ -82,18 +92,28 @@ async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result
                 Ok(value) => return Ok(value),
                 // There is more to come.
                 Err(error) if error.kind() == ErrorKind::Io && reply.len() < LONGEST => {}
-                Err(_) => return Err(io::Error::other("what answers does not speak the protocol of Redis")),
+                Err(_) => {
+                    return Err(io::Error::other(
+                        "what answers does not speak the protocol of Redis",
+                    ));
+                }
             }
         }
-        Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has closed the connection"))
+        Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "it has closed the connection",
+        ))
     };
     within(SILENCE, exchange).await?
 }
 
 fn unreachable(server: &Server, error: io::Error) -> StoreError {
     if error.kind() == io::ErrorKind::InvalidData {
-        let message = format!("TLS failed: check the scheme and the certificate (Redis at {server}): {error}");
+        let message = format!(
+            "TLS failed: check the scheme and the certificate (Redis at {server}): {error}"
+        );
         return StoreError::misconfigured(message).with_source(error);
     }
-    StoreError::unavailable(format!("no connection to Redis at {server}: {error}")).with_source(error)
+    StoreError::unavailable(format!("no connection to Redis at {server}: {error}"))
+        .with_source(error)
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError, ServerError, Value,
+    AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError,
+    ServerError, Value,
 };
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::AbortHandle;
@@ -69,12 +70,15 @@ impl Connection {
         renew_after: Option<Duration>,
     ) -> Result<Self, RedisError> {
         // The crate is told of no login, and sends nothing.
-        let settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2).set_skip_set_lib_name();
+        let settings = RedisConnectionInfo::default()
+            .set_protocol(ProtocolVersion::RESP2)
+            .set_skip_set_lib_name();
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_connection_timeout(None)
             .set_pipeline_buffer_size(CHANNEL);
-        let (redis, driver) = MultiplexedConnection::new_with_config(&settings, stream, config).await?;
+        let (redis, driver) =
+            MultiplexedConnection::new_with_config(&settings, stream, config).await?;
         let (stays_open, open) = watch::channel(());
         let driver = tokio::spawn(async move {
             let _stays_open = stays_open;
@@ -100,7 +104,10 @@ impl Connection {
 
     /// The further connection at index `which` modulo 8; the first caller that needs it opens it.
     pub(crate) fn beside(&self, which: u16) -> Arc<Mutex<Option<Self>>> {
-        self.others.get(usize::from(which) % OTHERS).map(Arc::clone).unwrap_or_default()
+        self.others
+            .get(usize::from(which) % OTHERS)
+            .map(Arc::clone)
+            .unwrap_or_default()
     }
 
     /// The number of the next call.
@@ -110,7 +117,9 @@ impl Connection {
 
     /// How many calls may be in flight: two, or what the round trip needs, at most 64.
     pub(crate) fn depth(&self) -> usize {
-        usize::try_from(self.round_trip.load(Relaxed) / PER_CALL).unwrap_or_default().clamp(2, 64)
+        usize::try_from(self.round_trip.load(Relaxed) / PER_CALL)
+            .unwrap_or_default()
+            .clamp(2, 64)
     }
 
     fn micros(&self, at: Instant) -> u64 {
@@ -123,7 +132,9 @@ impl Connection {
 
     /// Whether nothing has been read for so long that the server may have hung up unnoticed.
     pub(crate) fn is_unread(&self, now: Instant) -> bool {
-        self.micros(now).saturating_sub(self.last_reply.load(Relaxed)) > UNREAD_US
+        self.micros(now)
+            .saturating_sub(self.last_reply.load(Relaxed))
+            > UNREAD_US
     }
 
     /// Notes a call on a further connection, so that the link goes on sending PINGs to the server.
@@ -134,7 +145,12 @@ impl Connection {
     /// Sends one command, at this moment. An error of the server is a value as any other.
     pub(crate) async fn send(&self, command: &Cmd, sent: Instant) -> Result<Value, Lost> {
         self.note_use();
-        let reply = self.redis.clone().send_packed_command(command).await.map_err(|_| Lost)?;
+        let reply = self
+            .redis
+            .clone()
+            .send_packed_command(command)
+            .await
+            .map_err(|_| Lost)?;
         self.note_answer(sent);
         Ok(reply)
     }
@@ -149,7 +165,11 @@ impl Connection {
     /// why that has ended.
     pub(super) async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
         let sent = Instant::now();
-        let replies = self.redis.clone().send_packed_commands(pipeline, 0, pipeline.len()).await;
+        let replies = self
+            .redis
+            .clone()
+            .send_packed_commands(pipeline, 0, pipeline.len())
+            .await;
         let replies = replies.map_err(|_| self.cause())?;
         self.note_answer(sent);
         Ok(replies)
@@ -159,7 +179,10 @@ impl Connection {
         let (sent, now) = (self.micros(sent), self.micros(Instant::now()));
         self.answered.fetch_max(sent, Relaxed);
         self.last_reply.store(now, Relaxed);
-        self.round_trip.fetch_min(u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX), Relaxed);
+        self.round_trip.fetch_min(
+            u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX),
+            Relaxed,
+        );
     }
 
     /// A call that was sent at `sent` has waited for a timeout: the link is doubtful, unless
@@ -173,7 +196,12 @@ impl Connection {
     /// Waits for the reply to a call that was sent at `sent`, however long that takes. After `time`
     /// it is [`late`](Self::late). Where the caller drops this at a limiter's timeout, that has to
     /// be less: half of it.
-    pub(crate) async fn awaited<T>(&self, sent: Instant, time: Duration, reply: impl Future<Output = T>) -> T {
+    pub(crate) async fn awaited<T>(
+        &self,
+        sent: Instant,
+        time: Duration,
+        reply: impl Future<Output = T>,
+    ) -> T {
         let mut reply = pin!(reply);
         if let Ok(reply) = real_time::timeout_at(sent, sent + time, reply.as_mut()).await {
             return reply;
@@ -209,12 +237,17 @@ impl Connection {
 
     /// Why it has ended.
     pub(super) fn cause(&self) -> StoreError {
-        self.cause.get().cloned().unwrap_or_else(|| StoreError::unavailable("the connection to Redis has ended"))
+        self.cause
+            .get()
+            .cloned()
+            .unwrap_or_else(|| StoreError::unavailable("the connection to Redis has ended"))
     }
 
     /// Ends it because a reply does not fit its call: all calls on their way are lost.
     pub(crate) fn hang_up(&self) {
-        self.end(StoreError::unavailable("a reply of Redis does not fit its call: the connection was ended"));
+        self.end(StoreError::unavailable(
+            "a reply of Redis does not fit its call: the connection was ended",
+        ));
     }
 
     /// Ends it for this reason. Callers see that before its driver has stopped.

@@ -106,8 +106,16 @@ impl LinkHealth {
         // Calls of a slow server do not wait, and must not begin to; nor those of a server that
         // takes connections and ends them at once.
         let is_waited_for = self.state == LinkState::Up && self.backoff.is_fresh();
-        self.state = if is_waited_for { LinkState::Connecting } else { LinkState::Down };
-        self.connect_at = Some(if was_good { now } else { now + self.backoff.pause() });
+        self.state = if is_waited_for {
+            LinkState::Connecting
+        } else {
+            LinkState::Down
+        };
+        self.connect_at = Some(if was_good {
+            now
+        } else {
+            now + self.backoff.pause()
+        });
     }
 
     /// A call has waited in vain for the limiter's timeout, or was told that the server is busy.
@@ -132,12 +140,18 @@ impl LinkHealth {
 
     /// The server says BUSY, LOADING, MISCONF or MASTERDOWN.
     pub(super) fn busy(&mut self, now: Instant) {
-        (self.state, self.next_ping, self.ping) = (LinkState::Slow, now + self.timeout.min(HEARTBEAT / 2), None);
+        (self.state, self.next_ping, self.ping) =
+            (LinkState::Slow, now + self.timeout.min(HEARTBEAT / 2), None);
     }
 
     /// The next action, and the time at which to ask again at the latest. `last_reply` is when a
     /// reply last came, `used` whether a call was sent since the last PING.
-    pub(super) fn due(&mut self, now: Instant, last_reply: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
+    pub(super) fn due(
+        &mut self,
+        now: Instant,
+        last_reply: Instant,
+        used: bool,
+    ) -> (Option<Action>, Option<Instant>) {
         match self.connect_at {
             _ if self.is_connected() => self.due_connected(now, last_reply, used),
             Some(at) if at > now => (None, Some(at)),
@@ -155,7 +169,12 @@ impl LinkHealth {
         }
     }
 
-    fn due_connected(&mut self, now: Instant, last_reply: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
+    fn due_connected(
+        &mut self,
+        now: Instant,
+        last_reply: Instant,
+        used: bool,
+    ) -> (Option<Action>, Option<Instant>) {
         if let Some(ping) = &self.ping {
             let silence = ping.sent.max(last_reply) + SILENCE;
             if silence <= now {
@@ -176,9 +195,16 @@ impl LinkHealth {
             return (None, Some(now + HEARTBEAT));
         }
         // A heartbeat has the time of a call that waits in vain and of the PING behind it.
-        let wait = if self.doubt || is_slow { self.timeout } else { 2 * self.timeout };
+        let wait = if self.doubt || is_slow {
+            self.timeout
+        } else {
+            2 * self.timeout
+        };
         self.doubt = false;
-        self.ping = Some(Ping { sent: now, late: now + wait });
+        self.ping = Some(Ping {
+            sent: now,
+            late: now + wait,
+        });
         (Some(Action::Ping), Some(now + wait.min(SILENCE)))
     }
 }

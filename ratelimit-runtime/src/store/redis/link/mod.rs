@@ -80,11 +80,18 @@ pub(crate) struct Link {
 impl Link {
     /// Connects in the background, on `runtime`.
     pub(crate) fn start(settings: LinkSettings, runtime: &Handle) -> Self {
-        let (publish, published) = watch::channel(Published { status: LinkStatus::Connecting, at: Instant::now() });
+        let (publish, published) = watch::channel(Published {
+            status: LinkStatus::Connecting,
+            at: Instant::now(),
+        });
         let timeout_us = Arc::clone(&settings.timeout_us);
         let mut upkeep = JoinSet::new();
         upkeep.spawn_on(Upkeep::new(settings, publish).run(), runtime);
-        Self { published, timeout_us, _upkeep: upkeep }
+        Self {
+            published,
+            timeout_us,
+            _upkeep: upkeep,
+        }
     }
 
     pub(crate) fn status(&self) -> LinkStatus {
@@ -93,7 +100,9 @@ impl Link {
             LinkStatus::Up(connection) if connection.has_ended() => LinkStatus::Connecting,
             // A runtime that runs only while a caller blocks on it has to be waited for, or it would
             // never get to know that a server is back.
-            LinkStatus::Slow(..) | LinkStatus::Down(_) if published.at.elapsed() > UNDRIVEN => LinkStatus::Connecting,
+            LinkStatus::Slow(..) | LinkStatus::Down(_) if published.at.elapsed() > UNDRIVEN => {
+                LinkStatus::Connecting
+            }
             status => status.clone(),
         }
     }
@@ -119,22 +128,29 @@ impl Link {
     /// Returns once it is up; an error if waiting is vain (`Misconfigured`).
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         let is_replica = |error: &StoreError| error.message() == errors::replica().message();
-        let is_vain = |error: &StoreError| error.kind() == StoreErrorKind::Misconfigured || is_replica(error);
+        let is_vain =
+            |error: &StoreError| error.kind() == StoreErrorKind::Misconfigured || is_replica(error);
         match self.wait(is_vain).await {
-            Err(error) if is_replica(&error) => {
-                Err(StoreError::misconfigured(format!("{}: name its master", error.message())))
-            }
+            Err(error) if is_replica(&error) => Err(StoreError::misconfigured(format!(
+                "{}: name its master",
+                error.message()
+            ))),
             result => result.map(drop),
         }
     }
 
     /// Waits for the connection, or for an error that is final.
-    async fn wait(&self, is_final: impl Fn(&StoreError) -> bool) -> Result<Arc<Connection>, StoreError> {
+    async fn wait(
+        &self,
+        is_final: impl Fn(&StoreError) -> bool,
+    ) -> Result<Arc<Connection>, StoreError> {
         let mut changes = self.changes();
         loop {
             match self.status() {
                 LinkStatus::Up(connection) => return Ok(connection),
-                LinkStatus::Slow(_, error) | LinkStatus::Down(error) if is_final(&error) => return Err(error),
+                LinkStatus::Slow(_, error) | LinkStatus::Down(error) if is_final(&error) => {
+                    return Err(error);
+                }
                 _ => {}
             }
             if changes.changed().await.is_err() {
@@ -151,7 +167,8 @@ impl Link {
     /// Lets the runtime read first, if it may have missed the end of the connection: a call is not
     /// sent on one that the server has closed while the runtime stood still.
     pub(crate) async fn look(&self) {
-        if matches!(self.status(), LinkStatus::Up(connection) if connection.is_unread(Instant::now())) {
+        if matches!(self.status(), LinkStatus::Up(connection) if connection.is_unread(Instant::now()))
+        {
             look().await;
         }
     }
@@ -159,7 +176,10 @@ impl Link {
 
 /// Waits until `at` by real time, and lets a clock that a test has paused move on meanwhile.
 async fn pause_until(at: Instant) {
-    while let Some(left) = at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+    while let Some(left) = at
+        .checked_duration_since(Instant::now())
+        .filter(|left| !left.is_zero())
+    {
         tokio::time::sleep(left).await;
     }
 }

@@ -36,7 +36,9 @@ pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError>
     let mut questions = redis::pipe();
     questions.cmd("PING").arg(&number).cmd("ROLE");
     let replies = connection.ask(&questions).await?;
-    let [pong, role] = replies.as_slice() else { return Err(errors::unexpected_reply()) };
+    let [pong, role] = replies.as_slice() else {
+        return Err(errors::unexpected_reply());
+    };
     match pong {
         Value::BulkString(echo) if echo == number.as_bytes() => {}
         Value::ServerError(error) if errors::is_no_service(error) => {
@@ -53,15 +55,24 @@ pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError>
     let mut script = Pipeline::new();
     script.cmd("EVAL").arg(MAY_WRITE).arg(0);
     let replies = connection.ask(&script).await?;
-    Ok(replies.first().and_then(role_of).unwrap_or(Probed::RoleUnknown))
+    Ok(replies
+        .first()
+        .and_then(role_of)
+        .unwrap_or(Probed::RoleUnknown))
 }
 
 /// What the reply to a ROLE, or to the script, tells; `None` where that is not answered.
 fn role_of(reply: &Value) -> Option<Probed> {
     match reply {
         Value::ServerError(error) if errors::is_replica(error) => Some(Probed::Replica),
-        Value::ServerError(error) if errors::is_no_service(error) => Some(Probed::Busy(errors::from_server(error))),
-        Value::ServerError(error) if errors::is_forbidden(error) || errors::code(error) == "ERR" => None,
+        Value::ServerError(error) if errors::is_no_service(error) => {
+            Some(Probed::Busy(errors::from_server(error)))
+        }
+        Value::ServerError(error)
+            if errors::is_forbidden(error) || errors::code(error) == "ERR" =>
+        {
+            None
+        }
         Value::Array(role) if matches!(role.first(), Some(Value::BulkString(name)) if name == b"slave") => {
             Some(Probed::Replica)
         }

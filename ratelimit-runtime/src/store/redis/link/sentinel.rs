@@ -52,7 +52,11 @@ type Asked = Result<(SentinelAnswer, Connection), StoreError>;
 impl Sentinels {
     /// All sentinels have the TLS of the master.
     pub(crate) fn new(names: SentinelNames, master: Server) -> Self {
-        Self { names, master, known: Mutex::default() }
+        Self {
+            names,
+            master,
+            known: Mutex::default(),
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, Option<SentinelAnswer>> {
@@ -61,33 +65,54 @@ impl Sentinels {
 
     /// The sentinels as servers to connect to.
     fn servers(&self) -> impl Iterator<Item = Arc<Server>> {
-        let at = |address| Server { login: self.names.login.clone(), ..self.master.at(address) };
-        self.names.addresses.iter().map(move |address| Arc::new(at(address)))
+        let at = |address| Server {
+            login: self.names.login.clone(),
+            ..self.master.at(address)
+        };
+        self.names
+            .addresses
+            .iter()
+            .map(move |address| Arc::new(at(address)))
     }
 
     /// Notes what a sentinel answers. Whether that is up to date.
     fn note(&self, answer: &SentinelAnswer) -> bool {
         let mut known = self.known();
-        let is_up_to_date = known.as_ref().is_none_or(|known| answer.epoch >= known.epoch);
+        let is_up_to_date = known
+            .as_ref()
+            .is_none_or(|known| answer.epoch >= known.epoch);
         if is_up_to_date {
             *known = Some(answer.clone());
         }
         is_up_to_date
     }
 
-    pub(super) async fn connect_to_master(&self, greeting: &[Cmd]) -> Result<Connected, StoreError> {
-        let connect = async |master: &TcpAddress| match connect(&Arc::new(self.master.at(master)), greeting).await? {
-            (_, Probed::Replica) => Err(StoreError::unavailable("Redis is not the master that Sentinel takes it for")),
-            connected => Ok(connected),
-        };
+    pub(super) async fn connect_to_master(
+        &self,
+        greeting: &[Cmd],
+    ) -> Result<Connected, StoreError> {
+        let connect =
+            async |master: &TcpAddress| match connect(&Arc::new(self.master.at(master)), greeting)
+                .await?
+            {
+                (_, Probed::Replica) => Err(StoreError::unavailable(
+                    "Redis is not the master that Sentinel takes it for",
+                )),
+                connected => Ok(connected),
+            };
         let (mut outdated, mut error) = (None, None);
         let name = &self.names.name;
-        let mut asked: JoinSet<Asked> = self.servers().map(|sentinel| ask(None, sentinel, name.clone())).collect();
+        let mut asked: JoinSet<Asked> = self
+            .servers()
+            .map(|sentinel| ask(None, sentinel, name.clone()))
+            .collect();
         while let Some(answer) = asked.join_next().await {
             match answer {
                 Ok(Ok((answer, _))) if self.note(&answer) => return connect(&answer.master).await,
                 Ok(Ok((answer, _))) => outdated = Some(answer),
-                Ok(Err(failed)) if error.is_none() || failed.kind() == StoreErrorKind::Misconfigured => {
+                Ok(Err(failed))
+                    if error.is_none() || failed.kind() == StoreErrorKind::Misconfigured =>
+                {
                     error = Some(failed);
                 }
                 _ => {}
@@ -120,7 +145,9 @@ impl Sentinels {
         loop {
             let next = Instant::now() + ASK_EVERY;
             let open = kept.take().filter(|connection| !connection.has_ended());
-            if let Ok((answer, connection)) = ask(open, Arc::clone(&sentinel), self.names.name.clone()).await {
+            if let Ok((answer, connection)) =
+                ask(open, Arc::clone(&sentinel), self.names.name.clone()).await
+            {
                 if self.note(&answer) && Address::Tcp(answer.master) != master {
                     return;
                 }
@@ -139,20 +166,45 @@ async fn ask(kept: Option<Connection>, sentinel: Arc<Server>, name: String) -> A
             None => log_in(&sentinel).await?,
         };
         let mut question = redis::pipe();
-        question.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&name).cmd("SENTINEL").arg("MASTER").arg(&name);
+        question
+            .cmd("SENTINEL")
+            .arg("GET-MASTER-ADDR-BY-NAME")
+            .arg(&name)
+            .cmd("SENTINEL")
+            .arg("MASTER")
+            .arg(&name);
         match connection.ask(&question).await?.as_slice() {
             [Value::ServerError(error), ..] => Err(errors::from_server(error)),
-            [Value::Nil, ..] => Err(StoreError::misconfigured(format!("it knows no master by the name of {name:?}"))),
+            [Value::Nil, ..] => Err(StoreError::misconfigured(format!(
+                "it knows no master by the name of {name:?}"
+            ))),
             [address, fields] => {
-                let (host, port) = from_redis_value_ref(address).map_err(|_| errors::unexpected_reply())?;
-                let fields: HashMap<String, String> = from_redis_value_ref(fields).unwrap_or_default();
-                let epoch = fields.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
-                Ok((SentinelAnswer { master: TcpAddress { host, port }, epoch }, connection))
+                let (host, port) =
+                    from_redis_value_ref(address).map_err(|_| errors::unexpected_reply())?;
+                let fields: HashMap<String, String> =
+                    from_redis_value_ref(fields).unwrap_or_default();
+                let epoch = fields
+                    .get("config-epoch")
+                    .and_then(|epoch| epoch.parse().ok())
+                    .unwrap_or_default();
+                Ok((
+                    SentinelAnswer {
+                        master: TcpAddress { host, port },
+                        epoch,
+                    },
+                    connection,
+                ))
             }
             _ => Err(errors::unexpected_reply()),
         }
     };
-    let answer =
-        within(ANSWER_TIMEOUT, ask).await.unwrap_or_else(|late| Err(StoreError::unavailable(late.to_string())));
-    answer.map_err(|error| StoreError::new(error.kind(), format!("the sentinel at {sentinel}: {}", error.message())))
+    let answer = within(ANSWER_TIMEOUT, ask)
+        .await
+        .unwrap_or_else(|late| Err(StoreError::unavailable(late.to_string())));
+    answer.map_err(|error| {
+        StoreError::new(
+            error.kind(),
+            format!("the sentinel at {sentinel}: {}", error.message()),
+        )
+    })
 }

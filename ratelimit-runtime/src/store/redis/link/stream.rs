@@ -28,12 +28,16 @@ pub(super) async fn open(server: &Server) -> io::Result<Box<dyn ByteStream>> {
             let tcp = open_tcp(address).await?;
             #[cfg(feature = "redis-tls")]
             if let Some(tls) = &server.tls {
-                return Ok(Box::new(within(SET_UP, tls.connect(&address.host, tcp)).await??));
+                return Ok(Box::new(
+                    within(SET_UP, tls.connect(&address.host, tcp)).await??,
+                ));
             }
             Ok(Box::new(tcp))
         }
         #[cfg(unix)]
-        Address::Unix(path) => Ok(Box::new(within(CONNECT, tokio::net::UnixStream::connect(path)).await??)),
+        Address::Unix(path) => Ok(Box::new(
+            within(CONNECT, tokio::net::UnixStream::connect(path)).await??,
+        )),
         #[cfg(not(unix))]
         Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
     }
@@ -52,7 +56,12 @@ async fn open_tcp(TcpAddress { host, port }: &TcpAddress) -> io::Result<TcpStrea
 
 /// What a server has so much time for.
 pub(super) async fn within<T>(time: Duration, future: impl Future<Output = T>) -> io::Result<T> {
-    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {time:?}"));
+    let late = |_| {
+        io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no answer within {time:?}"),
+        )
+    };
     real_time::timeout(time, future).await.map_err(late)
 }
 
@@ -60,7 +69,9 @@ pub(super) async fn within<T>(time: Duration, future: impl Future<Output = T>) -
 fn set_up(tcp: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(tcp);
     socket.set_tcp_nodelay(true)?;
-    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(15))
+        .with_interval(Duration::from_secs(5));
     socket.set_tcp_keepalive(&keepalive)?;
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     socket.set_tcp_user_timeout(Some(Duration::from_secs(30)))?;

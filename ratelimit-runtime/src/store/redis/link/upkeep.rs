@@ -74,7 +74,9 @@ impl Upkeep {
     /// Takes the due action, and publishes the status. Returns when it is to be called again.
     fn act(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        self.health.set_timeout(Duration::from_micros(self.settings.timeout_us.load(Relaxed)));
+        self.health.set_timeout(Duration::from_micros(
+            self.settings.timeout_us.load(Relaxed),
+        ));
         let (last_reply, used) = match &self.connection {
             Some(connection) => (connection.last_reply(), connection.used.load(Relaxed)),
             None => (now, false),
@@ -85,7 +87,8 @@ impl Upkeep {
             (Some(Action::Ping), Some(connection)) => {
                 connection.used.store(false, Relaxed);
                 let connection = Arc::clone(connection);
-                self.tasks.spawn(async move { News::Probed(probe(&connection).await) });
+                self.tasks
+                    .spawn(async move { News::Probed(probe(&connection).await) });
             }
             (Some(Action::HangUp), _) => self.end(StoreError::unavailable(SILENT)),
             _ => {}
@@ -140,7 +143,9 @@ impl Upkeep {
             Ok(News::Probed(Ok(Probed::Replica))) => self.end(errors::replica()),
             Ok(News::Probed(Ok(probed))) => self.judge(probed),
             Ok(News::Probed(Err(error))) => self.end(error),
-            Ok(News::Moved) => self.end(StoreError::unavailable("another Redis server is the master now")),
+            Ok(News::Moved) => self.end(StoreError::unavailable(
+                "another Redis server is the master now",
+            )),
             Err(_) => self.attempted(Err(StoreError::misconfigured(PANICKED))),
         }
     }
@@ -151,7 +156,10 @@ impl Upkeep {
     /// 7.2 on may leave one that fails without a reply, and every later reply would be taken for
     /// that to the command before.
     fn connect(&mut self, pause: Duration) {
-        let (upstream, greeting) = (self.settings.upstream.clone(), Arc::clone(&self.settings.greeting));
+        let (upstream, greeting) = (
+            self.settings.upstream.clone(),
+            Arc::clone(&self.settings.greeting),
+        );
         self.tasks.spawn(async move {
             pause_until(Instant::now() + pause).await;
             News::Attempted(Box::new(upstream.connect(&greeting).await))
@@ -181,7 +189,9 @@ impl Upkeep {
         if let Some(old) = self.connection.replace(Arc::clone(&connection)) {
             tokio::spawn(async move {
                 real_time::sleep(LAST_ANSWERS).await;
-                old.end(StoreError::unavailable("another connection to Redis has taken its place"));
+                old.end(StoreError::unavailable(
+                    "another connection to Redis has taken its place",
+                ));
             });
         }
         self.settings.epoch.fetch_add(1, Release);
@@ -218,10 +228,13 @@ impl Upkeep {
     fn end(&mut self, cause: StoreError) {
         self.tasks = JoinSet::new();
         let server = self.server();
-        let Some(connection) = self.connection.take() else { return };
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
         connection.end(cause);
         let error = connection.cause();
-        self.observer.lost(&server, connection.began.elapsed(), &error);
+        self.observer
+            .lost(&server, connection.began.elapsed(), &error);
         self.health.ended(Instant::now());
         // While calls wait for the first attempt, nothing has failed yet.
         self.error = (self.health.state() == LinkState::Down).then_some(error);
@@ -231,7 +244,10 @@ impl Upkeep {
     fn server(&self) -> String {
         let upstream = &self.settings.upstream;
         let connection = self.connection.as_ref();
-        connection.map_or_else(|| upstream.to_string(), |connection| upstream.describe(&connection.server))
+        connection.map_or_else(
+            || upstream.to_string(),
+            |connection| upstream.describe(&connection.server),
+        )
     }
 
     /// Publishes the status, also if it is as before: callers who wait for a runtime that was not
@@ -243,12 +259,16 @@ impl Upkeep {
                 LinkStatus::Up(Arc::clone(connection))
             }
             (LinkState::Slow, Some(connection)) => {
-                let error = self.error.get_or_insert_with(|| StoreError::unavailable(SILENT));
+                let error = self
+                    .error
+                    .get_or_insert_with(|| StoreError::unavailable(SILENT));
                 LinkStatus::Slow(Arc::clone(connection), error.clone())
             }
             (LinkState::Down, _) => LinkStatus::Down(self.error.clone().unwrap_or_else(|| {
                 let upstream = &self.settings.upstream;
-                StoreError::unavailable(format!("no connection to Redis at {upstream} yet; still trying"))
+                StoreError::unavailable(format!(
+                    "no connection to Redis at {upstream} yet; still trying"
+                ))
             })),
             _ => LinkStatus::Connecting,
         };

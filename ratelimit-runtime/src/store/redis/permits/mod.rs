@@ -31,7 +31,11 @@ pub(crate) struct Permits {
 
 impl Permits {
     /// By the store's own clock, or the server's.
-    pub(crate) fn start(servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>, runtime: &Handle) -> Self {
+    pub(crate) fn start(
+        servers: Arc<Servers>,
+        clock: Option<Arc<dyn Clock>>,
+        runtime: &Handle,
+    ) -> Self {
         let shared = Arc::new(Shared::new(servers, clock));
         let task = runtime.spawn(Arc::clone(&shared).run()).abort_handle();
         Self { shared, task }
@@ -44,15 +48,29 @@ impl Permits {
 
     /// Takes a place, and charges what these questions ask, all or none. The caller
     /// [leaves](Self::leave) the place whatever the answer is, and if it drops the call.
-    pub(crate) async fn enter(&self, place: PlaceRequest, limits: Vec<KeyQuestion<'_>>) -> Result<Entry, StoreError> {
+    pub(crate) async fn enter(
+        &self,
+        place: PlaceRequest,
+        limits: Vec<KeyQuestion<'_>>,
+    ) -> Result<Entry, StoreError> {
         let (shared, sent_at) = (&*self.shared, Instant::now());
         let leaving = shared.open().enter(&place, sent_at);
         let entry = async {
             let own = (&*place.key, shared.question("enter", &place, leaving)?);
             let stack: Vec<_> = [own].into_iter().chain(limits).collect();
-            let mut verdicts = shared.servers.ask(&stack, place.timeout_at).await?.into_iter();
-            let place = verdicts.next().ok_or_else(|| StoreError::unavailable("Redis gave no answer").lost())?;
-            Ok(Entry { is_full: !place.allowed, in_flight: place.remaining, verdicts: verdicts.collect() })
+            let mut verdicts = shared
+                .servers
+                .ask(&stack, place.timeout_at)
+                .await?
+                .into_iter();
+            let place = verdicts
+                .next()
+                .ok_or_else(|| StoreError::unavailable("Redis gave no answer").lost())?;
+            Ok(Entry {
+                is_full: !place.allowed,
+                in_flight: place.remaining,
+                verdicts: verdicts.collect(),
+            })
         };
         let entry: Result<Entry, StoreError> = entry.await;
         let mut open = shared.open();
@@ -70,7 +88,11 @@ impl Permits {
     pub(crate) async fn in_flight(&self, place: PlaceRequest) -> Result<u64, StoreError> {
         let leaving = self.shared.open().leaving(&place.key);
         let question = self.shared.question("look", &place, leaving)?;
-        let verdicts = self.shared.servers.ask(&[(&*place.key, question)], place.timeout_at).await?;
+        let verdicts = self
+            .shared
+            .servers
+            .ask(&[(&*place.key, question)], place.timeout_at)
+            .await?;
         Ok(verdicts.first().map_or(0, |verdict| verdict.remaining))
     }
 

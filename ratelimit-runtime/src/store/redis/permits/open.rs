@@ -54,7 +54,14 @@ impl OpenPermits {
     /// left whatever becomes of the answer. That comes long before the lease is over. Gives the
     /// permits of the key that [leave](Self::leaving).
     pub(super) fn enter(&mut self, place: &PlaceRequest, now: Instant) -> Vec<String> {
-        self.permits.insert(place.permit, OpenPermit { place: place.clone(), due: None, leaves_until: None });
+        self.permits.insert(
+            place.permit,
+            OpenPermit {
+                place: place.clone(),
+                due: None,
+                leaves_until: None,
+            },
+        );
         self.set_due(place.permit, now + place.lease);
         self.leaving(&place.key)
     }
@@ -62,14 +69,31 @@ impl OpenPermits {
     /// The permits of a key that leave, as members: a call carries them along, because their own
     /// calls may come behind it. Leaving twice does nothing.
     pub(super) fn leaving(&self, key: &Arc<[u8]>) -> Vec<String> {
-        let first = (Arc::clone(key), PermitId { process: 0, number: 0 });
-        let ids = self.leaving.range(first..).take_while(|(of, _)| of == key).take(MAX_CARRIED);
-        ids.filter_map(|(_, id)| Some(member(&self.permits.get(id)?.place))).collect()
+        let first = (
+            Arc::clone(key),
+            PermitId {
+                process: 0,
+                number: 0,
+            },
+        );
+        let ids = self
+            .leaving
+            .range(first..)
+            .take_while(|(of, _)| of == key)
+            .take(MAX_CARRIED);
+        ids.filter_map(|(_, id)| Some(member(&self.permits.get(id)?.place)))
+            .collect()
     }
 
     /// Notes that a call has entered that was sent at `sent_at`.
     pub(super) fn entered(&mut self, id: PermitId, sent_at: Instant) {
-        let Some(permit) = self.permits.get(&id).filter(|permit| permit.leaves_until.is_none()) else { return };
+        let Some(permit) = self
+            .permits
+            .get(&id)
+            .filter(|permit| permit.leaves_until.is_none())
+        else {
+            return;
+        };
         // Permits that entered together are not renewed together.
         let sixth = permit.place.lease / RENEWALS / 2;
         let part = u32::try_from(id.number % 64).unwrap_or_default();
@@ -78,7 +102,9 @@ impl OpenPermits {
 
     /// Notes that a permit leaves, after its pending call if there is one. Says whether it is known.
     pub(super) fn leave(&mut self, id: PermitId, now: Instant) -> bool {
-        let Some(permit) = self.permits.get_mut(&id) else { return false };
+        let Some(permit) = self.permits.get_mut(&id) else {
+            return false;
+        };
         if permit.leaves_until.is_none() {
             permit.leaves_until = Some(now + permit.place.lease);
             self.leaving.insert((Arc::clone(&permit.place.key), id));
@@ -96,9 +122,14 @@ impl OpenPermits {
             && self.is_due(now)
             && let Some((_, id)) = self.due.pop_first()
         {
-            let Some(permit) = self.permits.get_mut(&id) else { continue };
+            let Some(permit) = self.permits.get_mut(&id) else {
+                continue;
+            };
             permit.due = None;
-            taken.push(DuePermit { place: permit.place.clone(), leaves: permit.leaves_until.is_some() });
+            taken.push(DuePermit {
+                place: permit.place.clone(),
+                leaves: permit.leaves_until.is_some(),
+            });
         }
         taken
     }
@@ -109,15 +140,27 @@ impl OpenPermits {
 
     /// Notes the end of a call that was taken, and sent at `sent_at`. `done` is the reply: whether it
     /// has left or renewed; `None` if none came. Says whether the call in flight has lost its place.
-    pub(super) fn note(&mut self, call: &DuePermit, done: Option<bool>, sent_at: Instant, now: Instant) -> bool {
-        let PlaceRequest { permit: id, lease, .. } = call.place;
-        let Some(leaves_until) = self.permits.get(&id).map(|permit| permit.leaves_until) else { return false };
+    pub(super) fn note(
+        &mut self,
+        call: &DuePermit,
+        done: Option<bool>,
+        sent_at: Instant,
+        now: Instant,
+    ) -> bool {
+        let PlaceRequest {
+            permit: id, lease, ..
+        } = call.place;
+        let Some(leaves_until) = self.permits.get(&id).map(|permit| permit.leaves_until) else {
+            return false;
+        };
         match (done, leaves_until) {
             (Some(true), None) => self.set_due(id, sent_at + lease / RENEWALS),
             (None, None) => self.set_due(id, now + RETRY),
             // It was renewed, and leaves now.
             (Some(true), Some(_)) if !call.leaves => self.set_due(id, now),
-            (None, Some(until)) if now <= until => self.set_due(id, if call.leaves { now + RETRY } else { now }),
+            (None, Some(until)) if now <= until => {
+                self.set_due(id, if call.leaves { now + RETRY } else { now })
+            }
             // It has left or has no place, or its lease is over.
             _ => self.forget(id),
         }
@@ -142,7 +185,9 @@ impl OpenPermits {
 
     /// Lets a permit be due at this moment. Nothing of it is pending any more.
     fn set_due(&mut self, id: PermitId, at: Instant) {
-        let Some(permit) = self.permits.get_mut(&id) else { return };
+        let Some(permit) = self.permits.get_mut(&id) else {
+            return;
+        };
         if let Some(due) = permit.due.replace(at) {
             self.due.remove(&(due, id));
         }
@@ -151,7 +196,9 @@ impl OpenPermits {
 
     /// Forgets a permit that has no place.
     pub(super) fn forget(&mut self, id: PermitId) {
-        let Some(permit) = self.permits.remove(&id) else { return };
+        let Some(permit) = self.permits.remove(&id) else {
+            return;
+        };
         if let Some(due) = permit.due {
             self.due.remove(&(due, id));
         }

@@ -34,7 +34,13 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>) -> Self {
-        Self { servers, clock, open: Mutex::default(), wake: Notify::new(), settled: Notify::new() }
+        Self {
+            servers,
+            clock,
+            open: Mutex::default(),
+            wake: Notify::new(),
+            settled: Notify::new(),
+        }
     }
 
     pub(super) fn open(&self) -> MutexGuard<'_, OpenPermits> {
@@ -52,7 +58,12 @@ impl Shared {
         leaving.insert(0, member(place));
         let lease = u64::try_from(place.lease.as_micros()).unwrap_or(u64::MAX);
         let now = own_time(self.clock.as_deref())?;
-        Ok(Question::of_place(operation, [place.max.min(Limit::MAX_COUNT), lease], &leaving, now))
+        Ok(Question::of_place(
+            operation,
+            [place.max.min(Limit::MAX_COUNT), lease],
+            &leaving,
+            now,
+        ))
     }
 
     /// Wakes the task and waiting callers, if they have something to do at once, and frees the lock.
@@ -73,11 +84,17 @@ impl Shared {
     async fn send(self: Arc<Self>, call: DuePermit) {
         let place = &call.place;
         let sent_at = Instant::now();
-        let answer = match self.question(if call.leaves { "leave" } else { "renew" }, place, Vec::new()) {
+        let answer = match self.question(
+            if call.leaves { "leave" } else { "renew" },
+            place,
+            Vec::new(),
+        ) {
             Ok(question) => self.servers.ask(&[(&*place.key, question)], None).await,
             Err(error) => Err(error.into()),
         };
-        let done = answer.ok().and_then(|verdicts| Some(verdicts.first()?.allowed));
+        let done = answer
+            .ok()
+            .and_then(|verdicts| Some(verdicts.first()?.allowed));
         let mut open = self.open();
         let is_lost = open.note(&call, done, sent_at, Instant::now());
         // Told when the lock is free again: a recorder is foreign code.

@@ -38,7 +38,9 @@ impl ScriptAnswer {
             Marker::FixArray(1) => {
                 *bytes = bytes.get(1..)?;
                 let error = [b"-", packed_text(bytes)?, b"\r\n"].concat();
-                let Ok(Value::ServerError(error)) = redis::parse_redis_value(&error) else { return None };
+                let Ok(Value::ServerError(error)) = redis::parse_redis_value(&error) else {
+                    return None;
+                };
                 return Some(Err(error));
             }
             Marker::FixStr(_) | Marker::Str8 => packed_text(bytes)?,
@@ -50,17 +52,26 @@ impl ScriptAnswer {
     /// Reads a number, a pair or a record. Times are in microseconds, and `now` is that of the
     /// decision.
     pub(super) fn read(bytes: &[u8], ask: &Ask<'_>, now: u64, is_charged: bool) -> Option<Self> {
-        let Ask { question, callers, .. } = *ask;
+        let Ask {
+            question, callers, ..
+        } = *ask;
         let (head, counts) = bytes.split_at(if bytes.len() == RECORD { 3 } else { 0 });
         let all_admitted = |remaining, reset| (callers, 0, [remaining, 0, reset, now, 0]);
         let (admitted, limit_index, numbers) = match (head, counts.as_chunks::<8>()) {
             ([], ([number], [])) => {
-                let (remaining, reset) = (lua(question.algorithm).number)(question.limits.first()?, count(*number)?);
+                let (remaining, reset) =
+                    (lua(question.algorithm).number)(question.limits.first()?, count(*number)?);
                 all_admitted(remaining, reset)
             }
             ([], ([remaining, reset], [])) => all_admitted(count(*remaining)?, count(*reset)?),
             ([low, high, limit_index], ([remaining, retry, reset, ticket, blocked], [])) => {
-                let numbers = [count(*remaining)?, count(*retry)?, count(*reset)?, count(*ticket)?, count(*blocked)?];
+                let numbers = [
+                    count(*remaining)?,
+                    count(*retry)?,
+                    count(*reset)?,
+                    count(*ticket)?,
+                    count(*blocked)?,
+                ];
                 (u16::from_le_bytes([*low, *high]), *limit_index, numbers)
             }
             _ => return None,
@@ -87,10 +98,24 @@ impl ScriptAnswer {
         let refusal = match blocked_until.saturating_sub(now) {
             0 => refusal,
             // The remaining units are told to callers that were admitted before it was set.
-            block => Verdict { remaining: 0, ..refusal }.by_block_for(block),
+            block => Verdict {
+                remaining: 0,
+                ..refusal
+            }
+            .by_block_for(block),
         };
-        let step = if question.algorithm.row().is_log { question.cost } else { 0 };
-        Some(Self { admitted, admission, refusal, cost: question.cost, step })
+        let step = if question.algorithm.row().is_log {
+            question.cost
+        } else {
+            0
+        };
+        Some(Self {
+            admitted,
+            admission,
+            refusal,
+            cost: question.cost,
+            step,
+        })
     }
 
     /// The verdict for the caller with this index, from 0.
@@ -107,7 +132,11 @@ impl ScriptAnswer {
 
 /// A number of the scripts: they count from 0 to below 2⁵³. Where another program has written a
 /// fraction, they may answer with one.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a count")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is a count"
+)]
 pub(super) fn count(bytes: [u8; 8]) -> Option<u64> {
     let number = f64::from_le_bytes(bytes);
     // Numbers that are not negative are ordered as their bits; all others have greater bits.
@@ -120,7 +149,9 @@ pub(super) fn packed_number(bytes: &mut &[u8]) -> Option<u64> {
     match Marker::from_u8(*bytes.first()?) {
         Marker::F32 => count(f64::from(decode::read_f32(bytes).ok()?).to_le_bytes()),
         Marker::F64 => count(decode::read_f64(bytes).ok()?.to_le_bytes()),
-        _ => decode::read_int(bytes).ok().filter(|number| *number < 1 << 53),
+        _ => decode::read_int(bytes)
+            .ok()
+            .filter(|number| *number < 1 << 53),
     }
 }
 

@@ -35,12 +35,30 @@ impl<'a> Call<'a> {
     /// The call of one caller: a question about a key, or a stack.
     pub(crate) fn of_one(number: u32, stack: &'a [KeyQuestion<'_>]) -> Self {
         if let [(key, question)] = stack {
-            let asks = smallvec![Ask { question, key: 1, callers: 1 }];
-            return Self { number, script: question.script, keys: smallvec![*key], asks };
+            let asks = smallvec![Ask {
+                question,
+                key: 1,
+                callers: 1
+            }];
+            return Self {
+                number,
+                script: question.script,
+                keys: smallvec![*key],
+                asks,
+            };
         }
-        let asks = (1..).zip(stack).map(|(key, (_, question))| Ask { question, key, callers: 1 });
+        let asks = (1..).zip(stack).map(|(key, (_, question))| Ask {
+            question,
+            key,
+            callers: 1,
+        });
         let keys = stack.iter().map(|(key, _)| *key);
-        Self { number, script: Script::stack(), keys: keys.collect(), asks: asks.collect() }
+        Self {
+            number,
+            script: Script::stack(),
+            keys: keys.collect(),
+            asks: asks.collect(),
+        }
     }
 
     /// Whether it is the question of one caller about one key: that has a shorter form.
@@ -53,13 +71,22 @@ impl<'a> Call<'a> {
         let keys = self.keys.len();
         let mut command = Cmd::with_capacity(4 + keys + 2 * self.asks.len(), 256 + 64 * keys);
         let Script { source, sha1, .. } = self.script;
-        let (name, script) = if by_source { ("EVAL", source) } else { ("EVALSHA", sha1) };
+        let (name, script) = if by_source {
+            ("EVAL", source)
+        } else {
+            ("EVALSHA", sha1)
+        };
         command.arg(name).arg(script).arg(keys);
         for key in &self.keys {
             command.arg(key);
         }
         // By the callers' clock, the newest of those who ask; 0 for the server's.
-        let now = self.asks.iter().filter_map(|ask| ask.question.now).max().unwrap_or(0);
+        let now = self
+            .asks
+            .iter()
+            .filter_map(|ask| ask.question.now)
+            .max()
+            .unwrap_or(0);
         let mut bytes = SmallVec::<[u8; 128]>::new();
         bytes.extend_from_slice(&self.number.to_le_bytes());
         bytes.extend_from_slice(&double(now).to_le_bytes());
@@ -67,8 +94,13 @@ impl<'a> Call<'a> {
         if is_stack {
             argument(&mut command, &mut bytes);
         }
-        for asks in self.asks.chunk_by(|one, other| !is_stack && std::ptr::eq(one.question, other.question)) {
-            let Some(Ask { question, .. }) = asks.first() else { continue };
+        for asks in self
+            .asks
+            .chunk_by(|one, other| !is_stack && std::ptr::eq(one.question, other.question))
+        {
+            let Some(Ask { question, .. }) = asks.first() else {
+                continue;
+            };
             bytes.extend(is_stack.then_some(question.script.number));
             bytes.extend_from_slice(&question.bytes);
             argument(&mut command, &mut bytes);
@@ -87,7 +119,9 @@ impl<'a> Call<'a> {
     /// What the reply to its command says; `None` if it is no reply to it: it has another number,
     /// or another shape.
     pub(crate) fn read(&self, reply: &Value) -> Option<Answers> {
-        let Value::BulkString(bytes) = reply else { return None };
+        let Value::BulkString(bytes) = reply else {
+            return None;
+        };
         if let ([ask], true) = (&self.asks[..], self.is_lone()) {
             let (number, bytes) = bytes.split_first_chunk()?;
             let (now, answer) = bytes.split_first_chunk()?;

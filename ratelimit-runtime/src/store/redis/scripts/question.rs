@@ -64,7 +64,8 @@ impl Question {
 
     /// Whether it is the charge of this request.
     fn charges(&self, request: &Request<'_>) -> bool {
-        (self.algorithm, self.cost, self.reserves) == (request.algorithm(), request.cost(), request.reserves)
+        (self.algorithm, self.cost, self.reserves)
+            == (request.algorithm(), request.cost(), request.reserves)
             && self.block == request.block
             && *self.limits == *request.limits()
     }
@@ -93,7 +94,9 @@ impl Question {
             (Operation::Unblock, _) => "unblock",
         });
         question.doubles([request.cost()]);
-        question.bytes.push(u8::try_from(limits.len()).unwrap_or(u8::MAX));
+        question
+            .bytes
+            .push(u8::try_from(limits.len()).unwrap_or(u8::MAX));
         question.doubles([block.first_us(), block.longest_us()]);
         for limit in limits {
             question.limit(limit);
@@ -103,7 +106,12 @@ impl Question {
             Operation::Refund(ticket) => question.doubles([ticket]),
             Operation::Settle(ticket, actual) => {
                 let by_count = request.reserves == Reserves::Cost;
-                question.doubles([ticket, actual, by_count.into(), request.is_sent_again().into()]);
+                question.doubles([
+                    ticket,
+                    actual,
+                    by_count.into(),
+                    request.is_sent_again().into(),
+                ]);
             }
             Operation::Block(duration) => question.doubles([duration]),
         }
@@ -112,7 +120,12 @@ impl Question {
 
     /// A question about a place of a call in flight: the permit it is about comes first, then those
     /// that leave in the same step.
-    pub(crate) fn of_place(operation: &str, numbers: [u64; 2], permits: &[String], now: Option<u64>) -> Arc<Self> {
+    pub(crate) fn of_place(
+        operation: &str,
+        numbers: [u64; 2],
+        permits: &[String],
+        now: Option<u64>,
+    ) -> Arc<Self> {
         let [max, lease_us] = numbers;
         let mut question = Self {
             script: Script::places(),
@@ -140,7 +153,8 @@ impl Question {
 
     /// Whether one call answers both: by their own clock, at the later one's time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other) || (self.script.number == other.script.number && self.bytes == other.bytes)
+        std::ptr::eq(self, other)
+            || (self.script.number == other.script.number && self.bytes == other.bytes)
     }
 
     /// Keeps the later one of two that are the same.
@@ -153,18 +167,26 @@ impl Question {
     /// How many entries it may add to a log, which keep the server busy: a call adds a limited
     /// number.
     pub(crate) fn weight(&self) -> u64 {
-        if self.algorithm.row().is_log { self.cost.max(1) } else { 0 }
+        if self.algorithm.row().is_log {
+            self.cost.max(1)
+        } else {
+            0
+        }
     }
 
     fn limit(&mut self, limit: &Limit) {
         // A limit of 0 is never asked whether it admits, only reset and the like; the scripts
         // divide by `max`.
         let max = limit.max().max(1);
-        if let Some(calendar) = limit.by_calendar().filter(|_| self.algorithm == Algorithm::FixedWindow) {
+        if let Some(calendar) = limit
+            .by_calendar()
+            .filter(|_| self.algorithm == Algorithm::FixedWindow)
+        {
             let system = || u64::try_from(SystemClock.now().as_micros()).unwrap_or(u64::MAX);
             let [_, this, following] = calendar.instants(self.now.unwrap_or_else(system));
             self.doubles([max]);
-            self.bytes.extend_from_slice(&(-double(limit.longest_us())).to_le_bytes());
+            self.bytes
+                .extend_from_slice(&(-double(limit.longest_us())).to_le_bytes());
             self.doubles([this, following]);
         } else {
             self.doubles([max, limit.window_us()]);
@@ -175,17 +197,25 @@ impl Question {
     }
 
     fn text(&mut self, text: &str) {
-        self.bytes.push(u8::try_from(text.len()).unwrap_or_default());
+        self.bytes
+            .push(u8::try_from(text.len()).unwrap_or_default());
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
     fn doubles<const N: usize>(&mut self, numbers: [u64; N]) {
-        self.bytes.extend_from_slice(numbers.map(|number| double(number).to_le_bytes()).as_flattened());
+        self.bytes.extend_from_slice(
+            numbers
+                .map(|number| double(number).to_le_bytes())
+                .as_flattened(),
+        );
     }
 }
 
 /// The numbers of the scripts: exact up to 2⁵³, and nothing here is larger.
-#[allow(clippy::cast_precision_loss, reason = "counts are below 2^52, and so are times")]
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "counts are below 2^52, and so are times"
+)]
 pub(super) fn double(number: u64) -> f64 {
     number as f64
 }
@@ -199,10 +229,14 @@ pub(crate) fn own_time(clock: Option<&dyn Clock>) -> Result<Option<u64>, StoreEr
     let Some(clock) = clock else { return Ok(None) };
     let now = clock.now().as_micros();
     match u64::try_from(now) {
-        Ok(now) if u128::from(now) + Limit::MAX_WINDOW.as_micros() <= u128::from(Limit::MAX_COUNT) => {
+        Ok(now)
+            if u128::from(now) + Limit::MAX_WINDOW.as_micros() <= u128::from(Limit::MAX_COUNT) =>
+        {
             // 0 stands for the server's clock.
             Ok(Some(now.max(1)))
         }
-        _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 142 years past its start")),
+        _ => Err(StoreError::misconfigured(
+            "the clock of the Redis store is more than 142 years past its start",
+        )),
     }
 }

@@ -7,7 +7,10 @@ use redis::Cmd;
 use sha1::{Digest as _, Sha1};
 
 use crate::algorithm::Lua;
-#[allow(clippy::wildcard_imports, reason = "the table names the folder of each algorithm")]
+#[allow(
+    clippy::wildcard_imports,
+    reason = "the table names the folder of each algorithm"
+)]
 use crate::algorithm::*;
 use crate::rule::Algorithm;
 
@@ -58,25 +61,48 @@ struct Decider {
 }
 
 /// Calls in flight stand in the place of an algorithm.
-const PLACES: Decider = Decider { number: 15, body: include_str!("../permits/places.lua"), reads: false, windows: 1 };
+const PLACES: Decider = Decider {
+    number: 15,
+    body: include_str!("../permits/places.lua"),
+    reads: false,
+    windows: 1,
+};
 
 impl Decider {
     fn of(algorithm: Algorithm) -> Self {
         let (Lua { body, reads, .. }, row) = (lua(algorithm), algorithm.row());
         // Where several algorithms have one file, it is known by the first one's number.
-        let first = Algorithm::ALL.iter().find(|other| lua(**other).body == *body);
-        Self { number: first.map_or(row.number, |first| first.row().number), body, reads: *reads, windows: row.windows }
+        let first = Algorithm::ALL
+            .iter()
+            .find(|other| lua(**other).body == *body);
+        Self {
+            number: first.map_or(row.number, |first| first.row().number),
+            body,
+            reads: *reads,
+            windows: row.windows,
+        }
     }
 
     /// The algorithms that have a file of their own.
     fn algorithms() -> impl Iterator<Item = Algorithm> {
-        Algorithm::ALL.iter().copied().filter(|algorithm| Self::of(*algorithm).number == algorithm.row().number)
+        Algorithm::ALL
+            .iter()
+            .copied()
+            .filter(|algorithm| Self::of(*algorithm).number == algorithm.row().number)
     }
 
     /// Its script, which answers each question by itself.
     fn script(&self) -> Script {
-        let Self { number, body, reads, windows } = self;
-        Script::new(format!("local READS, WINDOWS = {reads}, {windows}\n{HEAD}{body}{TAIL}"), *number)
+        let Self {
+            number,
+            body,
+            reads,
+            windows,
+        } = self;
+        Script::new(
+            format!("local READS, WINDOWS = {reads}, {windows}\n{HEAD}{body}{TAIL}"),
+            *number,
+        )
     }
 }
 
@@ -98,7 +124,11 @@ impl Script {
         for byte in Sha1::digest(&source) {
             let _ = write!(sha1, "{byte:02x}");
         }
-        Self { source, sha1, number }
+        Self {
+            source,
+            sha1,
+            number,
+        }
     }
 
     pub(crate) fn is_stack(&self) -> bool {
@@ -108,16 +138,25 @@ impl Script {
 
 /// The source of the script of stacks: a function for each decider.
 fn stack() -> String {
-    let parameters = HEAD.rsplit_once("decide(").map_or("", |(_, parameters)| parameters);
+    let parameters = HEAD
+        .rsplit_once("decide(")
+        .map_or("", |(_, parameters)| parameters);
     let mut source = STACK_HEAD.to_owned();
     for Decider { number, body, .. } in Decider::algorithms().map(Decider::of).chain([PLACES]) {
-        let _ = writeln!(source, "algorithms[{number}] = function({parameters}{body}end");
+        let _ = writeln!(
+            source,
+            "algorithms[{number}] = function({parameters}{body}end"
+        );
     }
     source + STACK_TAIL
 }
 
 /// The commands that make all scripts known to a server.
 pub(crate) fn load_all() -> Vec<Cmd> {
-    let scripts = Decider::algorithms().map(Script::of).chain([Script::stack(), Script::places()]);
-    scripts.map(|script| redis::cmd("SCRIPT").arg("LOAD").arg(&script.source).take()).collect()
+    let scripts = Decider::algorithms()
+        .map(Script::of)
+        .chain([Script::stack(), Script::places()]);
+    scripts
+        .map(|script| redis::cmd("SCRIPT").arg("LOAD").arg(&script.source).take())
+        .collect()
 }

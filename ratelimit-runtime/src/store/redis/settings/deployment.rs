@@ -24,10 +24,19 @@ pub(crate) struct SentinelNames {
 
 impl fmt::Display for SentinelNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} by Sentinel at {}", self.name, listed(&self.addresses))
+        write!(
+            f,
+            "{} by Sentinel at {}",
+            self.name,
+            listed(&self.addresses)
+        )
     }
 }
 
 pub(super) fn listed(servers: &[TcpAddress]) -> String {
-    servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    servers
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(",")
 }

@@ -24,7 +24,11 @@ impl RedisCredentials {
     /// Credentials of `user`, which is `default` on a server that has no other users.
     #[must_use]
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
-        Self { user: Some(user.into()), password: password.into(), renew_after: None }
+        Self {
+            user: Some(user.into()),
+            password: password.into(),
+            renew_after: None,
+        }
     }
 
     /// Sets when the store calls the provider again and reconnects, at least a second after login:
@@ -40,12 +44,15 @@ impl RedisCredentials {
 impl fmt::Debug for RedisCredentials {
     /// Without the user name and the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisCredentials").field("renew_after", &self.renew_after).finish_non_exhaustive()
+        f.debug_struct("RedisCredentials")
+            .field("renew_after", &self.renew_after)
+            .finish_non_exhaustive()
     }
 }
 
 /// A function that gives credentials, called at each login.
-pub(crate) type Provider = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Provided> + Send>> + Send + Sync>;
+pub(crate) type Provider =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Provided> + Send>> + Send + Sync>;
 type Provided = Result<RedisCredentials, String>;
 
 pub(crate) fn provider<F, A, E>(provide: F) -> Provider
@@ -75,20 +82,33 @@ impl Login {
     pub(super) fn new(settings: &RedisConnectionInfo) -> Self {
         let user = settings.username().map(str::to_owned);
         let login = Self::of_user(user, settings.password().map(str::to_owned));
-        Self { database: settings.db(), ..login }
+        Self {
+            database: settings.db(),
+            ..login
+        }
     }
 
     /// The login of a user, on database 0.
     pub(super) fn of_user(user: Option<String>, password: Option<String>) -> Self {
-        let credentials = password.map(|password| RedisCredentials { user, password, renew_after: None });
-        Self { credentials, provider: None, database: 0, client_name: None }
+        let credentials = password.map(|password| RedisCredentials {
+            user,
+            password,
+            renew_after: None,
+        });
+        Self {
+            credentials,
+            provider: None,
+            database: 0,
+            client_name: None,
+        }
     }
 
     /// The current user name and password; `None` for the default user without a password.
     pub(crate) async fn credentials(&self) -> Result<Option<RedisCredentials>, StoreError> {
         match &self.provider {
             Some(provider) => {
-                let failed = |error| StoreError::unavailable(format!("no credentials for Redis: {error}"));
+                let failed =
+                    |error| StoreError::unavailable(format!("no credentials for Redis: {error}"));
                 provider().await.map(Some).map_err(failed)
             }
             None => Ok(self.credentials.clone()),

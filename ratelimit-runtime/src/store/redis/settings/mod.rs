@@ -47,7 +47,14 @@ pub(crate) struct StoreSettings {
 impl StoreSettings {
     pub(crate) fn new(server: Server, deployment: Deployment) -> Self {
         let timeout_us = Arc::new(AtomicU64::new(TIMEOUT_US));
-        Self { server, deployment, mode: RedisMode::default(), clock: None, timeout_us, epoch: Arc::default() }
+        Self {
+            server,
+            deployment,
+            mode: RedisMode::default(),
+            clock: None,
+            timeout_us,
+            epoch: Arc::default(),
+        }
     }
 
     /// The name in metrics: the address, or the name of the master.

@@ -35,17 +35,27 @@ impl Server {
     pub(super) fn from_info(info: &ConnectionInfo, tls: Option<Tls>) -> Option<Self> {
         let address = match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                Address::Tcp(TcpAddress { host: host.clone(), port: *port })
+                Address::Tcp(TcpAddress {
+                    host: host.clone(),
+                    port: *port,
+                })
             }
             ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
             _ => return None,
         };
-        Some(Self { address, tls, login: Login::new(info.redis_settings()) })
+        Some(Self {
+            address,
+            tls,
+            login: Login::new(info.redis_settings()),
+        })
     }
 
     /// A server at another address, with the same login and TLS.
     pub(crate) fn at(&self, address: &TcpAddress) -> Self {
-        Self { address: Address::Tcp(address.clone()), ..self.clone() }
+        Self {
+            address: Address::Tcp(address.clone()),
+            ..self.clone()
+        }
     }
 }
 

@@ -26,15 +26,23 @@ pub(crate) struct Tls {
 }
 
 /// TLS that trusts the authorities of the platform, without a client certificate.
-#[allow(clippy::unnecessary_wraps, reason = "without the feature there is none")]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "without the feature there is none"
+)]
 pub(crate) fn platform() -> Option<Tls> {
-    Some(Tls { authorities: None, identity: None, config: Arc::default() })
+    Some(Tls {
+        authorities: None,
+        identity: None,
+        config: Arc::default(),
+    })
 }
 
 impl Tls {
     /// Sets the trusted authorities.
     pub(crate) fn trust(&mut self, pem: &[u8]) -> Result<(), StoreError> {
-        let malformed = || StoreError::misconfigured("the CA certificates are not certificates in PEM form");
+        let malformed =
+            || StoreError::misconfigured("the CA certificates are not certificates in PEM form");
         let mut authorities = RootCertStore::empty();
         for certificate in certificates(pem).ok_or_else(malformed)? {
             authorities.add(certificate).map_err(|_| malformed())?;
@@ -45,7 +53,9 @@ impl Tls {
 
     /// Sets the client's certificate.
     pub(crate) fn show(&mut self, pem: &[u8], key: &[u8]) -> Result<(), StoreError> {
-        let malformed = |part| StoreError::misconfigured(format!("the {part} of the client is not in PEM form"));
+        let malformed = |part| {
+            StoreError::misconfigured(format!("the {part} of the client is not in PEM form"))
+        };
         let certificates = certificates(pem).ok_or_else(|| malformed("certificate"))?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| malformed("key"))?;
         (self.identity, self.config) = (Some(Arc::new((certificates, key))), Arc::default());
@@ -55,16 +65,24 @@ impl Tls {
     /// # Errors
     ///
     /// `InvalidData` for an error in the configuration, which a retry does not mend.
-    pub(crate) async fn connect(&self, host: &str, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        let name =
-            ServerName::try_from(host.to_owned()).map_err(|_| wrong("this host name cannot be in a certificate"))?;
+    pub(crate) async fn connect(
+        &self,
+        host: &str,
+        tcp: TcpStream,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| wrong("this host name cannot be in a certificate"))?;
         let config = self.config.get_or_try_init(|| async {
             let tls = self.clone();
             // On the blocking pool: it reads many files. rustls panics without a crypto provider.
             let config = tokio::task::spawn_blocking(move || tls.config()).await;
-            config.map_err(|_| wrong("rustls needs a crypto provider"))?.map(Arc::new)
+            config
+                .map_err(|_| wrong("rustls needs a crypto provider"))?
+                .map(Arc::new)
         });
-        TlsConnector::from(Arc::clone(config.await?)).connect(name, tcp).await
+        TlsConnector::from(Arc::clone(config.await?))
+            .connect(name, tcp)
+            .await
     }
 
     fn config(&self) -> io::Result<ClientConfig> {
@@ -100,7 +118,9 @@ fn of_the_platform() -> io::Result<Arc<RootCertStore>> {
 /// All certificates; `None` if one cannot be read or there is none.
 fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    certificates.ok().filter(|certificates| !certificates.is_empty())
+    certificates
+        .ok()
+        .filter(|certificates| !certificates.is_empty())
 }
 
 fn wrong(what: &'static str) -> io::Error {

@@ -21,12 +21,19 @@ const SENTINEL: Form = Form(
     "redis+sentinel://[user][:password]@host[:port][,host[:port]…]/master-name[/database]",
     &["sentinel_user", "sentinel_password"],
 );
-const CLUSTER: Form = Form("redis+cluster://[user][:password]@host[:port][,host[:port]…]", &[]);
+const CLUSTER: Form = Form(
+    "redis+cluster://[user][:password]@host[:port][,host[:port]…]",
+    &[],
+);
 
 impl Form {
     fn malformed(&self) -> StoreError {
         let parameters: Vec<_> = self.1.iter().map(|name| format!("`{name}=`")).collect();
-        let parameters = if parameters.is_empty() { "nothing".to_owned() } else { parameters.join(", ") };
+        let parameters = if parameters.is_empty() {
+            "nothing".to_owned()
+        } else {
+            parameters.join(", ")
+        };
         StoreError::misconfigured(format!(
             "the Redis URL is malformed: write {}, with special characters of a password percent-encoded (`/` as %2F, \
              `#` as %23, `?` as %3F, `@` as %40); behind a `?` there may be {parameters}",
@@ -51,11 +58,17 @@ pub(crate) fn settings(url: &str) -> Result<StoreSettings, StoreError> {
     match (base, kind) {
         ("redis" | "rediss" | "valkey" | "valkeys", "") => {
             let parts = parts(&STANDALONE)?;
-            Ok(StoreSettings::new(parts.server("redis", parts.place)?, Deployment::Standalone))
+            Ok(StoreSettings::new(
+                parts.server("redis", parts.place)?,
+                Deployment::Standalone,
+            ))
         }
         ("unix", "") | ("redis" | "valkey", "unix") => {
             let parts = parts(&UNIX)?;
-            Ok(StoreSettings::new(parts.server("unix", parts.place)?, Deployment::Standalone))
+            Ok(StoreSettings::new(
+                parts.server("unix", parts.place)?,
+                Deployment::Standalone,
+            ))
         }
         ("redis" | "rediss" | "valkey" | "valkeys", "sentinel") => parts(&SENTINEL)?.sentinels(),
         ("redis" | "rediss" | "valkey" | "valkeys", "cluster") => parts(&CLUSTER)?.cluster(),
@@ -67,7 +80,11 @@ pub(crate) fn settings(url: &str) -> Result<StoreSettings, StoreError> {
 }
 
 fn platform_tls() -> Result<Tls, StoreError> {
-    let missing = || StoreError::misconfigured("TLS (`rediss`) needs the feature `redis-tls` of ratelimit-runtime");
+    let missing = || {
+        StoreError::misconfigured(
+            "TLS (`rediss`) needs the feature `redis-tls` of ratelimit-runtime",
+        )
+    };
     tls::platform().ok_or_else(missing)
 }
 
@@ -87,7 +104,11 @@ pub(crate) fn from_info(info: &ConnectionInfo) -> Result<StoreSettings, StoreErr
         ConnectionAddr::TcpTls { .. } => Some(platform_tls()?),
         _ => None,
     };
-    let unknown = || StoreError::misconfigured("this store does not know the kind of address that this client has");
+    let unknown = || {
+        StoreError::misconfigured(
+            "this store does not know the kind of address that this client has",
+        )
+    };
     let server = Server::from_info(info, tls).ok_or_else(unknown)?;
     Ok(StoreSettings::new(server, Deployment::Standalone))
 }
@@ -104,9 +125,18 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn new(form: &'static Form, tls: Option<Tls>, rest: &'a str) -> Result<Self, StoreError> {
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let this = Self { form, tls, place, query };
+        let this = Self {
+            form,
+            tls,
+            place,
+            query,
+        };
         let is_known = |(name, _)| form.1.contains(&name);
-        if rest.contains('#') || !this.parameters().all(is_known) { Err(form.malformed()) } else { Ok(this) }
+        if rest.contains('#') || !this.parameters().all(is_known) {
+            Err(form.malformed())
+        } else {
+            Ok(this)
+        }
     }
 
     fn parameters(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
@@ -116,29 +146,45 @@ impl<'a> Parts<'a> {
 
     /// A parameter, decoded.
     fn parameter(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.parameters().find(|pair| pair.0 == name).map(|(_, value)| self.decode(value)).transpose()
+        self.parameters()
+            .find(|pair| pair.0 == name)
+            .map(|(_, value)| self.decode(value))
+            .transpose()
     }
 
     fn decode(&self, text: &str) -> Result<String, StoreError> {
-        percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| self.form.malformed())
+        percent_decode_str(text)
+            .decode_utf8()
+            .map(Into::into)
+            .map_err(|_| self.form.malformed())
     }
 
     /// One server, parsed by the crate `redis`. TLS is not passed on: it is done by this crate.
     fn server(&self, scheme: &str, place: &str) -> Result<Server, StoreError> {
         let url = format!("{scheme}://{place}?{}", self.query);
-        let info = url.into_connection_info().map_err(|_| self.form.malformed())?;
+        let info = url
+            .into_connection_info()
+            .map_err(|_| self.form.malformed())?;
         Server::from_info(&info, self.tls.clone()).ok_or_else(|| self.form.malformed())
     }
 
     /// The first of several servers, with the login and this database; and the addresses of all.
-    fn hosts(&self, default_port: u16, database: &str) -> Result<(Server, Vec<TcpAddress>), StoreError> {
+    fn hosts(
+        &self,
+        default_port: u16,
+        database: &str,
+    ) -> Result<(Server, Vec<TcpAddress>), StoreError> {
         let authority = self.place.split('/').next().unwrap_or_default();
         let (user, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
         let mut all = Vec::new();
         for host in hosts.split(',') {
             let port = host.rsplit_once(':').map_or("", |(_, port)| port);
             let has_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-            let port = if has_port { String::new() } else { format!(":{default_port}") };
+            let port = if has_port {
+                String::new()
+            } else {
+                format!(":{default_port}")
+            };
             all.push(self.server("redis", &format!("{user}{host}{port}/{database}"))?);
         }
         let address = |server: &Server| match &server.address {
@@ -146,7 +192,10 @@ impl<'a> Parts<'a> {
             Address::Unix(_) => None,
         };
         let addresses = all.iter().filter_map(address).collect();
-        all.into_iter().next().map(|first| (first, addresses)).ok_or_else(|| self.form.malformed())
+        all.into_iter()
+            .next()
+            .map(|first| (first, addresses))
+            .ok_or_else(|| self.form.malformed())
     }
 
     /// The parts between slashes behind the hosts.
@@ -165,12 +214,19 @@ impl<'a> Parts<'a> {
             [name, database] => (self.decode(name)?, database),
             _ => return Err(self.form.malformed()),
         };
-        let (user, password) = (self.parameter("sentinel_user")?, self.parameter("sentinel_password")?);
+        let (user, password) = (
+            self.parameter("sentinel_user")?,
+            self.parameter("sentinel_password")?,
+        );
         if user.is_some() && password.is_none() {
             return Err(self.form.malformed());
         }
         let (server, addresses) = self.hosts(26379, database)?;
-        let names = SentinelNames { name, login: Login::of_user(user, password), addresses };
+        let names = SentinelNames {
+            name,
+            login: Login::of_user(user, password),
+            addresses,
+        };
         Ok(StoreSettings::new(server, Deployment::Sentinel(names)))
     }
 

@@ -29,9 +29,15 @@ pub(super) async fn count(
     key: &[u8],
     request: &Request<'_>,
 ) -> Result<Verdict, Failure> {
-    let [limit] = request.limits() else { return Err(Failure::Other(unexpected_reply())) };
+    let [limit] = request.limits() else {
+        return Err(Failure::Other(unexpected_reply()));
+    };
     let charges = charges && request.cost() > 0;
-    let commands = if charges { acquire(key, request.cost(), limit) } else { peek(key) };
+    let commands = if charges {
+        acquire(key, request.cost(), limit)
+    } else {
+        peek(key)
+    };
     let replies = execute(link, commands, asking).await?;
     if charges {
         if replies.last() == Some(&Value::Int(NEVER)) {
@@ -48,20 +54,41 @@ pub(super) async fn count(
 /// latter. If the call does not fit, the addition overflows and changes nothing (`OVERFLOW FAIL`);
 /// the subtraction then fails below 0, because at most 2^53 units are used.
 fn acquire(key: &[u8], cost: u64, limit: &Limit) -> Vec<Cmd> {
-    let set = cmd("SET").arg(key).arg(&0_u64.to_be_bytes()[..]).arg("PX").arg(millis(limit)).arg("NX").take();
+    let set = cmd("SET")
+        .arg(key)
+        .arg(&0_u64.to_be_bytes()[..])
+        .arg("PX")
+        .arg(millis(limit))
+        .arg("NX")
+        .take();
     let spare = TOP - max(limit);
     let mut raise = cmd("BITFIELD");
     raise.arg(key).arg("OVERFLOW").arg("FAIL");
-    raise.arg("INCRBY").arg("u63").arg(USED).arg(spare + cost.min(max(limit)));
-    raise.arg("INCRBY").arg("u63").arg(USED).arg(format!("-{spare}"));
+    raise
+        .arg("INCRBY")
+        .arg("u63")
+        .arg(USED)
+        .arg(spare + cost.min(max(limit)));
+    raise
+        .arg("INCRBY")
+        .arg("u63")
+        .arg(USED)
+        .arg(format!("-{spare}"));
     raise.arg("GET").arg("u63").arg(USED);
     vec![set, raise, cmd("PTTL").arg(key).take()]
 }
 
 fn acquired(replies: &[Value], limit: &Limit) -> Option<Verdict> {
-    let [_, Value::Array(fields), left] = replies else { return None };
-    let [raised, _, used] = fields.as_slice() else { return None };
-    let (used, left) = (from_redis_value_ref(used).ok()?, from_redis_value_ref(left).ok()?);
+    let [_, Value::Array(fields), left] = replies else {
+        return None;
+    };
+    let [raised, _, used] = fields.as_slice() else {
+        return None;
+    };
+    let (used, left) = (
+        from_redis_value_ref(used).ok()?,
+        from_redis_value_ref(left).ok()?,
+    );
     Some(verdict(!matches!(raised, Value::Nil), used, left, limit))
 }
 
@@ -72,13 +99,22 @@ fn peek(key: &[u8]) -> Vec<Cmd> {
 fn peeked(replies: &[Value], cost: u64, limit: &Limit) -> Option<Verdict> {
     let [value, left] = replies else { return None };
     let used = used(value)?;
-    Some(verdict(used.saturating_add(cost) <= max(limit), used, from_redis_value_ref(left).ok()?, limit))
+    Some(verdict(
+        used.saturating_add(cost) <= max(limit),
+        used,
+        from_redis_value_ref(left).ok()?,
+        limit,
+    ))
 }
 
 /// `left` is the reply to `PTTL` in milliseconds. It is rounded down, so the key may live for one
 /// more.
 fn verdict(allowed: bool, used: u64, left: i64, limit: &Limit) -> Verdict {
-    let left = if left == NEVER { millis(limit) } else { u64::try_from(left).map_or(0, |left| left + 1) } * 1_000;
+    let left = if left == NEVER {
+        millis(limit)
+    } else {
+        u64::try_from(left).map_or(0, |left| left + 1)
+    } * 1_000;
     Verdict {
         allowed,
         remaining: max(limit).saturating_sub(used),

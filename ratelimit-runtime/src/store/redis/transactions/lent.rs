@@ -24,9 +24,19 @@ use crate::store::redis::link::{Connection, Link, log_in, look};
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(32));
 
 /// Executes commands in one transaction on the link's own connection, and returns their replies.
-pub(super) async fn execute(link: &Link, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, Failure> {
+pub(super) async fn execute(
+    link: &Link,
+    commands: Vec<Cmd>,
+    asking: bool,
+) -> Result<Vec<Value>, Failure> {
     let connection = link.connected().await?;
-    let replies = send(link, &connection, &connection, transaction(commands, asking)).await;
+    let replies = send(
+        link,
+        &connection,
+        &connection,
+        transaction(commands, asking),
+    )
+    .await;
     executed(replies.map_err(|error| Failure::Other(error.lost()))?)?
         .ok_or_else(|| Failure::Other(unexpected_reply().lost()))
 }
@@ -73,7 +83,13 @@ impl<'a> Lent<'a> {
             let cut_short = |_| Err(StoreError::unavailable("connecting to Redis was cut short"));
             break connecting.await.unwrap_or_else(cut_short)?;
         };
-        Ok(Self { link, own, main, asking, pauses: PAUSES })
+        Ok(Self {
+            link,
+            own,
+            main,
+            asking,
+            pauses: PAUSES,
+        })
     }
 
     async fn send(&mut self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
@@ -88,8 +104,17 @@ impl<'a> Lent<'a> {
     }
 
     /// Watches a key, and returns the replies to `reads`.
-    pub(super) async fn watch(&mut self, key: &[u8], reads: Vec<Cmd>) -> Result<Vec<Value>, Failure> {
-        let ask = |command| self.asking.then(|| cmd("ASKING")).into_iter().chain([command]);
+    pub(super) async fn watch(
+        &mut self,
+        key: &[u8],
+        reads: Vec<Cmd>,
+    ) -> Result<Vec<Value>, Failure> {
+        let ask = |command| {
+            self.asking
+                .then(|| cmd("ASKING"))
+                .into_iter()
+                .chain([command])
+        };
         let watch = [cmd("UNWATCH"), cmd("WATCH").arg(key).take()];
         let commands: Vec<Cmd> = watch.into_iter().chain(reads).flat_map(ask).collect();
         // Nothing is written yet, so nothing is lost.
@@ -106,7 +131,10 @@ impl<'a> Lent<'a> {
     ///
     /// Each failure means that another transaction on the key has succeeded. The number of attempts
     /// is bounded by the caller's timeout, which drops the future.
-    pub(super) async fn execute(&mut self, commands: Vec<Cmd>) -> Result<Option<Vec<Value>>, Failure> {
+    pub(super) async fn execute(
+        &mut self,
+        commands: Vec<Cmd>,
+    ) -> Result<Option<Vec<Value>>, Failure> {
         let replies = self.send(transaction(commands, self.asking)).await;
         let executed = executed(replies.map_err(|error| Failure::Other(error.lost()))?)?;
         if executed.is_none() {
@@ -129,8 +157,15 @@ async fn send(
         pipeline.add_command(command);
     }
     main.note_use();
-    let replies = main.awaited(Instant::now(), link.timeout() / 2, connection.send_all(&pipeline)).await;
-    let replies = replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost"))?;
+    let replies = main
+        .awaited(
+            Instant::now(),
+            link.timeout() / 2,
+            connection.send_all(&pipeline),
+        )
+        .await;
+    let replies =
+        replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost"))?;
     if let Some(error) = errors::first(&replies) {
         main.note(error);
     }
@@ -139,7 +174,10 @@ async fn send(
 
 /// The commands between `MULTI` and `EXEC`. One `ASKING` holds for the whole transaction.
 fn transaction(commands: Vec<Cmd>, asking: bool) -> Vec<Cmd> {
-    let begin = asking.then(|| cmd("ASKING")).into_iter().chain([cmd("MULTI")]);
+    let begin = asking
+        .then(|| cmd("ASKING"))
+        .into_iter()
+        .chain([cmd("MULTI")]);
     begin.chain(commands).chain([cmd("EXEC")]).collect()
 }
 

@@ -39,14 +39,24 @@ pub(super) struct StoredLog<'a> {
 
 /// The commands whose replies [`StoredLog::of`] reads.
 pub(super) fn reads(key: &[u8], request: &Request<'_>) -> Vec<Cmd> {
-    let range = |rank: i64| cmd("ZRANGE").arg(key).arg(rank).arg(rank).arg("WITHSCORES").take();
+    let range = |rank: i64| {
+        cmd("ZRANGE")
+            .arg(key)
+            .arg(rank)
+            .arg(rank)
+            .arg("WITHSCORES")
+            .take()
+    };
     let by_limit = request.limits().iter().map(|limit| {
         // Counted from the newest.
         let rank = max(limit).saturating_sub(request.cost()) + 1;
         range(-i64::try_from(rank).unwrap_or(i64::MAX))
     });
     let newest = cmd("ZSCORE").arg(key).arg(NEWEST).take();
-    [newest, range(-1), range(TRIM - 1)].into_iter().chain(by_limit).collect()
+    [newest, range(-1), range(TRIM - 1)]
+        .into_iter()
+        .chain(by_limit)
+        .collect()
 }
 
 fn max(limit: &Limit) -> u64 {
@@ -55,10 +65,16 @@ fn max(limit: &Limit) -> u64 {
 
 /// The ticket of the unit in a reply to `ZRANGE`; 0 if there is none. `None` for a member of another
 /// program.
-#[allow(clippy::cast_precision_loss, clippy::float_cmp, reason = "up to 2^53, both are exact")]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::float_cmp,
+    reason = "up to 2^53, both are exact"
+)]
 fn ticket(reply: &Value) -> Option<u64> {
     let members: Vec<(String, f64)> = from_redis_value_ref(reply).ok()?;
-    let Some((member, score)) = members.first() else { return Some(0) };
+    let Some((member, score)) = members.first() else {
+        return Some(0);
+    };
     if member == NEWEST {
         return Some(0);
     }
@@ -67,16 +83,29 @@ fn ticket(reply: &Value) -> Option<u64> {
 }
 
 /// The ticket in the score of [`NEWEST`]; 0 if there is none.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "in range"
+)]
 fn remembered(score: &Value) -> Option<u64> {
-    let score = -from_redis_value_ref::<Option<f64>>(score).ok()?.unwrap_or(0.0);
+    let score = -from_redis_value_ref::<Option<f64>>(score)
+        .ok()?
+        .unwrap_or(0.0);
     (0.0..=LARGEST).contains(&score).then_some(score as u64)
 }
 
 impl<'a> StoredLog<'a> {
     /// Reads the replies to [`reads`]; `None` if the key is not a log.
-    pub(super) fn of(key: &'a [u8], request: Request<'a>, time: Time, replies: &[Value]) -> Option<Self> {
-        let [newest, last, trim, by_limit @ ..] = replies else { return None };
+    pub(super) fn of(
+        key: &'a [u8],
+        request: Request<'a>,
+        time: Time,
+        replies: &[Value],
+    ) -> Option<Self> {
+        let [newest, last, trim, by_limit @ ..] = replies else {
+            return None;
+        };
         let last = ticket(last)?;
         Some(Self {
             key,
@@ -86,7 +115,9 @@ impl<'a> StoredLog<'a> {
             used: Vec::new(),
             last,
             newest: last.max(remembered(newest)?),
-            trim: Some(ticket(trim)?).filter(|ticket| *ticket > 0).unwrap_or(u64::MAX),
+            trim: Some(ticket(trim)?)
+                .filter(|ticket| *ticket > 0)
+                .unwrap_or(u64::MAX),
         })
     }
 
@@ -103,12 +134,17 @@ impl<'a> StoredLog<'a> {
     pub(super) fn counts(&self) -> Vec<Cmd> {
         let limits = self.request.limits().iter();
         let edges = limits.map(|limit| format!("({}", self.edge(limit.window_us())));
-        edges.map(|edge| self.command("ZCOUNT").arg(edge).arg("+inf").take()).collect()
+        edges
+            .map(|edge| self.command("ZCOUNT").arg(edge).arg("+inf").take())
+            .collect()
     }
 
     /// Takes the units used from the replies to [`counts`](Self::counts).
     pub(super) fn count(&mut self, replies: &[Value]) -> Option<()> {
-        let counts = replies.iter().take(self.leaves.len()).map(from_redis_value_ref);
+        let counts = replies
+            .iter()
+            .take(self.leaves.len())
+            .map(from_redis_value_ref);
         self.used = counts.collect::<Result<_, _>>().ok()?;
         Some(())
     }
@@ -121,10 +157,18 @@ impl<'a> StoredLog<'a> {
 
     /// For each limit, how long it refuses in microseconds; 0 if it admits.
     fn waits(&self) -> impl Iterator<Item = (u64, &Limit)> {
-        self.request.limits().iter().zip(&self.leaves).map(|(limit, leaves)| {
-            let frees = if *leaves == 0 { 0 } else { leaves + limit.window_us() };
-            (frees.saturating_sub(self.time.now), limit)
-        })
+        self.request
+            .limits()
+            .iter()
+            .zip(&self.leaves)
+            .map(|(limit, leaves)| {
+                let frees = if *leaves == 0 {
+                    0
+                } else {
+                    leaves + limit.window_us()
+                };
+                (frees.saturating_sub(self.time.now), limit)
+            })
     }
 
     pub(super) fn admits(&self) -> bool {
@@ -161,7 +205,12 @@ impl<'a> StoredLog<'a> {
         // No ticket is given twice: the newest one is remembered until the clock has passed it.
         // ZADD is first, because a set loses its expiry with its last member.
         if end > self.newest && self.newest >= self.time.now {
-            commands.push(self.command("ZADD").arg(format!("-{}", self.newest)).arg(NEWEST).take());
+            commands.push(
+                self.command("ZADD")
+                    .arg(format!("-{}", self.newest))
+                    .arg(NEWEST)
+                    .take(),
+            );
         }
         let mut remove = self.command("ZREM");
         for ticket in first..end {
@@ -186,12 +235,23 @@ impl<'a> StoredLog<'a> {
         let standing = self.waits().enumerate().map(|(index, (wait, limit))| {
             let unknown = if wait > 0 { max(limit) } else { 0 };
             let used = self.used.get(index).copied().unwrap_or(unknown);
-            (wait, max(limit).saturating_sub(used + charged), index, limit.window_us())
+            (
+                wait,
+                max(limit).saturating_sub(used + charged),
+                index,
+                limit.window_us(),
+            )
         });
         // The longest wait, then the least left.
         let decisive = standing.min_by_key(|(wait, left, ..)| (!wait, *left));
-        let Some((wait, remaining, limit_index, window)) = decisive else { return Verdict::refused() };
-        let last = if ticket > 0 { ticket + charged - 1 } else { self.last };
+        let Some((wait, remaining, limit_index, window)) = decisive else {
+            return Verdict::refused();
+        };
+        let last = if ticket > 0 {
+            ticket + charged - 1
+        } else {
+            self.last
+        };
         let reset = if last > 0 { last + window } else { 0 };
         Verdict {
             allowed: wait == 0,

@@ -62,9 +62,18 @@ pub(crate) async fn carry_out(
 }
 
 /// Gives back a charge. `None` if the log has changed since it was read.
-async fn refund(lent: &mut Lent<'_>, log: &StoredLog<'_>, ticket: u64) -> Result<Option<Verdict>, Failure> {
+async fn refund(
+    lent: &mut Lent<'_>,
+    log: &StoredLog<'_>,
+    ticket: u64,
+) -> Result<Option<Verdict>, Failure> {
     let commands = log.refund(ticket);
-    let found = |any| Some(Verdict { allowed: any, ..Verdict::admitted() });
+    let found = |any| {
+        Some(Verdict {
+            allowed: any,
+            ..Verdict::admitted()
+        })
+    };
     if commands.is_empty() {
         return Ok(found(false));
     }
@@ -74,17 +83,31 @@ async fn refund(lent: &mut Lent<'_>, log: &StoredLog<'_>, ticket: u64) -> Result
 
 /// Decides, and with `acquires` charges the request if it is admitted. `None` if the log has changed
 /// since it was read.
-async fn decide(lent: &mut Lent<'_>, mut log: StoredLog<'_>, acquires: bool) -> Result<Option<Verdict>, Failure> {
+async fn decide(
+    lent: &mut Lent<'_>,
+    mut log: StoredLog<'_>,
+    acquires: bool,
+) -> Result<Option<Verdict>, Failure> {
     // The counts come first in the transaction: they are those before the charge.
     let needs_counts = log.needs_counts();
-    let (mut commands, mut ticket) = (if needs_counts { log.counts() } else { Vec::new() }, 0);
+    let (mut commands, mut ticket) = (
+        if needs_counts {
+            log.counts()
+        } else {
+            Vec::new()
+        },
+        0,
+    );
     if acquires && log.admits() {
         ticket = log.charge(&mut commands);
     }
     if !commands.is_empty() {
-        let Some(replies) = lent.execute(commands).await? else { return Ok(None) };
+        let Some(replies) = lent.execute(commands).await? else {
+            return Ok(None);
+        };
         if needs_counts {
-            log.count(&replies).ok_or_else(|| Failure::Other(unexpected_reply().lost()))?;
+            log.count(&replies)
+                .ok_or_else(|| Failure::Other(unexpected_reply().lost()))?;
         }
     }
     Ok(Some(log.verdict(ticket)))
@@ -97,13 +120,22 @@ async fn look<'a>(
     key: &'a [u8],
     request: Request<'a>,
 ) -> Result<StoredLog<'a>, Failure> {
-    let reads: Vec<Cmd> = [cmd("TIME")].into_iter().chain(log::reads(key, &request)).collect();
+    let reads: Vec<Cmd> = [cmd("TIME")]
+        .into_iter()
+        .chain(log::reads(key, &request))
+        .collect();
     let replies = lent.watch(key, reads).await?;
     let unexpected = || Failure::Other(unexpected_reply());
     let (time, replies) = replies.split_first().ok_or_else(unexpected)?;
     let time = match own_time(clock)? {
-        Some(now) => Time { now, slack_ms: 1_000 },
-        None => Time { now: servers(time).ok_or_else(unexpected)?, slack_ms: 0 },
+        Some(now) => Time {
+            now,
+            slack_ms: 1_000,
+        },
+        None => Time {
+            now: servers(time).ok_or_else(unexpected)?,
+            slack_ms: 0,
+        },
     };
     StoredLog::of(key, request, time, replies).ok_or_else(|| Failure::Other(foreign_key()))
 }
@@ -111,5 +143,8 @@ async fn look<'a>(
 /// The server's time in microseconds, from the reply to `TIME`.
 fn servers(time: &Value) -> Option<u64> {
     let (seconds, micros): (u64, u64) = from_redis_value_ref(time).ok()?;
-    seconds.checked_mul(1_000_000)?.checked_add(micros).filter(|time| *time <= Limit::MAX_COUNT)
+    seconds
+        .checked_mul(1_000_000)?
+        .checked_add(micros)
+        .filter(|time| *time <= Limit::MAX_COUNT)
 }

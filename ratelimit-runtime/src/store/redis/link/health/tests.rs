@@ -18,18 +18,32 @@ impl Clock {
     /// Connected, and up for half a second.
     fn up() -> Self {
         let now = Instant::now();
-        let mut clock = Self { health: LinkHealth::new(now), now, last_reply: now, used: false };
+        let mut clock = Self {
+            health: LinkHealth::new(now),
+            now,
+            last_reply: now,
+            used: false,
+        };
         clock.health.set_timeout(TIMEOUT);
-        assert_eq!((clock.pass(0), clock.health.state()), (vec![Action::Connect], LinkState::Connecting));
+        assert_eq!(
+            (clock.pass(0), clock.health.state()),
+            (vec![Action::Connect], LinkState::Connecting)
+        );
         clock.health.connected(clock.now);
-        assert_eq!((clock.pass(500), clock.health.state()), (vec![], LinkState::Up));
+        assert_eq!(
+            (clock.pass(500), clock.health.state()),
+            (vec![], LinkState::Up)
+        );
         clock
     }
 
     /// What is due now, and when to ask again.
     fn due(&mut self) -> (Option<Action>, Option<Instant>) {
         let (action, wake) = self.health.due(self.now, self.last_reply, self.used);
-        assert!(action == Some(Action::HangUp) || wake.is_none_or(|wake| wake > self.now), "without end");
+        assert!(
+            action == Some(Action::HangUp) || wake.is_none_or(|wake| wake > self.now),
+            "without end"
+        );
         self.used &= action != Some(Action::Ping);
         (action, wake)
     }
@@ -66,17 +80,33 @@ impl Clock {
 fn an_attempt_is_waited_for_within_the_timeout_and_further_ones_pause_and_are_not() {
     let mut clock = Clock::up();
     clock.health.ended(clock.now);
-    assert_eq!((clock.health.state(), clock.pause()), (LinkState::Connecting, Duration::ZERO));
-    assert_eq!((clock.pass(99), clock.health.state()), (vec![], LinkState::Connecting));
-    assert_eq!((clock.pass(1), clock.health.state()), (vec![], LinkState::Down), "one attempt at a time");
+    assert_eq!(
+        (clock.health.state(), clock.pause()),
+        (LinkState::Connecting, Duration::ZERO)
+    );
+    assert_eq!(
+        (clock.pass(99), clock.health.state()),
+        (vec![], LinkState::Connecting)
+    );
+    assert_eq!(
+        (clock.pass(1), clock.health.state()),
+        (vec![], LinkState::Down),
+        "one attempt at a time"
+    );
     for longest in [25, 50, 100, 200, 400, 800, 1_000, 1_000] {
         clock.health.ended(clock.now);
         let pause = clock.pause();
-        assert!((ms(longest / 2)..=ms(longest)).contains(&pause), "{pause:?} of {longest} ms");
+        assert!(
+            (ms(longest / 2)..=ms(longest)).contains(&pause),
+            "{pause:?} of {longest} ms"
+        );
         assert_eq!(clock.health.state(), LinkState::Down);
     }
     clock.health.connected(clock.now);
-    assert_eq!((clock.pass(10), clock.health.state()), (vec![], LinkState::Up));
+    assert_eq!(
+        (clock.pass(10), clock.health.state()),
+        (vec![], LinkState::Up)
+    );
     // A connection that ends at once is made again with the next pause, and not waited for.
     clock.health.ended(clock.now);
     assert!(clock.health.state() == LinkState::Down && clock.pause() >= ms(500));
@@ -88,21 +118,45 @@ fn a_doubt_sends_one_ping_without_whose_answer_it_is_slow_then_down() {
     clock.health.doubted(clock.now);
     assert_eq!(clock.pass(50), [Action::Ping]);
     clock.health.doubted(clock.now);
-    assert_eq!((clock.pass(49), clock.health.state()), (vec![], LinkState::Up), "it has its time");
+    assert_eq!(
+        (clock.pass(49), clock.health.state()),
+        (vec![], LinkState::Up),
+        "it has its time"
+    );
     clock.health.answered(clock.now);
-    assert_eq!((clock.pass(800), clock.health.state()), (vec![], LinkState::Up));
+    assert_eq!(
+        (clock.pass(800), clock.health.state()),
+        (vec![], LinkState::Up)
+    );
     clock.health.doubted(clock.now);
-    assert_eq!((clock.pass(99), clock.health.state()), (vec![Action::Ping], LinkState::Up));
-    assert_eq!((clock.pass(1), clock.health.state()), (vec![], LinkState::Slow));
+    assert_eq!(
+        (clock.pass(99), clock.health.state()),
+        (vec![Action::Ping], LinkState::Up)
+    );
+    assert_eq!(
+        (clock.pass(1), clock.health.state()),
+        (vec![], LinkState::Slow)
+    );
     clock.pass(50);
     clock.health.answered(clock.now);
-    assert_eq!((clock.health.state(), clock.pass(0)), (LinkState::Slow, vec![Action::Ping]), "it came late");
+    assert_eq!(
+        (clock.health.state(), clock.pass(0)),
+        (LinkState::Slow, vec![Action::Ping]),
+        "it came late"
+    );
     // Other replies keep the connection.
     clock.last_reply = clock.now;
-    assert_eq!((clock.pass(1_999), clock.health.state()), (vec![], LinkState::Slow));
+    assert_eq!(
+        (clock.pass(1_999), clock.health.state()),
+        (vec![], LinkState::Slow)
+    );
     assert_eq!(clock.pass(1), [Action::HangUp]);
     clock.health.ended(clock.now);
-    assert_eq!((clock.health.state(), clock.pause()), (LinkState::Down, Duration::ZERO), "no call begins to wait");
+    assert_eq!(
+        (clock.health.state(), clock.pause()),
+        (LinkState::Down, Duration::ZERO),
+        "no call begins to wait"
+    );
 }
 
 #[test]
@@ -113,8 +167,17 @@ fn a_connection_in_use_is_pinged_each_second_and_an_idle_one_never() {
     assert_eq!(clock.pass(0), [Action::Ping]);
     clock.health.answered(clock.now);
     clock.used = true;
-    assert_eq!((clock.pass(999), clock.pass(1)), (vec![], vec![Action::Ping]));
+    assert_eq!(
+        (clock.pass(999), clock.pass(1)),
+        (vec![], vec![Action::Ping])
+    );
     // It has the time of a call that waits in vain and of the PING behind it.
-    assert_eq!((clock.pass(199), clock.health.state()), (vec![], LinkState::Up));
-    assert_eq!((clock.pass(1), clock.health.state()), (vec![], LinkState::Slow));
+    assert_eq!(
+        (clock.pass(199), clock.health.state()),
+        (vec![], LinkState::Up)
+    );
+    assert_eq!(
+        (clock.pass(1), clock.health.state()),
+        (vec![], LinkState::Slow)
+    );
 }
