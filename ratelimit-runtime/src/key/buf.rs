@@ -49,6 +49,10 @@ impl KeyBuf {
         let start = FRONT
             .checked_sub(front.len())
             .filter(|_| self.spilled.is_empty())?;
+        debug_assert!(
+            FRONT + self.len <= INLINE,
+            "a key that is longer has spilled"
+        );
         self.inline.get_mut(start..FRONT)?.copy_from_slice(front);
         self.inline.get(start..FRONT + self.len)
     }
@@ -102,14 +106,18 @@ impl KeyBuf {
         } else {
             self.spilled.get_mut(at..)
         };
+        debug_assert!(
+            bytes.is_some(),
+            "a byte is inserted in the key or at its end"
+        );
         if let Some(moved) = bytes {
             moved.rotate_right(1);
         }
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
-        let kept = Self::from_slice(self.get(..len).unwrap_or(self));
-        *self = kept;
+        debug_assert!(len <= self.len(), "a key is not cut behind its end");
+        *self = Self::from_slice(self.get(..len).unwrap_or(self));
     }
 }
 
@@ -119,7 +127,9 @@ impl Deref for KeyBuf {
     #[inline]
     fn deref(&self) -> &[u8] {
         if self.spilled.is_empty() {
-            self.inline.get(FRONT..FRONT + self.len).unwrap_or_default()
+            let bytes = self.inline.get(FRONT..FRONT + self.len);
+            debug_assert!(bytes.is_some(), "a key that is longer has spilled");
+            bytes.unwrap_or_default()
         } else {
             &self.spilled
         }

@@ -16,13 +16,19 @@ impl KeyHasher {
         if secret.is_empty() {
             return None;
         }
-        Hmac::new_from_slice(secret).ok().map(Self)
+        let keyed = Hmac::new_from_slice(secret);
+        debug_assert!(keyed.is_ok(), "HMAC takes a secret of any length");
+        keyed.ok().map(Self)
     }
 
     /// Replaces the bytes behind the first `rule_len` by a digest. It covers those too, so that one
     /// person's keys cannot be linked across rules. A key that is hidden already, as lists of keys
     /// give it, stays as it is.
     pub(crate) fn hide(&self, key: &mut KeyBuf, rule_len: usize) {
+        debug_assert!(
+            rule_len <= key.len(),
+            "a key is not shorter than its beginning"
+        );
         if key.len() == rule_len || is_hidden(key.get(rule_len..).unwrap_or_default()) {
             return;
         }

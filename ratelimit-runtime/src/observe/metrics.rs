@@ -149,6 +149,7 @@ pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Option<Sou
     let Some(known) =
         all.get(outcome as usize * SOURCES + source.map_or(0, |source| source as usize))
     else {
+        debug_assert!(false, "there is a series for each outcome and source");
         return;
     };
     let key = known.get_or_init(|| {
@@ -184,7 +185,7 @@ pub(crate) async fn timed<'a, T>(
         with_recorder(|recorder| {
             recorder
                 .register_histogram(&key, &METADATA)
-                .record(since.elapsed())
+                .record(since.elapsed());
         });
     }
     answer
@@ -199,6 +200,6 @@ pub(crate) fn command_sent(decisions: usize) {
     with_recorder(|recorder| {
         recorder
             .register_histogram(&KEY, &METADATA)
-            .record(decisions)
+            .record(decisions);
     });
 }

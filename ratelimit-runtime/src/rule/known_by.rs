@@ -47,13 +47,10 @@ impl KnownBy {
 impl Clone for KnownBy {
     fn clone(&self) -> Self {
         Self {
-            limiters: std::array::from_fn(|at| {
-                AtomicU64::new(
-                    self.limiters
-                        .get(at)
-                        .map_or(0, |id| id.load(Ordering::Relaxed)),
-                )
-            }),
+            limiters: self
+                .limiters
+                .each_ref()
+                .map(|id| AtomicU64::new(id.load(Ordering::Relaxed))),
             made_per_call: AtomicBool::new(self.made_per_call.load(Ordering::Relaxed)),
         }
     }
