@@ -82,8 +82,8 @@ struct Shape {
     largest_cost: u64,
     /// Of some limits, the period of the calendar that they have in the place of their window.
     periods: Vec<Option<&'static str>>,
-    /// No call asks with a lower `max` than one before: memory forgets a bucket once it would be empty
-    /// by the rate of its newest write, and Redis later.
+    /// No call asks with a lower `max` than one before: memory forgets a bucket once it would be
+    /// empty by the rate of its newest write, and Redis later.
     only_rises: bool,
 }
 
@@ -360,8 +360,8 @@ async fn play(
                 settled.clear();
             }
             Step::Advance { micros } => clock.advance(Duration::from_micros(micros)),
-            // Memory may have let go of what counts again then: of what has left the window of a log, or
-            // has drained from a bucket when a block was set or ended.
+            // Memory may have let go of what counts again then: of what has left the window of a
+            // log, or has drained from a bucket when a block was set or ended.
             Step::Rewind { .. } if kind.algorithm == Algorithm::SlidingWindow => {}
             Step::Rewind { .. }
                 if kind.algorithm.has_burst()

@@ -30,7 +30,8 @@ wait "$pid" 2>/dev/null
 rm -rf -- "$dir"
 "#;
 
-const MISSING: &str = "redis-server is not installed: run scripts/test.sh, or install it (apt-get install redis-server)";
+const MISSING: &str = "redis-server is not installed: run scripts/test.sh, or install it (apt-get \
+    install redis-server)";
 
 /// How long a server may take to start, and to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -72,7 +72,8 @@ pub(super) fn full(error: &StoreError) {
     if EPISODES.begins("", error.message()) {
         tracing::warn!(
             name: "full", target: CONNECTION, %error,
-            "the store has no memory left; calls are limited by each process, or refused where `on_unavailable` is `deny`"
+            "the store has no memory left; calls are limited by each process, or refused where \
+             `on_unavailable` is `deny`"
         );
     }
 }
@@ -116,14 +117,16 @@ impl RateLimitError {
 pub(crate) fn no_client(proxy: std::net::IpAddr, reason: &str) {
     tracing::warn!(
         name: "no_client", target: SETUP, %proxy, reason,
-        "a trusted proxy names no client: such requests share the limits of its own address, or are refused where \
-         `TrustedProxies` is strict. Let it write the header that `TrustedProxies` reads: `X-Forwarded-For`, unless set"
+        "a trusted proxy names no client: such requests share the limits of its own address, or \
+         are refused where `TrustedProxies` is strict. Let it write the header that \
+         `TrustedProxies` reads: `X-Forwarded-For`, unless set"
     );
 }
 
 pub(crate) fn no_limiter() {
-    const MESSAGE: &str = "no rate limiter is installed: limits are kept in the memory of this process only; \
-         call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start";
+    const MESSAGE: &str = "no rate limiter is installed: limits are kept in the memory of this \
+        process only; call `RateLimiter::redis(url)?.install()` or \
+        `RateLimiter::memory().install()` at start";
     tracing::warn!(name: "no_limiter", target: SETUP, "{MESSAGE}");
     // A forgotten `install()` must also be seen where the subscriber has been forgotten.
     if !tracing::dispatcher::has_been_set() {
@@ -134,16 +137,16 @@ pub(crate) fn no_limiter() {
 pub(crate) fn limiter_per_call(rule: &str) {
     tracing::error!(
         name: "limiter_per_call", target: SETUP, rule,
-        "every call makes a limiter of its own, in memory, so nothing is limited: make one, in a field or a `static … : \
-         LazyLock<RateLimiter>`, and let `limiter = …` say where it is"
+        "every call makes a limiter of its own, in memory, so nothing is limited: make one, in a \
+         field or a `static … : LazyLock<RateLimiter>`, and let `limiter = …` say where it is"
     );
 }
 
 pub(crate) fn same_path(rule: &str) {
     tracing::error!(
         name: "same_path", target: SETUP, rule,
-        "two functions have the same path, and their rate limits one name: give one of them a name of its own, \
-         `name = \"…\"`"
+        "two functions have the same path, and their rate limits one name: give one of them a name \
+         of its own, `name = \"…\"`"
     );
 }
 
@@ -183,7 +186,8 @@ pub(crate) fn outage(server: &dyn Display, error: &StoreError) {
 pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
     tracing::error!(
         name: "misconfigured", target: CONNECTION, %server, %error,
-        "Redis does not serve this process; every call is answered with an error, whatever `on_unavailable` says"
+        "Redis does not serve this process; every call is answered with an error, whatever \
+         `on_unavailable` says"
     );
 }
 
@@ -199,8 +203,9 @@ pub(super) fn permit_lost(rule: &str) {
     if EPISODES.begins(rule, "") {
         tracing::warn!(
             name: "permit_lost", target: DECISION, rule,
-            "calls in flight have lost their places and go on: for as long as a lease no connection renewed it, or the \
-             clock of the server jumped, and others have entered meanwhile"
+            "calls in flight have lost their places and go on: for as long as a lease no \
+             connection renewed it, or the clock of the server jumped, and others have entered \
+             meanwhile"
         );
     }
 }
@@ -217,7 +222,7 @@ pub(crate) fn login_expires(server: &dyn Display, error: &StoreError) {
 pub(crate) fn role_unknown(server: &dyn Display) {
     tracing::info!(
         name: "role_unknown", target: SETUP, %server,
-        "Redis does not say whether it is a master: a process all of whose calls are refused notices a fail-over late. \
-         Let the user run `ROLE`"
+        "Redis does not say whether it is a master: a process all of whose calls are refused \
+         notices a fail-over late. Let the user run `ROLE`"
     );
 }

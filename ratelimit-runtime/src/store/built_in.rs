@@ -17,9 +17,9 @@ pub trait BuiltInStore: Send + Sync {
         None
     }
 
-    /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or with
-    /// a place by [`enter`](Self::enter). Where they are not, a limiter asks one after the other, the
-    /// place first, and gives back its charges.
+    /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or
+    /// with a place by [`enter`](Self::enter). Where they are not, a limiter asks one after the
+    /// other, the place first, and gives back its charges.
     fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
         self.below()
             .is_some_and(|below| below.decides_together(place, requests))
@@ -40,9 +40,10 @@ pub trait BuiltInStore: Send + Sync {
     ///
     /// - Places are counted over all processes that share the store. Each call is measured against
     ///   the `max` it brings.
-    /// - A place stays taken until it is [left](Self::leave), as long as this process lives, and for
-    ///   the [lease](PlaceRequest::lease) after that.
-    /// - An answer that is an error, or is dropped, may have taken the place: the limiter leaves it.
+    /// - A place stays taken until it is [left](Self::leave), as long as this process lives, and
+    ///   for the [lease](PlaceRequest::lease) after that.
+    /// - An answer that is an error, or is dropped, may have taken the place: the limiter leaves
+    ///   it.
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         self.below().map_or_else(
             || unsupported(NO_PLACES),

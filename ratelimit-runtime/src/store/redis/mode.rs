@@ -16,18 +16,19 @@ pub enum RedisMode {
     ///
     /// - `sliding_window`, with several limits and costs up to 1,000, as a sorted set in optimistic
     ///   transactions: one round trip for a refusal, two for an admission, and two more each time
-    ///   another caller has changed the key in between. Transactions run on up to 8 more connections
-    ///   per server and runtime. Stacked rules are decided one after the other, and the charges of a
-    ///   refused call are given back.
+    ///   another caller has changed the key in between. Transactions run on up to 8 more
+    ///   connections per server and runtime. Stacked rules are decided one after the other, and the
+    ///   charges of a refused call are given back.
     /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window
     ///   ends on a whole millisecond of the server's clock. There are no refunds, so such a rule is
     ///   not stacked.
     ///
-    /// There are no blocks. Each algorithm has its own keys, which processes with scripts do not share.
+    /// There are no blocks. Each algorithm has its own keys, which processes with scripts do not
+    /// share.
     ///
     /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `ROLE`, `PEXPIRE`,
-    /// `UNLINK`, `ZADD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREM`, `ZREMRANGEBYSCORE`; for fixed windows
-    /// `SET`, `GET`, `BITFIELD`, `PTTL`.
+    /// `UNLINK`, `ZADD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREM`, `ZREMRANGEBYSCORE`; for fixed
+    /// windows `SET`, `GET`, `BITFIELD`, `PTTL`.
     Transactions,
     /// `leaky_bucket` by `CL.THROTTLE`, the command of the module redis-cell, which the server
     /// must have loaded; all other algorithms by scripts.

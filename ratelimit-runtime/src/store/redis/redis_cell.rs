@@ -99,8 +99,8 @@ pub(crate) fn verdict(reply: &Value, request: &Request<'_>, charges: bool) -> Op
         let drained = u128::from(units) * u128::from(limit.window_us());
         u64::try_from(drained.div_ceil(u128::from(limit.max().max(1)))).unwrap_or(u64::MAX)
     };
-    // Until what may stay has not drained yet: at most the time in which the missing units drain, and
-    // never less than the module said.
+    // Until what may stay has not drained yet: at most the time in which the missing units drain,
+    // and never less than the module said.
     let wait = empty_in.saturating_sub(drain(limit.capacity().saturating_sub(cost)));
     let least = (retry_after.min(LONGEST) * SECOND).max(1);
     // Where nothing remains, more may be used than the limit has: it may have been lowered.

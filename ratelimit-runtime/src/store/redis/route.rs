@@ -27,8 +27,8 @@ impl Route {
         Self::Script,
     ];
 
-    /// The suffix of stored keys: each route keeps a state of its own. No rendered key ends with one
-    /// of these.
+    /// The suffix of stored keys: each route keeps a state of its own. No rendered key ends with
+    /// one of these.
     fn suffix(self) -> &'static [u8] {
         match self {
             Self::Script => b"",
@@ -60,7 +60,8 @@ impl StoreSettings {
         for &algorithm in Algorithm::ALL {
             let row = algorithm.row();
             let features: &[Feature] = if self.mode.has_redis_cell() && row.redis_cell {
-                // The command does not declare its key, so a node of a cluster does not redirect it.
+                // The command does not declare its key, so a node of a cluster does not redirect
+                // it.
                 if self.clock.is_some() || self.is_cluster() {
                     continue;
                 }
@@ -143,7 +144,8 @@ impl StoreSettings {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if one of the requests is, or if it cannot be given back after another refuses.
+    /// `Unsupported` if one of the requests is, or if it cannot be given back after another
+    /// refuses.
     pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
         let routes = requests
             .iter()
@@ -157,8 +159,8 @@ impl StoreSettings {
         };
         if routes.len() > 1 && !routes.iter().all(gives_back) {
             return unsupported(
-                "by CL.THROTTLE, and as a fixed window without scripts, a rule is decided alone: choose \
-                 RedisMode::Scripts, or do not stack it",
+                "by CL.THROTTLE, and as a fixed window without scripts, a rule is decided alone: \
+                 choose RedisMode::Scripts, or do not stack it",
             );
         }
         Ok(routes.iter().all(|route| *route == Route::Script))

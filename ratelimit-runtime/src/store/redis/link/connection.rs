@@ -210,9 +210,9 @@ impl Connection {
         reply.await
     }
 
-    /// Notes what an error in reply to a call says of the server. A replica is left. One that is busy
-    /// or loading, or does not know the login any more, is doubtful: where it says the same to a
-    /// PING, it is slow, or another connection logs in anew.
+    /// Notes what an error in reply to a call says of the server. A replica is left. One that is
+    /// busy or loading, or does not know the login any more, is doubtful: where it says the same to
+    /// a PING, it is slow, or another connection logs in anew.
     pub(crate) fn note(&self, error: &ServerError) {
         if errors::is_replica(error) {
             self.end(errors::replica());
@@ -263,9 +263,9 @@ impl Drop for Connection {
     }
 }
 
-/// Lets the runtime read the bytes that have arrived, the end of a connection included. At the first
-/// return it has looked at its sockets; at the second the drivers of connections have had their turn,
-/// which come behind a caller that the runtime blocks on.
+/// Lets the runtime read the bytes that have arrived, the end of a connection included. At the
+/// first return it has looked at its sockets; at the second the drivers of connections have had
+/// their turn, which come behind a caller that the runtime blocks on.
 pub(crate) async fn look() {
     tokio::task::yield_now().await;
     tokio::task::yield_now().await;

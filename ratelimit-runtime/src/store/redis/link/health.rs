@@ -1,5 +1,5 @@
-//! [`LinkHealth`]: how a server is, and what its link does next. No I/O: what happens and the time go
-//! in, actions come out.
+//! [`LinkHealth`]: how a server is, and what its link does next. No I/O: what happens and the time
+//! go in, actions come out.
 //!
 //! | state | a call | left when |
 //! | --- | --- | --- |

@@ -1,5 +1,5 @@
-//! [`Upkeep`]: the task of a link. It connects, asks the server how it is, connects again, and alone
-//! publishes the status.
+//! [`Upkeep`]: the task of a link. It connects, asks the server how it is, connects again, and
+//! alone publishes the status.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -27,8 +27,9 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The pause after a login that could not be renewed.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
 const SILENT: &str = "Redis is connected, and does not answer in time";
-const PANICKED: &str = "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS needs a rustls crypto \
-                        provider to be installed first, and a provider of credentials must not panic";
+const PANICKED: &str = "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS \
+    needs a rustls crypto provider to be installed first, and a provider of credentials must not \
+    panic";
 
 pub(super) struct Upkeep {
     settings: LinkSettings,

@@ -30,8 +30,8 @@ pub(crate) struct Question {
     pub(crate) script: &'static Script,
     /// The caller's time in microseconds; `None` for the server's.
     pub(crate) now: Option<u64>,
-    /// Whether it charges what is admitted. Callers of one key with the same such question share it:
-    /// they are decided one after the other.
+    /// Whether it charges what is admitted. Callers of one key with the same such question share
+    /// it: they are decided one after the other.
     pub(crate) is_charge: bool,
     pub(crate) algorithm: Algorithm,
     /// A lone number in an answer is read by the first of them.

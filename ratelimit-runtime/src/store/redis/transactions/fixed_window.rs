@@ -1,9 +1,9 @@
 //! The fixed window without scripts: a counter whose window begins with its first charge, in one
 //! transaction without `WATCH`.
 //!
-//! The key holds 8 bytes: the units used, as a big-endian integer. Redis ends the window by expiring
-//! the key, on a whole millisecond. The value does not tell one window from the next, so charges
-//! cannot be given back.
+//! The key holds 8 bytes: the units used, as a big-endian integer. Redis ends the window by
+//! expiring the key, on a whole millisecond. The value does not tell one window from the next, so
+//! charges cannot be given back.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 

@@ -1,9 +1,9 @@
-//! [`StoredLog`]: the exact sliding window without scripts: a sorted set with a member for each unit
-//! of cost, whose score is its own microsecond, its ticket.
+//! [`StoredLog`]: the exact sliding window without scripts: a sorted set with a member for each
+//! unit of cost, whose score is its own microsecond, its ticket.
 //!
-//! The reads are by rank and so need no time: they go in one call with `TIME`. A limit refuses while
-//! the unit that must leave before the call fits is in its window; the units used are counted in the
-//! transaction that writes.
+//! The reads are by rank and so need no time: they go in one call with `TIME`. A limit refuses
+//! while the unit that must leave before the call fits is in its window; the units used are counted
+//! in the transaction that writes.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
@@ -63,8 +63,8 @@ fn max(limit: &Limit) -> u64 {
     limit.max().max(1)
 }
 
-/// The ticket of the unit in a reply to `ZRANGE`; 0 if there is none. `None` for a member of another
-/// program.
+/// The ticket of the unit in a reply to `ZRANGE`; 0 if there is none. `None` for a member of
+/// another program.
 #[allow(
     clippy::cast_precision_loss,
     clippy::float_cmp,

@@ -81,8 +81,8 @@ async fn refund(
     Ok(replies.and_then(|replies| found(replies.last() != Some(&Value::Int(0)))))
 }
 
-/// Decides, and with `acquires` charges the request if it is admitted. `None` if the log has changed
-/// since it was read.
+/// Decides, and with `acquires` charges the request if it is admitted. `None` if the log has
+/// changed since it was read.
 async fn decide(
     lent: &mut Lent<'_>,
     mut log: StoredLog<'_>,
