@@ -51,6 +51,15 @@ impl RateLimitError {
         Self::Misconfigured(StoreError::misconfigured(message))
     }
 
+    pub(crate) fn cost_exceeds(rule: &'static str, cost: u64, limit: u64, is_of_log: bool) -> Self {
+        Self::CostExceedsLimit {
+            rule,
+            cost,
+            limit,
+            is_of_log,
+        }
+    }
+
     /// How long to wait until this very call would be admitted, if no other call arrives; `None`
     /// where waiting does not help, or the time is not known.
     #[must_use]

@@ -166,8 +166,8 @@ async fn waiters_are_served_in_their_order_and_do_not_all_ask_at_once() {
     }
 }
 
-/// A queue has room for 10,000. A slot that comes free belongs to those who wait, not to a caller
-/// for whom there is no room.
+/// A key has room for 1,000 waiters. A slot that comes free belongs to those who wait, not to a
+/// caller for whom there is no room.
 #[tokio::test(start_paused = true)]
 async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
     let (limiter, rule) = (
@@ -175,7 +175,7 @@ async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
         patient(1, SECOND * 3600, SECOND * 7200),
     );
     let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
-    let mut waiting = queue(&limiter, &rule, 10_100);
+    let mut waiting = queue(&limiter, &rule, 1_100);
     for _ in 0..100 {
         let (_, admitted, seconds) = waiting.join_next().await.unwrap().unwrap();
         assert_eq!((admitted, seconds), (false, 0));

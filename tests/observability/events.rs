@@ -17,7 +17,6 @@ use syn::visit::{self, Visit};
 use tonic::codegen::http;
 
 use crate::documented::{code, file, table};
-use crate::limiter_per_call;
 use crate::log::{Kind, Log};
 use crate::redis_server::{ALONE, limiter, until};
 use crate::support::redis::RedisServer;
@@ -203,7 +202,6 @@ async fn every_documented_event_is_logged_when_it_happens() {
         let _ = memory.acquire(rule, &key).await;
     }
     twins::both(&memory).await;
-    limiter_per_call::memory_made_elsewhere(1).await.unwrap();
     drop(RateLimiter::current().acquire(&plain, &key).await);
     let wrong = memory
         .acquire(&rule("missing").with_policy("nobody-has-set-it"), &key)

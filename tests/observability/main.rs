@@ -15,7 +15,6 @@ mod documented;
 mod emitted;
 mod events;
 mod keys;
-mod limiter_per_call;
 mod log;
 mod permits;
 mod redis_server;

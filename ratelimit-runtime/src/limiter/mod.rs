@@ -19,7 +19,7 @@ pub use self::keys::Keys;
 pub use self::permit::Permit;
 pub use self::reservation::Reservation;
 use crate::decision::Decision;
-use crate::engine::{self, CheckBuilder, Engine, OwnedCall};
+use crate::engine::{self, CheckBuilder, Engine, Part};
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::rule::{Limit, Policy, Rule};
@@ -129,30 +129,22 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
+        must_not_limit_calls_in_flight(rule)?;
         // Made in place, and not moved there.
         let mut check = CheckBuilder::of(rule, None);
         check.key(key);
-        // Most checks are borrowed while they wait; a check that differs from the rule is kept.
-        let decided = if let Some(check) = check.plain_check(&self.engine) {
-            match engine::decide_now(&self.engine, &check, || None) {
-                Some(decided) => decided,
-                None => return engine::finish(&self.engine, &check).await,
-            }
-        } else {
-            must_not_limit_calls_in_flight(rule)?;
-            let call = check.changed_call(&self.engine);
-            match engine::decide_now(&self.engine, &call.check(), || None) {
-                Some(decided) => decided,
+        let engine = &self.engine;
+        let decided = check.with_check(engine, |check| {
+            let later = || Err(Part::new(Arc::clone(engine), check));
+            engine::decide_now(engine, check, || None).map_or_else(later, Ok)
+        });
+        match decided {
+            Ok(decided) => engine::cooperate(decided).await,
+            Err(part) => {
                 // Kept apart, so that most checks have a small future.
-                None => {
-                    return Box::pin(
-                        async move { engine::finish(&call.engine, &call.check()).await },
-                    )
-                    .await;
-                }
+                Box::pin(async move { engine::acquire([part]).await?.decision() }).await
             }
-        };
-        engine::cooperate(decided).await
+        }
     }
 
     /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
@@ -169,7 +161,7 @@ impl RateLimiter {
         must_not_limit_calls_in_flight(rule)?;
         let mut check = by_hand(rule, key);
         check.reserve_estimate();
-        Reservation::acquire(check.call(&self.engine)).await
+        Reservation::acquire(check.kept(&self.engine)).await
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
@@ -261,7 +253,7 @@ impl RateLimiter {
             ));
         }
         let call = self.limited_call(rule, key)?;
-        call.require(Feature::Block)?;
+        call.bound.require(Feature::Block)?;
         let outcome = call
             .change(|store, request| store.block(request, duration))
             .await;
@@ -286,7 +278,7 @@ impl RateLimiter {
     /// the calls that it answers during the outage: try again once the store is back.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let call = self.limited_call(rule, key)?;
-        call.require(Feature::Block)?;
+        call.bound.require(Feature::Block)?;
         let here = self.engine.fallback.unblock(call.key_request()?);
         Ok(call.change(Store::unblock).await? || here)
     }
@@ -343,7 +335,7 @@ impl RateLimiter {
     ///
     /// [`RateLimitError::Misconfigured`] with the names that it lacks.
     pub fn require_policies(&self, names: &[&str]) -> Result<(), RateLimitError> {
-        let missing = self.engine.policies.load().missing(names);
+        let missing = self.engine.policies.missing(names);
         if missing.is_empty() {
             return Ok(());
         }
@@ -395,12 +387,12 @@ impl RateLimiter {
         self.engine
     }
 
-    fn call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        by_hand(rule, key).call(&self.engine)
+    fn call(&self, rule: &Rule, key: &Key) -> Part {
+        by_hand(rule, key).kept(&self.engine)
     }
 
     /// A call about the limits of the rule.
-    fn limited_call(&self, rule: &Rule, key: &Key) -> Result<OwnedCall, RateLimitError> {
+    fn limited_call(&self, rule: &Rule, key: &Key) -> Result<Part, RateLimitError> {
         let call = self.call(rule, key);
         if call.is_limited() {
             return Ok(call);
@@ -412,10 +404,8 @@ impl RateLimiter {
     }
 
     /// A call that takes a place where the rule limits calls in flight.
-    fn placed_call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        let mut check = by_hand(rule, key);
-        let place = check.place(&self.engine, None);
-        check.call(&self.engine).with_place(place)
+    fn placed_call(&self, rule: &Rule, key: &Key) -> Part {
+        by_hand(rule, key).kept_with_permit(&self.engine, None)
     }
 }
 

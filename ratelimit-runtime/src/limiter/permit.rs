@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::decision::Decision;
-use crate::engine::{self, CallPermits, OwnedCall};
+use crate::engine::{self, CallPermits, Part};
 use crate::error::RateLimitError;
 
 /// The place of a call in flight; made by [`RateLimiter::enter`](crate::RateLimiter::enter).
@@ -19,14 +19,14 @@ pub struct Permit {
 }
 
 impl Permit {
-    pub(super) async fn enter(call: OwnedCall) -> Result<Self, RateLimitError> {
-        if call.place.is_none() {
-            return Err(call.no_in_flight_limit());
+    pub(super) async fn enter(part: Part) -> Result<Self, RateLimitError> {
+        if part.permit.is_none() {
+            return Err(part.no_concurrent());
         }
-        let (decisions, permits) = engine::acquire_all(&[call]).await?;
+        let admitted = engine::acquire([part]).await?;
         Ok(Self {
-            decision: engine::only(decisions)?,
-            _permits: permits,
+            decision: admitted.decision()?,
+            _permits: admitted.permits,
         })
     }
 

@@ -131,14 +131,6 @@ pub(crate) fn no_limiter() {
     }
 }
 
-pub(crate) fn limiter_per_call(rule: &str) {
-    tracing::error!(
-        name: "limiter_per_call", target: SETUP, rule,
-        "every call makes a limiter of its own, in memory, so nothing is limited: make one, in a field or a `static … : \
-         LazyLock<RateLimiter>`, and let `limiter = …` say where it is"
-    );
-}
-
 pub(crate) fn same_path(rule: &str) {
     tracing::error!(
         name: "same_path", target: SETUP, rule,

@@ -34,6 +34,15 @@ pub trait BuiltInStore: Send + Sync {
         )
     }
 
+    /// Looks as [`peek`](Store::peek); where the limits refuse, sets the block of the request. Never
+    /// charges.
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.below().map_or_else(
+            || unsupported("this store cannot look and block in one step"),
+            |below| below.offend(request),
+        )
+    }
+
     /// Takes a place for a call in flight, if fewer than [`max`](PlaceRequest::max) are taken, and
     /// charges the requests: all of it in one step, or nothing. With requests it is asked only
     /// where [`decides_together`](Self::decides_together) says so; there may be none.
