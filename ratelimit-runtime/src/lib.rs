@@ -50,7 +50,7 @@ pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
-/// Types of which a [`RateLimitLayer`] is made, and types that it makes.
+/// The types that name a [`RateLimitLayer`], and the services that it makes.
 #[cfg(feature = "_layer")]
 #[cfg_attr(
     docsrs,

@@ -2,15 +2,21 @@
 
 use std::time::Duration;
 
+use actix_web::HttpResponse;
+use actix_web::dev::ServiceRequest;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{
     ACCEPT, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, HeaderValue, ORIGIN, SERVER,
 };
-use axum::http::{Response, StatusCode};
+use axum::http::{Method, Response, StatusCode};
 use axum::routing::get;
-use ratelimit_runtime::{Key, Limit, RateLimitLayer, RateLimiter, Rule};
+use poem::EndpointExt as _;
+use ratelimit_runtime::layer::{Grpc, Limited};
+use ratelimit_runtime::{Key, Limit, RateLimitLayer, RateLimiter, Rule, by_client_ip};
+use tonic::body::Body as TonicBody;
+use tonic::transport::Server;
 use tower::{ServiceBuilder, ServiceExt as _};
 use tower_http::add_extension::AddExtensionLayer;
 use tower_http::auth::AsyncRequireAuthorizationLayer;
@@ -133,4 +139,61 @@ async fn preflight_requests_are_not_charged_inside_of_cors() {
         assert_eq!(response.status(), StatusCode::OK);
     }
     assert_eq!(refused(app).await, [false, true]);
+}
+
+fn exempt_twice() -> RateLimitLayer<Limited<Request, axum::response::Response>> {
+    limits!()
+        .skip(|request| request.uri().path() == "/health")
+        .skip(|request| request.method() == Method::OPTIONS)
+}
+
+#[tokio::test]
+async fn each_skip_exempts_requests() {
+    let app = Router::new().fallback(async || "served");
+    let app = app.layer(exempt_twice());
+    for (method, path, status) in [
+        (Method::GET, "/health", 200),
+        (Method::OPTIONS, "/orders", 200),
+        (Method::GET, "/orders", 200),
+        (Method::GET, "/orders", 429),
+        (Method::GET, "/health", 200),
+        (Method::OPTIONS, "/orders", 200),
+    ] {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.body(Body::empty()).unwrap();
+        let response = app.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+    }
+}
+
+/// Where each limit is a layer of its own, and a setting says how many there are.
+#[tokio::test]
+async fn layers_with_rules_are_kept_in_a_list() {
+    for (layers, second_is_refused) in [(2, true), (0, false)] {
+        let layers: Vec<_> = (0..layers).map(|_| exempt_twice()).collect();
+        let limited = layers.into_iter().fold(app(), Router::layer);
+        assert_eq!(refused(limited).await, [false, second_is_refused]);
+    }
+}
+
+fn of_actix() -> RateLimitLayer<Limited<ServiceRequest, HttpResponse>> {
+    RateLimitLayer::new().rule(&ONE, by_client_ip)
+}
+
+fn of_poem() -> RateLimitLayer<Limited<poem::Request, poem::Response>> {
+    RateLimitLayer::new().rule(&ONE, by_client_ip)
+}
+
+type OfTonic = Limited<axum::http::Request<TonicBody>, Response<TonicBody>>;
+
+fn of_tonic() -> RateLimitLayer<OfTonic, Grpc> {
+    RateLimitLayer::new().rule(&ONE, by_client_ip).grpc()
+}
+
+/// They compile.
+#[test]
+fn layers_of_functions_are_layers_of_their_frameworks() {
+    let _ = actix_web::App::new().wrap(of_actix());
+    let _ = poem::Route::new().with(of_poem());
+    let _ = Server::builder().layer(of_tonic());
 }

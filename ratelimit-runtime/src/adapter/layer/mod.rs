@@ -78,15 +78,33 @@ pub struct Grpc;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 
-/// The rule of a [`RateLimitLayer`].
-#[derive(Clone)]
-pub struct Limited<F> {
+/// The rule of a [`RateLimitLayer`], for requests `Q` of a framework whose responses are `A`.
+///
+/// | framework | requests | responses |
+/// | --- | --- | --- |
+/// | axum | `axum::extract::Request` | `axum::response::Response` |
+/// | actix-web | `actix_web::dev::ServiceRequest` | `actix_web::HttpResponse` |
+/// | poem | `poem::Request` | `poem::Response` |
+/// | tonic | `http::Request<tonic::body::Body>` | `http::Response<tonic::body::Body>` |
+pub struct Limited<Q, A> {
     /// Shared by all requests, so that its names are worked out once.
     rule: Arc<Rule>,
-    key: F,
+    key: Arc<KeyFunction<Q, A>>,
 }
 
-impl<F> fmt::Debug for Limited<F> {
+/// The key of a request, or nothing if it is not limited.
+type KeyFunction<Q, A> = dyn Fn(&Q) -> Result<Option<Key>, NoKey<A>> + Send + Sync;
+
+impl<Q, A> Clone for Limited<Q, A> {
+    fn clone(&self) -> Self {
+        Self {
+            rule: Arc::clone(&self.rule),
+            key: Arc::clone(&self.key),
+        }
+    }
+}
+
+impl<Q, A> fmt::Debug for Limited<Q, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limited")
             .field("rule", &self.rule)
@@ -106,16 +124,40 @@ impl<P> RateLimitLayer<Unlimited, P> {
     /// [`Key`], or a `Result` with the answer in place of one, because requests without a key must
     /// not share one. The error is a [`KeyRejection`](crate::KeyRejection), a [`RateLimitError`], or a
     /// response of the framework.
-    pub fn rule<F>(self, rule: &Rule, key: F) -> RateLimitLayer<Limited<F>, P> {
+    ///
+    /// The type has a name, as it takes to return the layer from a function, see
+    /// [`Limited`](crate::layer::Limited).
+    pub fn rule<Q, A, K: RequestKey<A>>(
+        self,
+        rule: &Rule,
+        key: impl Fn(&Q) -> K + Send + Sync + 'static,
+    ) -> RateLimitLayer<Limited<Q, A>, P> {
         RateLimitLayer {
             limiter: self.limiter,
             proxies: self.proxies,
             rule: Limited {
                 rule: Arc::new(rule.clone()),
-                key,
+                key: Arc::new(move |request| key(request).into_key().map(Some)),
             },
             protocol: PhantomData,
         }
+    }
+}
+
+impl<Q: 'static, A: 'static, P> RateLimitLayer<Limited<Q, A>, P> {
+    /// Does not limit requests for which `is_exempt` is `true`, such as health checks: the layer
+    /// makes no key for them and charges nothing. Limits further in hold for them too. Of several
+    /// `skip`, each exempts requests.
+    pub fn skip(mut self, is_exempt: impl Fn(&Q) -> bool + Send + Sync + 'static) -> Self {
+        let key = self.rule.key;
+        self.rule.key = Arc::new(move |request| {
+            if is_exempt(request) {
+                Ok(None)
+            } else {
+                key(request)
+            }
+        });
+        self
     }
 }
 
@@ -249,10 +291,10 @@ impl<Q, A> RequestRule<Q, A> for Unlimited {
     }
 }
 
-impl<Q, A, F: Fn(&Q) -> K, K: RequestKey<A>> RequestRule<Q, A> for Limited<F> {
+impl<Q, A> RequestRule<Q, A> for Limited<Q, A> {
     fn check(&self, request: &Q) -> Result<RequestCheck, NoKey<A>> {
-        let key = (self.key)(request).into_key()?;
-        Ok(Some((Arc::clone(&self.rule), key)))
+        let key = (self.key)(request)?;
+        Ok(key.map(|key| (Arc::clone(&self.rule), key)))
     }
 }
 
