@@ -65,14 +65,14 @@ pub(super) fn degraded(rule: &str, source: Source, error: &StoreError) {
     tracing::debug!(name: "degraded", target: DECISION, rule, source, %error, "the store gives no answer");
 }
 
-/// A store has no memory left: once per episode.
+/// A store has no memory or disk left: once per episode of an error.
 #[cold]
 pub(super) fn full(error: &StoreError) {
     static EPISODES: Episodes = Episodes::new();
     if EPISODES.begins("", error.message()) {
         tracing::warn!(
             name: "full", target: CONNECTION, %error,
-            "the store has no memory left; calls are limited by each process, or refused where `on_unavailable` is `deny`"
+            "the store is full; calls are limited by each process, or refused where `on_unavailable` is `deny`"
         );
     }
 }
