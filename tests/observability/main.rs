@@ -17,6 +17,7 @@ mod events;
 mod keys;
 mod limiter_per_call;
 mod log;
+mod panics;
 mod permits;
 mod redis_server;
 mod samples;
