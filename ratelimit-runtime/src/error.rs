@@ -193,8 +193,8 @@ pub enum StoreErrorKind {
     /// No answer in time; whether the store is up, its health says. While it is up, never answered
     /// by "allow": a client that can flood it must not be able to switch limits off.
     TimedOut,
-    /// The store has no memory left. Never answered by "allow": a client that can fill it could
-    /// switch limits off.
+    /// The store has no memory or disk left. Never answered by "allow": a client that can fill it
+    /// could switch limits off.
     Full,
     /// A setting is wrong; waiting does not help.
     Misconfigured,

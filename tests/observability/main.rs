@@ -16,6 +16,7 @@ mod emitted;
 mod events;
 mod keys;
 mod log;
+mod panics;
 mod permits;
 mod redis_server;
 mod samples;

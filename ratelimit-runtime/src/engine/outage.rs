@@ -111,7 +111,10 @@ impl Engine {
     pub(super) fn outage_source(&self, check: &Check<'_>, error: &StoreError) -> Option<Source> {
         let serves = match error.kind() {
             StoreErrorKind::Unavailable => false,
-            StoreErrorKind::TimedOut => self.store.innermost().health(&check.request) == Health::Up,
+            StoreErrorKind::TimedOut => {
+                let health = self.store.innermost().health(&check.request);
+                matches!(health, Health::Up | Health::Full)
+            }
             // Filling a store must not switch limits off.
             StoreErrorKind::Full => true,
             StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => return None,

@@ -150,6 +150,8 @@ pub enum Health {
     /// It serves. A request without an answer was one too many, or met an accident of its own: that
     /// is never a reason to let a call through unchecked.
     Up,
+    /// It refuses writes because it is full: no reason to let a call through unchecked either.
+    Full,
     /// It is connected, and does not serve: it does not answer, or says that it is busy or loading.
     Slow,
     /// It is not connected, or not yet.

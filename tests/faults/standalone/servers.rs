@@ -145,7 +145,8 @@ pub(super) fn rows() -> Vec<Fault<One>> {
             one.cli(&["BGSAVE"]);
             assert!(eventually(|| one.server().info("persistence", "rdb_last_bgsave_status") == "err"));
         })
-        .ends(1_000, |one| one.config("stop-writes-on-bgsave-error", "no")),
+        .ends(1_000, |one| one.config("stop-writes-on-bgsave-error", "no"))
+        .then(nothing_goes_unchecked),
         fault("standalone::too_few_replicas", "NOREPLICAS: too few replicas to write, for 1 s", PLAIN)
             .begins(|one| one.config("min-replicas-to-write", "1"))
             .ends(1_000, |one| one.config("min-replicas-to-write", "0"))

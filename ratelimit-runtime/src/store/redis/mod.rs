@@ -66,10 +66,10 @@ impl RedisStore {
     ///
     /// | URL | servers |
     /// | --- | --- |
-    /// | `redis://[user][:password]@host[:port][/database]` | one |
+    /// | `redis://[[user]:password@]host[:port][/database]` | one |
     /// | `unix:///path/to/socket[?db=…&user=…&pass=…]` | one on this machine |
-    /// | `redis+sentinel://[user][:password]@host[:port][,host[:port]…]/master-name[/database]` | the master that Sentinel knows by this name. The hosts are sentinels, at port 26379 unless said; `?sentinel_user=…&sentinel_password=…` is their login |
-    /// | `redis+cluster://[user][:password]@host[:port][,host[:port]…]` | a cluster, of which these are some nodes |
+    /// | `redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/master-name[/database]` | the master that Sentinel knows by this name. The hosts are sentinels, at port 26379 unless said; `?sentinel_user=…&sentinel_password=…` is their login |
+    /// | `redis+cluster://[[user]:password@]host[:port][,host[:port]…]` | a cluster, of which these are some nodes |
     ///
     /// `rediss` in the place of `redis` is TLS (feature `redis-tls`); `valkey` and `valkeys` mean
     /// the same as `redis` and `rediss`. Special characters in a password or a name are

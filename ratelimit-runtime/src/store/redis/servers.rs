@@ -133,6 +133,14 @@ impl Servers {
         self.epoch.load(Acquire)
     }
 
+    /// A number by which the servers of keys differ: 0 where there is only one, or none is known.
+    pub(crate) fn number_of(&self, key: &[u8]) -> usize {
+        match &self.reached {
+            Reached::One(_) => 0,
+            Reached::Cluster(cluster) => cluster.number_of(slot_of(key)),
+        }
+    }
+
     /// How well the server of a key serves.
     pub(crate) fn health(&self, key: &[u8]) -> Health {
         match &self.reached {
