@@ -34,6 +34,10 @@ enum Step {
         cost: u64,
         max: usize,
     },
+    Offend {
+        cost: u64,
+        max: usize,
+    },
     Refund {
         which: usize,
     },
@@ -172,7 +176,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         12 => (cost.clone(), 0_usize..3, reserves, prop::bool::weighted(0.1))
             .prop_map(|(cost, max, reserves, block)| Step::Acquire { cost, max, reserves, block }),
-        3 => (cost, 0_usize..3).prop_map(|(cost, max)| Step::Peek { cost, max }),
+        3 => (cost.clone(), 0_usize..3).prop_map(|(cost, max)| Step::Peek { cost, max }),
+        1 => (cost, 0_usize..3).prop_map(|(cost, max)| Step::Offend { cost, max }),
         2 => (0_usize..20).prop_map(|which| Step::Refund { which }),
         4 => (0_usize..20, prop_oneof![4 => Just(None), 4 => (0_u64..9).prop_map(Some), 2 => (0_u64..3_000).prop_map(Some),
             1 => Just(Some(Limit::MAX_COUNT))])
@@ -206,16 +211,17 @@ async fn play(
     let mut admitted: Vec<(u64, u64, u64, Reserves)> = Vec::new();
     let mut settled = Vec::new();
     let (mut highest, mut cached, mut blocked_by_hand) = (0, 0, false);
+    // Under a deny cache a block may come up to its bound later: see there.
+    let sets_blocks = has(Feature::Block) && kind.column != Column::DenyCache;
+    let grows = shape.limits.len().is_multiple_of(2) && has(Feature::GrowingBlock);
     for (at, step) in steps.iter().enumerate() {
-        if let (true, Step::Acquire { max, .. } | Step::Peek { max, .. }) = (shape.only_rises, step)
-        {
-            highest = highest.max(*max);
-        }
-        let max = if let Step::Acquire { max, .. } | Step::Peek { max, .. } = step {
-            *max
-        } else {
-            0
+        let max = match step {
+            Step::Acquire { max, .. } | Step::Peek { max, .. } | Step::Offend { max, .. } => *max,
+            _ => 0,
         };
+        if shape.only_rises {
+            highest = highest.max(max);
+        }
         let limits = shape.limits(max.max(highest));
         blocked_by_hand |= matches!(step, Step::Block { .. } | Step::Unblock);
         let context = format!("step {at} of {steps:?} under {shape:?}");
@@ -235,15 +241,8 @@ async fn play(
                     Reserves::Nothing
                 };
                 let mut request = reserves.of(kind.request(key, &limits).with_cost(cost));
-                // Under a deny cache a block may come up to its bound later: see there.
-                if block && has(Feature::Block) && kind.column != Column::DenyCache {
-                    let [first, longest] = [1_500, 20_000].map(Duration::from_millis);
-                    let grows = shape.limits.len().is_multiple_of(2) && has(Feature::GrowingBlock);
-                    request = if grows {
-                        request.with_growing_block(first, longest)
-                    } else {
-                        request.with_block(first)
-                    };
+                if block && sets_blocks {
+                    request = blocking(request, grows);
                 }
                 let (ours, theirs) = (
                     memory.acquire(request).await.unwrap(),
@@ -279,6 +278,18 @@ async fn play(
                 same(
                     &memory.peek(request).await.unwrap(),
                     &redis.peek(request).await.unwrap(),
+                    &context,
+                );
+            }
+            Step::Offend { .. } if !sets_blocks => {}
+            Step::Offend { cost, .. } => {
+                let cost = cost
+                    .min(shape.largest_cost)
+                    .min(capacity(kind.algorithm, &limits));
+                let request = blocking(kind.request(key, &limits).with_cost(cost), grows);
+                same(
+                    &memory.offend(request).await.unwrap(),
+                    &redis.own().offend(request).await.unwrap(),
                     &context,
                 );
             }
@@ -371,6 +382,15 @@ async fn play(
         }
     }
     cached
+}
+
+fn blocking(request: Request<'_>, grows: bool) -> Request<'_> {
+    let [first, longest] = [1_500, 20_000].map(Duration::from_millis);
+    if grows {
+        request.with_growing_block(first, longest)
+    } else {
+        request.with_block(first)
+    }
 }
 
 fn capacity(algorithm: Algorithm, limits: &[Limit]) -> u64 {

@@ -26,7 +26,9 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// Decides several requests together, with one verdict for each, in order: they are charged if
-    /// all say `allowed`. Asked only where [`decides_together`](Self::decides_together) says so.
+    /// all say `allowed`. Where one alone refuses, it sets its block; where several do, none does, as
+    /// the call would not have run but for one of them. Asked only where
+    /// [`decides_together`](Self::decides_together) says so.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         self.below().map_or_else(
             || unsupported("this store decides one key at a time"),
@@ -34,11 +36,12 @@ pub trait BuiltInStore: Send + Sync {
         )
     }
 
-    /// Looks as [`peek`](Store::peek); where the limits refuse, sets the block of the request. Never
-    /// charges.
+    /// Looks as [`peek`](Store::peek); where the limits refuse, sets the block of the request and
+    /// counts a strike. It never charges, whatever the look says. A refusal by a block that lasts
+    /// already, or by open reservations alone, sets none.
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         self.below().map_or_else(
-            || unsupported("this store cannot look and block in one step"),
+            || unsupported("this store sets a block only as it decides"),
             |below| below.offend(request),
         )
     }
@@ -47,6 +50,7 @@ pub trait BuiltInStore: Send + Sync {
     /// charges the requests: all of it in one step, or nothing. With requests it is asked only
     /// where [`decides_together`](Self::decides_together) says so; there may be none.
     ///
+    /// - A request that refuses sets its block only where a place is free and all others admit.
     /// - Places are counted over all processes that share the store. Each call is measured against
     ///   the `max` it brings.
     /// - A place stays taken until it is [left](Self::leave), as long as this process lives, and for

@@ -207,6 +207,10 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
         self.call(|inner| own(inner).acquire_all(requests))
     }
 
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.call(|inner| own(inner).offend(request))
+    }
+
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         self.call(|inner| own(inner).enter(place, requests))
     }

@@ -28,7 +28,8 @@ pub(super) fn decide(
             )
         })
         .collect();
-    let admitted = verdicts.iter().all(|verdict| verdict.allowed);
+    let refusing = verdicts.iter().filter(|verdict| !verdict.allowed).count();
+    let admitted = refusing == 0;
     for index in 0..members.len() {
         let (Some(member), Some(verdict)) = (members.get(index), verdicts.get_mut(index)) else {
             continue;
@@ -36,8 +37,9 @@ pub(super) fn decide(
         let Some(shard) = shards.get_mut(member.shard) else {
             continue;
         };
-        // Where one refuses, the keys that refuse may set their blocks, and no other is touched.
-        if admitted || !verdict.allowed {
+        // Only the one that alone refuses sets its block: nobody blocks another's key by calls that
+        // his own limit refuses.
+        if admitted || (refusing == 1 && !verdict.allowed) {
             *verdict = shard.acquire(&member.request, member.hash, now);
         }
         if admitted && !verdict.allowed {

@@ -241,6 +241,10 @@ impl BuiltInStore for Backend {
         })
     }
 
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::later(self.carry_out(Operation::Offend, request))
+    }
+
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         Answer::later(async move {
             self.must_run_scripts()?;

@@ -128,7 +128,7 @@ impl StoreSettings {
             Operation::Acquire | Operation::Peek => Ok(()),
             Operation::Refund(_) => capabilities.require(algorithm, Feature::Refund),
             Operation::Settle(..) => capabilities.require(algorithm, Feature::Reserve),
-            Operation::Block(_) | Operation::Unblock => {
+            Operation::Offend | Operation::Block(_) | Operation::Unblock => {
                 capabilities.require(algorithm, Feature::Block)
             }
         }?;

@@ -16,6 +16,8 @@ use crate::store::{Request, Reserves};
 pub(crate) enum Operation {
     Acquire,
     Peek,
+    /// Looks, and sets the block of a request that the limits refuse.
+    Offend,
     Refund(u64),
     /// By its ticket and its actual cost.
     Settle(u64, u64),
@@ -88,6 +90,7 @@ impl Question {
             (Operation::Acquire, Reserves::Cost) => "reserve",
             (Operation::Acquire, Reserves::Estimate) => "estimate",
             (Operation::Peek, _) => "peek",
+            (Operation::Offend, _) => "offend",
             (Operation::Refund(_), _) => "refund",
             (Operation::Settle(..), _) => "settle",
             (Operation::Block(_), _) => "block",
@@ -102,7 +105,7 @@ impl Question {
             question.limit(limit);
         }
         match operation {
-            Operation::Acquire | Operation::Peek | Operation::Unblock => {}
+            Operation::Acquire | Operation::Peek | Operation::Offend | Operation::Unblock => {}
             Operation::Refund(ticket) => question.doubles([ticket]),
             Operation::Settle(ticket, actual) => {
                 let by_count = request.reserves == Reserves::Cost;
