@@ -49,7 +49,7 @@ pub(crate) fn strings(tokens: TokenStream) -> Vec<LitStr> {
     for tree in tokens {
         match tree {
             TokenTree::Literal(literal) => {
-                found.extend(syn::parse2::<LitStr>(literal.into_token_stream()))
+                found.extend(syn::parse2::<LitStr>(literal.into_token_stream()));
             }
             TokenTree::Group(group) => found.extend(strings(group.stream())),
             _ => {}

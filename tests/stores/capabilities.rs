@@ -140,7 +140,7 @@ const LISTS: [(&str, Row); 8] = [
     }),
     (
         "ratelimit-macros/src/check/rule/limits/algorithm.rs",
-        |algorithm| format!("(\"{algorithm}\", Algorithm"),
+        |algorithm| format!("\"{algorithm}\","),
     ),
     (
         "tests/compiler/ui/fail/arguments/keywords.stderr",

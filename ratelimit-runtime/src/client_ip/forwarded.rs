@@ -39,11 +39,12 @@ impl<'a> Iterator for Elements<'a> {
             .rev()
             .find(|byte| separates(byte))
             .map(|(at, _)| at);
-        let Some((left, right)) = comma.and_then(|at| rest.split_at_checked(at)) else {
+        let split = comma.and_then(|at| rest.split_at_checked(at));
+        let Some((left, [_comma, element @ ..])) = split else {
             return Some(rest);
         };
         self.rest = Some(left);
-        right.get(1..)
+        Some(element)
     }
 }
 

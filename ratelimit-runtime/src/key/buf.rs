@@ -111,14 +111,18 @@ impl KeyBuf {
         } else {
             self.spilled.get_mut(at..)
         };
+        debug_assert!(
+            bytes.is_some(),
+            "a byte is inserted in the key or at its end"
+        );
         if let Some(moved) = bytes {
             moved.rotate_right(1);
         }
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
-        let kept = Self::from_slice(self.get(..len).unwrap_or(self));
-        *self = kept;
+        debug_assert!(len <= self.len(), "a key is not cut behind its end");
+        *self = Self::from_slice(self.get(..len).unwrap_or(self));
     }
 }
 
@@ -128,7 +132,9 @@ impl Deref for KeyBuf {
     #[inline]
     fn deref(&self) -> &[u8] {
         if self.spilled.is_empty() {
-            self.inline.get(FRONT..FRONT + self.len).unwrap_or_default()
+            let bytes = self.inline.get(FRONT..FRONT + self.len);
+            debug_assert!(bytes.is_some(), "a key that is longer has spilled");
+            bytes.unwrap_or_default()
         } else {
             &self.spilled
         }

@@ -37,7 +37,8 @@ fn is_value(value: &str) -> bool {
     loop {
         let end = rest.find(['(', ')', ',']).unwrap_or(rest.len());
         let (text, after) = rest.split_at(end);
-        let next = after.chars().next();
+        let mut behind = after.chars();
+        let next = behind.next();
         let is_item = match text {
             _ if is_after_group => text.is_empty() && next != Some('('),
             "%-" => next == Some(')') && before(value, rest) == Some('('),
@@ -57,7 +58,7 @@ fn is_value(value: &str) -> bool {
             Some(_) => {}
         }
         is_after_group = next == Some(')');
-        rest = after.get(1..).unwrap_or_default();
+        rest = behind.as_str();
     }
 }
 

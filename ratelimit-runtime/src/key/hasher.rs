@@ -16,7 +16,9 @@ impl KeyHasher {
         if secret.is_empty() {
             return None;
         }
-        Hmac::new_from_slice(secret).ok().map(Self)
+        let keyed = Hmac::new_from_slice(secret);
+        debug_assert!(keyed.is_ok(), "HMAC takes a secret of any length");
+        keyed.ok().map(Self)
     }
 
     /// Replaces a rendered key by a digest. It covers the `head` that is stored before the key, so

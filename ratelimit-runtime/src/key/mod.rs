@@ -95,7 +95,9 @@ impl Key {
 
     /// The same as text, which every rendering is.
     pub(crate) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).unwrap_or_default()
+        let text = std::str::from_utf8(&self.0);
+        debug_assert!(text.is_ok(), "what is not UTF-8 is escaped");
+        text.unwrap_or_default()
     }
 }
 

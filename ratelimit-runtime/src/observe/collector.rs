@@ -78,13 +78,12 @@ impl<F: Future> Future for Collected<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let output = ready!(this.future.as_mut().poll(cx));
-        Poll::Ready((
-            output,
-            this.future
-                .take_value()
-                .map(RefCell::into_inner)
-                .unwrap_or_default(),
-        ))
+        let collected = this.future.take_value().map(RefCell::into_inner);
+        debug_assert!(
+            collected.is_some(),
+            "it is taken once, when the future ends"
+        );
+        Poll::Ready((output, collected.unwrap_or_default()))
     }
 }
 

@@ -127,6 +127,10 @@ fn moved(server: &str, from: Option<ConnectionState>, to: Option<ConnectionState
     let mut now = NOW.lock().unwrap_or_else(PoisonError::into_inner);
     let counts = now.entry(server.into()).or_default();
     for ((state, name), count) in STATES.into_iter().zip(counts.iter_mut()) {
+        debug_assert!(
+            *count > 0 || from != Some(state),
+            "a connection is counted where it is"
+        );
         *count =
             (*count + u32::from(to == Some(state))).saturating_sub(u32::from(from == Some(state)));
         metrics::set(

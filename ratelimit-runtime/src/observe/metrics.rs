@@ -152,6 +152,7 @@ pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Option<Sou
     let Some(known) =
         all.get(outcome as usize * SOURCES + source.map_or(0, |source| source as usize))
     else {
+        debug_assert!(false, "there is a series for each outcome and source");
         return;
     };
     let key = known.get_or_init(|| {
@@ -187,7 +188,7 @@ pub(crate) async fn timed<'a, T>(
         with_recorder(|recorder| {
             recorder
                 .register_histogram(&key, &METADATA)
-                .record(since.elapsed())
+                .record(since.elapsed());
         });
     }
     answer

@@ -48,6 +48,7 @@ fn envelope(refusal: &Refusal<'_>) -> String {
     format!(r#"{{"code":{code},"message":{message},"data":null}}"#)
 }
 
+#[allow(clippy::indexing_slicing, reason = "an object takes any name")]
 fn problem(refusal: &Refusal<'_>) -> Value {
     let (title, code) = (
         refusal
@@ -59,13 +60,10 @@ fn problem(refusal: &Refusal<'_>) -> Value {
     let mut problem =
         json!({"type": "about:blank", "title": title, "status": code, "detail": refusal.message()});
     let decision = refusal.error().and_then(RateLimitError::decision);
-    if let (Some(decision), Some(members)) = (decision, problem.as_object_mut()) {
+    if let Some(decision) = decision {
         let policy = fields::name(decision.rule(), decision.limit_index());
-        members.insert(
-            "type".to_owned(),
-            json!("https://iana.org/assignments/http-problem-types#quota-exceeded"),
-        );
-        members.insert("violated-policies".to_owned(), json!([policy]));
+        problem["type"] = "https://iana.org/assignments/http-problem-types#quota-exceeded".into();
+        problem["violated-policies"] = json!([policy]);
     }
     problem
 }

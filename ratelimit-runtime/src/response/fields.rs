@@ -202,9 +202,7 @@ impl<'a> Standings<'a> {
             } in quotas
             {
                 let name = name(decision.rule(), *index);
-                let Ok(name) = StringRef::from_str(&name) else {
-                    continue;
-                };
+                let Some(name) = string(&name) else { continue };
                 let policy = policies.bare_item(name).parameter(Q, integer(*max));
                 if *in_flight {
                     let _ = policy.parameter(QU, IN_FLIGHT);
@@ -220,9 +218,7 @@ impl<'a> Standings<'a> {
             }
             if item.is_known() {
                 let name = name(decision.rule(), decision.limit_index());
-                let Ok(name) = StringRef::from_str(&name) else {
-                    continue;
-                };
+                let Some(name) = string(&name) else { continue };
                 let standing = standings
                     .bare_item(name)
                     .parameter(R, integer(decision.remaining()));
@@ -288,7 +284,7 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// What clients are told of a rule's name: of a path, which derived names are, the last part alone.
 pub(crate) fn public_name(rule: &str) -> &str {
-    rule.rsplit('.').next().unwrap_or(rule)
+    rule.rsplit_once('.').map_or(rule, |(_, last)| last)
 }
 
 /// The limits of a rule have names of their own.
@@ -298,6 +294,12 @@ pub(super) fn name(rule: &str, index: usize) -> String {
         let _ = write!(name, "/{}", index + 1);
     }
     name
+}
+
+fn string(name: &str) -> Option<&StringRef> {
+    let string = StringRef::from_str(name);
+    debug_assert!(string.is_ok(), "a name is printable ASCII");
+    string.ok()
 }
 
 /// A structured integer has 15 digits.

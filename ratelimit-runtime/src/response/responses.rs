@@ -145,6 +145,10 @@ impl Responses {
                 let status = self
                     .cost_exceeds_limit
                     .and_then(|status| StatusCode::from_u16(status).ok());
+                debug_assert!(
+                    status.is_some() || self.cost_exceeds_limit.is_none(),
+                    "a limiter is not built with another status"
+                );
                 status.unwrap_or(StatusCode::PAYLOAD_TOO_LARGE)
             }
             RateLimitError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,

@@ -130,7 +130,14 @@ impl<'a> Request<'a> {
     /// The part of [`key`](Self::key) that all keys of this rule share.
     #[must_use]
     pub fn rule_key(&self) -> &'a [u8] {
-        self.key.get(..self.rule_len).unwrap_or_default()
+        self.split_key().0
+    }
+
+    /// The key, split behind the part that all keys of its rule share.
+    pub(crate) fn split_key(&self) -> (&'a [u8], &'a [u8]) {
+        let split = self.key.split_at_checked(self.rule_len);
+        debug_assert!(split.is_some(), "a key is not shorter than its beginning");
+        split.unwrap_or((&[], self.key))
     }
 
     /// How the limits are kept.

@@ -171,6 +171,10 @@ impl Verdict {
     #[cfg(feature = "redis")]
     #[inline]
     pub(crate) fn aged(mut self, elapsed_us: u64) -> Self {
+        debug_assert!(
+            elapsed_us < self.holds_us(),
+            "it is repeated while it holds"
+        );
         self.reset_after_us = self.reset_after_us.saturating_sub(elapsed_us);
         if self.holds > 0 || self.retry_after_us == Self::NEVER {
             return self.aged_as_it_holds(elapsed_us);

@@ -165,7 +165,7 @@ impl Ret {
             };
             match &local.pat {
                 Pat::Ident(name) if name.ident == "__self" => {
-                    scope.receiver = Some(name.ident.clone())
+                    scope.receiver = Some(name.ident.clone());
                 }
                 // `let email = email;` keeps the entry that the signature has for `email`.
                 Pat::Ident(name)

@@ -71,7 +71,7 @@ impl Finder {
         for tree in tokens {
             match &tree {
                 TokenTree::Ident(word) if after_dot && word == "await" => {
-                    self.found(Kind::Wait, word.span())
+                    self.found(Kind::Wait, word.span());
                 }
                 TokenTree::Ident(word) => {
                     let exit = ["return", "break", "continue", "yield"]

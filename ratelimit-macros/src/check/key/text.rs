@@ -69,7 +69,7 @@ impl<'ast> Visit<'ast> for Texts<'_> {
         self.in_call(|texts| {
             call.args
                 .iter()
-                .for_each(|argument| texts.visit_expr(argument))
+                .for_each(|argument| texts.visit_expr(argument));
         });
     }
 

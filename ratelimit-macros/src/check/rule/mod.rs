@@ -76,15 +76,13 @@ pub(crate) fn check(
         &arguments.max,
         &arguments.policy,
         &arguments.cost,
-    ];
-    let others = [
         &arguments.shadow,
         &arguments.key,
         &arguments.count,
         &arguments.actual_cost,
         &arguments.concurrent,
     ];
-    for argument in expressions.into_iter().chain(others).flatten() {
+    for argument in expressions.into_iter().flatten() {
         scope.must_not_hide(argument.value.to_token_stream(), diagnostics);
     }
     let shadow = condition::shadow(arguments.shadow.as_ref());

@@ -121,7 +121,7 @@ pub(crate) fn expand(
     match key {
         Key::None => {}
         Key::Template(parts) => {
-            steps.extend(pieces::expand(parts, "CheckBuilder", "__ratelimit_check"))
+            steps.extend(pieces::expand(parts, "CheckBuilder", "__ratelimit_check"));
         }
         Key::Expr(given) => {
             let span = given.span().resolved_at(mixed);

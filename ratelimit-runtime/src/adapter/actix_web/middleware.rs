@@ -123,13 +123,17 @@ impl Fields for HeaderMap {
     }
 
     fn set(&mut self, name: &'static str, value: &str) {
-        if let Ok(value) = HeaderValue::from_str(value) {
+        let value = HeaderValue::from_str(value);
+        debug_assert!(value.is_ok(), "{name} is printable");
+        if let Ok(value) = value {
             let _ = self.insert(HeaderName::from_static(name), value);
         }
     }
 
     fn add(&mut self, name: &'static str, value: &str) {
-        if let Ok(value) = HeaderValue::from_str(value) {
+        let value = HeaderValue::from_str(value);
+        debug_assert!(value.is_ok(), "{name} is printable");
+        if let Ok(value) = value {
             self.append(HeaderName::from_static(name), value);
         }
     }

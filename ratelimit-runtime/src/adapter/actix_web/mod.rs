@@ -60,7 +60,9 @@ fn response(ours: http::Response<String>) -> HttpResponse {
 }
 
 fn theirs(status: http::StatusCode) -> StatusCode {
-    StatusCode::from_u16(status.as_u16()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    let status = StatusCode::from_u16(status.as_u16());
+    debug_assert!(status.is_ok(), "both types hold the same statuses");
+    status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 impl FromRequest for ClientIp {

@@ -91,13 +91,17 @@ impl Fields for http::HeaderMap {
     }
 
     fn set(&mut self, name: &'static str, value: &str) {
-        if let Ok(value) = http::HeaderValue::from_str(value) {
+        let value = http::HeaderValue::from_str(value);
+        debug_assert!(value.is_ok(), "{name} is printable");
+        if let Ok(value) = value {
             self.insert(name, value);
         }
     }
 
     fn add(&mut self, name: &'static str, value: &str) {
-        if let Ok(value) = http::HeaderValue::from_str(value) {
+        let value = http::HeaderValue::from_str(value);
+        debug_assert!(value.is_ok(), "{name} is printable");
+        if let Ok(value) = value {
             self.append(name, value);
         }
     }

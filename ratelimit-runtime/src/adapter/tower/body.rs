@@ -67,7 +67,7 @@ where
     }
 
     fn size_hint(&self) -> SizeHint {
-        let words = || SizeHint::with_exact(u64::try_from(self.words.len()).unwrap_or(u64::MAX));
+        let words = || SizeHint::with_exact(self.words.len() as u64);
         self.served.as_ref().map_or_else(words, Body::size_hint)
     }
 }

@@ -130,8 +130,12 @@ impl Bucket {
             let level = u64::try_from(level.div_ceil(1 << tick_bits)).unwrap_or(u64::MAX);
             Some(Self { level, tick_bits }).filter(|bucket| bucket.fits(limit))
         };
-        // A window has less than 45 bits, twice a burst has 53: 45 are enough.
-        (0..=45).find_map(in_ticks).unwrap_or(self)
+        let fitting = (0..=45).find_map(in_ticks);
+        debug_assert!(
+            fitting.is_some(),
+            "a window has less than 45 bits, twice a burst has 53: 45 are enough"
+        );
+        fitting.unwrap_or(self)
     }
 
     /// For how long reservations by `count` count: from empty to full.

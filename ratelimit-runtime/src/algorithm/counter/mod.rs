@@ -241,6 +241,10 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
         let brought = self.brought(demand, now);
         let decisive = brought.each(demand).nth(limit);
+        debug_assert!(
+            decisive.is_some() || demand.limits.is_empty(),
+            "the limit that decides is one of the call's"
+        );
         decisive.map_or(0, |(limit, (counter, open))| {
             counter.with(open, limit).life(limit, now)
         })

@@ -65,6 +65,7 @@ impl Past {
         if !self.settlement.is_estimate && !self.take(open) {
             return (false, 0);
         }
+        debug_assert!(*counted >= *open, "the open cost is counted");
         let back = self.cost.saturating_sub(self.settlement.actual);
         *counted -= back.min(counted.saturating_sub(*open));
         (true, self.excess())

@@ -50,6 +50,10 @@ fn mul_div(a: u64, b: u64, divisor: u64) -> (u64, u64) {
 
 #[cold]
 fn wide_mul_div(a: u64, b: u64, divisor: u64) -> (u64, u64) {
+    debug_assert!(
+        a.min(b) <= divisor,
+        "one of the factors is a share of the divisor"
+    );
     let (product, divisor) = (u128::from(a) * u128::from(b), u128::from(divisor));
     let narrow = |number| u64::try_from(number).unwrap_or(u64::MAX);
     (narrow(product / divisor), narrow(product % divisor))

@@ -139,19 +139,33 @@ impl Long {
         self.reserved_up_to(view.edge.max(gone))
     }
 
-    /// How long until so many units have left the window; without those that are reserved by
-    /// `count`, if they count as released.
-    pub(super) fn wait(&self, view: View, units: u64, released: bool, now: u64) -> u64 {
-        let before = units - 1;
+    /// How long until so many units have left the window that the limit admits the cost; if
+    /// `released`, as if nothing were reserved by `count`.
+    pub(super) fn wait(
+        &self,
+        view: View,
+        limit: &Limit,
+        cost: u64,
+        released: bool,
+        now: u64,
+    ) -> u64 {
+        let reserved = if released { self.reserved(view) } else { 0 };
+        let excess = (view.used - reserved + cost).saturating_sub(limit.max());
+        let Some(before) = excess.checked_sub(1) else {
+            return 0;
+        };
         let position = if released {
             self.behind_reserved(view, before)
         } else {
             view.skip
                 .saturating_add(usize::try_from(before).unwrap_or(usize::MAX))
         };
-        self.units
-            .get(position)
-            .map_or(0, |last| last + view.window - now)
+        let last = self.units.get(position);
+        debug_assert!(
+            last.is_some() || cost > limit.max(),
+            "as many units as are too many count, and will leave"
+        );
+        last.map_or(0, |last| last + view.window - now)
     }
 
     /// The position of the first unit in the window that is not reserved by `count` and has so many

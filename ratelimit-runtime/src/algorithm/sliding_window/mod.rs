@@ -80,6 +80,10 @@ impl Log {
         let wait = last
             .filter(|last| **last > 0)
             .map_or(0, |last| last + window - now);
+        debug_assert!(
+            (wait > 0) == (excess > 0) || cost > limit.max(),
+            "as many units as are too many count, and will leave"
+        );
         LimitStatus {
             wait,
             remaining: limit.max().saturating_sub(used),
@@ -156,7 +160,7 @@ impl Log {
         let newest = if ticket > 0 {
             self.ticket
         } else {
-            self.few.into_iter().max().unwrap_or(0)
+            self.few.into_iter().fold(0, u64::max)
         };
         let life = (newest + limit.window_us()).saturating_sub(now);
         Taken {
@@ -207,6 +211,10 @@ impl Log {
                 wait: until(last),
                 remaining,
             };
+            debug_assert!(
+                status.wait > 0 || demand.cost > limit.max(),
+                "as many units as are too many count, and will leave"
+            );
             if status.wait > 0 {
                 let reset = until(long.units.back());
                 return Taken {
@@ -272,14 +280,8 @@ impl AlgorithmState for Log {
         let long = self.long(demand.limits, now);
         let status = |limit| {
             let view = long.view(limit, now);
-            let excess = (view.used + demand.cost).saturating_sub(limit.max());
-            let wait = if excess == 0 {
-                0
-            } else {
-                long.wait(view, excess, false, now)
-            };
             LimitStatus {
-                wait,
+                wait: long.wait(view, limit, demand.cost, false, now),
                 remaining: limit.max().saturating_sub(view.used),
             }
         };
@@ -294,22 +296,17 @@ impl AlgorithmState for Log {
     fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool) {
         let (mut standing, mut only_reserved) = (Standing::of_none(), true);
         let Some(long) = &self.long else {
+            debug_assert!(false, "only a long log holds reservations");
             return (standing, only_reserved);
         };
         for (index, limit) in demand.limits.iter().enumerate() {
             let view = long.view(limit, now);
-            let wait = |used: u64, released: bool| match (used + demand.cost)
-                .saturating_sub(limit.max())
-            {
-                0 => 0,
-                excess => long.wait(view, excess, released, now),
-            };
+            let wait = |released| long.wait(view, limit, demand.cost, released, now);
             let status = LimitStatus {
-                wait: wait(view.used, false),
+                wait: wait(false),
                 remaining: limit.max().saturating_sub(view.used),
             };
-            only_reserved &=
-                !standing.add_released(index, status, wait(view.used - long.reserved(view), true));
+            only_reserved &= !standing.add_released(index, status, wait(true));
         }
         (standing, only_reserved)
     }
@@ -319,6 +316,10 @@ impl AlgorithmState for Log {
             Some(long) => long.units.back().copied(),
             None => self.few.into_iter().max().filter(|newest| *newest > 0),
         };
+        debug_assert!(
+            limit < demand.limits.len().max(1),
+            "the limit that decides is one of the call's"
+        );
         match (newest, demand.limits.get(limit)) {
             (Some(newest), Some(limit)) => (newest + limit.window_us()).saturating_sub(now),
             _ => 0,

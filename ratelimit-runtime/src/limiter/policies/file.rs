@@ -58,8 +58,7 @@ impl PolicyFile {
             File::open(&self.path)?
                 .take(MAX_BYTES + 1)
                 .read_to_end(&mut bytes)?;
-            let is_too_long = u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES);
-            if is_too_long {
+            if bytes.len() as u64 > MAX_BYTES {
                 Err(io::Error::other("it is longer than 16 MiB"))
             } else {
                 Ok(bytes)

@@ -9,7 +9,7 @@ use super::Calendar;
 
 #[cfg(not(feature = "calendar"))]
 pub(super) fn instants(_: Calendar, now: u64) -> [u64; 3] {
-    // There is no calendar window to ask for.
+    debug_assert!(false, "without the feature no limit is a calendar quota");
     [now; 3]
 }
 
@@ -88,13 +88,9 @@ mod by_calendar {
         const HOUR: u64 = 3_600_000_000;
         let shown = micros_of_hour(zone.to_datetime(moment));
         let start = micros(moment).saturating_sub(shown);
-        let behind = moment.saturating_add(1.nanosecond()).unwrap_or(moment);
-        let set = |at: &Timestamp| {
-            let before = at.saturating_sub(1.nanosecond()).unwrap_or(*at);
-            zone.to_offset(before) != zone.to_offset(*at)
-        };
+        let set = |at: &Timestamp| zone.to_offset(moved(*at, -1)) != zone.to_offset(*at);
         let last = zone
-            .preceding(behind)
+            .preceding(moved(moment, 1))
             .next()
             .map(|transition| transition.timestamp())
             .filter(set);
@@ -111,9 +107,10 @@ mod by_calendar {
 
     /// How much of its hour a clock shows to be over.
     fn micros_of_hour(shown: DateTime) -> u64 {
-        let seconds = i64::from(shown.minute()) * 60 + i64::from(shown.second());
-        u64::try_from(seconds * 1_000_000 + i64::from(shown.subsec_nanosecond()) / 1_000)
-            .unwrap_or(0)
+        // None of them is negative.
+        let of = |number: i8| u64::from(number.unsigned_abs());
+        let seconds = of(shown.minute()) * 60 + of(shown.second());
+        seconds * 1_000_000 + u64::from(shown.subsec_nanosecond().unsigned_abs()) / 1_000
     }
 
     /// Where the unit begins that a clock shows.
@@ -144,18 +141,29 @@ mod by_calendar {
     fn first_moment(zone: &TimeZone, shown: DateTime) -> Timestamp {
         let ambiguous = zone.to_ambiguous_timestamp(shown);
         let is_left_out = matches!(ambiguous.offset(), AmbiguousOffset::Gap { .. });
-        let moment = ambiguous.compatible().unwrap_or(Timestamp::MAX);
+        let moment = ambiguous.compatible();
+        debug_assert!(moment.is_ok(), "{LATEST} is long before the last moment");
+        let moment = moment.unwrap_or(Timestamp::MAX);
         // By the offset before the gap it would be a moment after the clock has been set.
-        let behind = moment.saturating_add(1.nanosecond()).unwrap_or(moment);
+        let behind = moved(moment, 1);
         let set = is_left_out.then(|| zone.preceding(behind).next()).flatten();
         set.map_or(moment, |transition| transition.timestamp())
     }
 
+    /// The moment so many nanoseconds later.
+    fn moved(moment: Timestamp, nanoseconds: i64) -> Timestamp {
+        let moved = moment.saturating_add(nanoseconds.nanoseconds());
+        debug_assert!(moved.is_ok(), "the length of a nanosecond does not vary");
+        moved.unwrap_or(moment)
+    }
+
     fn timestamp(micros: u64) -> Timestamp {
-        i64::try_from(micros)
-            .ok()
-            .and_then(|micros| Timestamp::from_microsecond(micros).ok())
-            .unwrap_or(Timestamp::MAX)
+        let moment = i64::try_from(micros).map(Timestamp::from_microsecond);
+        debug_assert!(
+            matches!(moment, Ok(Ok(_))),
+            "{LATEST} is long before the last moment"
+        );
+        moment.ok().and_then(Result::ok).unwrap_or(Timestamp::MAX)
     }
 
     /// 0 before 1970.

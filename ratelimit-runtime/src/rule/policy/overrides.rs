@@ -136,7 +136,7 @@ pub(super) fn check(
 #[cfg(feature = "serde")]
 pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
     let mut parts = text.split(r"\u{");
-    let mut rendered = parts.next().unwrap_or_default().to_owned();
+    let mut rendered: String = parts.next().into_iter().collect();
     for part in parts {
         let code = part.split_once('}').and_then(|(digits, rest)| {
             let code = u32::from_str_radix(digits, 16)

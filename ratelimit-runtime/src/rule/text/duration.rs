@@ -30,6 +30,7 @@ pub(super) fn written(micros: u64) -> String {
         .skip(1)
         .find(|(length, _)| micros.is_multiple_of(*length));
     let unit = whole.and_then(|(length, names)| Some((length, names.first()?)));
+    debug_assert!(unit.is_some(), "any number is a multiple of a microsecond");
     unit.map_or_else(String::new, |(length, name)| {
         format!("{}{name}", micros / length)
     })

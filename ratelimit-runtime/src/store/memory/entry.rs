@@ -30,14 +30,10 @@ const _: () = assert!(size_of::<Entry>() == 128 && size_of::<Bucket>() == 64);
 
 impl Entry {
     pub(super) fn new(request: &Request<'_>, rule: Arc<Rule>, hash: u32, bucket: Bucket) -> Self {
-        let rendered = request
-            .key()
-            .get(request.rule_key().len()..)
-            .unwrap_or_default();
         Self {
             rule,
             hash,
-            rendered: Rendered::new(rendered),
+            rendered: Rendered::new(request.split_key().1),
             bucket,
         }
     }
@@ -56,7 +52,11 @@ impl Entry {
     #[inline]
     fn rendered(&self) -> &[u8] {
         match &self.rendered {
-            Rendered::Inline { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            Rendered::Inline { len, bytes } => {
+                let rendered = bytes.get(..usize::from(*len));
+                debug_assert!(rendered.is_some(), "a longer key is not kept in line");
+                rendered.unwrap_or_default()
+            }
             Rendered::Long(bytes) => bytes,
         }
     }

@@ -61,6 +61,7 @@ impl Eviction {
             reason = "any part of the hash will do"
         )]
         let drawn = self.hasher.hash_one(self.draws) as usize;
+        debug_assert!(positions > 0, "a full shard has keys");
         drawn.checked_rem(positions)
     }
 }

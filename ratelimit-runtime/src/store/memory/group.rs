@@ -18,39 +18,44 @@ pub(super) fn decide(
     members: &[Member<'_>],
     now: u64,
 ) -> Vec<Verdict> {
-    let mut verdicts: Vec<Verdict> = members
-        .iter()
-        .filter_map(|member| {
-            Some(
-                shards
-                    .get_mut(member.shard)?
-                    .peek(&member.request, member.hash, now),
-            )
+    let looked_at = members.iter().map(|member| {
+        shard_of(shards, member).map_or(Verdict::refused(), |shard| {
+            shard.peek(&member.request, member.hash, now)
         })
-        .collect();
+    });
+    let mut verdicts: Vec<Verdict> = looked_at.collect();
     let refusing = verdicts.iter().filter(|verdict| !verdict.allowed).count();
     let admitted = refusing == 0;
-    for index in 0..members.len() {
-        let (Some(member), Some(verdict)) = (members.get(index), verdicts.get_mut(index)) else {
-            continue;
-        };
-        let Some(shard) = shards.get_mut(member.shard) else {
-            continue;
-        };
+    let mut charged = 0;
+    for (member, verdict) in members.iter().zip(&mut verdicts) {
         // Only the one that alone refuses sets its block: nobody blocks another's key by calls that
         // his own limit refuses.
-        if admitted || (refusing == 1 && !verdict.allowed) {
+        if (admitted || (refusing == 1 && !verdict.allowed))
+            && let Some(shard) = shard_of(shards, member)
+        {
             *verdict = shard.acquire(&member.request, member.hash, now);
         }
         if admitted && !verdict.allowed {
-            // The key stands here twice, and there was room for one charge.
-            for (member, verdict) in members.iter().zip(&verdicts).take(index).rev() {
-                if let Some(shard) = shards.get_mut(member.shard) {
-                    shard.give_back(&member.request, member.hash, verdict.ticket, now);
-                }
-            }
             break;
+        }
+        charged += 1;
+    }
+    if admitted && charged < members.len() {
+        // A key stands here twice, and there was room for one charge.
+        for (member, verdict) in members.iter().zip(&verdicts).take(charged).rev() {
+            if let Some(shard) = shard_of(shards, member) {
+                shard.give_back(&member.request, member.hash, verdict.ticket, now);
+            }
         }
     }
     verdicts
+}
+
+fn shard_of<'a>(
+    shards: &'a mut [MutexGuard<'_, Shard>],
+    member: &Member<'_>,
+) -> Option<&'a mut Shard> {
+    let shard = shards.get_mut(member.shard);
+    debug_assert!(shard.is_some(), "the shards of all members are locked");
+    shard.map(|shard| &mut **shard)
 }

@@ -125,19 +125,23 @@ impl MemoryStore {
         index
     }
 
+    #[inline]
+    fn lock_shard(&self, index: usize) -> MutexGuard<'_, Shard> {
+        #[allow(
+            clippy::indexing_slicing,
+            reason = "there is at least one shard, and the index is below their number"
+        )]
+        lock(&self.shards[index])
+    }
+
     /// Locks the key's shard. The clock is read under the lock too, so that calls on one key see
     /// times in the order in which they are decided.
     #[allow(clippy::inline_always, reason = "every decision begins with it")]
     #[inline(always)]
     fn locked(&self, request: &Request<'_>) -> Locked<'_> {
         let hash = self.hash(request.key());
-        #[allow(
-            clippy::indexing_slicing,
-            reason = "there is at least one shard, and the index is below their number"
-        )]
-        let shard = lock(&self.shards[self.shard_index(hash)]);
         Locked {
-            shard,
+            shard: self.lock_shard(self.shard_index(hash)),
             hash,
             now: self.now(),
         }
@@ -179,8 +183,7 @@ impl MemoryStore {
             .collect();
         let mut shards: Vec<MutexGuard<'_, Shard>> = indices
             .into_iter()
-            .filter_map(|index| self.shards.get(index))
-            .map(lock)
+            .map(|index| self.lock_shard(index))
             .collect();
         group::decide(&mut shards, &members, self.now())
     }
@@ -261,17 +264,12 @@ impl Store for MemoryStore {
         let index = from.map_or(Some(0_usize), |cursor| {
             std::str::from_utf8(&cursor).ok()?.parse().ok()
         });
-        let Some((index, shard)) = index.and_then(|index| Some((index, self.shards.get(index)?)))
-        else {
+        let mut both = self.shards.iter().zip(&self.places);
+        let Some((index, (shard, places))) = index.and_then(|at| Some((at, both.nth(at)?))) else {
             return Answer::ready(Err(page::foreign()));
         };
         let mut keys = lock(shard).keys(request.key(), self.now());
-        keys.extend(
-            self.places
-                .get(index)
-                .into_iter()
-                .flat_map(|places| lock(places).keys(request.key())),
-        );
+        keys.extend(lock(places).keys(request.key()));
         let next = (index + 1 < self.shards.len()).then(|| (index + 1).to_string().into());
         Answer::ready(Ok(Page::new(keys, next)))
     }

@@ -1,16 +1,16 @@
 //! [`Rules`]: head and limits that keys have in common, kept once for all of them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::quality::RandomState;
+use hashbrown::HashMap;
 
 use crate::rule::Limit;
 
 /// The rules of the stored keys, by their heads. A rule without keys is forgotten.
 #[derive(Default)]
 pub(super) struct Rules {
-    families: HashMap<Box<[u8]>, Family, RandomState>,
+    families: HashMap<Vec<u8>, Family, RandomState>,
 }
 
 /// Keys with the same head.
@@ -19,7 +19,7 @@ struct Family {
     /// How many keys there are.
     keys: usize,
     /// Their rules, by limits. There are no more rules than keys.
-    rules: HashMap<Box<[Limit]>, Arc<Rule>, RandomState>,
+    rules: HashMap<Vec<Limit>, Arc<Rule>, RandomState>,
 }
 
 /// The head and the limits that some keys have in common.
@@ -34,9 +34,9 @@ pub(super) struct Rule {
 impl Rules {
     /// How many keys have the head of this rule.
     pub(super) fn of_family(&self, rule: &Rule) -> usize {
-        self.families
-            .get(&rule.head)
-            .map_or(0, |family| family.keys)
+        let family = self.families.get(&*rule.head);
+        debug_assert!(family.is_some(), "the rule of a stored key is counted");
+        family.map_or(0, |family| family.keys)
     }
 
     /// How many keys have the most common head.
@@ -50,36 +50,29 @@ impl Rules {
 
     /// Counts one more key with this head; returns its rule.
     pub(super) fn enter(&mut self, head: &[u8], limits: &[Limit]) -> Arc<Rule> {
-        if !self.families.contains_key(head) {
-            self.families.insert(head.into(), Family::default());
-        }
+        let family = self.families.entry_ref(head).or_default();
+        family.keys += 1;
         let rule = || {
             Arc::new(Rule {
                 head: head.into(),
                 limits: limits.into(),
             })
         };
-        let Some(family) = self.families.get_mut(head) else {
-            return rule();
-        };
-        family.keys += 1;
-        match family.rules.get(limits) {
-            Some(known) => Arc::clone(known),
-            None => Arc::clone(family.rules.entry(limits.into()).or_insert_with(rule)),
-        }
+        Arc::clone(family.rules.entry_ref(limits).or_insert_with(rule))
     }
 
     /// Counts one key of the rule less.
     pub(super) fn leave(&mut self, rule: &Arc<Rule>) {
-        let Some(family) = self.families.get_mut(&rule.head) else {
+        let Some(family) = self.families.get_mut(&*rule.head) else {
+            debug_assert!(false, "the rule of a stored key is counted");
             return;
         };
         family.keys -= 1;
         if family.keys == 0 {
-            self.families.remove(&rule.head);
+            self.families.remove(&*rule.head);
         } else if Arc::strong_count(rule) == 2 {
             // The other reference is that of the family.
-            family.rules.remove(&rule.limits);
+            family.rules.remove(&*rule.limits);
         }
     }
 

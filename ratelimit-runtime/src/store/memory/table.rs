@@ -29,6 +29,23 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
+#[inline]
+fn entry(entries: &[Entry], position: usize) -> Option<&Entry> {
+    debug_assert!(position < entries.len(), "a position is that of an entry");
+    entries.get(position)
+}
+
+#[inline]
+fn entry_mut(entries: &mut [Entry], position: usize) -> Option<&mut Entry> {
+    debug_assert!(position < entries.len(), "a position is that of an entry");
+    entries.get_mut(position)
+}
+
+#[inline]
+fn hash_of(entries: &[Entry], position: u32) -> u64 {
+    entry(entries, position as usize).map_or(0, |entry| spread(entry.hash))
+}
+
 impl Table {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
@@ -50,11 +67,8 @@ impl Table {
     #[inline]
     fn find_hash(&self, hash: u64) -> Option<usize> {
         let hash = kept(hash);
-        let has_hash = |at: &u32| {
-            self.entries
-                .get(*at as usize)
-                .is_some_and(|entry| entry.hash == hash)
-        };
+        let has_hash =
+            |at: &u32| entry(&self.entries, *at as usize).is_some_and(|entry| entry.hash == hash);
         self.positions
             .find(spread(hash), has_hash)
             .map(|at| *at as usize)
@@ -71,16 +85,12 @@ impl Table {
 
     #[inline]
     fn is_of(&self, position: usize, key: &[u8]) -> bool {
-        self.entries
-            .get(position)
-            .is_some_and(|entry| entry.is_of(key))
+        entry(&self.entries, position).is_some_and(|entry| entry.is_of(key))
     }
 
     #[inline]
     pub(super) fn bucket(&mut self, position: usize) -> Option<&mut Bucket> {
-        self.entries
-            .get_mut(position)
-            .map(|entry| &mut entry.bucket)
+        entry_mut(&mut self.entries, position).map(|entry| &mut entry.bucket)
     }
 
     /// The bucket of a known key, for a call with these limits.
@@ -103,7 +113,7 @@ impl Table {
     #[allow(clippy::inline_always, reason = "every decision ends with it")]
     #[inline(always)]
     fn bucket_at(&mut self, position: usize, request: &Request<'_>) -> Option<&mut Bucket> {
-        let entry = self.entries.get_mut(position)?;
+        let entry = entry_mut(&mut self.entries, position)?;
         match (&*entry.rule.limits, request.limits()) {
             // Without a loop, as most rules have it.
             ([known], [limit]) if known == limit => {}
@@ -115,36 +125,35 @@ impl Table {
 
     /// Adds a key that is not known.
     pub(super) fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket) {
-        // A shard has room for fewer.
         let Ok(position) = u32::try_from(self.entries.len()) else {
+            debug_assert!(false, "a shard has room for fewer");
             return;
         };
         let rule = self.rules.enter(request.rule_key(), request.limits());
         self.entries
             .push(Entry::new(request, rule, kept(hash), bucket));
         let entries = &self.entries;
-        let hash_of = |at: &u32| {
-            entries
-                .get(*at as usize)
-                .map_or(0, |entry| spread(entry.hash))
-        };
         self.positions
-            .insert_unique(spread(kept(hash)), position, hash_of);
+            .insert_unique(spread(kept(hash)), position, |at| hash_of(entries, *at));
     }
 
     /// Removes an entry; the last one takes its place.
     pub(super) fn remove(&mut self, position: usize) -> Option<Bucket> {
-        let (last, hash) = (
-            self.entries.len().checked_sub(1)?,
-            self.entries.get(position)?.hash,
-        );
-        if let Ok(known) = self
+        let hash = spread(entry(&self.entries, position)?.hash);
+        let last = self.entries.len() - 1;
+        let known = self
             .positions
-            .find_entry(spread(hash), |at| *at as usize == position)
-        {
+            .find_entry(hash, |at| *at as usize == position);
+        debug_assert!(known.is_ok(), "an entry is found by its hash");
+        if let Ok(known) = known {
             let (at, _) = known.remove();
-            let hash = spread(self.entries.get(last)?.hash);
-            if let Some(moved) = self.positions.find_mut(hash, |at| *at as usize == last) {
+            let hash = spread(entry(&self.entries, last)?.hash);
+            let moved = self.positions.find_mut(hash, |at| *at as usize == last);
+            debug_assert!(
+                moved.is_some() != (position == last),
+                "an entry is found by its hash, once"
+            );
+            if let Some(moved) = moved {
                 *moved = at;
             }
         }
@@ -157,22 +166,14 @@ impl Table {
     pub(super) fn remove_void(&mut self, now: u64) {
         // From the last on: the entry that takes the place of a removed one has been looked at.
         for position in (0..self.entries.len()).rev() {
-            if self
-                .entries
-                .get(position)
-                .is_some_and(|entry| entry.bucket.is_void(now))
-            {
+            if entry(&self.entries, position).is_some_and(|entry| entry.bucket.is_void(now)) {
                 self.remove(position);
             }
         }
         if self.entries.capacity() > 256 && self.entries.len() < self.entries.capacity() / 4 {
             let (entries, room) = (&mut self.entries, self.positions.len() * 2);
             entries.shrink_to(room);
-            self.positions.shrink_to(room, |at| {
-                entries
-                    .get(*at as usize)
-                    .map_or(0, |entry| spread(entry.hash))
-            });
+            self.positions.shrink_to(room, |at| hash_of(entries, *at));
         }
     }
 
@@ -194,14 +195,12 @@ impl Table {
 
     /// How many keys have the head of this one.
     pub(super) fn of_family(&self, position: usize) -> usize {
-        self.entries
-            .get(position)
-            .map_or(0, |entry| self.rules.of_family(&entry.rule))
+        entry(&self.entries, position).map_or(0, |entry| self.rules.of_family(&entry.rule))
     }
 
     /// See [`Bucket::loss`].
     pub(super) fn loss(&mut self, position: usize, now: u64) -> Option<u64> {
-        let entry = self.entries.get_mut(position)?;
+        let entry = entry_mut(&mut self.entries, position)?;
         entry.bucket.loss(&entry.rule.limits, now)
     }
 }
