@@ -95,7 +95,7 @@ async fn from_a_browser(channel: &Channel) -> http::HeaderMap {
 fn cors() -> CorsLayer {
     CorsLayer::new()
         .allow_origin(AllowOrigin::mirror_request())
-        .expose_headers([Status::GRPC_STATUS, Status::GRPC_MESSAGE])
+        .expose_headers(["grpc-status", "grpc-message"].map(http::HeaderName::from_static))
 }
 
 fn text<'a>(headers: &'a http::HeaderMap, name: &str) -> Option<&'a str> {
@@ -111,9 +111,9 @@ async fn a_browser_reads_a_refusal_as_grpc_web() {
         .layer(limits!())
         .add_service(Words);
     tokio::spawn(server.serve_with_incoming(incoming));
-    let served = from_a_browser(&channel).await;
+    let admitted = from_a_browser(&channel).await;
     let refused = from_a_browser(&channel).await;
-    for headers in [&served, &refused] {
+    for headers in [&admitted, &refused] {
         assert_eq!(
             text(headers, "content-type"),
             Some("application/grpc-web+proto")
@@ -127,8 +127,8 @@ async fn a_browser_reads_a_refusal_as_grpc_web() {
             Some("grpc-status,grpc-message")
         );
     }
-    // The status of what was served is in a trailer.
-    assert_eq!(text(&served, "grpc-status"), None);
+    // The status of a call that was served is in a trailer.
+    assert_eq!(text(&admitted, "grpc-status"), None);
     assert_eq!(text(&refused, "grpc-status"), Some("8"));
     assert_eq!(text(&refused, "retry-after"), Some("60"));
 }
@@ -143,8 +143,8 @@ async fn limits_may_be_around_grpc_web() {
         .layer(GrpcWebLayer::new())
         .add_service(Words);
     tokio::spawn(server.serve_with_incoming(incoming));
-    let served = from_a_browser(&channel).await;
-    assert_eq!(text(&served, "grpc-status"), None);
+    let admitted = from_a_browser(&channel).await;
+    assert_eq!(text(&admitted, "grpc-status"), None);
     let refused = from_a_browser(&channel).await;
     assert_eq!(text(&refused, "grpc-status"), Some("8"));
 }

@@ -141,8 +141,8 @@ impl Protocol for Grpc {
     }
 
     fn is_refusal<B>(response: &Response<B>) -> bool {
-        let status = response.headers().get(Status::GRPC_STATUS);
-        status.is_some_and(|status| Code::from_bytes(status.as_bytes()) == Code::ResourceExhausted)
+        let status = response.headers().get("grpc-status");
+        status.is_some_and(|status| status == "8") // RESOURCE_EXHAUSTED
     }
 }
 
