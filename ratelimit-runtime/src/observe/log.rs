@@ -15,7 +15,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::episodes::Episodes;
 use super::labels::{self, OutcomeLabel};
-use super::survive;
+use super::survive::survive;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
 

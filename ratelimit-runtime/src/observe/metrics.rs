@@ -15,7 +15,7 @@ use once_cell::sync::OnceCell;
 
 use super::labels::{self, OutcomeLabel};
 use super::series::{self, Labels};
-use super::survive;
+use super::survive::survive;
 use crate::decision::Source;
 use crate::error::StoreError;
 use crate::rule::Name;

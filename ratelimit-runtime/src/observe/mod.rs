@@ -15,6 +15,7 @@ pub(crate) mod log;
 mod metrics;
 mod observation;
 mod series;
+mod survive;
 
 pub use self::collector::collect;
 #[cfg(feature = "redis")]
@@ -24,20 +25,10 @@ pub(crate) use self::metrics::command_sent;
 pub(crate) use self::metrics::{describe, timed};
 pub use self::observation::Observation;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use self::labels::OutcomeLabel;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::rule::{Name, Terms};
-
-/// Calls the application's recorder or subscriber, which may panic. The panic hook reports that, and
-/// it ends here: tasks that connect, renew leases or follow a file would never be started again, and
-/// what is dropped during another panic would abort the process.
-fn survive(observed: impl FnOnce()) {
-    // The state that a panic may leave half changed is theirs.
-    let _ = catch_unwind(AssertUnwindSafe(observed));
-}
 
 /// Counts a decision that neither the log nor a collector takes.
 #[inline]

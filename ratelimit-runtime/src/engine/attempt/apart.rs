@@ -13,8 +13,8 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 
+use super::held::{Held, Indices};
 use super::together::permit_by_policy;
-use super::{Held, Indices};
 use crate::algorithm::RESERVED_WAIT;
 use crate::decision::{Decision, Source};
 use crate::engine::ask::{Boxed, LATEST, Time, all};

@@ -12,6 +12,9 @@ use crate::engine::permit::OpenPermit;
 use crate::error::RateLimitError;
 use crate::store::Reserves;
 
+/// The indices of some parts of a stack.
+pub(super) type Indices = SmallVec<[usize; 4]>;
+
 /// The decisions, reservations and permits so far. Dropping it releases the permits; reservations
 /// count, as those of a call that is cancelled.
 pub(super) struct Held<'a> {

@@ -17,21 +17,16 @@ mod together;
 
 use std::time::Instant;
 
-use smallvec::SmallVec;
-
 use self::apart::Late;
 pub(super) use self::detached::run;
 pub(super) use self::held::Admission;
-use self::held::Held;
+use self::held::{Held, Indices};
 use super::outage::{Refused, admitted_or_longest};
 use super::part::Part;
 use crate::decision::{Decision, Source};
 
 /// The outcome of an attempt.
 pub(super) type Attempted = Result<Admission, Refused>;
-
-/// The indices of some parts of a stack.
-type Indices = SmallVec<[usize; 4]>;
 
 /// The parts that decide together, and those in shadow mode, which have no say.
 fn by_shadow(stack: &[Part]) -> (Indices, Indices) {

@@ -1,6 +1,6 @@
 //! A step that one store decides at once: limits, a permit, or both.
 
-use super::Held;
+use super::held::Held;
 use crate::decision::{Decision, Source};
 use crate::engine::ask::Time;
 use crate::engine::check::Check;
