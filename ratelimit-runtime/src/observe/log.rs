@@ -157,7 +157,7 @@ pub(super) fn policies_changed(file: &Path, outcome: &Result<(), RateLimitError>
     let file = file.display();
     survive(|| match outcome {
         Ok(()) => {
-            tracing::info!(name: "policies_replaced", target: SETUP, %file, "the policies are replaced")
+            tracing::info!(name: "policies_replaced", target: SETUP, %file, "the policies are replaced");
         }
         Err(error) => {
             tracing::error!(name: "policies_refused", target: SETUP, %file, %error, "the policies stay as they were");

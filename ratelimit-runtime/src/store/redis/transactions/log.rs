@@ -47,7 +47,7 @@ pub(super) struct StoredLog<'a> {
     last: u64,
     /// The newest ticket ever given.
     newest: u64,
-    /// The newest unit that an admission may remove.
+    /// The newest unit that an admission may remove; all of fewer than [`TRIM`].
     trim: u64,
 }
 
@@ -267,6 +267,7 @@ impl<'a> StoredLog<'a> {
         // The longest wait, then the least left.
         let decisive = standing.min_by_key(|(wait, left, ..)| (!wait, *left));
         let Some((wait, remaining, limit_index, window)) = decisive else {
+            debug_assert!(false, "a request has a limit");
             return Verdict::refused();
         };
         let last = if ticket > 0 {
