@@ -31,9 +31,9 @@ use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::rule::{Name, Terms};
 
-/// Calls the application's recorder or subscriber, which may panic. The panic hook reports that, and
-/// it ends here: tasks that connect, renew leases or follow a file would never be started again, and
-/// what is dropped during another panic would abort the process.
+/// Calls the application's recorder or subscriber, which may panic. The panic hook reports that,
+/// and it ends here: tasks that connect, renew leases or follow a file would never be started again,
+/// and what is dropped during another panic would abort the process.
 fn survive(observed: impl FnOnce()) {
     // The state that a panic may leave half changed is theirs.
     let _ = catch_unwind(AssertUnwindSafe(observed));

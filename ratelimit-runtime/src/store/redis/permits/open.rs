@@ -205,8 +205,8 @@ impl OpenPermits {
         taken
     }
 
-    /// `true` if a permit is due that may be taken, and is not to wait for others to share its call:
-    /// one that leaves, or one that was held back.
+    /// `true` if a permit is due that may be taken and is not to wait for others to share its
+    /// call: one that leaves, or one that was held back.
     pub(super) fn is_urgent(&self, now: Instant) -> bool {
         let is_due = |calls: &ServerCalls| !calls.is_away && calls.room() > 0 && calls.is_due(now);
         (self.has_leaving() || self.is_held_back) && self.calls.values().any(is_due)
