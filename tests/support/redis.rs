@@ -111,8 +111,8 @@ impl RedisServer {
         server
     }
 
-    /// Lets a server without a disk try to save: from then on it answers every write, and PING, with
-    /// MISCONF.
+    /// Lets a server without a disk try to save: from then on it answers every write, and PING,
+    /// with MISCONF.
     pub(crate) fn fail_to_save(&self) {
         self.cli(&["SET", "unsaved", "1"]);
         self.cli(&["BGSAVE"]);

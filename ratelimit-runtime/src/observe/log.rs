@@ -74,7 +74,8 @@ pub(super) fn full(error: &StoreError) {
         survive(|| {
             tracing::warn!(
                 name: "full", target: CONNECTION, %error,
-                "the store is full; calls are limited by each process, or refused where `on_unavailable` is `deny`"
+                "the store is full; calls are limited by each process, or refused where \
+                 `on_unavailable` is `deny`"
             );
         });
     }
@@ -149,7 +150,10 @@ pub(super) fn policies_changed(file: &Path, outcome: &Result<(), RateLimitError>
     let file = file.display();
     survive(|| match outcome {
         Ok(()) => {
-            tracing::info!(name: "policies_replaced", target: SETUP, %file, "the policies are replaced");
+            tracing::info!(
+                name: "policies_replaced", target: SETUP, %file,
+                "the policies are replaced"
+            );
         }
         Err(error) => {
             tracing::error!(name: "policies_refused", target: SETUP, %file, %error, "the policies stay as they were");
@@ -190,7 +194,8 @@ pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
     survive(|| {
         tracing::error!(
             name: "misconfigured", target: CONNECTION, %server, %error,
-            "Redis does not serve this process; every call is answered with an error, whatever `on_unavailable` says"
+            "Redis does not serve this process; every call is answered with an error, whatever \
+             `on_unavailable` says"
         );
     });
 }
@@ -213,8 +218,9 @@ pub(super) fn permit_lost(rule: &str) {
         survive(|| {
             tracing::warn!(
                 name: "permit_lost", target: DECISION, rule,
-                "calls in flight have lost their places and go on: for as long as a lease no connection renewed it, or the \
-                 clock of the server jumped, and others have entered meanwhile"
+                "calls in flight have lost their places and go on: for as long as a lease no \
+                 connection renewed it, or the clock of the server jumped, and others have entered \
+                 meanwhile"
             );
         });
     }
@@ -235,8 +241,8 @@ pub(crate) fn role_unknown(server: &dyn Display) {
     survive(|| {
         tracing::info!(
             name: "role_unknown", target: SETUP, %server,
-            "Redis does not say whether it is a master: a process all of whose calls are refused notices a fail-over late. \
-             Let the user run `ROLE`"
+            "Redis does not say whether it is a master: a process all of whose calls are refused \
+             notices a fail-over late. Let the user run `ROLE`"
         );
     });
 }

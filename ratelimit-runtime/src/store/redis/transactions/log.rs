@@ -14,9 +14,9 @@
 //! - Later: a window from the admission would end after that of the tickets. The call is not
 //!   admitted; its units are given back, and it asks anew, dated further ahead.
 //!
-//! A call admitted at *t* has read, at or before *t*, that what still counts leaves room for it. What
-//! was admitted in (*t* − window, *t*] has tickets above *t* − window, so it did count then: no more
-//! than `max` is ever admitted in a window. A caller that goes away before it has given back leaves
+//! A call admitted at *t* has read, at or before *t*, that what still counts leaves room for it.
+//! What was admitted in (*t* − window, *t*] has tickets above *t* − window, so it did count then: no
+//! more than `max` is ever admitted in a window. A caller that goes away before it has given back leaves
 //! units that nobody was admitted for, and that expire.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
@@ -47,7 +47,7 @@ pub(super) struct StoredLog<'a> {
     last: u64,
     /// The newest ticket ever given.
     newest: u64,
-    /// The newest unit that an admission may remove.
+    /// The newest unit that an admission may remove; all of fewer than [`TRIM`].
     trim: u64,
 }
 
@@ -267,6 +267,7 @@ impl<'a> StoredLog<'a> {
         // The longest wait, then the least left.
         let decisive = standing.min_by_key(|(wait, left, ..)| (!wait, *left));
         let Some((wait, remaining, limit_index, window)) = decisive else {
+            debug_assert!(false, "a request has a limit");
             return Verdict::refused();
         };
         let last = if ticket > 0 {
