@@ -44,8 +44,9 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///    never keeps a key longer than its window from then on.
 /// 5. **Everything expires**: nothing outlives the longest window by itself.
 /// 6. [`Verdict::retry_after`] is the earliest moment at which the same request would be admitted
-///    if no other call arrives, `None` where time does not end a refusal, and
-///    [`Verdict::remaining`] is never too high.
+///    if no other call arrives (a layer that repeats a refusal, as
+///    [`cached`](Verdict::cached) says, may tell an earlier one), `None` where time does not end a
+///    refusal, and [`Verdict::remaining`] is never too high.
 ///
 /// The crate `ratelimit-conformance` is this contract as tests: run them on your store with
 /// `ratelimit_conformance::conformance!`.
