@@ -117,9 +117,12 @@ fn conclude(
 pub(crate) async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {
         let mut has_given_way = false;
-        poll_fn(|cx| match std::mem::replace(&mut has_given_way, true) {
-            false => poll_give_way(cx),
-            true => Poll::Ready(()),
+        poll_fn(|cx| {
+            if std::mem::replace(&mut has_given_way, true) {
+                Poll::Ready(())
+            } else {
+                poll_give_way(cx)
+            }
         })
         .await;
     }

@@ -35,7 +35,7 @@ impl Part {
         Self {
             engine,
             bound: Arc::clone(check.bound),
-            terms: (!std::ptr::eq(*terms, &check.bound.terms)).then(|| Box::new(**terms)),
+            terms: (!std::ptr::eq(*terms, &raw const check.bound.terms)).then(|| Box::new(**terms)),
             key: KeyBuf::from_slice(request.key()),
             cost: request.cost(),
             reserves: request.reserves,

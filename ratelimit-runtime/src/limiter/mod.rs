@@ -131,20 +131,20 @@ impl RateLimiter {
     /// [`enter`](Self::enter) counts. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         must_not_limit_calls_in_flight(rule)?;
-        // Made in place, and not moved there.
-        let mut check = CheckBuilder::of(rule, None);
-        check.key(key);
         let engine = &self.engine;
-        let decided = check.with_check(engine, |check| {
-            let later = || Err(Part::new(Arc::clone(engine), check));
-            engine::decide_now(engine, check, || None).map_or_else(later, Ok)
-        });
+        let decided = {
+            // Made in place, and not moved there.
+            let mut check = CheckBuilder::of(rule, None);
+            check.key(key);
+            check.with_check(engine, |check| {
+                let later = || Err(Box::new(Part::new(Arc::clone(engine), check)));
+                engine::decide_now(engine, check, || None).map_or_else(later, Ok)
+            })
+        };
         match decided {
             Ok(decided) => engine::cooperate(decided).await,
-            Err(part) => {
-                // Kept apart, so that most checks have a small future.
-                Box::pin(async move { engine::acquire([part]).await?.decision() }).await
-            }
+            // Kept apart, so that most checks have a small future.
+            Err(part) => Box::pin(async move { engine::acquire([*part]).await?.decision() }).await,
         }
     }
 
@@ -271,7 +271,7 @@ impl RateLimiter {
             // A key that was blocked here during an outage is blocked by the store now.
             Ok(()) => _ = self.engine.fallback.unblock(call.key_request()?),
             Err(RateLimitError::Unavailable(_)) => {
-                self.engine.fallback.block(call.key_request()?, duration)
+                self.engine.fallback.block(call.key_request()?, duration);
             }
             Err(_) => {}
         }

@@ -122,7 +122,7 @@ fn key(name: &'static str, labels: Labels<'_>) -> Key {
 pub(super) fn add(counter: &'static str, labels: Labels<'_>, more: u64) {
     let key = key(counter, labels);
     survive(|| {
-        with_recorder(|recorder| recorder.register_counter(&key, &METADATA).increment(more))
+        with_recorder(|recorder| recorder.register_counter(&key, &METADATA).increment(more));
     });
 }
 
@@ -204,7 +204,7 @@ pub(crate) fn command_sent(decisions: usize) {
         with_recorder(|recorder| {
             recorder
                 .register_histogram(&KEY, &METADATA)
-                .record(decisions)
+                .record(decisions);
         });
     });
 }

@@ -196,7 +196,7 @@ impl Cluster {
         loop {
             match self.serves(slot).await {
                 Err(error) if error.kind() != StoreErrorKind::Misconfigured => {
-                    real_time::sleep(ASK_AGAIN).await
+                    real_time::sleep(ASK_AGAIN).await;
                 }
                 served => return served,
             }

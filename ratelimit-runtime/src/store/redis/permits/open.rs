@@ -229,7 +229,7 @@ impl OpenPermits {
             // It was renewed, and leaves now.
             (Some(true), Some(_)) if !call.leaves => self.set_due(id, now),
             (None, Some(until)) if now <= until => {
-                self.set_due(id, if call.leaves { now + RETRY } else { now })
+                self.set_due(id, if call.leaves { now + RETRY } else { now });
             }
             // It has left or has no place, or its lease is over.
             _ => self.forget(id),
