@@ -69,7 +69,8 @@ pub(crate) enum Receipt {
 pub enum Source {
     /// The store itself.
     Store,
-    /// The deny cache of this process, because the store had refused the same call a moment ago.
+    /// The deny cache of this process: a moment ago the store refused this call, or one that costs
+    /// less, or the key was blocked.
     DenyCache,
     /// The fallback: the memory of this process, because the store could not answer.
     Fallback,
@@ -127,7 +128,9 @@ impl Decision {
     }
 
     /// Time from now until this same call would be admitted, if no other call arrives. Microsecond
-    /// resolution, rounded up. `None` of an admission, and of a refusal that no waiting ends.
+    /// resolution, rounded up. `None` of an admission, and of a refusal that no waiting ends. A
+    /// lower bound where the [deny cache](Source::DenyCache) repeats the refusal of a call of
+    /// another cost.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.is_allowed() && self.retry_after_us != NEVER_US;

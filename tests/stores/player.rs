@@ -10,6 +10,7 @@
 )]
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::support::redis::shared;
@@ -211,6 +212,8 @@ async fn play(
     let mut admitted: Vec<(u64, u64, u64, Reserves)> = Vec::new();
     let mut settled = Vec::new();
     let (mut highest, mut cached, mut blocked_by_hand) = (0, 0, false);
+    // The costs of the refusals that a deny cache has learnt last.
+    let mut known = HashMap::new();
     // Under a deny cache a block may come up to its bound later: see there.
     let sets_blocks = has(Feature::Block) && kind.column != Column::DenyCache;
     let grows = shape.limits.len().is_multiple_of(2) && has(Feature::GrowingBlock);
@@ -253,18 +256,25 @@ async fn play(
                     let is_any_open = admitted
                         .iter()
                         .any(|(.., reserves)| *reserves == Reserves::Cost);
-                    // While the clock is behind, a refusal by reservations alone may be as old as
-                    // any other: the stores part here.
-                    let was_set_back = steps
-                        .iter()
-                        .take(at)
-                        .any(|step| matches!(step, Step::Rewind { .. }));
-                    if ours.allowed && is_any_open && was_set_back {
+                    // Reservations may have lapsed meanwhile: the stores part here.
+                    if ours.allowed && is_any_open {
                         break;
                     }
-                    same_again(&ours, &theirs, is_any_open, &context);
+                    // Of what has another cost, it is a lower bound.
+                    let kept = Kept {
+                        is_same: known.get(&limits) == Some(&cost),
+                        is_any_open,
+                        was_set_back: steps
+                            .iter()
+                            .take(at)
+                            .any(|step| matches!(step, Step::Rewind { .. })),
+                    };
+                    same_again(&ours, &theirs, kept, &context);
                 } else {
                     same(&ours, &theirs, &context);
+                }
+                if !theirs.allowed && !theirs.cached {
+                    known.insert(limits.clone(), cost);
                 }
                 if ours.allowed && cost > 0 {
                     admitted.push((ours.ticket, theirs.ticket, cost, reserves));
@@ -275,11 +285,14 @@ async fn play(
                     .min(shape.largest_cost)
                     .min(capacity(kind.algorithm, &limits));
                 let request = kind.request(key, &limits).with_cost(cost);
-                same(
-                    &memory.peek(request).await.unwrap(),
-                    &redis.peek(request).await.unwrap(),
-                    &context,
+                let (ours, theirs) = (
+                    memory.peek(request).await.unwrap(),
+                    redis.peek(request).await.unwrap(),
                 );
+                same(&ours, &theirs, &context);
+                if !theirs.allowed {
+                    known.insert(limits.clone(), cost);
+                }
             }
             Step::Offend { .. } if !sets_blocks => {}
             Step::Offend { cost, .. } => {
@@ -422,14 +435,30 @@ fn same(ours: &Verdict, theirs: &Verdict, context: &str) {
     );
 }
 
+/// How a refusal that is answered from a deny cache came there.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    /// Whether it was of the same cost.
+    is_same: bool,
+    /// Whether anything is reserved by `count`.
+    is_any_open: bool,
+    was_set_back: bool,
+}
+
 /// A refusal that was answered again. While it was kept, time may have added to what is left, and
 /// ended a block that ends before the limits' wait. What is reserved does not drain, and lapses;
 /// with it, another limit may decide by now.
-fn same_again(ours: &Verdict, theirs: &Verdict, is_any_open: bool, context: &str) {
-    let context = format!("memory: {ours:?}, cached: {theirs:?} at {context}");
+fn same_again(ours: &Verdict, theirs: &Verdict, kept: Kept, context: &str) {
+    let context = format!("memory: {ours:?}, cached: {theirs:?}, {kept:?} at {context}");
     assert!(!ours.allowed && !theirs.allowed, "{context}");
     assert!(theirs.blocked || !ours.blocked, "{context}");
-    if !is_any_open {
+    assert!(theirs.retry_after_us > 0, "{context}");
+    // While a reservation is open, its 50 ms begin anew with each answer of the store; behind a
+    // block they are not told, but where the clock is behind.
+    if !kept.is_any_open || (theirs.blocked && !kept.was_set_back) {
+        assert!(theirs.retry_after_us <= ours.retry_after_us, "{context}");
+    }
+    if !kept.is_any_open && kept.is_same {
         assert!(theirs.remaining <= ours.remaining, "{context}");
         assert_eq!(ours.retry_after_us, theirs.retry_after_us, "{context}");
         // Behind a block there may be open reservations, whose reset does not come nearer.

@@ -107,8 +107,9 @@ pub trait BuiltInStore: Send + Sync {
         self.below().map_or(0, |below| below.epoch(request))
     }
 
-    /// A refusal of the same request that this process knows and that still holds: it answers a
-    /// call before the store is asked, and also where the store gave no answer.
+    /// The refusal of a request that this process knows and that still holds: it answers a call
+    /// before the store is asked, and also where the store gave no answer. Its wait is a lower bound
+    /// where it was learnt from a request of another cost.
     fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
         self.below().and_then(|below| below.known_refusal(request))
     }

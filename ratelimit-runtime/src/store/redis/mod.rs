@@ -131,9 +131,10 @@ impl RedisStore {
     }
 
     /// Sets whether this process repeats a refusal without asking the server, until the same call
-    /// could be admitted and for up to a second. The default is `true`: a flood of equal calls then
-    /// costs the server one or two a second. A change by this process applies at once; a reset, refund
-    /// or raised limit by another, within that second. A block also holds while the server is down.
+    /// could be admitted and for up to a second; also to calls of a higher cost, and while a block
+    /// lasts to calls of any cost. The default is `true`: a flood then costs the server one or two
+    /// calls a second. A change by this process applies at once; a reset, refund or raised limit by
+    /// another, within that second. A block also holds while the server is down.
     ///
     /// The cache holds up to 8,192 refusals, of about 180 bytes each and the key.
     #[must_use]
