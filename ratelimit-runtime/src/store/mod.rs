@@ -46,8 +46,9 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// 5. **Everything expires** by itself: charges after at most two [horizons](Request::horizon), a
 ///    block and the offences before it when their times are over.
 /// 6. [`Verdict::retry_after`] is the earliest moment at which the same request would be admitted
-///    if no other call arrives, `None` where time does not end a refusal, and
-///    [`Verdict::remaining`] is never too high.
+///    if no other call arrives (a layer that repeats a refusal, as
+///    [`cached`](Verdict::cached) says, may tell an earlier one), `None` where time does not end a
+///    refusal, and [`Verdict::remaining`] is never too high.
 ///
 /// The crate `ratelimit-conformance` is this contract as tests: run them on your store with
 /// `ratelimit_conformance::conformance!`.
