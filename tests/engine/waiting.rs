@@ -196,6 +196,36 @@ async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
     );
 }
 
+/// A limiter has room for 50,000 waiters. However many wait for other keys, the first 16 of a key
+/// find room.
+#[tokio::test(start_paused = true)]
+async fn nobody_fills_the_room_of_others() {
+    let limiter = RateLimiter::memory();
+    let rule = Arc::new(patient(1, SECOND * 3600, SECOND * 7200));
+    let wait = |key: u64| {
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        async move { limiter.acquire(&rule, &Key::of(&key)).await.is_ok() }
+    };
+    let mut flood = JoinSet::new();
+    for key in 0..50 {
+        assert!(wait(key).await);
+        for _ in 0..1_000 {
+            flood.spawn(wait(key));
+        }
+    }
+    sleep(SECOND).await;
+    assert!(flood.try_join_next().is_none(), "all have room");
+    assert!(wait(50).await);
+    let mut others = JoinSet::new();
+    for _ in 0..20 {
+        others.spawn(wait(50));
+    }
+    sleep(SECOND).await;
+    let refused = std::iter::from_fn(|| others.try_join_next());
+    let refused: Vec<bool> = refused.map(Result::unwrap).collect();
+    assert_eq!(refused, [false; 4]);
+}
+
 /// During an outage there are no slots to wait for: the policy answers waiters whose time is up.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {

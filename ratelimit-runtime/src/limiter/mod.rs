@@ -123,11 +123,12 @@ impl RateLimiter {
     /// Charges the rule's cost to the key, if all its limits admit it.
     ///
     /// A rule with [`wait`](Rule::with_wait) waits for its turn. Other processes on the same store
-    /// see the charge at once.
+    /// see the charge at once. A call whose future is dropped may have been charged.
     ///
     /// # Errors
     ///
-    /// Every [`RateLimitError`]. A refused call is charged nothing.
+    /// Every [`RateLimitError`]; `Misconfigured` also where the rule limits calls in flight, which
+    /// [`enter`](Self::enter) counts. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         must_not_limit_calls_in_flight(rule)?;
         let engine = &self.engine;
@@ -165,27 +166,34 @@ impl RateLimiter {
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
-    /// taking a place, waiting or blocking: the answer is the decision, also when it is a refusal.
+    /// acquiring a permit, waiting or blocking: the answer is the decision, also when it is a
+    /// refusal. The store is asked for limits and permits at once, also where a refusal is known; a
+    /// refusal by the limits goes before one for want of a permit.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire), except `Exceeded`.
+    /// `Unavailable`, `Misconfigured` or `CostExceedsLimit`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         self.placed_call(rule, key).peek().await
     }
 
-    /// Takes a place for a call in flight, if fewer than [`concurrent`](Rule::concurrent) calls of
-    /// the key are in flight, over all processes that share the store, and charges the rule's cost
-    /// to its other limits: all of it, or nothing. The call ends when the [`Permit`] is dropped,
-    /// which can be moved to a task, or into a response that is streamed.
+    /// Acquires a permit for a call in flight, if fewer than [`concurrent`](Rule::concurrent) calls
+    /// of the key are in flight, over all processes that share the store, and charges the rule's
+    /// cost to its other limits: all of it, or nothing. The call ends when the [`Permit`] is
+    /// dropped, which can be moved to a task, or into a response that is streamed.
     ///
-    /// A rule with [`wait`](Rule::with_wait) waits for a place. `enter` is not re-entrant: a call
+    /// Limits and permit are decided in one step where one server has both keys. Where two nodes of
+    /// a cluster have them, the permit comes last: a call that a limit refuses takes none, and one
+    /// that finds none gives back its charges.
+    ///
+    /// A rule with [`wait`](Rule::with_wait) waits for a permit. `enter` is not re-entrant: a call
     /// that enters the same key once more may wait for itself, until its wait is over.
     ///
     /// # Errors
     ///
     /// Every [`RateLimitError`]; `Misconfigured` also where the rule does not limit calls in
-    /// flight, or the store cannot.
+    /// flight, or the store cannot. A refused call is charged nothing and takes no permit. Where
+    /// only permits are missing, [`retry_after`](RateLimitError::retry_after) is `None`.
     pub async fn enter(&self, rule: &Rule, key: &Key) -> Result<Permit, RateLimitError> {
         Permit::enter(self.placed_call(rule, key)).await
     }
@@ -201,10 +209,12 @@ impl RateLimiter {
     }
 
     /// Forgets the charges and the block of the key, for all processes on the same store; says
-    /// whether there was anything. Calls in flight keep their places. Settlements and refunds of
-    /// earlier charges are forgotten by a sliding window, but for tickets that it gives again within
-    /// the same microseconds; in the sums of the other algorithms they count as those of later calls.
-    /// Callers that wait are not woken by it: they ask at the time that they were told.
+    /// whether there was anything. Calls in flight keep their permits. Callers that wait are not
+    /// woken by it: they ask at the time that they were told.
+    ///
+    /// A sliding window ignores refunds and settlements of charges made before the reset. If a
+    /// burst ran ahead of the clock, the tickets of those microseconds can be issued again. The
+    /// other algorithms keep sums, in which they count as those of later calls.
     ///
     /// # Errors
     ///
@@ -291,15 +301,16 @@ impl RateLimiter {
         Keys::new(self.call(rule, &Key::global()))
     }
 
-    /// Replaces all policies of the limiter with these; checks made from now on use them. A policy
-    /// with other windows or another algorithm starts afresh, one with another `max` goes on. Calls
-    /// that wait for a slot go on waiting under the policy that they began with.
+    /// Replaces all policies of the limiter with these, in one step: each check is decided by one
+    /// set, and checks made from now on by this one. A policy with other windows or another
+    /// algorithm starts afresh, one with another `max` goes on. Calls that wait for a slot go on
+    /// waiting under the policy that they began with.
     ///
     /// # Errors
     ///
     /// `Misconfigured` when one of the policies cannot be used, or needs a feature that the store
-    /// lacks, or when a policy that a check of this limiter has used is missing; then all old
-    /// policies stay in force.
+    /// lacks; when a policy that a check of this limiter has used is missing; or when one with a
+    /// block has been used by a rule that waits. Then all old policies stay in force.
     pub fn set_policies(
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
@@ -366,10 +377,10 @@ impl RateLimiter {
             .map_err(Into::into)
     }
 
-    /// Waits until the store has answered all settlements and refunds that calls left behind, and the
-    /// permits of the current tokio runtime, as long as that takes. A `main` calls it last: otherwise
-    /// a success under `count = "err"` stays counted as a failure, and a place stays taken until its
-    /// lease ends.
+    /// Waits until the store has answered all settlements and refunds that calls left behind, and
+    /// the releases of permits of the current tokio runtime, as long as that takes. A `main` calls
+    /// it last: otherwise a success under `count = "err"` stays counted as a failure, and a permit
+    /// stays taken until its lease ends.
     pub async fn settled(&self) {
         self.engine.settled().await;
     }
@@ -399,11 +410,11 @@ impl RateLimiter {
         }
         let rule = rule.name();
         Err(RateLimitError::misconfigured(format!(
-            "the rule `{rule}` limits nothing but calls in flight, which leave their places when they end"
+            "the rule `{rule}` limits nothing but calls in flight, which release their permits when they end"
         )))
     }
 
-    /// A call that takes a place where the rule limits calls in flight.
+    /// A call that acquires a permit where the rule limits calls in flight.
     fn placed_call(&self, rule: &Rule, key: &Key) -> Part {
         by_hand(rule, key).kept_with_permit(&self.engine, None)
     }

@@ -1,4 +1,4 @@
-//! [`Permit`]: the place of a call in flight.
+//! [`Permit`]: a call in flight.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use crate::decision::Decision;
 use crate::engine::{self, CallPermits, Part};
 use crate::error::RateLimitError;
 
-/// The place of a call in flight; made by [`RateLimiter::enter`](crate::RateLimiter::enter).
+/// The permit of a call in flight; made by [`RateLimiter::enter`](crate::RateLimiter::enter).
 ///
-/// The call ends when its permit is dropped, on any thread, with a runtime or without. In this
-/// process the place is free at once then, and for others as soon as the store is told: on Redis,
-/// by the next command of the connection. The place of a process that dies is free after the
+/// The call ends when its permit is dropped, on any thread, with a runtime or without. For this
+/// process the permit is free at once then, and for others as soon as the store is told: on Redis,
+/// by the next command of the connection. A permit of a process that dies is free after its
 /// [`lease`](crate::Rule::with_lease).
 #[must_use = "dropping it ends the call"]
 pub struct Permit {
@@ -31,7 +31,7 @@ impl Permit {
     }
 
     /// The decision that let the call in. In [shadow mode](crate::Rule::with_shadow) it may be a
-    /// refusal; then no place is taken.
+    /// refusal; then no permit is taken.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }

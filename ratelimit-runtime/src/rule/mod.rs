@@ -185,7 +185,8 @@ impl Rule {
     }
 
     /// Once the limits refuse a key, refuse it for this long. Refusals by the block do not extend
-    /// it; `peek` and shadow mode never set it.
+    /// it; `peek` and shadow mode never set it, nor does a call that another rule of its stack or
+    /// want of a permit refuses as well.
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = BlockDuration::fixed(block);
@@ -195,8 +196,9 @@ impl Rule {
     /// Once the limits refuse a key, refuse it for `first`, and with each further offence for twice
     /// as long as the last time, up to `longest`.
     ///
-    /// An offence is a refusal by the limits that sets a block: calls that are refused meanwhile,
-    /// shadow mode and a block by hand are none. What the next block doubles is forgotten `longest`
+    /// An offence is a refusal by the limits of a call that nothing else refuses: neither another
+    /// rule of its stack nor want of a permit. Calls that are refused by the block, shadow mode and
+    /// a block by hand are none. What the next block doubles is forgotten `longest`
     /// after the last one has ended, and at once by [`unblock`](crate::RateLimiter::unblock) and
     /// [`reset`](crate::RateLimiter::reset).
     ///
@@ -214,9 +216,13 @@ impl Rule {
         self.changed()
     }
 
-    /// Wait for a slot up to this long instead of refusing at once. Callers of one process are
-    /// served first come, first served; when 10,000 of one limiter wait, others are refused at
-    /// once.
+    /// Wait for a slot up to this long instead of refusing at once.
+    ///
+    /// Callers of one limiter take turns, first come, first served, in a queue for each key that
+    /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key
+    /// find room in any case. A caller that finds none, or whose time is over before its turn, is
+    /// refused without asking the store. It is told the wait that is known, or else 50 ms, and never
+    /// less than until the first in the queue asks again.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() {
@@ -269,7 +275,7 @@ impl Rule {
         self.changed()
     }
 
-    /// For how long the places of calls in flight stay taken when their process dies; 30 seconds
+    /// For how long the permits of calls in flight stay taken when their process dies; 30 seconds
     /// unless set. Without effect on a rule that does not limit calls in flight.
     ///
     /// # Panics

@@ -16,7 +16,7 @@ use crate::store::{
 /// same store: one goes to the limiter, the other stays with the test.
 ///
 /// A call that fails or hangs does not reach the inner store: nothing is charged. An operation that
-/// cannot fail reaches it in any case: the place of a call in flight is left.
+/// cannot fail reaches it in any case: the permit of a call in flight is released.
 ///
 /// ```
 /// use ratelimit_runtime::testkit::FaultyStore;

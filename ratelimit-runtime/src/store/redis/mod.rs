@@ -47,8 +47,8 @@ pub use self::settings::login::RedisCredentials;
 /// A call that is dropped at its timeout may have been charged although it was not admitted; this
 /// store admits no call that it has not charged.
 ///
-/// A task on the runtime on which a call entered renews the lease of its permit and leaves its
-/// place; once that runtime has ended, the place stays taken until the lease ends.
+/// A task of the runtime on which a call acquired its permit renews the lease and releases the
+/// permit. Once that runtime has ended, the permit stays taken until its lease ends.
 ///
 /// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
