@@ -55,10 +55,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .trusted_proxies(proxies)
         .build()?
         .install(); // REDIS_URL, or in memory
-    let layer =
-        RateLimitLayer::new().rule(&PER_KEY, |request: &tonic::codegen::http::Request<_>| {
+    let layer = RateLimitLayer::new().grpc().rule(
+        &PER_KEY,
+        |request: &tonic::codegen::http::Request<_>| {
             HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
-        });
+        },
+    );
 
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
     let listener = TcpIncoming::bind(format!("127.0.0.1:{port}").parse()?)?;

@@ -69,7 +69,8 @@ pub(crate) enum Receipt {
 pub enum Source {
     /// The store itself.
     Store,
-    /// The deny cache of this process, because the store had refused the same call a moment ago.
+    /// This process, without asking the store: its deny cache knows that the store would refuse, or
+    /// the call would have waited, and found no room to wait or no turn before its time was over.
     DenyCache,
     /// The fallback: the memory of this process, because the store could not answer.
     Fallback,
@@ -128,6 +129,10 @@ impl Decision {
 
     /// Time from now until this same call would be admitted, if no other call arrives. Microsecond
     /// resolution, rounded up. `None` of an admission, and of a refusal that no waiting ends.
+    ///
+    /// It is a lower bound where the [deny cache](Source::DenyCache) repeats the refusal of a call
+    /// of another cost, or of one rule of a stack. Where only open reservations refuse, it assumes
+    /// that they are released, and is at most 100 ms.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.is_allowed() && self.retry_after_us != NEVER_US;

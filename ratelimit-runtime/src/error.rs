@@ -51,8 +51,17 @@ impl RateLimitError {
         Self::Misconfigured(StoreError::misconfigured(message))
     }
 
-    /// How long to wait until this very call would be admitted, if no other call arrives; `None`
-    /// where waiting does not help, or the time is not known.
+    pub(crate) fn cost_exceeds(rule: &'static str, cost: u64, limit: u64, is_of_log: bool) -> Self {
+        Self::CostExceedsLimit {
+            rule,
+            cost,
+            limit,
+            is_of_log,
+        }
+    }
+
+    /// How long to wait until this very call would be admitted, if no other call arrives, as
+    /// [`Decision::retry_after`] says; `None` where waiting does not help, or the time is not known.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.decision().and_then(Decision::retry_after)
@@ -184,8 +193,8 @@ pub enum StoreErrorKind {
     /// No answer in time; whether the store is up, its health says. While it is up, never answered
     /// by "allow": a client that can flood it must not be able to switch limits off.
     TimedOut,
-    /// The store has no memory left. Never answered by "allow": a client that can fill it could
-    /// switch limits off.
+    /// The store has no memory or disk left. Never answered by "allow": a client that can fill it
+    /// could switch limits off.
     Full,
     /// A setting is wrong; waiting does not help.
     Misconfigured,

@@ -50,7 +50,7 @@ pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
-/// Types that [`RateLimitLayer`] makes.
+/// The types that name a [`RateLimitLayer`], and the services that it makes.
 #[cfg(feature = "_layer")]
 #[cfg_attr(
     docsrs,
@@ -59,6 +59,9 @@ pub mod testkit;
 pub mod layer {
     #[cfg(feature = "actix-web")]
     pub use crate::adapter::actix_web::RateLimitMiddleware;
+    #[cfg(feature = "tonic")]
+    pub use crate::adapter::layer::Grpc;
+    pub use crate::adapter::layer::{Http, Limited, Unlimited};
     #[cfg(feature = "poem")]
     pub use crate::adapter::poem::RateLimitEndpoint;
     #[cfg(feature = "tower")]

@@ -7,10 +7,10 @@ use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use crate::decision::Decision;
-use crate::engine::{self, Check, Engine, OwnedCall};
+use crate::engine::{self, Check, Engine, Part};
 pub use crate::engine::{CallPermits, CheckBuilder, Completion, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
@@ -41,7 +41,6 @@ impl<'r> CheckBuilder<'r> {
     /// Decides the check by the limiter that the attribute names, or else by the one in force.
     #[inline]
     fn decide(&mut self) -> Guard<()> {
-        self.begin();
         match self.take_engine() {
             Some(named) => self.decide_by_named(&named),
             None => self.decide_by(find::find().engine()),
@@ -59,25 +58,14 @@ impl<'r> CheckBuilder<'r> {
     )]
     #[inline(always)]
     fn decide_by(&mut self, engine: &Arc<Engine>) -> Guard<()> {
-        match self.plain_check(engine) {
-            Some(check) => Guard::of(engine, &check),
-            None => self.decide_changed(engine),
-        }
+        self.with_check(engine, |check| Guard::of(engine, check))
     }
 
-    #[inline(never)]
-    fn decide_changed(&mut self, engine: &Arc<Engine>) -> Guard<()> {
-        let call = self.changed_call(engine);
-        Guard::of(engine, &call.check())
-    }
-
-    /// The check as a call that is decided with others, and takes a place if its rule limits calls
-    /// in flight; one of `max` places, where the call says so.
-    fn into_call(mut self, max: Option<u64>) -> OwnedCall {
-        self.begin();
+    /// The check as a part of a stack, with the permit that it asks for; one of `max`, where the
+    /// call says so.
+    fn into_part(mut self, max: Option<u64>) -> Part {
         let engine = self.take_engine().unwrap_or_else(find::current);
-        let place = self.place(&engine, max);
-        self.call(&engine).with_place(place)
+        self.kept_with_permit(&engine, max)
     }
 }
 
@@ -89,6 +77,8 @@ pub struct Guard<T>(Repr<T>);
 enum Repr<T> {
     Admitted(Option<T>),
     Refused(Option<RateLimitError>),
+    /// Refused, and other tasks have had their turn.
+    GaveWay(Option<RateLimitError>),
     /// The lock is never taken. It makes the guard `Sync`, as the future of the function may have
     /// to be.
     Waiting(Mutex<Pending<T>>),
@@ -119,12 +109,12 @@ impl Guard<()> {
 
     #[inline(never)]
     fn later(engine: &Arc<Engine>, check: &Check<'_>) -> Self {
-        let call = OwnedCall::new(Arc::clone(engine), check);
-        Self::waiting(async move { engine::finish(&call.engine, &call.check()).await.map(drop) })
+        let part = Part::new(Arc::clone(engine), check);
+        Self::waiting(async move { engine::acquire([part]).await.map(drop) })
     }
 }
 
-impl engine::Outcome for Guard<()> {
+impl engine::Conclusion for Guard<()> {
     #[inline]
     fn admitted(_: impl FnOnce() -> Decision) -> Self {
         Self(Repr::Admitted(Some(())))
@@ -146,12 +136,18 @@ impl<T: Unpin> Future for Guard<T> {
     )]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         const AGAIN: &str = "a guard polled after completion";
-        match &mut self.get_mut().0 {
+        let guard = self.get_mut();
+        match &mut guard.0 {
             Repr::Admitted(admitted) => Poll::Ready(Ok(admitted.take().expect(AGAIN))),
             Repr::Refused(error) => {
-                ready!(engine::poll_cooperative(cx));
-                Poll::Ready(Err(error.take().expect(AGAIN)))
+                let error = error.take();
+                if engine::poll_give_way(cx).is_pending() {
+                    guard.0 = Repr::GaveWay(error);
+                    return Poll::Pending;
+                }
+                Poll::Ready(Err(error.expect(AGAIN)))
             }
+            Repr::GaveWay(error) => Poll::Ready(Err(error.take().expect(AGAIN))),
             Repr::Waiting(outcome) => outcome
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -182,23 +178,19 @@ pub fn run_all<const N: usize>(checks: [Option<CheckBuilder<'_>>; N]) -> Guard<(
     let Some(second) = checks.next() else {
         return run(&mut first);
     };
-    let group = [first, second]
-        .into_iter()
-        .chain(checks)
-        .map(|check| check.into_call(None));
-    let group: Vec<OwnedCall> = group.collect();
-    Guard::waiting(async move { engine::acquire_all(&group).await.map(drop) })
+    let stack = [first, second].into_iter().chain(checks);
+    let stack: Vec<Part> = stack.map(|check| check.into_part(None)).collect();
+    Guard::waiting(async move { engine::acquire(stack).await.map(drop) })
 }
 
 /// The guard of a function whose outcome decides whether the call counts, or its cost.
 pub fn run_reserved<const N: usize>(
     checks: [Option<CheckBuilder<'_>>; N],
 ) -> Guard<Reservations<N>> {
-    let calls = checks.map(|check| check.map(|check| check.into_call(None)));
+    let stack = checks.map(|check| check.map(|check| check.into_part(None)));
     Guard::waiting(async move {
-        engine::reserve(calls)
-            .await
-            .map(|(reservations, _no_permits)| reservations)
+        let (reservations, _no_permits) = reserve(stack).await?;
+        Ok(reservations)
     })
 }
 
@@ -207,24 +199,26 @@ pub type Entering<'r> = (CheckBuilder<'r>, Option<u64>);
 
 /// The guard of a function whose calls in flight are limited. The permits live as long as the body.
 pub fn enter<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<CallPermits> {
-    let group: Vec<OwnedCall> = checks
-        .into_iter()
-        .flatten()
-        .map(|(check, max)| check.into_call(max))
-        .collect();
-    Guard::waiting(async move {
-        engine::acquire_all(&group)
-            .await
-            .map(|(_, permits)| permits)
-    })
+    let stack = checks.into_iter().flatten();
+    let stack: Vec<Part> = stack.map(|(check, max)| check.into_part(max)).collect();
+    Guard::waiting(async move { Ok(engine::acquire(stack).await?.permits) })
 }
 
 /// The same, where the outcome decides whether the call counts, or its cost.
 pub fn enter_reserved<const N: usize>(
     checks: [Option<Entering<'_>>; N],
 ) -> Guard<(Reservations<N>, CallPermits)> {
-    let calls = checks.map(|check| check.map(|(check, max)| check.into_call(max)));
-    Guard::waiting(engine::reserve(calls))
+    let stack = checks.map(|check| check.map(|(check, max)| check.into_part(max)));
+    Guard::waiting(reserve(stack))
+}
+
+/// Decides a stack, of which some checks may not be made, and gives its reservations.
+async fn reserve<const N: usize>(
+    stack: [Option<Part>; N],
+) -> Result<(Reservations<N>, CallPermits), RateLimitError> {
+    let is_made = stack.each_ref().map(Option::is_some);
+    let admitted = engine::acquire(stack.into_iter().flatten()).await?;
+    Ok(admitted.reserved(is_made))
 }
 
 fn counting(counts: bool) -> Completion {

@@ -1,13 +1,14 @@
 //! Places of calls in flight while slots move and masters fail.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::__private::PlaceRequest;
 use ratelimit_runtime::RedisStore;
 use tokio::time::sleep;
 
-use super::on;
+use super::{on, slots};
 use crate::support::cluster::RedisCluster;
 use crate::support::{unique, until};
 
@@ -57,4 +58,48 @@ async fn permits_go_along_with_a_slot_that_moves() {
     assert!(!is_entered(&other, &place(&key)).await);
     store.leave(&again);
     left(&other, &key).await;
+}
+
+/// A master that does not answer keeps the calls of its own permits waiting, and no others: neither
+/// those that leave, nor those that are renewed.
+#[tokio::test]
+async fn a_frozen_master_holds_up_no_permit_of_another() {
+    const FROZEN: usize = 3_000;
+    let cluster = RedisCluster::start_with(3, 0, &["--cluster-require-full-coverage", "no"]);
+    let (store, other) = (on(&cluster).await, on(&cluster).await);
+    let of_first = cluster.slots_of(0);
+    let mut of_frozen = (0..)
+        .map(|number| place(&format!("frozen:{number}")))
+        .filter(|place| of_first.contains(&slots::of(&place.key)));
+    let leaving: Vec<_> = of_frozen.by_ref().take(FROZEN / 2).collect();
+    let renewed: Vec<_> = of_frozen.take(FROZEN / 2).collect();
+    let all = leaving.iter().chain(&renewed);
+    assert!(
+        join_all(all.map(|place| is_entered(&store, place)))
+            .await
+            .iter()
+            .all(|is| *is)
+    );
+    let [held, cycled] = [0, 1].map(|_| super::key_on(&cluster, 1));
+    assert!(is_entered(&store, &place(&held)).await);
+    cluster.node(0).freeze();
+    for place in &leaving {
+        store.leave(place);
+    }
+    let (start, mut slowest) = (Instant::now(), Duration::ZERO);
+    while start.elapsed() < LEASE + LEASE / 5 {
+        let entered = place(&cycled);
+        assert!(is_entered(&store, &entered).await);
+        store.leave(&entered);
+        let left = Instant::now();
+        // Another process does not carry the leaving along.
+        while other.in_flight(place(&cycled)).await.unwrap() > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        slowest = slowest.max(left.elapsed());
+        sleep(Duration::from_millis(20)).await;
+    }
+    // Some 30 ms of a busy machine; as long as the master was frozen, where they shared a bound.
+    assert!(slowest < Duration::from_millis(200), "{slowest:?}");
+    assert!(!is_entered(&other, &place(&held)).await, "it is renewed");
 }

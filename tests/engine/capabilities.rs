@@ -66,6 +66,26 @@ async fn a_rule_that_its_store_cannot_keep_is_misconfigured_at_first_use() {
     assert!(words(limiter.reserve(&rule, &key).await).contains("reservations"));
 }
 
+#[rate_limit(limiter = one, window = "1h", max = 1)]
+#[rate_limit(limiter = other, window = "1h", max = 2)]
+async fn on_two_limiters(one: &RateLimiter, other: &RateLimiter) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+/// It is charged last, so nothing of it has to be given back.
+#[tokio::test]
+async fn one_limit_of_a_stack_may_be_on_a_store_that_gives_nothing_back() {
+    let (careless, memory) = (RateLimiter::with_store(Careless), RateLimiter::memory());
+    on_two_limiters(&memory, &careless).await.unwrap();
+    let refused = on_two_limiters(&memory, &careless).await.unwrap_err();
+    assert!(
+        matches!(refused, RateLimitError::Exceeded(_)),
+        "{refused:?}"
+    );
+    on_two_limiters(&careless, &memory).await.unwrap();
+    assert!(words(on_two_limiters(&careless, &careless.clone()).await).contains("refunds"));
+}
+
 #[tokio::test]
 async fn a_policy_that_its_store_cannot_keep_is_named_when_the_limiter_is_built() {
     let policy = Policy::new(Limit::per_hour(1)).with_block(Duration::from_secs(1));

@@ -1,11 +1,16 @@
 //! Answers while the store gives none.
 
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::__private::DenyCache;
+use ratelimit_runtime::store::{Answer, Request, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source,
+    Store,
 };
 
 use crate::Flooded;
@@ -50,6 +55,68 @@ async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_through() {
         .await
         .unwrap_err();
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
+}
+
+/// A store that decides at once, and whose replies no loaded process reads in time.
+struct Unread {
+    memory: MemoryStore,
+    is_loaded: AtomicBool,
+}
+
+impl Store for Unread {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        let is_loaded = self.is_loaded.load(Ordering::Relaxed);
+        Answer::later(async move {
+            let verdict = self.memory.acquire(request).await;
+            if is_loaded { pending().await } else { verdict }
+        })
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.memory.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.memory.reset(request)
+    }
+}
+
+/// With N processes, late replies let through N + 1 times the limit, and no more however often they
+/// come.
+#[tokio::test]
+async fn late_replies_add_a_limit_for_each_process() {
+    const MAX: usize = 5;
+    for (policy, times) in [
+        (OnUnavailable::Local, 4),
+        (OnUnavailable::Allow, 4),
+        (OnUnavailable::Deny, 1),
+    ] {
+        let store = Arc::new(Unread {
+            memory: MemoryStore::new(),
+            is_loaded: AtomicBool::new(false),
+        });
+        let process = || {
+            let builder = RateLimiter::builder().store(Arc::clone(&store));
+            let builder = builder.timeout(Duration::from_millis(20));
+            builder.on_unavailable(policy).build().unwrap()
+        };
+        let processes = [process(), process(), process()];
+        let rule = Rule::new("guess", Limit::per_hour(5));
+        let mut admitted = 0;
+        for is_loaded in [false, true, false, true] {
+            store.is_loaded.store(is_loaded, Ordering::Relaxed);
+            for limiter in &processes {
+                let mut calls = tokio::task::JoinSet::new();
+                for _ in 0..2 * MAX {
+                    let (limiter, rule) = (limiter.clone(), rule.clone());
+                    calls.spawn(async move { limiter.acquire(&rule, &Key::global()).await });
+                }
+                let answers = calls.join_all().await;
+                admitted += answers.iter().filter(|answer| answer.is_ok()).count();
+            }
+        }
+        assert_eq!(admitted, times * MAX, "{policy}");
+    }
 }
 
 /// The caller that asks the store again is refused like the others.

@@ -166,8 +166,8 @@ async fn waiters_are_served_in_their_order_and_do_not_all_ask_at_once() {
     }
 }
 
-/// A queue has room for 10,000. A slot that comes free belongs to those who wait, not to a caller
-/// for whom there is no room.
+/// A key has room for 1,000 waiters. A slot that comes free belongs to those who wait, not to a
+/// caller for whom there is no room.
 #[tokio::test(start_paused = true)]
 async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
     let (limiter, rule) = (
@@ -175,7 +175,7 @@ async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
         patient(1, SECOND * 3600, SECOND * 7200),
     );
     let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
-    let mut waiting = queue(&limiter, &rule, 10_100);
+    let mut waiting = queue(&limiter, &rule, 1_100);
     for _ in 0..100 {
         let (_, admitted, seconds) = waiting.join_next().await.unwrap().unwrap();
         assert_eq!((admitted, seconds), (false, 0));
@@ -194,6 +194,36 @@ async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
         limiter.acquire(&rule, &Key::of("bob")).await.is_ok(),
         "another key has no queue"
     );
+}
+
+/// A limiter has room for 50,000 waiters. However many wait for other keys, the first 16 of a key
+/// find room.
+#[tokio::test(start_paused = true)]
+async fn nobody_fills_the_room_of_others() {
+    let limiter = RateLimiter::memory();
+    let rule = Arc::new(patient(1, SECOND * 3600, SECOND * 7200));
+    let wait = |key: u64| {
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        async move { limiter.acquire(&rule, &Key::of(&key)).await.is_ok() }
+    };
+    let mut flood = JoinSet::new();
+    for key in 0..50 {
+        assert!(wait(key).await);
+        for _ in 0..1_000 {
+            flood.spawn(wait(key));
+        }
+    }
+    sleep(SECOND).await;
+    assert!(flood.try_join_next().is_none(), "all have room");
+    assert!(wait(50).await);
+    let mut others = JoinSet::new();
+    for _ in 0..20 {
+        others.spawn(wait(50));
+    }
+    sleep(SECOND).await;
+    let refused = std::iter::from_fn(|| others.try_join_next());
+    let refused: Vec<bool> = refused.map(Result::unwrap).collect();
+    assert_eq!(refused, [false; 4]);
 }
 
 /// During an outage there are no slots to wait for: the policy answers waiters whose time is up.

@@ -16,6 +16,7 @@ mod actix;
 mod axum_server;
 mod fields;
 mod forwarded;
+mod layers;
 mod poem_server;
 mod protocols;
 mod proxies;
@@ -24,6 +25,7 @@ mod scopes;
 mod seen;
 mod servers;
 mod table;
+mod tonic_layers;
 mod tonic_methods;
 mod tonic_server;
 

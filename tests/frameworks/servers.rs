@@ -41,6 +41,8 @@ pub(crate) struct Site {
     pub(crate) handler: Handler,
     pub(crate) rules: Vec<(RateLimitLayer, Rule, KeyOf)>,
     pub(crate) plain: Option<RateLimitLayer>,
+    /// The paths that no layer limits.
+    pub(crate) is_exempt: fn(&str) -> bool,
 }
 
 impl Site {
@@ -66,6 +68,7 @@ impl Site {
             handler,
             rules: Vec::new(),
             plain: None,
+            is_exempt: |_| false,
         }
     }
 
@@ -76,18 +79,20 @@ impl Site {
 
     fn on_axum(&self) -> Server {
         let handler = Arc::clone(&self.handler);
+        let is_exempt = self.is_exempt;
         let mut app = Router::new()
             .route("/by-ip", get(by_ip))
             .route("/whoami", get(async |ip: ClientIp| ip.to_string()))
             .route("/opaque", get(opaque_on_axum))
             .fallback(move |request: axum::extract::Request| handler(user(request.uri().path())));
         for (layer, rule, key) in self.rules.clone() {
-            app = app.layer(layer.rule(&rule, move |request: &axum::extract::Request| {
+            let layer = layer.rule(&rule, move |request: &axum::extract::Request| {
                 key(Parts {
                     ip: request.try_into(),
                     api_key: HeaderKey::of(request.headers()),
                 })
-            }));
+            });
+            app = app.layer(layer.skip(move |request| is_exempt(request.uri().path())));
         }
         if let Some(layer) = self.plain.clone() {
             app = app.layer(layer);
@@ -108,6 +113,7 @@ impl Site {
     }
 
     async fn on_actix(&self) -> Server {
+        let is_exempt = self.is_exempt;
         let ruled = |at: usize| {
             let (layer, rule, key) = match self.rules.get(at) {
                 Some(rule) => rule.clone(),
@@ -123,6 +129,7 @@ impl Site {
                     api_key: request.try_into(),
                 })
             });
+            let layer = layer.skip(move |request| is_exempt(request.path()));
             Condition::new(at < self.rules.len(), layer)
         };
         let handler = Arc::clone(&self.handler);
@@ -160,6 +167,7 @@ impl Site {
 
     fn on_poem(&self) -> Server {
         let handler = Arc::clone(&self.handler);
+        let is_exempt = self.is_exempt;
         let app = Route::new()
             .at("/by-ip", poem::get(by_ip_on_poem))
             .at("/whoami", poem::get(whoami_on_poem))
@@ -176,6 +184,7 @@ impl Site {
                     api_key: HeaderKey::of(request.headers()),
                 })
             });
+            let layer = layer.skip(move |request| is_exempt(request.uri().path()));
             app = app.with(layer).map_to_response().boxed();
         }
         if let Some(layer) = self.plain.clone() {

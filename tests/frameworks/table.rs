@@ -205,6 +205,30 @@ async fn a_layer_limits_by_itself() {
     }
 }
 
+/// The layer makes no key for them; limits further in hold.
+#[tokio::test(start_paused = true)]
+async fn a_layer_skips_requests_that_are_exempt() {
+    for server in each(RateLimiter::memory, |layer| Site {
+        is_exempt: |path| path == "/health",
+        ..Site::limited(layer, &PER_KEY, of_header)
+    })
+    .await
+    {
+        for status in [200, 200, 429] {
+            let answer = server.answer(ask("/health")).await;
+            assert_eq!(answer.status, status, "{}", server.name);
+            assert_eq!(
+                answer.policies,
+                [item("search", &[("q", 2), ("w", 60)])],
+                "{}",
+                server.name
+            );
+        }
+        let missing = server.answer(ask("/healthy")).await;
+        assert_eq!(missing.status, 400, "{}", server.name);
+    }
+}
+
 /// The statuses of requests from these peers, with these forwarded addresses, where `10.0.0.0/8` is
 /// trusted.
 const BY_ADDRESS: [(&str, &str, u16); 5] = [

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use ratelimit_runtime::layer::{Grpc, Unlimited};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter, Rule, key,
@@ -39,7 +40,7 @@ macro_rules! service_of {
 }
 
 /// A service behind a layer whose rules are those of its methods.
-fn behind<S>(layer: &RateLimitLayer, service: S) -> Service
+fn behind<S>(layer: &RateLimitLayer<Unlimited, Grpc>, service: S) -> Service
 where
     S: tower::Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
     S: Clone + Send + Sync + 'static,
@@ -128,7 +129,7 @@ fn details(status: &Status) -> (Vec<String>, Option<u64>) {
 
 #[tokio::test]
 async fn answers_and_statuses_tell_of_decisions() {
-    let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
+    let layer = RateLimitLayer::new().grpc().limiter(RateLimiter::memory());
     let mut client = Client::of(behind(&layer, service_of!(found))).await;
     for left in [1, 0] {
         let answer = client.ask("alice", &[]).await.unwrap();
@@ -183,7 +184,7 @@ async fn a_status_about_calls_in_flight_says_so_and_names_no_time() {
         export(request.get_ref()).await.map(Response::new)
     }
     let limiter = RateLimiter::memory();
-    let layer = RateLimitLayer::new().limiter(limiter.clone());
+    let layer = RateLimitLayer::new().grpc().limiter(limiter.clone());
     let mut client = Client::of(behind(&layer, service_of!(exported))).await;
     assert!(client.ask("alice", &[]).await.is_ok());
     let permit = limiter.enter(&EXPORT, &Key::of("alice")).await.unwrap();
@@ -249,7 +250,7 @@ async fn a_status_without_metadata_gets_them_from_the_layer() {
             .map(Response::new)
             .map_err(|_| Status::resource_exhausted("no"))
     }
-    let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
+    let layer = RateLimitLayer::new().grpc().limiter(RateLimiter::memory());
     let mut client = Client::of(behind(&layer, service_of!(terse))).await;
     for _ in 0..2 {
         assert!(client.ask("alice", &[]).await.is_ok());
@@ -266,12 +267,12 @@ async fn a_status_without_metadata_gets_them_from_the_layer() {
 }
 
 fn per_key(limiter: RateLimiter) -> Service {
-    let layer =
-        RateLimitLayer::new()
-            .limiter(limiter)
-            .rule(&PER_KEY, |request: &http::Request<Body>| {
-                HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
-            });
+    let layer = RateLimitLayer::new().grpc().limiter(limiter).rule(
+        &PER_KEY,
+        |request: &http::Request<Body>| {
+            HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
+        },
+    );
     let service = layer.layer(service_of!(found));
     BoxCloneSyncService::new(service.map_response(|response| response.map(Body::new)))
 }
@@ -321,9 +322,11 @@ static OF_PROXY: Rule = Rule::new("of-proxy", Limit::per_hour(5));
 #[tokio::test]
 async fn a_layer_around_a_refusal_adds_its_policy_and_leaves_the_details() {
     let backend = RateLimitLayer::new()
+        .grpc()
         .limiter(RateLimiter::memory())
         .layer(service_of!(found));
     let proxy = RateLimitLayer::new()
+        .grpc()
         .limiter(RateLimiter::memory())
         .rule(&OF_PROXY, |_: &http::Request<Body>| Key::global());
     let service = proxy
@@ -363,7 +366,7 @@ async fn outages_are_unavailable_under_deny_in_methods_and_layers() {
             .unwrap()
     };
     let of_methods = behind(
-        &RateLimitLayer::new().limiter(denying()),
+        &RateLimitLayer::new().grpc().limiter(denying()),
         service_of!(found),
     );
     for service in [of_methods, per_key(denying())] {

@@ -4,20 +4,20 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use proc_macro2::{TokenStream, TokenTree};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store,
-    TrustedProxies, rate_limit,
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore,
+    Rule, Store, TrustedProxies, rate_limit,
 };
 use syn::visit::{self, Visit};
 use tonic::codegen::http;
 
 use crate::documented::{code, file, table};
-use crate::limiter_per_call;
 use crate::log::{Kind, Log};
 use crate::redis_server::{ALONE, limiter, until};
 use crate::support::redis::RedisServer;
@@ -203,7 +203,6 @@ async fn every_documented_event_is_logged_when_it_happens() {
         let _ = memory.acquire(rule, &key).await;
     }
     twins::both(&memory).await;
-    limiter_per_call::memory_made_elsewhere(1).await.unwrap();
     drop(RateLimiter::current().acquire(&plain, &key).await);
     let wrong = memory
         .acquire(&rule("missing").with_policy("nobody-has-set-it"), &key)
@@ -372,6 +371,34 @@ async fn a_store_without_memory_is_told_once() {
         }
         assert_eq!(log.count("full"), 1, "{policy}");
     }
+}
+
+/// Each script quotes itself in the error, and a server without a disk says so to a PING as well.
+#[tokio::test]
+async fn a_full_redis_is_told_once_whichever_script_meets_it() {
+    let _alone = ALONE.lock().await;
+    let (log, _listening) = Log::listen();
+    let (memory, disk) = (RedisServer::start(), RedisServer::start_without_disk());
+    for (server, reason) in [(&memory, "out of memory"), (&disk, "save to disk")] {
+        let limiter = limiter(server);
+        limiter.ready().await.unwrap();
+        if reason == "save to disk" {
+            server.fail_to_save();
+        } else {
+            server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+        }
+        let before = log.count("full");
+        for algorithm in Algorithm::ALL {
+            let rule = Rule::named(unique("full"), Limit::per_hour(9)).with_algorithm(*algorithm);
+            for call in 0..10 {
+                drop(limiter.acquire(&rule, &Key::of(&call)).await);
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        assert_eq!(log.count("full") - before, 1, "{reason}: {}", log.text());
+        assert!(log.text().contains(reason), "{}", log.text());
+    }
+    assert_eq!(log.count("outage"), 0, "it is none");
 }
 
 /// A proxy that names no client merges all of its clients: that is said for each reason, and not at

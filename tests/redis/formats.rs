@@ -236,9 +236,11 @@ async fn derived_names_are_paths_and_types() {
             "rl1:sw-60s:redis.formats.shop.Mailer.send:<7>",
             "rl1:sw-60s:redis.formats.shop.Mailer.without_key:",
             "rl1:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.notify:<7>",
-            // Those that the store decides one by one, in the order of their keys.
+            // A stack that the store decides one by one is looked at before it is charged.
+            "rl1:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.stacked:<7>",
             "rl1:sw-3600s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.stacked#2:",
             "rl1:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.stacked:<7>",
+            "rl1:sw-3600s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.stacked#2:",
             "rl1:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Boxed>.boxed:<7>",
             "rl1:sw-60s:redis.formats.shop.generic:<7>",
             "rl1:sw-60s:redis.formats.shop.generic:<7>",

@@ -204,6 +204,9 @@ async fn what_a_client_of_the_application_says_is_taken() {
     assert!(server.info("keyspace", "db5").starts_with("keys=1"));
     assert!(server.cli(&["CLIENT", "LIST"]).contains("user=limiter"));
     assert!(!format!("{store:?}").contains("hunter2"));
+    let without_password = redis::Client::open("redis://limiter@127.0.0.1/").unwrap();
+    let error = RedisStore::from_client(&without_password).unwrap_err();
+    assert!(error.message().contains("without a password"), "{error}");
     // Its own and that of the test; those of the questions above may be closed a moment later.
     let alone = async {
         while number_of(&server.info("clients", "connected_clients")) != 2 {

@@ -1,12 +1,14 @@
-//! What a server that evicts does to limits.
+//! What a server whose memory or disk is full does to limits.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{BuiltInStore as _, Health};
 use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, OnUnavailable, RateLimiter, RedisStore, Rule, Source, Store,
+};
 use tokio::task::JoinSet;
 
 use super::acquire;
@@ -103,4 +105,40 @@ async fn a_client_that_mints_keys_evicts_its_own_counter_unless_the_server_refus
             "{policy}: {after:?}"
         );
     }
+}
+
+/// A client that fills the disk must not lift limits: neither while writes are refused, nor once a
+/// PING has told of it.
+#[tokio::test]
+async fn a_full_disk_is_never_answered_by_allow() {
+    let server = RedisServer::start_without_disk();
+    let limiter = RateLimiter::builder()
+        .redis(&server.url())
+        .on_unavailable(OnUnavailable::Allow)
+        .build()
+        .unwrap();
+    limiter.ready().await.unwrap();
+    server.fail_to_save();
+    let rule = Rule::new("full_disk", Limit::per_hour(3));
+    let mut admitted = 0;
+    for _ in 0..200 {
+        match limiter.acquire(&rule, &Key::global()).await {
+            Ok(decision) => {
+                assert_eq!(decision.source(), Source::Fallback);
+                admitted += 1;
+            }
+            Err(error) => assert!(error.decision().is_some(), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(admitted, 3);
+    // Nor is a call that was late meanwhile.
+    let store = RedisStore::new(&server.url()).unwrap();
+    let limits = [Limit::per_hour(3)];
+    let request = Request::new(b"late", Algorithm::SlidingWindow, &limits);
+    assert_eq!(
+        store.acquire(request).await.unwrap_err().kind(),
+        StoreErrorKind::Full
+    );
+    assert_eq!(store.health(&request), Health::Full);
 }

@@ -209,10 +209,7 @@ async fn what_the_module_cannot_do_is_said() {
         .each_ref()
         .map(|limits| store.supports(&request(limits)).is_ok());
     assert_eq!(are_exact, [true, false, true, true, false]);
-    let together = store
-        .acquire_all(&[request(&fine), request(&fine)])
-        .await
-        .unwrap_err();
+    assert!(!store.decides_together(None, &[request(&fine), request(&fine)]));
     let refund = store.refund(request(&fine), 1).await.unwrap_err();
     let block = store
         .block(request(&fine), Duration::from_secs(1))
@@ -223,7 +220,7 @@ async fn what_the_module_cannot_do_is_said() {
         .mode(RedisMode::RedisCell)
         .with_clock(FakeClock::new());
     let clock = own_clock.acquire(request(&fine)).await.unwrap_err();
-    for error in [together, refund, block, clock] {
+    for error in [refund, block, clock] {
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
     }
 

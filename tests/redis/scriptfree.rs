@@ -10,6 +10,7 @@
 mod conformance;
 mod deaths;
 mod fixed_window;
+mod held_up;
 mod lifetimes;
 
 use std::sync::LazyLock;

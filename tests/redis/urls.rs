@@ -79,7 +79,7 @@ fn malformed_urls_are_told_the_form_and_never_repeated() {
         ("redis://:hunter2/x@h", "`/` as %2F"),
         ("redis://:hunter2#x@h", "`#` as %23"),
         ("redis://:hunter2?x@h", "`?` as %3F"),
-        ("redis://u:hunter2@", "write redis://[user]"),
+        ("redis://u:hunter2@", "write redis://[[user]"),
         ("redis://u:hunter2@h/notanumber", "host[:port][/database]"),
         ("redis://u:hunter2@h:99999", "host[:port]"),
         ("redis://h?protocol=hunter2", "there may be nothing"),
@@ -99,7 +99,6 @@ fn malformed_urls_are_told_the_form_and_never_repeated() {
             "redis+sentinel://a/m%FF?sentinel_password=hunter2",
             "/master-name",
         ),
-        ("redis+sentinel://a/m?sentinel_user=hunter2", "/master-name"),
         (
             "redis+sentinel://a/m?sentinelpassword=hunter2",
             "`sentinel_user=`, `sentinel_password=`",
@@ -107,6 +106,16 @@ fn malformed_urls_are_told_the_form_and_never_repeated() {
         ("redis+cluster://:hunter2@a/1", "redis+cluster://"),
         ("redis+cluster://:hunter2@a,:1", "redis+cluster://"),
         ("redis+cluster://:hunter2@", "redis+cluster://"),
+        // It would be logged in as `default`, and limits kept with its rights.
+        ("redis://hunter2@h", "user:password@host"),
+        ("redis://hunter2:@h", "user:password@host"),
+        ("unix:///s?user=hunter2", "user:password@host"),
+        ("redis+sentinel://hunter2@a,b/m", "user:password@host"),
+        ("redis+cluster://hunter2@a,b", "user:password@host"),
+        (
+            "redis+sentinel://a/m?sentinel_user=hunter2",
+            "user:password@host",
+        ),
     ] {
         let error = RedisStore::new(url)
             .err()

@@ -12,6 +12,7 @@
 
 mod changes;
 mod floods;
+mod known;
 mod on_redis;
 mod outages;
 
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::{BuiltInStore, DenyCache, Health, PlaceRequest, Sealed};
+use ratelimit_runtime::__private::{BuiltInStore, DenyCache, Entry, Health, PlaceRequest, Sealed};
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Settled, StoreError, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 use tokio::sync::watch;
@@ -147,6 +148,14 @@ impl BuiltInStore for Far {
         self.far(move |memory| memory.acquire_all(requests))
     }
 
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.far(move |memory| memory.offend(request))
+    }
+
+    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        self.far(move |memory| memory.enter(place, requests))
+    }
+
     fn health(&self, _: &Request<'_>) -> Health {
         match *self.state.borrow() {
             State::Fails(health) => health,
@@ -228,7 +237,6 @@ async fn another_question_is_asked() {
         request("other"),
         request("key").with_cost(0),
         request("key").with_block(SECOND),
-        request("key").reserving(),
         limits(&raised),
         limits(&window),
         limits(&burst),

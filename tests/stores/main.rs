@@ -18,5 +18,6 @@ mod clocks;
 mod conformance;
 mod deny_cache;
 mod memory;
+mod offences;
 mod player;
 mod units;

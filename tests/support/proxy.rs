@@ -73,6 +73,8 @@ struct State {
     mistreated: u64,
     /// Replies to this command are lost.
     unanswered: Option<&'static str>,
+    /// What is sent with this command arrives so much later.
+    held: Option<(&'static str, Duration)>,
 }
 
 impl Weather {
@@ -207,6 +209,11 @@ impl Proxy {
         (now.by_reply, now.unanswered) = (true, command);
     }
 
+    /// What clients send together with this command takes so much longer from now on.
+    pub(crate) fn hold(&self, held: Option<(&'static str, Duration)>) {
+        self.weather.now().held = held;
+    }
+
     /// How many connections were accepted so far.
     pub(crate) fn accepted(&self) -> u64 {
         self.weather.now().accepted
@@ -264,14 +271,20 @@ async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, line: Arc<Line>, to_
             Ok(came) if came > 0 => came,
             _ => return,
         };
+        let mut bytes = chunk.get(..came).unwrap().to_vec();
+        let has = |command: &str| {
+            let mut words = bytes.split(|byte| *byte == b'\n');
+            !to_client && words.any(|word| word.trim_ascii() == command.as_bytes())
+        };
         let (is_lost, delay) = {
             let now = weather.now();
-            (now.swallows || line.number < now.forgotten, now.delay)
+            let held = now.held.filter(|(command, _)| has(command));
+            let delay = now.delay + held.map_or(Duration::ZERO, |(_, longer)| longer);
+            (now.swallows || line.number < now.forgotten, delay)
         };
         if is_lost {
             continue;
         }
-        let mut bytes = chunk.get(..came).unwrap().to_vec();
         let mut ends = false;
         if line.by_reply && to_client {
             bytes = replies.mistreat(&bytes, &line);

@@ -100,6 +100,30 @@ impl RedisServer {
         })
     }
 
+    /// A server whose folder is gone, so that it cannot save to its disk. [`fail_to_save`] lets it
+    /// notice.
+    ///
+    /// [`fail_to_save`]: Self::fail_to_save
+    pub(crate) fn start_without_disk() -> Self {
+        let dir = server_dir();
+        let path = dir.to_str().expect("a path that is text");
+        let server = Self::start_with(&["--save", "3600 1", "--dir", path]);
+        fs::remove_dir_all(&dir).expect("the folder is the test's own");
+        server
+    }
+
+    /// Lets a server without a disk try to save: from then on it answers every write, and PING,
+    /// with MISCONF.
+    pub(crate) fn fail_to_save(&self) {
+        self.cli(&["SET", "unsaved", "1"]);
+        self.cli(&["BGSAVE"]);
+        let deadline = Instant::now() + PATIENCE;
+        while self.info("persistence", "rdb_last_bgsave_status") != "err" {
+            assert!(Instant::now() < deadline, "it cannot save");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     fn start_as(how: &How) -> Self {
         // Between finding a free port and binding it, another program may take it.
         let started = (0..10).find_map(|_| Self::start_on(free_port(), how));

@@ -6,8 +6,6 @@ pub(crate) mod actix_web;
 mod axum;
 #[cfg(feature = "http")]
 mod client_ip;
-#[cfg(feature = "tower")]
-mod grpc;
 #[cfg(feature = "http")]
 mod header_key;
 #[cfg(feature = "http")]

@@ -2,14 +2,15 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderName, HeaderValue};
+use http::{Response, StatusCode};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Extensions, Request, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::client_ip::{client_ip, lines};
-use super::grpc;
 use super::header_key::{HeaderKey, NamedHeader};
+use super::layer::{Grpc, NoKey};
+use super::tower::Protocol;
 use crate::response::public_name;
 use crate::{ClientIp, KeyRejection, RateLimitError};
 
@@ -35,7 +36,7 @@ impl From<RateLimitError> for Status {
 
 /// The status of a refusal with its details, without metadata.
 fn detailed(error: &RateLimitError) -> Status {
-    let (code, message) = (grpc::code(error), error.public_message());
+    let (code, message) = (code(error), error.public_message());
     let mut details = ErrorDetails::new();
     match error {
         RateLimitError::Exceeded(decision) => {
@@ -58,18 +59,19 @@ fn detailed(error: &RateLimitError) -> Status {
     if let Some(delay) = error.retry_after() {
         details.set_retry_info(Some(delay));
     }
-    let status = Status::with_error_details(Code::from_i32(code.into()), message, details);
+    let status = Status::with_error_details(code, message, details);
     out_of_caches(status)
 }
 
-/// The details of a refusal as the header field of a response.
-pub(super) fn details_field(error: &RateLimitError) -> Option<(HeaderName, HeaderValue)> {
-    const NAME: &str = "grpc-status-details-bin";
-    let (parts, ()) = detailed(error).into_http::<()>().into_parts();
-    parts
-        .headers
-        .get(NAME)
-        .map(|value| (HeaderName::from_static(NAME), value.clone()))
+/// The code of an error. A call that is too heavy is refused however often it is made, and clients
+/// retry after `RESOURCE_EXHAUSTED`.
+fn code(error: &RateLimitError) -> Code {
+    match error {
+        RateLimitError::Exceeded(_) => Code::ResourceExhausted,
+        RateLimitError::CostExceedsLimit { .. } => Code::InvalidArgument,
+        RateLimitError::Unavailable(_) => Code::Unavailable,
+        RateLimitError::Misconfigured(_) => Code::Internal,
+    }
 }
 
 /// The peer of the connection, or what [`TrustedProxies`](crate::TrustedProxies) report: in a key,
@@ -102,8 +104,8 @@ impl<T, N: NamedHeader> TryFrom<&Request<T>> for HeaderKey<N> {
 }
 
 /// A status in place of a handler's; its `200` is for no cache.
-fn refused(code: u8, message: String) -> Status {
-    out_of_caches(Status::new(Code::from_i32(code.into()), message))
+fn refused(code: Code, message: String) -> Status {
+    out_of_caches(Status::new(code, message))
 }
 
 fn out_of_caches(mut status: Status) -> Status {
@@ -118,9 +120,34 @@ fn out_of_caches(mut status: Status) -> Status {
 /// known.
 impl From<KeyRejection> for Status {
     fn from(rejection: KeyRejection) -> Self {
-        match rejection.misconfigured() {
-            Some(error) => error.into(),
-            None => refused(grpc::code_without_key(rejection), rejection.to_string()),
+        if let Some(error) = rejection.misconfigured() {
+            return error.into();
         }
+        let code = match rejection.http_status() {
+            StatusCode::UNAUTHORIZED => Code::Unauthenticated,
+            _ => Code::InvalidArgument,
+        };
+        refused(code, rejection.to_string())
+    }
+}
+
+impl Protocol for Grpc {
+    fn refusal(error: RateLimitError) -> Response<String> {
+        Status::from(error).into_http()
+    }
+
+    fn rejection(rejection: KeyRejection) -> Response<String> {
+        Status::from(rejection).into_http()
+    }
+
+    fn is_refusal<B>(response: &Response<B>) -> bool {
+        let status = response.headers().get("grpc-status");
+        status.is_some_and(|status| status == "8") // RESOURCE_EXHAUSTED
+    }
+}
+
+impl<B: Default> From<Status> for NoKey<Response<B>> {
+    fn from(status: Status) -> Self {
+        Self::Answer(status.into_http())
     }
 }

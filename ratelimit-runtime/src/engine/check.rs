@@ -1,56 +1,39 @@
-//! [`Check`]: everything that one check asks, apart from the engine that answers it; and what an
-//! answer means for the call. Every outcome of a check passes here once, and is observed here and
-//! nowhere else.
+//! [`Check`]: what one call asks: a bound rule, a key, a cost. What an answer means for the call
+//! stands here too: every outcome of a check is observed here once, and nowhere else.
 
+use std::sync::Arc;
+
+use super::bound::BoundRule;
 use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
-use crate::rule::{Limit, Name, Terms};
+use crate::rule::{Limit, Terms};
 use crate::store::{Request, Reserves, Verdict};
 
-/// One check. It borrows its large parts: most checks are over before any of them would have to be
-/// owned.
+/// One check. It borrows all it has: most checks are over before any of it would have to be owned.
 #[derive(Clone, Copy)]
 pub(crate) struct Check<'a> {
-    pub(super) name: Name,
+    pub(super) bound: &'a Arc<BoundRule>,
+    /// Those of the bound rule, or with another `max`: the call's or the key's.
     pub(super) terms: &'a Terms,
     pub(super) shadow: bool,
-    /// The request to the store.
     pub(super) request: Request<'a>,
-    /// Whether the store is known to declare all that the request needs.
-    pub(super) is_supported: bool,
-    /// The mistake in the check itself, if there is one.
-    pub(super) broken: Option<&'a RateLimitError>,
-}
-
-/// The settings of one call, apart from its key, that its rule leaves to it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
-    pub(super) cost: u64,
-    pub(super) reserves: Reserves,
-    pub(super) shadow: bool,
 }
 
 impl<'a> Check<'a> {
-    /// The check of a key, of which the first `rule_len` bytes are those that all keys of the rule
-    /// share.
     #[allow(
         clippy::inline_always,
         reason = "a call to it would cost as much as what it does"
     )]
     #[inline(always)]
     pub(super) fn new(
-        name: Name,
+        bound: &'a Arc<BoundRule>,
         terms: &'a Terms,
-        asked: Asked,
         key: &'a [u8],
-        rule_len: usize,
+        cost: u64,
+        reserves: Reserves,
+        shadow: bool,
     ) -> Self {
-        let Asked {
-            cost,
-            reserves,
-            shadow,
-        } = asked;
         let block = if shadow {
             terms.block.without_offences()
         } else {
@@ -58,98 +41,52 @@ impl<'a> Check<'a> {
         };
         let request = Request::new(key, terms.algorithm(), terms.limits()).with_cost(cost);
         let request = Request {
-            rule_len,
+            rule_len: bound.head.len(),
             block,
             reserves,
             ..request
         };
         Self {
-            name,
+            bound,
             terms,
             shadow,
             request,
-            is_supported: false,
-            broken: None,
         }
     }
 
-    /// Whether a store may be asked to decide on it; why not, says [`problem`](Self::problem).
+    /// `Ok` where a store may be asked to decide on it.
+    ///
+    /// # Errors
+    ///
+    /// See [`BoundRule::may_be_asked`].
     #[inline]
-    pub(super) fn is_sound(&self) -> bool {
-        self.broken.is_none() && self.terms.most() > 0 && self.request.cost() <= self.terms.most()
+    pub(super) fn may_be_asked(&self) -> Result<(), RateLimitError> {
+        let Request { cost, reserves, .. } = self.request;
+        self.bound.may_be_asked(self.terms, cost, reserves)
     }
 
-    /// The error that is known without asking a store: an unknown policy or time zone, two meanings
-    /// of a name, a cost that no window admits.
-    #[cold]
-    pub(super) fn problem(&self) -> RateLimitError {
-        if let Some(error) = self.broken {
-            return error.clone();
-        }
-        let (rule, limit) = (self.name.as_str(), self.capacity());
-        if self.terms.is_calendar_misplaced() {
-            let algorithm = self.terms.algorithm();
-            return RateLimitError::misconfigured(format!(
-                "the calendar quota of `{rule}` is kept by `fixed_window` alone, not by `{algorithm}`: set that, or a \
-                 window such as 24 hours"
-            ));
-        }
-        let cost = self.request.cost();
-        if cost > limit || limit == 0 {
-            return RateLimitError::CostExceedsLimit {
-                rule,
-                cost,
-                limit,
-                is_of_log: false,
-            };
-        }
-        if self.terms.algorithm().row().is_log && self.terms.most() > 0 {
-            let limit = self.terms.most();
-            return RateLimitError::CostExceedsLimit {
-                rule,
-                cost,
-                limit,
-                is_of_log: true,
-            };
-        }
-        RateLimitError::misconfigured(format!(
-            "the bucket of `{rule}` takes more than a century to drain: lower its burst or raise its `max`"
-        ))
-    }
-
-    /// What the limits admit at once, as refusals tell it: the smallest capacity. Unlike
-    /// [`Terms::most`], not 0 of a bucket that takes too long to drain.
+    /// Whether a refused call waits for a slot.
     #[inline]
-    pub(super) fn capacity(&self) -> u64 {
-        self.terms
-            .limits()
-            .iter()
-            .map(|limit| self.terms.algorithm().capacity(limit))
-            .min()
-            .unwrap_or(0)
-    }
-
-    /// Whether a call that is refused may wait for a slot: its rule says `wait`.
-    #[inline]
-    pub(super) fn may_queue(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         !self.shadow && !self.terms.wait.is_zero()
     }
 }
 
-/// The form in which a caller gets an outcome. A decision is made only if it looks at that.
-pub(crate) trait Outcome: Sized {
+/// The form in which a caller is told of a check. A decision is made only if the caller looks at
+/// that.
+pub(crate) trait Conclusion: Sized {
     fn admitted(decision: impl FnOnce() -> Decision) -> Self;
     fn refused(error: RateLimitError) -> Self;
 
-    fn of(outcome: Result<Decision, RateLimitError>) -> Self {
-        match outcome {
+    fn of(decided: Result<Decision, RateLimitError>) -> Self {
+        match decided {
             Ok(decision) => Self::admitted(|| decision),
             Err(error) => Self::refused(error),
         }
     }
 }
 
-impl Outcome for Result<Decision, RateLimitError> {
+impl Conclusion for Result<Decision, RateLimitError> {
     #[inline]
     fn admitted(decision: impl FnOnce() -> Decision) -> Self {
         Ok(decision())
@@ -161,8 +98,8 @@ impl Outcome for Result<Decision, RateLimitError> {
     }
 }
 
-/// An outcome, where it is known.
-impl<T: Outcome> Outcome for Option<T> {
+/// A conclusion, where it is known.
+impl<T: Conclusion> Conclusion for Option<T> {
     #[inline]
     fn admitted(decision: impl FnOnce() -> Decision) -> Self {
         Some(T::admitted(decision))
@@ -175,10 +112,10 @@ impl<T: Outcome> Outcome for Option<T> {
 }
 
 impl Check<'_> {
-    /// The outcome of a check that the store has decided.
+    /// The conclusion of a check that the store has decided.
     #[allow(clippy::inline_always, reason = "as that of `decide_now`")]
     #[inline(always)]
-    pub(super) fn conclude_verdict<T: Outcome>(&self, verdict: &Verdict) -> T {
+    pub(super) fn conclude_verdict<T: Conclusion>(&self, verdict: &Verdict) -> T {
         if observe::listens(verdict.allowed, self.shadow) {
             return T::of(self.conclude(Ok(self.decision(verdict))));
         }
@@ -191,8 +128,8 @@ impl Check<'_> {
         }
     }
 
-    /// The outcome of a check, by the store or without it; a refusal may also be given as an error.
-    /// In shadow mode a call runs even if it was refused, or if no store decided.
+    /// The conclusion of a check, by the store or without it; a refusal may also be given as an
+    /// error. In shadow mode a call runs even if it was refused, or if no store decided.
     #[cold]
     pub(super) fn conclude(
         &self,
@@ -207,11 +144,11 @@ impl Check<'_> {
                 ..self.unchecked()
             },
             Err(error) if self.shadow => {
-                observe::log::shadow_failed(self.name.as_str(), &error);
+                observe::log::shadow_failed(self.bound.name.as_str(), &error);
                 self.unchecked()
             }
             Err(error) => {
-                observe::failed(self.name, &error);
+                observe::failed(self.bound.name, &error);
                 return Err(error);
             }
         };
@@ -231,18 +168,27 @@ impl Check<'_> {
     /// The decision that lets a call through unchecked.
     pub(super) fn unchecked(&self) -> Decision {
         let limit = self.terms.limits().first();
-        let (window, measure) = (
-            limit.map_or(0, Limit::window_us),
-            measure(limit, self.capacity()),
-        );
-        Decision::unchecked(self.name, self.capacity(), window, measure)
+        let (window, capacity) = (limit.map_or(0, Limit::window_us), self.terms.capacity());
+        Decision::unchecked(self.bound.name, capacity, window, measure(limit, capacity))
     }
 
-    /// A decision by the fallback.
-    pub(super) fn fallback_decision(&self, verdict: &Verdict) -> Decision {
+    /// A refusal that nobody was asked for, and that lasts so long, in microseconds.
+    pub(super) fn unasked(&self, retry_after_us: u64) -> Decision {
         Decision {
-            source: Source::Fallback,
-            ..self.decision(verdict)
+            status: Status::Exceeded,
+            retry_after_us,
+            reset_after_us: retry_after_us,
+            source: Source::DenyCache,
+            ..self.unchecked()
+        }
+    }
+
+    /// The refusal by a block that has just been set.
+    pub(super) fn blocked(&self) -> Decision {
+        Decision {
+            status: Status::Blocked,
+            source: Source::Store,
+            ..self.unasked(self.request.block.first_us())
         }
     }
 
@@ -252,7 +198,7 @@ impl Check<'_> {
         let limit = self.terms.limits().get(verdict.limit_index);
         let capacity = limit.map_or(0, |limit| self.terms.algorithm().capacity(limit));
         Decision {
-            rule: self.name,
+            rule: self.bound.name,
             limit: capacity,
             window_us: limit.map_or(0, Limit::window_us),
             remaining: verdict.remaining,
@@ -271,6 +217,14 @@ impl Check<'_> {
                 (false, true) => Status::Blocked,
             },
             measure: measure(limit, capacity),
+        }
+    }
+
+    /// A decision by the fallback.
+    pub(super) fn fallback_decision(&self, verdict: &Verdict) -> Decision {
+        Decision {
+            source: Source::Fallback,
+            ..self.decision(verdict)
         }
     }
 }

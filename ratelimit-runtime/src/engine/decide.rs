@@ -1,44 +1,49 @@
-//! The road of a check. [`decide_now`] looks at it once, and gives its outcome if that takes no
-//! waiting; [`finish`] awaits it.
+//! The road of a call. [`decide_now`] gives the outcome of a check that takes no waiting;
+//! [`acquire`] awaits that of one check and of a stack alike.
 
 use std::cell::Cell;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tokio::task::coop;
+use smallvec::SmallVec;
 
-use super::call::OwnedCall;
-use super::check::{Check, Outcome};
+use super::attempt::Admission;
+use super::charge::{Charge, Reservations};
+use super::check::{Check, Conclusion};
+use super::outage::Refused;
+use super::part::Part;
 use super::permit::CallPermits;
-use super::reservations::Reservations;
 use super::state::Engine;
 use super::waiting;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
-use crate::store::Store as _;
 
 /// Decides a check without waiting: asks a store in memory, and of any other store looks up whether
-/// it is known to refuse. Where the check has to wait, by [`finish`], the outcome is `later`;
+/// it is known to refuse. Where the check has to wait, by [`acquire`], the outcome is `later`;
 /// nothing has been charged then.
 #[allow(
     clippy::inline_always,
     reason = "a call to it would cost more than what most checks need of it"
 )]
 #[inline(always)]
-pub(crate) fn decide_now<T: Outcome>(
+pub(crate) fn decide_now<T: Conclusion>(
     engine: &Engine,
     check: &Check<'_>,
     later: impl FnOnce() -> T,
 ) -> T {
-    if check.may_queue() {
+    if check.waits() {
         return later();
     }
-    if (!engine.can_be_asked(check) || engine.fallback.may_block())
-        && let Some(outcome) = outcome_before_asking(engine, check)
+    if let Err(error) = check.may_be_asked() {
+        return T::of(check.conclude(Err(error)));
+    }
+    if engine.fallback.may_block()
+        && let Some(blocked) = engine.fallback.blocked(check)
     {
-        return T::of(outcome);
+        return T::of(check.conclude(Ok(check.fallback_decision(&blocked))));
     }
     match &engine.store.own().decide_at_once(&check.request) {
         Some(verdict) => check.conclude_verdict(verdict),
@@ -46,119 +51,119 @@ pub(crate) fn decide_now<T: Outcome>(
     }
 }
 
-/// The outcome of a check that the store is not asked for.
-#[cold]
-fn outcome_before_asking(
-    engine: &Engine,
-    check: &Check<'_>,
-) -> Option<Result<Decision, RateLimitError>> {
-    let decided = if engine.can_be_asked(check) {
-        Ok(check.fallback_decision(&engine.fallback.blocked(check)?))
-    } else {
-        Err(engine.problem(check))
-    };
-    Some(check.conclude(decided))
+/// What a call that is let through gets.
+pub(crate) struct Admitted {
+    /// Of each part of the stack.
+    pub(crate) decisions: SmallVec<[Decision; 1]>,
+    reservations: SmallVec<[Option<Charge>; 1]>,
+    pub(crate) permits: CallPermits,
 }
 
-/// Waits for the outcome of a check that could not be decided at once; for a slot, too, if its rule
-/// says so.
-pub(crate) async fn finish(
-    engine: &Arc<Engine>,
-    check: &Check<'_>,
-) -> Result<Decision, RateLimitError> {
-    if check.may_queue() {
-        // Boxed, so that rules that do not wait have a small future.
-        let group = [OwnedCall::new(Arc::clone(engine), check)];
-        let (decisions, _no_permits) = Box::pin(async move { acquire_all(&group).await }).await?;
-        return only(decisions);
+impl Admitted {
+    /// The decision on the first part.
+    pub(crate) fn decision(&self) -> Result<Decision, RateLimitError> {
+        debug_assert!(!self.decisions.is_empty(), "a stack has a part");
+        let unasked = || RateLimitError::misconfigured("nothing was asked");
+        self.decisions.first().copied().ok_or_else(unasked)
     }
-    let now = Instant::now();
-    let until = now + engine.timeout_of(check);
-    let mut answer = engine.store.acquire(check.request.with_timeout_at(until));
-    let verdict = engine.await_until(now, until, &mut answer).await;
-    let outcome = match verdict {
-        Ok(verdict) => check.conclude_verdict(&verdict),
-        Err(error) => {
-            let decided = engine.decide_without_store(&[*check], error);
-            check.conclude(decided.map_err(|refused| refused.error).and_then(only))
+
+    /// The reservations and the permits, where only some of `N` checks were made: each reservation
+    /// stands in the place of its check.
+    pub(crate) fn reserved<const N: usize>(
+        self,
+        is_made: [bool; N],
+    ) -> (Reservations<N>, CallPermits) {
+        let mut made = self.reservations.into_iter();
+        let reserved = is_made.map(|is_made| is_made.then(|| made.next()).flatten().flatten());
+        (Reservations(reserved), self.permits)
+    }
+}
+
+/// Waits until a stack is decided: all of it is charged, or nothing. It waits for slots and permits
+/// for as long as the rules that refuse allow.
+pub(crate) async fn acquire(
+    stack: impl IntoIterator<Item = Part>,
+) -> Result<Admitted, RateLimitError> {
+    let stack: Arc<[Part]> = stack.into_iter().collect();
+    cooperate(conclude(&stack, waiting::acquire(&stack).await)).await
+}
+
+/// Observes the decisions on all parts, or the refusal.
+fn conclude(
+    stack: &[Part],
+    outcome: Result<Admission, Refused>,
+) -> Result<Admitted, RateLimitError> {
+    match outcome {
+        Ok(admission) => {
+            let decided = stack.iter().zip(admission.decisions);
+            let decided = decided.map(|(part, decided)| part.check().conclude(decided));
+            Ok(Admitted {
+                decisions: decided.collect::<Result<_, _>>()?,
+                reservations: admission.reservations,
+                permits: CallPermits::new(admission.permits),
+            })
         }
-    };
-    cooperate(outcome).await
-}
-
-/// The decision on one check.
-pub(crate) fn only(decisions: Vec<Decision>) -> Result<Decision, RateLimitError> {
-    decisions
-        .into_iter()
-        .next()
-        .ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
-}
-
-/// Decides several checks together, and waits for slots and places for as long as the rules that
-/// refuse allow. With the decisions come the permits of those that take places.
-pub(crate) async fn acquire_all(
-    group: &[OwnedCall],
-) -> Result<(Vec<Decision>, CallPermits), RateLimitError> {
-    let outcome = match waiting::acquire(group).await {
-        Ok((decided, permits)) => {
-            let decided = group.iter().zip(decided);
-            let decisions: Result<_, _> = decided
-                .map(|(call, decided)| call.check().conclude(decided))
-                .collect();
-            decisions.map(|decisions| (decisions, permits))
+        Err(Refused { by, error }) => {
+            debug_assert!(by < stack.len(), "a part of the stack refuses");
+            let part = stack.get(by);
+            let concluded = part.map(|part| part.check().conclude(Err(error.clone())));
+            Err(concluded.and_then(Result::err).unwrap_or(error))
         }
-        Err(refused) => match group.get(refused.by) {
-            Some(call) => call
-                .check()
-                .conclude(Err(refused.error))
-                .map(|_| Default::default()),
-            None => Err(refused.error),
-        },
-    };
-    cooperate(outcome).await
+    }
 }
 
-/// Decides several checks together, and keeps their reservations, each in its place.
-pub(crate) async fn reserve<const N: usize>(
-    calls: [Option<OwnedCall>; N],
-) -> Result<(Reservations<N>, CallPermits), RateLimitError> {
-    let since = Instant::now();
-    let places = calls.each_ref().map(Option::is_some);
-    let group: Vec<OwnedCall> = calls.into_iter().flatten().collect();
-    let (decisions, permits) = acquire_all(&group).await?;
-    let mut decided = group.into_iter().zip(decisions);
-    let reserved = places.map(|is_checked| if is_checked { decided.next() } else { None });
-    Ok((Reservations::new(reserved, since), permits))
-}
-
-/// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller
-/// that asks again and again is answered at once each time, and must not keep its thread from other
-/// tasks.
+/// The outcome; and where that is no admission, the turn of other tasks, if refusals have kept the
+/// thread for long.
 pub(crate) async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {
-        poll_fn(poll_cooperative).await;
+        let mut has_given_way = false;
+        poll_fn(|cx| {
+            if std::mem::replace(&mut has_given_way, true) {
+                Poll::Ready(())
+            } else {
+                poll_give_way(cx)
+            }
+        })
+        .await;
     }
     outcome
 }
 
-/// Ready, unless the task has used up its budget. Refusals are so quick that several of them are
-/// the work of one unit of it.
+/// How long refusals may keep a thread: ten thousand tasks that ask again and again then hold up
+/// any other for some ten milliseconds.
+const SLICE: Duration = Duration::from_micros(4);
+/// The clock is read for one refusal of so many.
+const LOOK_EVERY: u8 = 4;
+
+/// Ready, or pending once where refusals have kept this thread for longer than [`SLICE`]: a caller
+/// that asks again and again is answered at once each time, and other tasks have to run.
 #[inline]
-pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
-    const REFUSALS_PER_UNIT: u8 = 16;
+pub(crate) fn poll_give_way(cx: &mut Context<'_>) -> Poll<()> {
     thread_local! {
         static REFUSALS: Cell<u8> = const { Cell::new(0) };
     }
     let refusals = REFUSALS.get().wrapping_add(1);
     REFUSALS.set(refusals);
-    if refusals.is_multiple_of(REFUSALS_PER_UNIT) {
-        poll_budget(cx)
+    if refusals.is_multiple_of(LOOK_EVERY) {
+        poll_slice(cx)
     } else {
         Poll::Ready(())
     }
 }
 
 #[cold]
-fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
-    coop::poll_proceed(cx).map(|budget| budget.made_progress())
+fn poll_slice(cx: &mut Context<'_>) -> Poll<()> {
+    thread_local! {
+        static SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    let now = Instant::now();
+    if SINCE
+        .get()
+        .is_some_and(|since| now.duration_since(since) < SLICE)
+    {
+        return Poll::Ready(());
+    }
+    SINCE.set(Some(now));
+    // It is pending once, and wakes its task behind all others.
+    pin!(tokio::task::yield_now()).poll(cx)
 }

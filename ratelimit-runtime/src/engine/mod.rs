@@ -1,37 +1,40 @@
-//! The engine: turns one check, or a group of stacked ones, into decisions.
+//! The engine: turns one check, or a stack of them, into decisions.
 //!
 //! ```text
-//! check         what one check asks, apart from the engine that answers it; what an answer means
-//!               for the call; observes it
-//! state/        the engine: what the clones of one limiter share
-//! builder       a rule and the values of a call become a check
-//! call          a check that is kept across an `.await`; asks the store within its timeout
-//! outage        what answers where the store gives no answer
-//! reservations  commits, releases and refunds after the call
-//! permit        the places of calls in flight
-//! attempt       asks for several checks and their places once: all of them, or none
-//! waiting       attempts again for as long as the rules that refuse wait
-//! decide        the road of a check: its outcome at once, or the call that waits for one
+//! bound     a rule on one limiter: worked out once, looked up by each call
+//! check     what one call asks: a bound rule, a key, a cost; what an answer means for it
+//! state/    the engine: what the clones of one limiter share
+//! bind      finds the bound form of a rule, or works it out
+//! ask       asks the store within the timeout of a check
+//! outage    what answers where the store gives no answer
+//! permit    a call in flight
+//! part      a check that is kept across an `.await`
+//! charge    commits, releases and refunds after the call
+//! attempt/  asks for a stack once: all of it is charged, or nothing
+//! waiting   attempts again for as long as the rules that refuse wait
+//! decide    the road of a call: its outcome at once, or the future that waits for it
+//! builder   a rule and the values of a call become a check
 //! ```
 
+mod ask;
 mod attempt;
+mod bind;
+mod bound;
 mod builder;
-mod call;
+mod charge;
 mod check;
 mod decide;
 mod outage;
+mod part;
 mod permit;
-mod reservations;
 mod state;
 mod waiting;
 
 pub use self::builder::CheckBuilder;
-pub(crate) use self::call::OwnedCall;
-pub(crate) use self::check::{Check, Outcome};
-pub(crate) use self::decide::{
-    acquire_all, cooperate, decide_now, finish, only, poll_cooperative, reserve,
-};
+pub(crate) use self::charge::refund;
+pub use self::charge::{Completion, Reservations};
+pub(crate) use self::check::{Check, Conclusion};
+pub(crate) use self::decide::{acquire, cooperate, decide_now, poll_give_way};
+pub(crate) use self::part::Part;
 pub use self::permit::CallPermits;
-pub(crate) use self::reservations::refund;
-pub use self::reservations::{Completion, Reservations};
 pub(crate) use self::state::Engine;

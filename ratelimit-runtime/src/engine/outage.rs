@@ -1,4 +1,4 @@
-//! Answers checks whose store gave no answer.
+//! Outages: what answers a check whose store gave no answer.
 
 use super::check::Check;
 use super::state::Engine;
@@ -8,10 +8,10 @@ use crate::observe;
 use crate::rule::OnUnavailable;
 use crate::store::{Health, Request};
 
-/// Why a check, or several, were not let through.
+/// Why a call was not let through.
 #[derive(Debug)]
 pub(super) struct Refused {
-    /// The index of the check that refused or failed.
+    /// The index of the part that refused or failed.
     pub(super) by: usize,
     pub(super) error: RateLimitError,
 }
@@ -25,79 +25,64 @@ impl Refused {
     }
 }
 
-/// Nothing if all of these admit.
+/// `Ok` if all of these admit.
 ///
 /// # Errors
 ///
-/// The refusal that takes longest to end; the first of several that last equally long.
+/// The refusal that takes longest to end, the first of several that last equally long. Want of a
+/// permit, which has no known end, is told only where nothing else refuses.
 pub(super) fn admitted_or_longest(
     decided: impl IntoIterator<Item = (usize, Decision)>,
 ) -> Result<(), Refused> {
     let refusals = decided
         .into_iter()
         .filter(|(_, decision)| !decision.is_allowed());
-    match refusals.reduce(|a, b| {
-        if b.1.retry_after_us > a.1.retry_after_us {
-            b
-        } else {
-            a
-        }
-    }) {
-        Some((by, refusal)) => Err(Refused::new(by, refusal)),
-        None => Ok(()),
-    }
+    let rank = |refusal: &Decision| (!refusal.is_in_flight_limit(), refusal.retry_after_us);
+    let longest = refusals.reduce(|a, b| if rank(&b.1) > rank(&a.1) { b } else { a });
+    longest.map_or(Ok(()), |(by, refusal)| Err(Refused::new(by, refusal)))
 }
 
 impl Engine {
-    /// The decisions on checks of one step, whose store gave this error. Those that the fallback
-    /// decides are charged together: all or none.
+    /// The decisions on checks whose store gave this error. Those that the fallback decides are
+    /// charged together: all or none.
     ///
     /// # Errors
     ///
     /// The longest refusal that is known to hold for one of them, or the error of a check that gets
     /// no other answer.
     #[cold]
-    pub(super) fn decide_without_store(
+    pub(super) fn decide_by_policy(
         &self,
         checks: &[Check<'_>],
-        error: StoreError,
+        error: &StoreError,
     ) -> Result<Vec<Decision>, Refused> {
         let known = checks.iter().enumerate();
-        let known = known.filter_map(|(by, check)| Some((by, self.known_refusal(check, &error)?)));
+        let known = known.filter_map(|(by, check)| Some((by, self.known_refusal(check, error)?)));
         admitted_or_longest(known)?;
-        let sources = checks
-            .iter()
-            .map(|check| self.answer_outage(check, &error))
-            .collect::<Vec<_>>();
-        if let Some(by) = sources.iter().position(Option::is_none) {
-            return Err(Refused {
+        let sources = checks.iter().enumerate().map(|(by, check)| {
+            self.answer_outage(check, error).ok_or_else(|| Refused {
                 by,
-                error: error.into(),
-            });
-        }
-        let is_fallback = |source: &Option<Source>| *source == Some(Source::Fallback);
-        let by_fallback = checks
-            .iter()
-            .zip(&sources)
-            .filter(|(_, source)| is_fallback(source));
-        let by_fallback: Vec<Request<'_>> = by_fallback.map(|(check, _)| check.request).collect();
-        let verdicts = self
-            .fallback
-            .acquire_all(&by_fallback)
-            .map_err(|error| Refused { by: 0, error })?;
+                error: error.clone().into(),
+            })
+        });
+        let sources = sources.collect::<Result<Vec<Source>, Refused>>()?;
+        let is_fallback = |source: &Source| *source == Source::Fallback;
+        let by_fallback = checks.iter().zip(&sources);
+        let by_fallback = by_fallback.filter(|(_, source)| is_fallback(source));
+        let requests: Vec<Request<'_>> = by_fallback.map(|(check, _)| check.request).collect();
+        let verdicts = self.fallback.acquire_all(&requests);
+        let verdicts = verdicts.map_err(|error| Refused { by: 0, error })?;
         let mut verdicts = verdicts.into_iter();
         let decided = checks.iter().zip(&sources).map(|(check, source)| {
-            let verdict = if is_fallback(source) {
-                verdicts.next()
-            } else {
-                None
-            };
+            let verdict = is_fallback(source).then(|| verdicts.next()).flatten();
             verdict.map_or_else(
                 || check.unchecked(),
                 |verdict| check.fallback_decision(&verdict),
             )
         });
-        Ok(decided.collect())
+        let decided: Vec<Decision> = decided.collect();
+        admitted_or_longest(decided.iter().copied().enumerate())?;
+        Ok(decided)
     }
 
     /// The refusal that still holds for a check whose store gave this error. A mistake in a setting
@@ -113,19 +98,23 @@ impl Engine {
         }
     }
 
-    /// The source that answers a check in place of the store that gave this error: the fallback, or
-    /// none, and the call goes on unchecked; `None` where the call gets the error. It is logged.
+    /// [`outage_source`](Self::outage_source) of a check that decides a call: it is logged.
     pub(super) fn answer_outage(&self, check: &Check<'_>, error: &StoreError) -> Option<Source> {
-        let source = self.outage_answer(check, error);
-        observe::no_answer(check.name, source, error);
+        let source = self.outage_source(check, error);
+        observe::no_answer(check.bound.name, source, error);
         source
     }
 
-    /// The same, for a look that decides no call: the rows of the table at [`OnUnavailable`].
-    pub(super) fn outage_answer(&self, check: &Check<'_>, error: &StoreError) -> Option<Source> {
+    /// The source that answers a check in place of the store that gave this error: the fallback, or
+    /// nobody, and the call goes on unchecked; `None` where the call gets the error. These are the
+    /// rows of the table at [`OnUnavailable`].
+    pub(super) fn outage_source(&self, check: &Check<'_>, error: &StoreError) -> Option<Source> {
         let serves = match error.kind() {
             StoreErrorKind::Unavailable => false,
-            StoreErrorKind::TimedOut => self.store.innermost().health(&check.request) == Health::Up,
+            StoreErrorKind::TimedOut => {
+                let health = self.store.innermost().health(&check.request);
+                matches!(health, Health::Up | Health::Full)
+            }
             // Filling a store must not switch limits off.
             StoreErrorKind::Full => true,
             StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => return None,

@@ -1,4 +1,4 @@
-//! [`PlaceCheck`]: the place that a call asks for; [`OpenPermit`]: the permit that it gets.
+//! [`PermitCheck`]: the permit that a call asks for; [`OpenPermit`]: the permit that it gets.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -7,22 +7,23 @@ use std::time::{Duration, Instant};
 
 use super::state::Engine;
 use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
+use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Name;
 use crate::store::{PermitId, PlaceRequest};
 
-/// A place among the calls in flight of a key.
-pub(crate) struct PlaceCheck {
+/// A permit among the calls in flight of a key.
+pub(crate) struct PermitCheck {
     pub(super) name: Name,
     pub(super) key: Arc<[u8]>,
-    /// How many places the key has.
+    /// How many calls may be in flight.
     pub(super) max: u64,
     pub(super) lease: Duration,
-    /// Its index among the limits of its rule.
+    /// The index of this limit among those of its rule: the last.
     pub(super) index: u8,
 }
 
-impl PlaceCheck {
+impl PermitCheck {
     /// The request of this permit, for a caller who waits until then.
     pub(super) fn request(&self, permit: PermitId, timeout_at: Option<Instant>) -> PlaceRequest {
         let Self {
@@ -38,8 +39,21 @@ impl PlaceCheck {
         }
     }
 
-    /// The decision of a call that has entered as one of so many in flight.
-    pub(super) fn entered(&self, in_flight: u64, source: Source) -> Decision {
+    /// `Ok` where a call can ever have a permit.
+    pub(super) fn may_be_asked(&self) -> Result<(), RateLimitError> {
+        if self.max == 0 {
+            return Err(RateLimitError::cost_exceeds(
+                self.name.as_str(),
+                1,
+                0,
+                false,
+            ));
+        }
+        Ok(())
+    }
+
+    /// The decision where so many calls are in flight, this one included.
+    pub(super) fn admitted(&self, in_flight: u64, source: Source) -> Decision {
         let remaining = if source == Source::Nobody {
             0
         } else {
@@ -51,7 +65,7 @@ impl PlaceCheck {
         }
     }
 
-    /// The refusal of a call for which there is no place. No time is known that ends it.
+    /// The refusal where all permits are taken. No time is known that ends it.
     pub(super) fn refused(&self, source: Source) -> Decision {
         Decision {
             status: Status::Exceeded,
@@ -70,7 +84,7 @@ impl PlaceCheck {
     }
 }
 
-/// The permits of one call, which leave their places when they are dropped.
+/// The permits of one call, which are released when they are dropped.
 #[derive(Default)]
 #[must_use = "dropping them ends the call"]
 pub struct CallPermits {
@@ -95,13 +109,13 @@ impl fmt::Debug for CallPermits {
     }
 }
 
-/// A permit, from before its place is asked for. When it is dropped, on whichever thread, the place
-/// is left by its id, whatever has become of the answer: a call that is dropped, late or without an
-/// answer may have entered.
+/// A permit, from before it is asked for. When it is dropped, on whichever thread, it is released
+/// by its id, whatever has become of the answer: a call that is dropped, late or without an answer
+/// may have it.
 pub(super) struct OpenPermit {
     engine: Arc<Engine>,
-    place: Arc<PlaceCheck>,
-    /// `None` where the store has no place of it.
+    check: Arc<PermitCheck>,
+    /// `None` where the store knows nothing of it.
     id: Option<PermitId>,
     /// Whether its call is in flight, and counted by this process.
     is_counted: bool,
@@ -109,10 +123,14 @@ pub(super) struct OpenPermit {
 
 impl OpenPermit {
     /// A permit that is about to be asked for, or of this process alone.
-    pub(super) fn new(engine: &Arc<Engine>, place: &Arc<PlaceCheck>, id: Option<PermitId>) -> Self {
+    pub(super) fn new(
+        engine: &Arc<Engine>,
+        check: &Arc<PermitCheck>,
+        id: Option<PermitId>,
+    ) -> Self {
         Self {
             engine: Arc::clone(engine),
-            place: Arc::clone(place),
+            check: Arc::clone(check),
             id,
             is_counted: false,
         }
@@ -121,32 +139,32 @@ impl OpenPermit {
     /// The permit of a call that begins, which [`PermitCounts`](crate::engine::state::PermitCounts)
     /// has counted.
     pub(super) fn counted(mut self) -> Self {
-        observe::in_flight(self.place.name, true);
+        observe::in_flight(self.check.name, true);
         self.is_counted = true;
         self
     }
 
-    /// The request to enter the place, of a caller that waits until then, or to leave it.
+    /// The request to acquire it, of a caller that waits until then, or to release it.
     pub(super) fn request(&self, timeout_at: Option<Instant>) -> Option<PlaceRequest> {
-        Some(self.place.request(self.id?, timeout_at))
+        Some(self.check.request(self.id?, timeout_at))
     }
 }
 
 impl Drop for OpenPermit {
     fn drop(&mut self) {
         if self.is_counted {
-            observe::in_flight(self.place.name, false);
-            self.engine.permits.remove(&self.place.key);
+            observe::in_flight(self.check.name, false);
+            self.engine.permits.remove(&self.check.key);
         }
-        if let Some(place) = self.request(None) {
-            self.engine.store.innermost().leave(&place);
+        if let Some(request) = self.request(None) {
+            self.engine.store.innermost().leave(&request);
         }
-        // Once it is left: the caller that wakes asks at once. Places of a memory that only this
-        // limiter has are wanted by no other process.
+        // Once it is released: the caller that wakes asks at once. Permits of a memory that only
+        // this limiter has are wanted by no other process.
         if self.is_counted {
             self.engine
                 .turns
-                .wake(&self.place.key, !self.engine.in_memory);
+                .wake(&self.check.key, !self.engine.in_memory);
         }
     }
 }

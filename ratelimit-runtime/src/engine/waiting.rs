@@ -1,107 +1,119 @@
-//! Waiting: several checks are tried again until they are admitted, for as long as the rules that
-//! refuse allow.
+//! Waiting: a stack is tried again until it is admitted, for as long as the rules that refuse it
+//! wait.
 //!
 //! Callers that a key has refused take turns: of a thousand that wait, one asks the store, and a
-//! caller that comes while others wait goes behind them. A group holds one turn at a time, that of
+//! caller that comes while others wait goes behind them. A stack has one turn at a time, that of
 //! the key that refused it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::attempt::{self, Attempted};
-use super::call::OwnedCall;
 use super::outage::Refused;
+use super::part::Part;
 use super::state::Turn;
-use crate::decision::{Decision, Source, Status};
+use crate::algorithm::RESERVED_WAIT;
+use crate::decision::{Decision, Source};
 use crate::error::RateLimitError;
 use crate::real_time;
 use crate::store::Health;
 
-/// Between two looks whether another process has left a place, in milliseconds.
+/// Between two looks whether another process has released a permit, in milliseconds.
 const SHORTEST_PAUSE: u64 = 50;
 const LONGEST_PAUSE: u64 = 250;
 
-/// A key that may refuse an attempt: that of a check's limits, or of its place.
+/// A key that may refuse an attempt: that of a part's limits, or of its permit.
 #[derive(Clone, Copy)]
 struct WaitedFor<'a> {
-    check: usize,
-    call: &'a OwnedCall,
+    at: usize,
+    part: &'a Part,
     key: &'a [u8],
-    is_place: bool,
+    is_permit: bool,
 }
 
 impl<'a> WaitedFor<'a> {
-    fn of(group: &'a [OwnedCall], check: usize, is_place: bool) -> Option<Self> {
-        let call = group.get(check)?;
-        let key = if is_place {
-            &*call.place.as_ref()?.key
+    fn of(stack: &'a [Part], at: usize, is_permit: bool) -> Option<Self> {
+        let part = stack.get(at)?;
+        let key = if is_permit {
+            &*part.permit.as_ref()?.key
         } else {
-            &*call.key
+            part.check().request.key()
         };
-        (is_place || call.is_limited()).then_some(Self {
-            check,
-            call,
+        (is_permit || part.is_limited()).then_some(Self {
+            at,
+            part,
             key,
-            is_place,
+            is_permit,
         })
+    }
+
+    /// How long its rule waits; zero for not at all.
+    fn wait(&self) -> Duration {
+        wait_of(self.part)
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        (self.at, self.is_permit) == (other.at, other.is_permit)
     }
 }
 
-/// How long the rule of a call waits; zero for not at all.
-fn wait_of(call: &OwnedCall) -> Duration {
-    if call.check().may_queue() {
-        call.terms.wait
+fn wait_of(part: &Part) -> Duration {
+    let check = part.check();
+    if check.waits() {
+        check.terms.wait
     } else {
         Duration::ZERO
     }
 }
 
-/// Asks several checks together, and again for as long as the rules that refuse wait.
-pub(super) async fn acquire(group: &[OwnedCall]) -> Attempted {
-    let Some(first) = group.iter().position(|call| !wait_of(call).is_zero()) else {
-        return attempt::acquire(group).await;
-    };
+/// Asks for a stack, and again for as long as the rules that refuse it wait.
+pub(super) async fn acquire(stack: &Arc<[Part]>) -> Attempted {
+    match stack.iter().position(|part| !wait_of(part).is_zero()) {
+        None => attempt::run(stack, None).await.0,
+        Some(first) => Box::pin(acquire_in_turn(stack, first)).await,
+    }
+}
+
+async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     if let Err(why) = real_time::can_wait() {
         let error = RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}"));
         return Err(Refused { by: first, error });
     }
     let start = Instant::now();
-    let mut turn: Option<(WaitedFor<'_>, Turn<'_>)> = None;
+    let mut turn: Option<(WaitedFor<'_>, Turn)> = None;
     let mut refused: Option<(Decision, Instant)> = None;
-    let (mut retry_at, mut has_asked_for_place) = (start, false);
-    // A caller who comes while others wait stands behind them.
-    let keys = (0..group.len())
-        .flat_map(|check| [false, true].map(|is_place| WaitedFor::of(group, check, is_place)));
+    let (mut retry_at, mut has_asked_for_permit) = (start, false);
+    // A caller that comes while others wait is behind them.
+    let keys = (0..stack.len())
+        .flat_map(|at| [false, true].map(|is_permit| WaitedFor::of(stack, at, is_permit)));
     let mut next = keys
         .flatten()
-        .find(|key| !wait_of(key.call).is_zero() && key.call.engine.turns.are_waited_for(key.key));
+        .find(|key| !key.wait().is_zero() && key.part.engine.turns.are_waited_for(key.key));
     loop {
         if let Some(key) = next {
             // The turn of another key is given up first, so that no caller waits for one key while
             // it keeps the turn of another.
-            let is_same = |of: &WaitedFor<'_>| (of.check, of.is_place) == (key.check, key.is_place);
-            let kept = turn
-                .take()
-                .filter(|(of, _)| is_same(of))
-                .map(|(_, turn)| turn);
-            let until = start + wait_of(key.call);
-            let in_time = match kept.or_else(|| key.call.engine.turns.join(key.key)) {
-                Some(joined) => {
-                    turn.insert((key, joined))
-                        .1
-                        .wait(retry_at, until, key.is_place)
-                        .await
-                }
-                None => false,
+            let kept = turn.take().filter(|(of, _)| of.is(&key));
+            let kept = kept.map(|(_, turn)| turn);
+            let joined = kept.or_else(|| key.part.engine.turns.join(key.key));
+            let Some(mut joined) = joined else {
+                return out_of_time(stack, &key, refused).await;
             };
-            if !in_time {
-                return out_of_time(group, &key, refused).await;
+            let until = start + key.wait();
+            let comes_in_time = joined.wait(retry_at, until, key.is_permit).await;
+            turn = Some((key, joined));
+            if !comes_in_time {
+                return out_of_time(stack, &key, refused).await;
             }
         }
-        let (check, refusal) = match attempt::acquire(group).await {
+        let (of, own) = turn.take().unzip();
+        let (outcome, own) = attempt::run(stack, own).await;
+        turn = of.zip(own);
+        let (by, refusal) = match outcome {
             Err(Refused {
                 by,
                 error: RateLimitError::Exceeded(refusal),
@@ -109,86 +121,72 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Attempted {
             outcome => return outcome,
         };
         let now = Instant::now();
-        let is_place = refusal.is_in_flight_limit();
-        next = WaitedFor::of(group, check, is_place);
+        let is_permit = refusal.is_in_flight_limit();
+        next = WaitedFor::of(stack, by, is_permit);
         let retry = next.and_then(|key| {
-            let until = start + wait_of(key.call);
-            if !is_place {
+            let until = start + key.wait();
+            if !is_permit {
                 return Some(now + refusal.retry_after()?)
-                    .filter(|retry| !wait_of(key.call).is_zero() && *retry <= until);
+                    .filter(|retry| !key.wait().is_zero() && *retry <= until);
             }
-            // In a memory of this process a place may have been left before this caller had the
-            // turn, when no caller was woken: so the first time it asks at once. The last attempt
-            // is made when the time is up.
+            // In a memory of this process a permit may have been released before this caller had
+            // the turn, when no caller was woken: so the first time it asks at once. The last
+            // attempt is made when the time is up.
             let is_first =
-                !std::mem::replace(&mut has_asked_for_place, true) && key.call.engine.in_memory;
+                !std::mem::replace(&mut has_asked_for_permit, true) && key.part.engine.in_memory;
             (now < until).then(|| until.min(now + if is_first { Duration::ZERO } else { pause() }))
         });
         match retry {
             Some(retry) => (retry_at, refused) = (retry, Some((refusal, now))),
-            None => return Err(Refused::new(check, refusal)),
+            None => return Err(Refused::new(by, refusal)),
         }
     }
 }
 
-/// How long to pause before a place is asked for again.
+/// How long to pause before a permit is asked for again.
 fn pause() -> Duration {
     let spread = RandomState::new().hash_one(0) % (LONGEST_PAUSE - SHORTEST_PAUSE + 1);
     Duration::from_millis(SHORTEST_PAUSE + spread)
 }
 
-/// The answer to a caller whose time was up before its turn came, or that found no room in the
-/// queue.
+/// The answer to a caller whose time was up before its turn, or for which there was no room to
+/// wait. Nobody is asked: a slot that is free now belongs to the first in the queue, and all
+/// callers that give up at this moment would ask at once.
 async fn out_of_time(
-    group: &[OwnedCall],
+    stack: &Arc<[Part]>,
     key: &WaitedFor<'_>,
     refused: Option<(Decision, Instant)>,
 ) -> Attempted {
-    let (by, call) = (key.check, key.call);
-    let serves = call
-        .key_request()
-        .is_ok_and(|request| call.engine.store.innermost().health(&request) == Health::Up);
-    if !serves {
+    let (by, part, engine) = (key.at, key.part, &key.part.engine);
+    let check = part.check();
+    let refusal = |error| Refused { by, error };
+    part.may_be_asked().map_err(refusal)?;
+    if engine.store.innermost().health(&check.request) != Health::Up {
         // There are no slots to wait for: the policy answers.
-        return attempt::acquire(group).await;
+        return attempt::run(stack, None).await.0;
     }
-    if let Some(place) = call.place.as_ref().filter(|_| key.is_place) {
-        return Err(Refused::new(by, place.refused(Source::Store)));
+    if let Some(permit) = part.permit.as_ref().filter(|_| key.is_permit) {
+        return Err(Refused::new(by, permit.refused(Source::Store)));
     }
-    // Not asked again: a slot that is free now belongs to the first in the queue, and all callers
-    // that give up at this moment would ask at once.
     let now = Instant::now();
-    let decision = if let Some((refusal, then)) = refused {
-        refusal.aged(now.saturating_duration_since(then))
-    } else {
-        let decision = call
-            .peek_since(std::time::Instant::now())
-            .await
-            .map_err(|error| Refused { by, error })?;
-        if decision.source() == Source::Nobody {
-            return attempt::acquire(group).await;
-        }
-        decision
+    let known = || engine.store.innermost().known_refusal(&check.request);
+    let refusal = match (refused, known) {
+        (Some((refusal, then)), _) => refusal.aged(now.saturating_duration_since(then)),
+        (None, known) => known().map_or_else(
+            || check.unasked(RESERVED_WAIT),
+            |verdict| check.decision(&verdict),
+        ),
     };
     // A slot may be free already, but not for this caller.
-    let front = key
-        .call
-        .engine
-        .turns
-        .front(key.key)
-        .map(|at| at.saturating_duration_since(now));
-    let at_least = front.unwrap_or_default().max(Duration::from_millis(1));
-    let at_least = u64::try_from(at_least.as_micros()).unwrap_or(u64::MAX);
-    let status = if decision.is_blocked() {
-        Status::Blocked
-    } else {
-        Status::Exceeded
-    };
-    let refusal = Decision {
-        status,
-        retry_after_us: decision.retry_after_us.max(at_least),
-        ticket: 0,
-        ..decision
-    };
-    Err(Refused::new(by, refusal))
+    let first = engine.turns.front(key.key);
+    let first = first.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+    let at_least = first.max(Duration::from_millis(1)).as_micros();
+    let at_least = u64::try_from(at_least).unwrap_or(u64::MAX);
+    Err(Refused::new(
+        by,
+        Decision {
+            retry_after_us: refusal.retry_after_us.max(at_least),
+            ..refusal
+        },
+    ))
 }

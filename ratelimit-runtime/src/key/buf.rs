@@ -7,13 +7,14 @@ use std::ops::Deref;
 /// The longest rendering of one value, in bytes; a longer one becomes a digest of 128 bits.
 pub(super) const MAX_PART: usize = 160;
 
-/// Room for a front: for the prefix of most limiters.
-const FRONT: usize = 24;
+/// Room for a front: for the beginning of the stored keys of most rules.
+const FRONT: usize = 88;
 /// How many bytes are kept without an allocation. Keys are moved often, so it is not more.
-const INLINE: usize = FRONT + 136;
+const INLINE: usize = FRONT + 88;
 
-/// The bytes of a key; on the stack for ordinary ones. It is made to be appended to. The limiter's
-/// prefix is written [in front](Self::behind) of it once the limiter is known.
+/// The bytes of a key; on the stack for ordinary ones. It is made to be appended to. The beginning
+/// of the stored keys of its rule is written [in front](Self::behind) of it once the limiter is
+/// known.
 #[derive(Clone)]
 pub(crate) struct KeyBuf {
     len: usize,
@@ -40,21 +41,25 @@ impl KeyBuf {
         buf
     }
 
-    /// All of it behind `front`, if there is room for that.
+    /// All of it behind `front`. Nothing is to be appended afterwards.
     #[inline]
-    pub(crate) fn behind(&mut self, front: &[u8]) -> Option<&[u8]> {
-        if front.is_empty() {
-            return Some(self);
+    pub(crate) fn behind(&mut self, front: &[u8]) -> &[u8] {
+        let start = FRONT.checked_sub(front.len());
+        match start.filter(|_| self.spilled.is_empty()) {
+            Some(start) => {
+                if let Some(room) = self.inline.get_mut(start..FRONT) {
+                    room.copy_from_slice(front);
+                }
+                self.inline.get(start..FRONT + self.len).unwrap_or_default()
+            }
+            None => self.spill_behind(front),
         }
-        let start = FRONT
-            .checked_sub(front.len())
-            .filter(|_| self.spilled.is_empty())?;
-        debug_assert!(
-            FRONT + self.len <= INLINE,
-            "a key that is longer has spilled"
-        );
-        self.inline.get_mut(start..FRONT)?.copy_from_slice(front);
-        self.inline.get(start..FRONT + self.len)
+    }
+
+    #[cold]
+    fn spill_behind(&mut self, front: &[u8]) -> &[u8] {
+        self.spilled = [front, self].concat();
+        &self.spilled
     }
 
     #[inline]

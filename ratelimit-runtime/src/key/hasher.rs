@@ -21,21 +21,17 @@ impl KeyHasher {
         keyed.ok().map(Self)
     }
 
-    /// Replaces the bytes behind the first `rule_len` by a digest. It covers those too, so that one
-    /// person's keys cannot be linked across rules. A key that is hidden already, as lists of keys
-    /// give it, stays as it is.
-    pub(crate) fn hide(&self, key: &mut KeyBuf, rule_len: usize) {
-        debug_assert!(
-            rule_len <= key.len(),
-            "a key is not shorter than its beginning"
-        );
-        if key.len() == rule_len || is_hidden(key.get(rule_len..).unwrap_or_default()) {
+    /// Replaces a rendered key by a digest. It covers the `head` that is stored before the key, so
+    /// that one person's keys cannot be linked across rules. A key that is hidden already, as lists
+    /// of keys give it, stays as it is.
+    pub(crate) fn hide(&self, head: &[u8], rendered: &mut KeyBuf) {
+        if rendered.is_empty() || is_hidden(rendered) {
             return;
         }
-        let digest = self.0.clone().chain_update(&**key).finalize().into_bytes();
-        key.truncate(rule_len);
-        key.push(b'#');
-        push_hex(key, &digest);
+        let digest = self.0.clone().chain_update(head);
+        let digest = digest.chain_update(&**rendered).finalize().into_bytes();
+        *rendered = KeyBuf::from_slice(b"#");
+        push_hex(rendered, &digest);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::engine::OwnedCall;
+use crate::engine::Part;
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::store::{Feature, Page};
@@ -16,7 +16,7 @@ use crate::store::{Feature, Page};
 /// slots of a cluster are moved, keys may be missing: list again.
 #[derive(Clone)]
 pub struct Keys {
-    call: OwnedCall,
+    call: Part,
     from: From,
 }
 
@@ -29,7 +29,7 @@ enum From {
 }
 
 impl Keys {
-    pub(super) fn new(call: OwnedCall) -> Self {
+    pub(super) fn new(call: Part) -> Self {
         Self {
             call,
             from: From::Start,
@@ -73,7 +73,7 @@ impl Keys {
             From::Cursor(cursor) => Some(cursor.clone()),
             From::End => return Ok(None),
         };
-        self.call.require(Feature::Keys)?;
+        self.call.bound.require(Feature::Keys)?;
         let beginning = self.call.key_request()?.key().len();
         let Page { keys, next } = self
             .call

@@ -19,7 +19,7 @@ pub use self::keys::Keys;
 pub use self::permit::Permit;
 pub use self::reservation::Reservation;
 use crate::decision::Decision;
-use crate::engine::{self, CheckBuilder, Engine, OwnedCall};
+use crate::engine::{self, CheckBuilder, Engine, Part};
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::rule::{Limit, Policy, Rule};
@@ -123,36 +123,29 @@ impl RateLimiter {
     /// Charges the rule's cost to the key, if all its limits admit it.
     ///
     /// A rule with [`wait`](Rule::with_wait) waits for its turn. Other processes on the same store
-    /// see the charge at once.
+    /// see the charge at once. A call whose future is dropped may have been charged.
     ///
     /// # Errors
     ///
-    /// Every [`RateLimitError`]. A refused call is charged nothing.
+    /// Every [`RateLimitError`]; `Misconfigured` also where the rule limits calls in flight, which
+    /// [`enter`](Self::enter) counts. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        // Made in place, and not moved there.
-        let mut check = CheckBuilder::of(rule, None);
-        check.key(key);
-        // Most checks are borrowed while they wait; a check that differs from the rule is kept.
-        let decided = if let Some(check) = check.plain_check(&self.engine) {
-            match engine::decide_now(&self.engine, &check, || None) {
-                Some(decided) => decided,
-                None => return engine::finish(&self.engine, &check).await,
-            }
-        } else {
-            must_not_limit_calls_in_flight(rule)?;
-            let call = check.changed_call(&self.engine);
-            match engine::decide_now(&self.engine, &call.check(), || None) {
-                Some(decided) => decided,
-                // Kept apart, so that most checks have a small future.
-                None => {
-                    return Box::pin(
-                        async move { engine::finish(&call.engine, &call.check()).await },
-                    )
-                    .await;
-                }
-            }
+        must_not_limit_calls_in_flight(rule)?;
+        let engine = &self.engine;
+        let decided = {
+            // Made in place, and not moved there.
+            let mut check = CheckBuilder::of(rule, None);
+            check.key(key);
+            check.with_check(engine, |check| {
+                let later = || Err(Box::new(Part::new(Arc::clone(engine), check)));
+                engine::decide_now(engine, check, || None).map_or_else(later, Ok)
+            })
         };
-        engine::cooperate(decided).await
+        match decided {
+            Ok(decided) => engine::cooperate(decided).await,
+            // Kept apart, so that most checks have a small future.
+            Err(part) => Box::pin(async move { engine::acquire([*part]).await?.decision() }).await,
+        }
     }
 
     /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
@@ -169,31 +162,38 @@ impl RateLimiter {
         must_not_limit_calls_in_flight(rule)?;
         let mut check = by_hand(rule, key);
         check.reserve_estimate();
-        Reservation::acquire(check.call(&self.engine)).await
+        Reservation::acquire(check.kept(&self.engine)).await
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
-    /// taking a place, waiting or blocking: the answer is the decision, also when it is a refusal.
+    /// acquiring a permit, waiting or blocking: the answer is the decision, also when it is a
+    /// refusal. The store is asked for limits and permits at once, also where a refusal is known; a
+    /// refusal by the limits goes before one for want of a permit.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire), except `Exceeded`.
+    /// `Unavailable`, `Misconfigured` or `CostExceedsLimit`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         self.placed_call(rule, key).peek().await
     }
 
-    /// Takes a place for a call in flight, if fewer than [`concurrent`](Rule::concurrent) calls of
-    /// the key are in flight, over all processes that share the store, and charges the rule's cost
-    /// to its other limits: all of it, or nothing. The call ends when the [`Permit`] is dropped,
-    /// which can be moved to a task, or into a response that is streamed.
+    /// Acquires a permit for a call in flight, if fewer than [`concurrent`](Rule::concurrent) calls
+    /// of the key are in flight, over all processes that share the store, and charges the rule's
+    /// cost to its other limits: all of it, or nothing. The call ends when the [`Permit`] is
+    /// dropped, which can be moved to a task, or into a response that is streamed.
     ///
-    /// A rule with [`wait`](Rule::with_wait) waits for a place. `enter` is not re-entrant: a call
+    /// Limits and permit are decided in one step where one server has both keys. Where two nodes of
+    /// a cluster have them, the permit comes last: a call that a limit refuses takes none, and one
+    /// that finds none gives back its charges.
+    ///
+    /// A rule with [`wait`](Rule::with_wait) waits for a permit. `enter` is not re-entrant: a call
     /// that enters the same key once more may wait for itself, until its wait is over.
     ///
     /// # Errors
     ///
     /// Every [`RateLimitError`]; `Misconfigured` also where the rule does not limit calls in
-    /// flight, or the store cannot.
+    /// flight, or the store cannot. A refused call is charged nothing and takes no permit. Where
+    /// only permits are missing, [`retry_after`](RateLimitError::retry_after) is `None`.
     pub async fn enter(&self, rule: &Rule, key: &Key) -> Result<Permit, RateLimitError> {
         Permit::enter(self.placed_call(rule, key)).await
     }
@@ -209,10 +209,12 @@ impl RateLimiter {
     }
 
     /// Forgets the charges and the block of the key, for all processes on the same store; says
-    /// whether there was anything. Calls in flight keep their places. Settlements and refunds of
-    /// earlier charges are forgotten by a sliding window, but for tickets that it gives again within
-    /// the same microseconds; in the sums of the other algorithms they count as those of later calls.
-    /// Callers that wait are not woken by it: they ask at the time that they were told.
+    /// whether there was anything. Calls in flight keep their permits. Callers that wait are not
+    /// woken by it: they ask at the time that they were told.
+    ///
+    /// A sliding window ignores refunds and settlements of charges made before the reset. If a
+    /// burst ran ahead of the clock, the tickets of those microseconds can be issued again. The
+    /// other algorithms keep sums, in which they count as those of later calls.
     ///
     /// # Errors
     ///
@@ -261,7 +263,7 @@ impl RateLimiter {
             ));
         }
         let call = self.limited_call(rule, key)?;
-        call.require(Feature::Block)?;
+        call.bound.require(Feature::Block)?;
         let outcome = call
             .change(|store, request| store.block(request, duration))
             .await;
@@ -269,7 +271,7 @@ impl RateLimiter {
             // A key that was blocked here during an outage is blocked by the store now.
             Ok(()) => _ = self.engine.fallback.unblock(call.key_request()?),
             Err(RateLimitError::Unavailable(_)) => {
-                self.engine.fallback.block(call.key_request()?, duration)
+                self.engine.fallback.block(call.key_request()?, duration);
             }
             Err(_) => {}
         }
@@ -286,7 +288,7 @@ impl RateLimiter {
     /// the calls that it answers during the outage: try again once the store is back.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let call = self.limited_call(rule, key)?;
-        call.require(Feature::Block)?;
+        call.bound.require(Feature::Block)?;
         let here = self.engine.fallback.unblock(call.key_request()?);
         Ok(call.change(Store::unblock).await? || here)
     }
@@ -299,15 +301,16 @@ impl RateLimiter {
         Keys::new(self.call(rule, &Key::global()))
     }
 
-    /// Replaces all policies of the limiter with these; checks made from now on use them. A policy
-    /// with other windows or another algorithm starts afresh, one with another `max` goes on. Calls
-    /// that wait for a slot go on waiting under the policy that they began with.
+    /// Replaces all policies of the limiter with these, in one step: each check is decided by one
+    /// set, and checks made from now on by this one. A policy with other windows or another
+    /// algorithm starts afresh, one with another `max` goes on. Calls that wait for a slot go on
+    /// waiting under the policy that they began with.
     ///
     /// # Errors
     ///
     /// `Misconfigured` when one of the policies cannot be used, or needs a feature that the store
-    /// lacks, or when a policy that a check of this limiter has used is missing; then all old
-    /// policies stay in force.
+    /// lacks; when a policy that a check of this limiter has used is missing; or when one with a
+    /// block has been used by a rule that waits. Then all old policies stay in force.
     pub fn set_policies(
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
@@ -343,7 +346,7 @@ impl RateLimiter {
     ///
     /// [`RateLimitError::Misconfigured`] with the names that it lacks.
     pub fn require_policies(&self, names: &[&str]) -> Result<(), RateLimitError> {
-        let missing = self.engine.policies.load().missing(names);
+        let missing = self.engine.policies.missing(names);
         if missing.is_empty() {
             return Ok(());
         }
@@ -374,10 +377,10 @@ impl RateLimiter {
             .map_err(Into::into)
     }
 
-    /// Waits until the store has answered all settlements and refunds that calls left behind, and the
-    /// permits of the current tokio runtime, as long as that takes. A `main` calls it last: otherwise
-    /// a success under `count = "err"` stays counted as a failure, and a place stays taken until its
-    /// lease ends.
+    /// Waits until the store has answered all settlements and refunds that calls left behind, and
+    /// the releases of permits of the current tokio runtime, as long as that takes. A `main` calls
+    /// it last: otherwise a success under `count = "err"` stays counted as a failure, and a permit
+    /// stays taken until its lease ends.
     pub async fn settled(&self) {
         self.engine.settled().await;
     }
@@ -395,27 +398,25 @@ impl RateLimiter {
         self.engine
     }
 
-    fn call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        by_hand(rule, key).call(&self.engine)
+    fn call(&self, rule: &Rule, key: &Key) -> Part {
+        by_hand(rule, key).kept(&self.engine)
     }
 
     /// A call about the limits of the rule.
-    fn limited_call(&self, rule: &Rule, key: &Key) -> Result<OwnedCall, RateLimitError> {
+    fn limited_call(&self, rule: &Rule, key: &Key) -> Result<Part, RateLimitError> {
         let call = self.call(rule, key);
         if call.is_limited() {
             return Ok(call);
         }
         let rule = rule.name();
         Err(RateLimitError::misconfigured(format!(
-            "the rule `{rule}` limits nothing but calls in flight, which leave their places when they end"
+            "the rule `{rule}` limits nothing but calls in flight, which release their permits when they end"
         )))
     }
 
-    /// A call that takes a place where the rule limits calls in flight.
-    fn placed_call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        let mut check = by_hand(rule, key);
-        let place = check.place(&self.engine, None);
-        check.call(&self.engine).with_place(place)
+    /// A call that acquires a permit where the rule limits calls in flight.
+    fn placed_call(&self, rule: &Rule, key: &Key) -> Part {
+        by_hand(rule, key).kept_with_permit(&self.engine, None)
     }
 }
 

@@ -1,16 +1,16 @@
-//! [`Permit`]: the place of a call in flight.
+//! [`Permit`]: a call in flight.
 
 use std::fmt;
 
 use crate::decision::Decision;
-use crate::engine::{self, CallPermits, OwnedCall};
+use crate::engine::{self, CallPermits, Part};
 use crate::error::RateLimitError;
 
-/// The place of a call in flight; made by [`RateLimiter::enter`](crate::RateLimiter::enter).
+/// The permit of a call in flight; made by [`RateLimiter::enter`](crate::RateLimiter::enter).
 ///
-/// The call ends when its permit is dropped, on any thread, with a runtime or without. In this
-/// process the place is free at once then, and for others as soon as the store is told: on Redis,
-/// by the next command of the connection. The place of a process that dies is free after the
+/// The call ends when its permit is dropped, on any thread, with a runtime or without. For this
+/// process the permit is free at once then, and for others as soon as the store is told: on Redis,
+/// by the next command of the connection. A permit of a process that dies is free after its
 /// [`lease`](crate::Rule::with_lease).
 #[must_use = "dropping it ends the call"]
 pub struct Permit {
@@ -19,19 +19,19 @@ pub struct Permit {
 }
 
 impl Permit {
-    pub(super) async fn enter(call: OwnedCall) -> Result<Self, RateLimitError> {
-        if call.place.is_none() {
-            return Err(call.no_in_flight_limit());
+    pub(super) async fn enter(part: Part) -> Result<Self, RateLimitError> {
+        if part.permit.is_none() {
+            return Err(part.no_concurrent());
         }
-        let (decisions, permits) = engine::acquire_all(&[call]).await?;
+        let admitted = engine::acquire([part]).await?;
         Ok(Self {
-            decision: engine::only(decisions)?,
-            _permits: permits,
+            decision: admitted.decision()?,
+            _permits: admitted.permits,
         })
     }
 
     /// The decision that let the call in. In [shadow mode](crate::Rule::with_shadow) it may be a
-    /// refusal; then no place is taken.
+    /// refusal; then no permit is taken.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }

@@ -1,10 +1,9 @@
 //! [`Reservation`]: an estimate of a cost, charged until the actual cost is known.
 
 use std::fmt;
-use std::time::Instant;
 
 use crate::decision::Decision;
-use crate::engine::{self, Completion, OwnedCall, Reservations};
+use crate::engine::{self, Completion, Part, Reservations};
 use crate::error::RateLimitError;
 use crate::rule::Limit;
 
@@ -23,14 +22,11 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    pub(super) async fn acquire(call: OwnedCall) -> Result<Self, RateLimitError> {
-        let (since, group) = (Instant::now(), [call]);
-        let (decisions, _no_permits) = engine::acquire_all(&group).await?;
-        let decision = engine::only(decisions)?;
-        Ok(Self {
-            decision,
-            reserved: Reservations::new(group.map(|call| Some((call, decision))), since),
-        })
+    pub(super) async fn acquire(part: Part) -> Result<Self, RateLimitError> {
+        let admitted = engine::acquire([part]).await?;
+        let decision = admitted.decision()?;
+        let (reserved, _no_permits) = admitted.reserved([true]);
+        Ok(Self { decision, reserved })
     }
 
     /// The decision that admitted the estimate. In [shadow mode](crate::Rule::with_shadow) it may

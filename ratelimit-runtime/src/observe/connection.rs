@@ -68,8 +68,12 @@ impl ObservedConnection {
     }
 
     /// The server does not serve: told once until it does, and once more if a setting turns out to
-    /// be the reason, because that changes what callers get.
+    /// be the reason, because that changes what callers get. A full server is no outage: callers
+    /// are answered as by any store that is full.
     pub(crate) fn failing(&mut self, server: &dyn Display, error: &StoreError) {
+        if error.kind() == StoreErrorKind::Full {
+            return log::full(error);
+        }
         let by_settings = error.kind() == StoreErrorKind::Misconfigured;
         let is_known = self
             .outage

@@ -15,6 +15,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::episodes::Episodes;
 use super::labels::{self, OutcomeLabel};
+use super::survive::survive;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
 
@@ -65,16 +66,18 @@ pub(super) fn degraded(rule: &str, source: Source, error: &StoreError) {
     tracing::debug!(name: "degraded", target: DECISION, rule, source, %error, "the store gives no answer");
 }
 
-/// A store has no memory left: once per episode.
+/// A store has no memory or disk left: once per episode of an error.
 #[cold]
 pub(super) fn full(error: &StoreError) {
     static EPISODES: Episodes = Episodes::new();
     if EPISODES.begins("", error.message()) {
-        tracing::warn!(
-            name: "full", target: CONNECTION, %error,
-            "the store has no memory left; calls are limited by each process, or refused where \
-             `on_unavailable` is `deny`"
-        );
+        survive(|| {
+            tracing::warn!(
+                name: "full", target: CONNECTION, %error,
+                "the store is full; calls are limited by each process, or refused where \
+                 `on_unavailable` is `deny`"
+            );
+        });
     }
 }
 
@@ -92,10 +95,12 @@ pub(crate) fn shadow_failed(rule: &str, error: &RateLimitError) {
 
 /// A charge will not be settled any more.
 pub(crate) fn unsettled(rule: &str, completion: &dyn Debug, error: &StoreError) {
-    tracing::debug!(
-        name: "unsettled", target: DECISION, rule, settlement = ?completion, %error,
-        "a charge could not be settled: it counts until it expires"
-    );
+    survive(|| {
+        tracing::debug!(
+            name: "unsettled", target: DECISION, rule, settlement = ?completion, %error,
+            "a charge could not be settled: it counts until it expires"
+        );
+    });
 }
 
 #[cfg(feature = "http")]
@@ -134,14 +139,6 @@ pub(crate) fn no_limiter() {
     }
 }
 
-pub(crate) fn limiter_per_call(rule: &str) {
-    tracing::error!(
-        name: "limiter_per_call", target: SETUP, rule,
-        "every call makes a limiter of its own, in memory, so nothing is limited: make one, in a \
-         field or a `static … : LazyLock<RateLimiter>`, and let `limiter = …` say where it is"
-    );
-}
-
 pub(crate) fn same_path(rule: &str) {
     tracing::error!(
         name: "same_path", target: SETUP, rule,
@@ -153,47 +150,66 @@ pub(crate) fn same_path(rule: &str) {
 #[cfg(feature = "watch")]
 pub(super) fn policies_changed(file: &Path, outcome: &Result<(), RateLimitError>) {
     let file = file.display();
-    match outcome {
+    survive(|| match outcome {
         Ok(()) => {
-            tracing::info!(name: "policies_replaced", target: SETUP, %file, "the policies are replaced");
+            tracing::info!(
+                name: "policies_replaced", target: SETUP, %file,
+                "the policies are replaced"
+            );
         }
         Err(error) => {
             tracing::error!(name: "policies_refused", target: SETUP, %file, %error, "the policies stay as they were");
         }
-    }
+    });
 }
 
 #[cfg(feature = "redis")]
 pub(crate) fn connected(server: &dyn Display) {
-    tracing::debug!(name: "connected", target: CONNECTION, %server, "connected to Redis");
+    survive(|| {
+        tracing::debug!(name: "connected", target: CONNECTION, %server, "connected to Redis");
+    });
 }
 
 #[cfg(feature = "redis")]
 pub(crate) fn lost(server: &dyn Display, lasted: Duration, error: &StoreError) {
-    tracing::debug!(name: "lost", target: CONNECTION, %server, ?lasted, %error, "a connection to Redis is over");
+    survive(|| {
+        tracing::debug!(
+            name: "lost", target: CONNECTION, %server, ?lasted, %error,
+            "a connection to Redis is over"
+        );
+    });
 }
 
 #[cfg(feature = "redis")]
 pub(crate) fn outage(server: &dyn Display, error: &StoreError) {
-    tracing::warn!(
-        name: "outage", target: CONNECTION, %server, %error,
-        "Redis does not serve; calls are answered as `on_unavailable` says"
-    );
+    survive(|| {
+        tracing::warn!(
+            name: "outage", target: CONNECTION, %server, %error,
+            "Redis does not serve; calls are answered as `on_unavailable` says"
+        );
+    });
 }
 
 /// The server does not serve until a setting changes, here or on the server.
 #[cfg(feature = "redis")]
 pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
-    tracing::error!(
-        name: "misconfigured", target: CONNECTION, %server, %error,
-        "Redis does not serve this process; every call is answered with an error, whatever \
-         `on_unavailable` says"
-    );
+    survive(|| {
+        tracing::error!(
+            name: "misconfigured", target: CONNECTION, %server, %error,
+            "Redis does not serve this process; every call is answered with an error, whatever \
+             `on_unavailable` says"
+        );
+    });
 }
 
 #[cfg(feature = "redis")]
 pub(crate) fn recovered(server: &dyn Display, after: Duration) {
-    tracing::info!(name: "recovered", target: CONNECTION, %server, ?after, "Redis serves again");
+    survive(|| {
+        tracing::info!(
+            name: "recovered", target: CONNECTION, %server, ?after,
+            "Redis serves again"
+        );
+    });
 }
 
 /// A call in flight has lost its place. Once per episode of a rule: many may do so at once.
@@ -201,28 +217,34 @@ pub(crate) fn recovered(server: &dyn Display, after: Duration) {
 pub(super) fn permit_lost(rule: &str) {
     static EPISODES: Episodes = Episodes::new();
     if EPISODES.begins(rule, "") {
-        tracing::warn!(
-            name: "permit_lost", target: DECISION, rule,
-            "calls in flight have lost their places and go on: for as long as a lease no \
-             connection renewed it, or the clock of the server jumped, and others have entered \
-             meanwhile"
-        );
+        survive(|| {
+            tracing::warn!(
+                name: "permit_lost", target: DECISION, rule,
+                "calls in flight have lost their places and go on: for as long as a lease no \
+                 connection renewed it, or the clock of the server jumped, and others have entered \
+                 meanwhile"
+            );
+        });
     }
 }
 
 #[cfg(feature = "redis")]
 pub(crate) fn login_expires(server: &dyn Display, error: &StoreError) {
-    tracing::warn!(
-        name: "login_expires", target: CONNECTION, %server, %error,
-        "the login on Redis could not be renewed; trying again"
-    );
+    survive(|| {
+        tracing::warn!(
+            name: "login_expires", target: CONNECTION, %server, %error,
+            "the login on Redis could not be renewed; trying again"
+        );
+    });
 }
 
 #[cfg(feature = "redis")]
 pub(crate) fn role_unknown(server: &dyn Display) {
-    tracing::info!(
-        name: "role_unknown", target: SETUP, %server,
-        "Redis does not say whether it is a master: a process all of whose calls are refused \
-         notices a fail-over late. Let the user run `ROLE`"
-    );
+    survive(|| {
+        tracing::info!(
+            name: "role_unknown", target: SETUP, %server,
+            "Redis does not say whether it is a master: a process all of whose calls are refused \
+             notices a fail-over late. Let the user run `ROLE`"
+        );
+    });
 }

@@ -15,6 +15,7 @@ use once_cell::sync::OnceCell;
 
 use super::labels::{self, OutcomeLabel};
 use super::series::{self, Labels};
+use super::survive::survive;
 use crate::decision::Source;
 use crate::error::StoreError;
 use crate::rule::Name;
@@ -120,18 +121,20 @@ fn key(name: &'static str, labels: Labels<'_>) -> Key {
 
 pub(super) fn add(counter: &'static str, labels: Labels<'_>, more: u64) {
     let key = key(counter, labels);
-    with_recorder(|recorder| recorder.register_counter(&key, &METADATA).increment(more));
+    survive(|| {
+        with_recorder(|recorder| recorder.register_counter(&key, &METADATA).increment(more));
+    });
 }
 
 pub(super) fn move_gauge(gauge: &'static str, labels: Labels<'_>, by: f64) {
     let key = key(gauge, labels);
-    with_recorder(|recorder| recorder.register_gauge(&key, &METADATA).increment(by));
+    survive(|| with_recorder(|recorder| recorder.register_gauge(&key, &METADATA).increment(by)));
 }
 
 #[cfg(feature = "redis")]
 pub(super) fn set(gauge: &'static str, labels: Labels<'_>, value: u32) {
     let key = key(gauge, labels);
-    with_recorder(|recorder| recorder.register_gauge(&key, &METADATA).set(value));
+    survive(|| with_recorder(|recorder| recorder.register_gauge(&key, &METADATA).set(value)));
 }
 
 const OUTCOMES: usize = OutcomeLabel::Misconfigured as usize + 1;
@@ -197,9 +200,11 @@ pub(crate) async fn timed<'a, T>(
 pub(crate) fn command_sent(decisions: usize) {
     static KEY: Key = Key::from_static_name(series::COMMANDS);
     let decisions = u32::try_from(decisions).unwrap_or(u32::MAX);
-    with_recorder(|recorder| {
-        recorder
-            .register_histogram(&KEY, &METADATA)
-            .record(decisions);
+    survive(|| {
+        with_recorder(|recorder| {
+            recorder
+                .register_histogram(&KEY, &METADATA)
+                .record(decisions);
+        });
     });
 }

@@ -15,6 +15,7 @@ pub(crate) mod log;
 mod metrics;
 mod observation;
 mod series;
+mod survive;
 
 pub use self::collector::collect;
 #[cfg(feature = "redis")]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How many calls of a key may be in flight at a time, and for how long a process that dies keeps
-/// their places.
+/// their permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallsInFlight {
     pub(crate) max: u64,

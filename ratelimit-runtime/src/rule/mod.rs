@@ -4,11 +4,11 @@ mod algorithm;
 mod block;
 mod calendar;
 mod in_flight;
-mod known_by;
 mod limit;
 mod name;
 mod on_unavailable;
 mod policy;
+mod slot;
 mod terms;
 mod text;
 
@@ -17,21 +17,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use once_cell::sync::OnceCell;
-
 pub use self::algorithm::Algorithm;
 #[cfg(feature = "redis")]
 pub(crate) use self::algorithm::PlainCommands;
 pub(crate) use self::block::BlockDuration;
 pub use self::calendar::CalendarUnit;
 pub(crate) use self::in_flight::CallsInFlight;
-pub(crate) use self::known_by::KnownBy;
 pub use self::limit::Limit;
-pub(crate) use self::name::{FORMAT, Name, escape, from_type_path, push_head, push_in_flight_head};
+use self::name::from_type_path;
+pub(crate) use self::name::{FORMAT, Name, push_head, push_in_flight_head};
 pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;
 pub use self::policy::overrides::Override;
 pub(crate) use self::policy::{Policies, checked};
+pub(crate) use self::slot::Names;
+use self::slot::Slot;
 pub(crate) use self::terms::Terms;
 #[cfg(feature = "watch")]
 pub(crate) use self::text::Entries;
@@ -55,12 +55,7 @@ pub struct Rule {
     terms: Terms,
     policy: Option<PolicyName>,
     in_flight: Option<CallsInFlight>,
-    /// Whether its checks need nothing but its terms: it has no policy, and no in-flight limit.
-    is_plain: bool,
-    /// How often windows or algorithm have been changed.
-    revision: u32,
-    resolved: OnceCell<Resolved>,
-    known_by: KnownBy,
+    slot: Slot,
 }
 
 #[derive(Clone)]
@@ -71,25 +66,12 @@ enum RuleName {
 }
 
 /// The policy of a rule.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum PolicyName {
     Fixed(&'static str),
     Made(Arc<str>),
     /// Each call names its policy.
     PerCall,
-}
-
-/// The names of a rule, worked out once.
-#[derive(Clone)]
-pub(crate) struct Resolved {
-    /// The revision of the rule for which they were worked out.
-    revision: u32,
-    /// The name as decisions and metrics show it.
-    pub(crate) name: Name,
-    /// The name as keys hold it.
-    pub(crate) escaped: Box<str>,
-    /// The beginning of stored keys: the [head](Rule::head) of the rule at that revision.
-    pub(crate) head: Box<str>,
 }
 
 impl Rule {
@@ -173,23 +155,13 @@ impl Rule {
             terms,
             policy: None,
             in_flight: None,
-            is_plain: true,
-            revision: 0,
-            resolved: OnceCell::new(),
-            known_by: KnownBy::none(),
+            slot: Slot::new(),
         }
     }
 
-    /// The same rule with other windows or another algorithm: names that were worked out before are
-    /// void.
-    const fn revised(mut self) -> Self {
-        self.revision += 1;
-        self.unknown()
-    }
-
-    /// The same rule, met by no limiter.
-    const fn unknown(mut self) -> Self {
-        self.known_by = KnownBy::none();
+    /// The same rule with another setting: what was worked out for limiters before is void.
+    const fn changed(mut self) -> Self {
+        self.slot.void();
         self
     }
 
@@ -202,29 +174,31 @@ impl Rule {
     #[must_use]
     pub const fn and(mut self, limit: Limit) -> Self {
         self.terms = self.terms.and(limit);
-        self.revised()
+        self.changed()
     }
 
     /// How the limits are kept: [`Algorithm::SlidingWindow`] unless set.
     #[must_use]
     pub const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         self.terms = self.terms.with_algorithm(algorithm);
-        self.revised()
+        self.changed()
     }
 
     /// Once the limits refuse a key, refuse it for this long. Refusals by the block do not extend
-    /// it; `peek` and shadow mode never set it.
+    /// it; `peek` and shadow mode never set it, nor does a call that another rule of its stack or
+    /// want of a permit refuses as well.
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = BlockDuration::fixed(block);
-        self.unknown()
+        self.changed()
     }
 
     /// Once the limits refuse a key, refuse it for `first`, and with each further offence for twice
     /// as long as the last time, up to `longest`.
     ///
-    /// An offence is a refusal by the limits that sets a block: calls that are refused meanwhile,
-    /// shadow mode and a block by hand are none. What the next block doubles is forgotten `longest`
+    /// An offence is a refusal by the limits of a call that nothing else refuses: neither another
+    /// rule of its stack nor want of a permit. Calls that are refused by the block, shadow mode and
+    /// a block by hand are none. What the next block doubles is forgotten `longest`
     /// after the last one has ended, and at once by [`unblock`](crate::RateLimiter::unblock) and
     /// [`reset`](crate::RateLimiter::reset).
     ///
@@ -239,12 +213,16 @@ impl Rule {
             "a block grows from more than 0 to something longer, at most 366 days"
         );
         self.terms.block = BlockDuration::growing(first, longest);
-        self.unknown()
+        self.changed()
     }
 
-    /// Wait for a slot up to this long instead of refusing at once. Callers of one process are
-    /// served first come, first served; when 10,000 of one limiter wait, others are refused at
-    /// once.
+    /// Wait for a slot up to this long instead of refusing at once.
+    ///
+    /// Callers of one limiter take turns, first come, first served, in a queue for each key that
+    /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key
+    /// find room in any case. A caller that finds none, or whose time is over before its turn, is
+    /// refused without asking the store. It is told the wait that is known, or else 50 ms, and never
+    /// less than until the first in the queue asks again.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() {
@@ -252,7 +230,7 @@ impl Rule {
         } else {
             wait
         };
-        self.unknown()
+        self.changed()
     }
 
     /// Takes limits, algorithm and block from the limiter's policy of this name at every check, and
@@ -267,8 +245,7 @@ impl Rule {
     pub fn with_policy_named(&self, policy: impl Into<String>) -> Self {
         let mut rule = self.clone();
         rule.policy = Some(PolicyName::Made(Arc::from(policy.into())));
-        rule.is_plain = false;
-        rule
+        rule.changed()
     }
 
     /// Takes the name of the policy from each call.
@@ -282,8 +259,7 @@ impl Rule {
         // A constant function drops nothing. The forgotten policy owns memory only if its name was
         // made at run time, and no constant is made of such a rule.
         std::mem::forget(self.policy.replace(name));
-        self.is_plain = false;
-        self
+        self.changed()
     }
 
     /// Admits at most so many calls at a time per key, over all processes that share the store,
@@ -296,11 +272,10 @@ impl Rule {
             None => CallsInFlight::DEFAULT_LEASE,
         };
         self.in_flight = Some(CallsInFlight::new(max).with_lease(lease));
-        self.is_plain = false;
-        self
+        self.changed()
     }
 
-    /// For how long the places of calls in flight stay taken when their process dies; 30 seconds
+    /// For how long the permits of calls in flight stay taken when their process dies; 30 seconds
     /// unless set. Without effect on a rule that does not limit calls in flight.
     ///
     /// # Panics
@@ -311,21 +286,21 @@ impl Rule {
         if let Some(limit) = self.in_flight {
             self.in_flight = Some(limit.with_lease(lease));
         }
-        self
+        self.changed()
     }
 
     /// How long a check of this rule may take, instead of the limiter's timeout.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.terms.timeout = Some(timeout);
-        self
+        self.changed()
     }
 
     /// What to do when the store cannot answer, instead of the limiter's setting.
     #[must_use]
     pub const fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
         self.terms.on_unavailable = Some(policy);
-        self
+        self.changed()
     }
 
     /// The time zone of its calendar quotas, by its name in the tz database; UTC unless set. A zone
@@ -335,8 +310,7 @@ impl Rule {
     #[must_use]
     pub const fn with_zone(mut self, zone: &'static str) -> Self {
         self.terms.zone = Some(zone);
-        self.is_plain = false;
-        self.revised()
+        self.changed()
     }
 
     /// Decides and records, but never refuses, if `on`.
@@ -367,7 +341,7 @@ impl Rule {
     /// The name as decisions show it.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.resolved().name.as_str()
+        self.names().name.as_str()
     }
 
     /// The limits, in the order in which they were given. A policy may put others in their place.
@@ -400,6 +374,18 @@ impl Rule {
         }
     }
 
+    /// The limits and settings that hold for every call alike.
+    #[inline]
+    pub(crate) const fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// How many calls may be in flight, if that is limited.
+    #[inline]
+    pub(crate) const fn in_flight_limit(&self) -> Option<CallsInFlight> {
+        self.in_flight
+    }
+
     /// Whether its limits are those of a policy.
     #[inline]
     pub(crate) const fn has_policy(&self) -> bool {
@@ -415,86 +401,44 @@ impl Rule {
         }
     }
 
-    /// The limits and settings that hold for every call alike.
+    /// What a limiter keeps of the rule while it is as it is now.
     #[inline]
-    pub(crate) const fn terms(&self) -> &Terms {
-        &self.terms
+    pub(crate) fn kept<T: Send + Sync + 'static>(&self) -> Option<&Arc<T>> {
+        self.slot.get()
     }
 
-    /// How many calls may be in flight, if that is limited.
+    /// Lets a limiter keep something of the rule, unless another one has.
+    pub(crate) fn keep<T: Send + Sync + 'static>(&self, kept: Arc<T>) {
+        self.slot.set(kept);
+    }
+
+    /// The name in full, as keys hold it, and as decisions show it.
     #[inline]
-    pub(crate) const fn in_flight_limit(&self) -> Option<CallsInFlight> {
-        self.in_flight
-    }
-
-    /// Whether its checks need nothing but its terms.
-    #[inline]
-    pub(crate) const fn is_plain(&self) -> bool {
-        self.is_plain
-    }
-
-    /// The limiters that have met the rule as it is.
-    pub(crate) const fn known_by(&self) -> &KnownBy {
-        &self.known_by
-    }
-
-    /// The name in full; the label of a decision may be shortened to `(other)`.
-    pub(crate) fn full_name(&self) -> Cow<'_, str> {
-        match &self.name {
-            RuleName::Given(name) => Cow::Borrowed(name),
+    pub(crate) fn names(&self) -> &Names {
+        self.slot.names(|| match &self.name {
+            RuleName::Given(name) => Cow::Borrowed(&**name),
             RuleName::Derived(path, nth) => Cow::Owned(from_type_path(path(), *nth)),
-        }
-    }
-
-    /// Whether the name was derived from a path, so that no two rules are meant to share it.
-    pub(crate) const fn is_derived(&self) -> bool {
-        matches!(self.name, RuleName::Derived(..))
-    }
-
-    #[inline]
-    pub(crate) fn resolved(&self) -> &Resolved {
-        self.resolved.get_or_init(|| {
-            let name = self.full_name();
-            let escaped: Box<str> = escape(&name).into();
-            let head = self.head_with(&escaped).into_boxed_str();
-            Resolved {
-                revision: self.revision,
-                name: Name::intern(&name),
-                escaped,
-                head,
-            }
         })
     }
 
-    /// The beginning of every stored key of the rule, after the prefix. It is owned if the rule was
-    /// changed after use: a constant function can take nothing out of the cell.
-    pub(crate) fn head(&self) -> Cow<'_, str> {
-        let resolved = self.resolved();
-        if resolved.revision == self.revision {
-            Cow::Borrowed(&resolved.head)
-        } else {
-            Cow::Owned(self.head_with(&resolved.escaped))
-        }
+    /// The address of a rule whose name is derived from a path: there is one per function, and no
+    /// two are meant to share the name.
+    pub(crate) fn site(&self) -> Option<usize> {
+        matches!(self.name, RuleName::Derived(..)).then(|| std::ptr::from_ref(self).addr())
     }
 
-    fn head_with(&self, escaped: &str) -> String {
-        let mut head = String::with_capacity(escaped.len() + 24);
-        if self.limits().is_empty() {
-            push_in_flight_head(&mut head, escaped);
-        } else {
-            // Calls of a rule whose zone is unknown are never stored.
-            let terms = self.terms.in_its_zone().unwrap_or(self.terms);
-            push_head(&mut head, terms.algorithm(), terms.limits(), escaped);
-        }
-        head
+    /// Whether a limiter binds both alike: they differ in what a call may change, the cost and the
+    /// first `max`, at most.
+    pub(crate) fn binds_as(&self, terms: &Terms, in_flight: Option<CallsInFlight>) -> bool {
+        self.in_flight == in_flight && self.terms.binds_as(terms)
     }
 }
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, limits) = (self.full_name(), self.limits());
+        let limits = self.limits();
         f.debug_struct("Rule")
-            .field("name", &name)
+            .field("name", &self.names().full)
             .field("limits", &limits)
             .finish_non_exhaustive()
     }

@@ -8,6 +8,7 @@ use super::calendar::Zone;
 use super::limit::{Limit, MAX_LIMITS};
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
+use super::policy::overrides::Override;
 
 /// Beyond this, times could not be added exactly on Redis. 2⁵² µs are 142 years.
 const MAX_HORIZON_US: u64 = 1 << 52;
@@ -81,8 +82,8 @@ impl Terms {
         self.worked_out()
     }
 
-    /// The same with a policy's settings in place of the rule's, for a key of this rendering.
-    pub(crate) fn with_policy(mut self, policy: &Policy, rendered: &[u8]) -> Self {
+    /// The same with a policy's settings in place of the rule's.
+    pub(crate) fn with_policy(mut self, policy: &Policy) -> Self {
         self.algorithm = policy.algorithm;
         self.block = policy.block;
         self.shadow = policy.shadow.unwrap_or(self.shadow);
@@ -94,12 +95,12 @@ impl Terms {
             *limit = *of_policy;
             self.len += 1;
         }
-        // Most policies have none: then no key is looked up.
-        if !policy.overrides.is_empty()
-            && let Some(values) = policy.overrides.get(rendered)
-        {
-            values.apply(&mut self.limits[..self.len]);
-        }
+        self.worked_out()
+    }
+
+    /// The same with the numbers that a policy has for a single key.
+    pub(crate) fn with_override(mut self, values: &Override) -> Self {
+        values.apply(&mut self.limits[..self.len]);
         self.worked_out()
     }
 
@@ -116,6 +117,24 @@ impl Terms {
             }
         }
         Ok(self)
+    }
+
+    /// Whether they differ in what a call may change at most: cost, shadow, the first `max`.
+    pub(crate) fn binds_as(&self, other: &Self) -> bool {
+        let settings = |terms: &Self| {
+            let Self {
+                algorithm,
+                block,
+                wait,
+                timeout,
+                on_unavailable,
+                zone,
+                ..
+            } = *terms;
+            (algorithm, block, wait, timeout, on_unavailable, zone)
+        };
+        let max = other.limits().first().map_or(0, Limit::max);
+        settings(self) == settings(other) && self.with_max(max).limits() == other.limits()
     }
 
     /// Whether a refusal blocks the key that the call would wait for.
@@ -157,6 +176,14 @@ impl Terms {
     #[inline]
     pub(crate) const fn most(&self) -> u64 {
         self.most
+    }
+
+    /// The smallest capacity of the limits, which refusals report as the limit. Unlike
+    /// [`most`](Self::most), not 0 for a bucket that takes too long to drain.
+    pub(crate) fn capacity(&self) -> u64 {
+        let capacities = self.limits().iter();
+        let capacities = capacities.map(|limit| self.algorithm.capacity(limit));
+        capacities.min().unwrap_or(0)
     }
 
     const fn worked_out(mut self) -> Self {

@@ -51,6 +51,11 @@ impl<'a, T> Answer<'a, T> {
         }
     }
 
+    /// Whether it is still to be waited for.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.0, Repr::Later(_))
+    }
+
     /// The result if it is known already, else the answer to wait for.
     ///
     /// # Errors
@@ -85,7 +90,13 @@ impl<T: Unpin> Future for Answer<'_, T> {
             Repr::Known(result) => {
                 Poll::Ready(result.take().expect("`Answer` polled after completion"))
             }
-            Repr::Later(future) => future.as_mut().poll(cx),
+            Repr::Later(future) => {
+                let result = future.as_mut().poll(cx);
+                if result.is_ready() {
+                    answer.0 = Repr::Known(None);
+                }
+                result
+            }
         }
     }
 }

@@ -17,16 +17,18 @@ pub trait BuiltInStore: Send + Sync {
         None
     }
 
-    /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or
-    /// with a place by [`enter`](Self::enter). Where they are not, a limiter asks one after the
-    /// other, the place first, and gives back its charges.
+    /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or with
+    /// a place by [`enter`](Self::enter). Where they are not, a limiter looks at all requests,
+    /// reserves all, enters last, and then commits or releases the reservations.
     fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
         self.below()
             .is_some_and(|below| below.decides_together(place, requests))
     }
 
     /// Decides several requests together, with one verdict for each, in order: they are charged if
-    /// all say `allowed`. Asked only where [`decides_together`](Self::decides_together) says so.
+    /// all say `allowed`. Where one alone refuses, it sets its block; where several do, none does, as
+    /// the call would not have run but for one of them. Asked only where
+    /// [`decides_together`](Self::decides_together) says so.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         self.below().map_or_else(
             || unsupported("this store decides one key at a time"),
@@ -34,10 +36,21 @@ pub trait BuiltInStore: Send + Sync {
         )
     }
 
+    /// Looks as [`peek`](Store::peek); where the limits refuse, sets the block of the request and
+    /// counts a strike. It never charges, whatever the look says. A refusal by a block that lasts
+    /// already, or by open reservations alone, sets none.
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.below().map_or_else(
+            || unsupported("this store sets a block only as it decides"),
+            |below| below.offend(request),
+        )
+    }
+
     /// Takes a place for a call in flight, if fewer than [`max`](PlaceRequest::max) are taken, and
     /// charges the requests: all of it in one step, or nothing. With requests it is asked only
     /// where [`decides_together`](Self::decides_together) says so; there may be none.
     ///
+    /// - A request that refuses sets its block only where a place is free and all others admit.
     /// - Places are counted over all processes that share the store. Each call is measured against
     ///   the `max` it brings.
     /// - A place stays taken until it is [left](Self::leave), as long as this process lives, and
@@ -95,8 +108,9 @@ pub trait BuiltInStore: Send + Sync {
         self.below().map_or(0, |below| below.epoch(request))
     }
 
-    /// A refusal of the same request that this process knows and that still holds: it answers a
-    /// call before the store is asked, and also where the store gave no answer.
+    /// The refusal of a request that this process knows and that still holds: it answers a call
+    /// before the store is asked, and also where the store gave no answer. Its wait is a lower bound
+    /// where it was learnt from a request of another cost.
     fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
         self.below().and_then(|below| below.known_refusal(request))
     }
@@ -142,6 +156,8 @@ pub enum Health {
     /// It serves. A request without an answer was one too many, or met an accident of its own: that
     /// is never a reason to let a call through unchecked.
     Up,
+    /// It refuses writes because it is full: no reason to let a call through unchecked either.
+    Full,
     /// It is connected, and does not serve: it does not answer, or says that it is busy or loading.
     Slow,
     /// It is not connected, or not yet.

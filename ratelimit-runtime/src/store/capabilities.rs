@@ -10,8 +10,9 @@ use crate::rule::Algorithm;
 pub enum Feature {
     /// Several limits on one key.
     Limits,
-    /// [`Store::refund`](super::Store::refund). Stacked rules need it too, unless one call of the
-    /// store decides them all.
+    /// [`Store::refund`](super::Store::refund). Of the rules of a stack, at most one may be on a
+    /// store that has neither this nor [`Reserve`](Self::Reserve), unless one call of the store
+    /// decides them all.
     Refund,
     /// Reservations: [`Request::reserving`] and [`Store::settle`](super::Store::settle).
     Reserve,

@@ -38,21 +38,32 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// 2. **Exact.** With [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow), the cost
 ///    admitted in any `(t − window, t]` is at most `max`; a slot used at `t` is free at
 ///    `t + window`. Each call is measured against the `max` it brings.
-/// 3. **A refusal consumes nothing and writes nothing.** Several limits are all looked at before
-///    any is charged.
-/// 4. **The clock is the store's**, in microseconds. A clock that steps back never admits more, and
-///    never keeps a key longer than its window from then on.
-/// 5. **Everything expires**: nothing outlives the longest window by itself.
+/// 3. **A refusal consumes nothing**, and writes nothing but the block that it sets. Several limits
+///    are all looked at before any is charged.
+/// 4. **The clock is the store's**, in microseconds. A clock that steps back never admits more: time
+///    stands still at the newest write of a key until the clock has caught up. Until then the key
+///    is kept, and [`Verdict::retry_after`] includes the lag.
+/// 5. **Everything expires** by itself: charges after at most two [horizons](Request::horizon), a
+///    block and the offences before it when their times are over.
 /// 6. [`Verdict::retry_after`] is the earliest moment at which the same request would be admitted
-///    if no other call arrives, `None` where time does not end a refusal, and
-///    [`Verdict::remaining`] is never too high.
+///    if no other call arrives (a layer that repeats a refusal, as
+///    [`cached`](Verdict::cached) says, may tell an earlier one), `None` where time does not end a
+///    refusal, and [`Verdict::remaining`] is never too high.
 ///
 /// The crate `ratelimit-conformance` is this contract as tests: run them on your store with
 /// `ratelimit_conformance::conformance!`.
 ///
-/// Of rules that are stacked on one call, a store of another crate is asked one after the other,
-/// and earlier charges are given back when one of them refuses. It has no places for calls in
-/// flight: a rule with `concurrent` is `Misconfigured` on it.
+/// # Stacks
+///
+/// Where several rules are stacked on one call, a limiter [looks](Self::peek) at all their keys on a
+/// store of another crate before it charges any. If all admit, it [reserves](Request::reserving)
+/// their costs without their blocks, and [commits](Self::settle) all reservations or releases them.
+/// Without reservations it charges, and [refunds](Self::refund) where another rule refuses; a stack
+/// has at most one rule whose store offers neither. The block of a rule that alone refuses is set by
+/// [`block`](Self::block).
+///
+/// A store of another crate has no permits for calls in flight: a rule with `concurrent` is
+/// `Misconfigured` on it.
 ///
 /// No store is asked to acquire or peek a request with a cost above what its limits admit at once,
 /// nor one with a limit of 0. Resets, blocks and the like may bring either.

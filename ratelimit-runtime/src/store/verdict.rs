@@ -33,10 +33,10 @@ pub struct Verdict {
     /// Whether `retry_after_us` is rounded up, to whole seconds perhaps: the request may be
     /// admitted earlier.
     pub rounded: bool,
-    /// Whether a layer repeats a refusal of the same request, without asking the store.
+    /// Whether a layer repeats a refusal, without asking the store.
     pub cached: bool,
-    /// Of a refusal by a block: how long that goes on, in microseconds; 0 where that is not known,
-    /// or is more than an hour.
+    /// How long the block goes on that refuses, in microseconds; [`u32::MAX`], some 71 minutes, of
+    /// a longer one. 0 where none refuses, or a store of another crate says so.
     pub(crate) holds: u32,
 }
 
@@ -150,7 +150,7 @@ impl Verdict {
     #[inline]
     pub(crate) fn by_block_for(self, block_us: u64) -> Self {
         Self {
-            holds: u32::try_from(block_us).unwrap_or_default(),
+            holds: u32::try_from(block_us).unwrap_or(u32::MAX),
             blocked: true,
             ..self
         }
@@ -160,10 +160,20 @@ impl Verdict {
     #[cfg(feature = "redis")]
     #[inline]
     pub(crate) fn holds_us(&self) -> u64 {
-        if self.holds > 0 {
-            self.retry_after_us.min(u64::from(self.holds))
-        } else {
-            self.retry_after_us
+        match self.holds {
+            // A longer block refuses, or the limits do.
+            0 | u32::MAX => self.retry_after_us,
+            holds => self.retry_after_us.min(u64::from(holds)),
+        }
+    }
+
+    /// A refusal by a block, until that ends: the limits may admit then.
+    #[cfg(feature = "redis")]
+    #[cold]
+    pub(crate) fn by_block_alone(self) -> Self {
+        Self {
+            retry_after_us: self.retry_after_us.min(u64::from(self.holds)),
+            ..self
         }
     }
 

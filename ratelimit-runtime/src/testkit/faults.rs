@@ -16,7 +16,7 @@ use crate::store::{
 /// same store: one goes to the limiter, the other stays with the test.
 ///
 /// A call that fails or hangs does not reach the inner store: nothing is charged. An operation that
-/// cannot fail reaches it in any case: the place of a call in flight is left.
+/// cannot fail reaches it in any case: the permit of a call in flight is released.
 ///
 /// ```
 /// use ratelimit_runtime::testkit::FaultyStore;
@@ -205,6 +205,10 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         self.call(|inner| own(inner).acquire_all(requests))
+    }
+
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.call(|inner| own(inner).offend(request))
     }
 
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {

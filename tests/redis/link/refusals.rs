@@ -89,7 +89,7 @@ async fn codes_are_found_inside_the_errors_of_scripts_in_every_version() {
             format!("{IN_SCRIPT} -READONLY You can't write against a replica. "),
         ),
         (
-            Unavailable,
+            Full,
             "MISCONF",
             format!("{IN_SCRIPT} -MISCONF Redis is configured to save RDB snapshots"),
         ),

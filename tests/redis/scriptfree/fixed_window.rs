@@ -135,20 +135,16 @@ async fn a_clock_that_steps_back_shortens_no_window() {
 
 /// A charge does not tell which window it belongs to, so it could be given back to the next one.
 #[tokio::test]
-async fn nothing_is_given_back_and_no_rule_is_stacked() {
+async fn nothing_is_given_back_and_a_rule_is_decided_alone() {
     let (store, key) = (plain(), unique("alone"));
     let limits = [Limit::per_minute(5)];
     let request = Request::new(key.as_bytes(), FIXED, &limits);
     let charged = store.acquire(request).await.unwrap();
     let refund = store.refund(request, charged.ticket).await.unwrap_err();
     let other = Request::new(b"other", Algorithm::SlidingWindow, &limits);
-    let stack = store.acquire_all(&[request, other]).await.unwrap_err();
-    for error in [refund, stack] {
-        assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
-        assert!(
-            error.message().contains("choose RedisMode::Scripts"),
-            "{error}"
-        );
-    }
+    assert!(!store.decides_together(None, &[request, other]));
+    assert_eq!(refund.kind(), StoreErrorKind::Unsupported, "{refund}");
+    let message = refund.message();
+    assert!(message.contains("choose RedisMode::Scripts"), "{message}");
     assert_eq!(store.peek(request).await.unwrap().remaining, 4);
 }

@@ -74,6 +74,45 @@ async fn a_thousand_refused_calls_ask_once_a_second() {
     );
 }
 
+/// A client that chooses its costs finds none that Redis is asked about.
+#[tokio::test]
+async fn a_client_that_varies_its_cost_asks_no_more_often() {
+    let server = RedisServer::start();
+    let store = RedisStore::new(&server.url()).unwrap();
+    store.ready().await.unwrap();
+    let limits = [Limit::per_hour(1_000)];
+    for &algorithm in Algorithm::ALL {
+        let key = unique("costs");
+        let of = |cost| Request::new(key.as_bytes(), algorithm, &limits).with_cost(cost);
+        assert!(ask(&store, of(1_000)).await.allowed);
+        assert!(!ask(&store, of(1)).await.allowed);
+        let (before, start) = (scripts_run(&server), Instant::now());
+        for cost in 1..=1_000 {
+            assert!(!ask(&store, of(cost)).await.allowed);
+        }
+        let most = u64::try_from(start.elapsed().as_millis()).unwrap() / 875;
+        assert!(scripts_run(&server) - before <= most, "{algorithm}");
+    }
+}
+
+/// The first to find the server idle asks by itself, and all others together.
+#[tokio::test]
+async fn callers_whose_refusal_has_lapsed_ask_together() {
+    let server = RedisServer::start();
+    let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
+    store.ready().await.unwrap();
+    let limits = [Limit::per_hour(1)];
+    let request = Request::new(b"lapsed", Algorithm::TokenBucket, &limits);
+    assert!(ask(&store, request).await.allowed);
+    let cached = DenyCache::new(store).with_staleness(Duration::ZERO);
+    assert!(!ask(&cached, request).await.allowed);
+    let before = scripts_run(&server);
+    let callers = (0..64).map(|_| ask(&cached, request));
+    let verdicts = futures_util::future::join_all(callers).await;
+    assert!(verdicts.iter().all(|verdict| !verdict.allowed));
+    assert!(scripts_run(&server) - before <= 2);
+}
+
 /// The bound is far away: it is the new connection that counts.
 #[tokio::test]
 async fn a_server_that_was_replaced_is_asked_anew() {

@@ -8,11 +8,12 @@ use std::task::{Context, Poll};
 use actix_web::body::EitherBody;
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform};
 use actix_web::error::InternalError;
+use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
 use crate::adapter::layer::header_update::{Fields, HeaderUpdate, keep_out_of_caches};
-use crate::adapter::layer::{RateLimitLayer, RequestRule, acquire};
+use crate::adapter::layer::{NoKey, RateLimitLayer, RequestRule, acquire};
 use crate::response::RefusalDecision;
 use crate::{KeyRejection, RateLimitError};
 
@@ -63,7 +64,8 @@ where
         }
         let check = match self.layer.check(&request) {
             Ok(check) => check,
-            Err(mut answer) => {
+            Err(no_key) => {
+                let mut answer = self.layer.within(|| no_key.answer());
                 keep_out_of_caches(answer.headers_mut());
                 return Box::pin(ready(Ok(request
                     .into_response(answer)
@@ -111,7 +113,8 @@ fn answered(error: Error) -> (Error, Option<HttpResponse>) {
 
 fn apply<B>(update: &HeaderUpdate, response: &mut HttpResponse<B>) {
     let refusal = response.extensions_mut().remove::<RefusalDecision>();
-    update.apply(response.status().as_u16(), refusal, response.headers_mut());
+    let is_refusal = response.status() == StatusCode::TOO_MANY_REQUESTS;
+    update.apply(is_refusal, refusal, response.headers_mut());
 }
 
 impl Fields for HeaderMap {
@@ -133,5 +136,11 @@ impl Fields for HeaderMap {
         if let Ok(value) = value {
             self.append(HeaderName::from_static(name), value);
         }
+    }
+}
+
+impl From<HttpResponse> for NoKey<HttpResponse> {
+    fn from(response: HttpResponse) -> Self {
+        Self::Answer(response)
     }
 }

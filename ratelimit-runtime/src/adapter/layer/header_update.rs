@@ -31,16 +31,14 @@ pub(in crate::adapter) fn keep_out_of_caches(headers: &mut impl Fields) {
 }
 
 impl HeaderUpdate {
-    /// Writes them into the headers of a response of this status. `refusal` is the decision whose
-    /// fields the response already has, if it is a refusal.
+    /// Writes them into the headers of a response, `is_refusal` if it is one by its status.
+    /// `refusal` is the decision whose fields the response already has.
     pub(in crate::adapter) fn apply(
         &self,
-        status: u16,
+        is_refusal: bool,
         refusal: Option<RefusalDecision>,
         headers: &mut impl Fields,
     ) {
-        // 429, and RESOURCE_EXHAUSTED of gRPC.
-        let refuses = status == 429 || headers.all("grpc-status").eq([b"8"]);
         let standings = Standings::after(
             &self.decisions,
             refusal.as_ref().map(|RefusalDecision(decision)| decision),
@@ -62,7 +60,7 @@ impl HeaderUpdate {
                 headers.set(name, &value);
             }
         }
-        if refuses {
+        if is_refusal {
             self.lend_wait(headers);
         }
     }

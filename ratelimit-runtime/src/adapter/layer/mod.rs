@@ -6,6 +6,7 @@ pub(super) mod header_update;
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use self::header_update::HeaderUpdate;
@@ -14,6 +15,7 @@ use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::limiter::{RateLimiter, find};
 use crate::observe;
+use crate::response::KeyRejection;
 use crate::rule::Rule;
 
 /// A layer around the handlers of a server: `.layer(…)` of axum, tonic and everything else on
@@ -26,11 +28,8 @@ use crate::rule::Rule;
 ///   Without one, they use the installed one, and so do checks while a body is being streamed.
 /// - With a [`rule`](Self::rule), the layer limits requests by itself. Several rules are several
 ///   layers.
-///
-/// Of a refusal, clients of gRPC (POST over HTTP/2 with its content type) get a status of gRPC in a
-/// `200`, and all others a status of HTTP, gRPC-Web with `grpc-status` beside it. With
-/// `tonic-web` the layer belongs around its `GrpcWebLayer`. No answer in place of a handler is to
-/// be stored by caches.
+/// - Answers in place of a handler have a status of HTTP, whatever the request says, or with `grpc`
+///   one of gRPC. Caches must not store them.
 ///
 /// Scripts in a browser that come from another origin see these fields only where a layer for CORS
 /// exposes them. It belongs around this layer, because a preflight has neither key nor credentials.
@@ -59,35 +58,53 @@ use crate::rule::Rule;
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "a layer does nothing until it is applied"]
-pub struct RateLimitLayer<R = Unlimited> {
+pub struct RateLimitLayer<R = Unlimited, P = Http> {
     limiter: Option<RateLimiter>,
     pub(super) proxies: Option<TrustedProxies>,
-    pub(super) rule: R,
+    rule: R,
+    protocol: PhantomData<P>,
 }
 
+/// The protocol of a [`RateLimitLayer`] that answers refused requests with a status of HTTP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Http;
+
+/// The protocol of a [`RateLimitLayer`] that answers refused calls with a status of gRPC.
+#[cfg(feature = "tonic")]
+#[derive(Clone, Copy, Debug)]
+pub struct Grpc;
+
 /// A [`RateLimitLayer`] without a rule of its own.
-#[allow(
-    unnameable_types,
-    unreachable_pub,
-    reason = "its name is of no use outside"
-)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 
-/// The rule of a [`RateLimitLayer`].
-#[allow(
-    unnameable_types,
-    unreachable_pub,
-    reason = "it holds a closure, whose type has no name either"
-)]
-#[derive(Clone)]
-pub struct Limited<F> {
+/// The rule of a [`RateLimitLayer`], for requests `Q` of a framework whose responses are `A`.
+///
+/// | framework | requests | responses |
+/// | --- | --- | --- |
+/// | axum | `axum::extract::Request` | `axum::response::Response` |
+/// | actix-web | `actix_web::dev::ServiceRequest` | `actix_web::HttpResponse` |
+/// | poem | `poem::Request` | `poem::Response` |
+/// | tonic | `http::Request<tonic::body::Body>` | `http::Response<tonic::body::Body>` |
+pub struct Limited<Q, A> {
     /// Shared by all requests, so that its names are worked out once.
     rule: Arc<Rule>,
-    key: F,
+    key: Arc<KeyFunction<Q, A>>,
 }
 
-impl<F> fmt::Debug for Limited<F> {
+/// The key of a request, or nothing if it is not limited.
+type KeyFunction<Q, A> = dyn Fn(&Q) -> Result<Option<Key>, NoKey<A>> + Send + Sync;
+
+impl<Q, A> Clone for Limited<Q, A> {
+    fn clone(&self) -> Self {
+        Self {
+            rule: Arc::clone(&self.rule),
+            key: Arc::clone(&self.key),
+        }
+    }
+}
+
+impl<Q, A> fmt::Debug for Limited<Q, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limited")
             .field("rule", &self.rule)
@@ -100,29 +117,68 @@ impl RateLimitLayer {
     pub fn new() -> Self {
         Self::default()
     }
+}
 
+impl<P> RateLimitLayer<Unlimited, P> {
     /// Limits requests by this rule. `key` makes the key from a request of the framework: a
     /// [`Key`], or a `Result` with the answer in place of one, because requests without a key must
     /// not share one. The error is a [`KeyRejection`](crate::KeyRejection), a [`RateLimitError`], or a
     /// response of the framework.
-    pub fn rule<F>(self, rule: &Rule, key: F) -> RateLimitLayer<Limited<F>> {
-        let Self {
-            limiter,
-            proxies,
-            rule: Unlimited,
-        } = self;
+    ///
+    /// The type has a name, as it takes to return the layer from a function, see
+    /// [`Limited`](crate::layer::Limited).
+    pub fn rule<Q, A, K: RequestKey<A>>(
+        self,
+        rule: &Rule,
+        key: impl Fn(&Q) -> K + Send + Sync + 'static,
+    ) -> RateLimitLayer<Limited<Q, A>, P> {
         RateLimitLayer {
-            limiter,
-            proxies,
+            limiter: self.limiter,
+            proxies: self.proxies,
             rule: Limited {
                 rule: Arc::new(rule.clone()),
-                key,
+                key: Arc::new(move |request| key(request).into_key().map(Some)),
             },
+            protocol: PhantomData,
         }
     }
 }
 
+impl<Q: 'static, A: 'static, P> RateLimitLayer<Limited<Q, A>, P> {
+    /// Does not limit requests for which `is_exempt` is `true`, such as health checks: the layer
+    /// makes no key for them and charges nothing. Limits further in hold for them too. Of several
+    /// `skip`, each exempts requests.
+    pub fn skip(mut self, is_exempt: impl Fn(&Q) -> bool + Send + Sync + 'static) -> Self {
+        let key = self.rule.key;
+        self.rule.key = Arc::new(move |request| {
+            if is_exempt(request) {
+                Ok(None)
+            } else {
+                key(request)
+            }
+        });
+        self
+    }
+}
+
+#[cfg(feature = "tonic")]
 impl<R> RateLimitLayer<R> {
+    /// Makes this a layer for services of tonic: it answers requests in place of a method with a
+    /// status of gRPC, which is HTTP's 200 with the same code and details as the
+    /// [`Status`](tonic::Status) of a refused method. Other servers on tower answer HTTP: caches
+    /// and alerts would take a 200 for success.
+    #[cfg_attr(docsrs, doc(cfg(feature = "tonic")))]
+    pub fn grpc(self) -> RateLimitLayer<R, Grpc> {
+        RateLimitLayer {
+            limiter: self.limiter,
+            proxies: self.proxies,
+            rule: self.rule,
+            protocol: PhantomData,
+        }
+    }
+}
+
+impl<R, P> RateLimitLayer<R, P> {
     /// The limiter for all checks that are made for a request.
     pub fn limiter(mut self, limiter: RateLimiter) -> Self {
         self.limiter = Some(limiter);
@@ -145,7 +201,7 @@ impl<R> RateLimitLayer<R> {
     }
 
     /// The check that a request needs, if any, or the answer to one without a key.
-    pub(super) fn check<Q, A>(&self, request: &Q) -> Result<RequestCheck, A>
+    pub(super) fn check<Q, A>(&self, request: &Q) -> Result<RequestCheck, NoKey<A>>
     where
         R: RequestRule<Q, A>,
     {
@@ -156,7 +212,7 @@ impl<R> RateLimitLayer<R> {
     pub(super) fn run<F: Future>(
         &self,
         answer: F,
-    ) -> impl Future<Output = (F::Output, HeaderUpdate)> + use<R, F> {
+    ) -> impl Future<Output = (F::Output, HeaderUpdate)> + use<R, P, F> {
         let limiter = self.limiter.clone();
         async move {
             let all = async {
@@ -177,6 +233,45 @@ impl<R> RateLimitLayer<R> {
     }
 }
 
+/// The answer to a request that has no key: a response of the framework, or a [`KeyRejection`] or
+/// [`RateLimitError`] in the protocol of the layer. Caches must not store it, unless the response
+/// says that they may.
+#[allow(
+    unnameable_types,
+    unreachable_pub,
+    reason = "what errors of key functions become"
+)]
+#[derive(Debug)]
+pub enum NoKey<A> {
+    Answer(A),
+    Rejected(KeyRejection),
+    Refused(RateLimitError),
+}
+
+impl<A> From<KeyRejection> for NoKey<A> {
+    fn from(rejection: KeyRejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+impl<A> From<RateLimitError> for NoKey<A> {
+    fn from(error: RateLimitError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+#[cfg(any(feature = "actix-web", feature = "poem"))]
+impl<A: From<KeyRejection> + From<RateLimitError>> NoKey<A> {
+    /// The response.
+    pub(super) fn answer(self) -> A {
+        match self {
+            Self::Answer(response) => response,
+            Self::Rejected(rejection) => rejection.into(),
+            Self::Refused(error) => error.into(),
+        }
+    }
+}
+
 /// The rule of a [`RateLimitLayer`], if any, for requests `Q` of a framework whose responses are
 /// `A`. It is a bound in signatures of frameworks, and cannot be named outside of this crate: only
 /// [`Limited`] and [`Unlimited`] implement it.
@@ -186,20 +281,20 @@ impl<R> RateLimitLayer<R> {
     reason = "sealed: a bound that frameworks see"
 )]
 pub trait RequestRule<Q, A>: Sized {
-    /// The check that the request needs, if any, or the response to a request without a key.
-    fn check(&self, request: &Q) -> Result<RequestCheck, A>;
+    /// The check that the request needs, if any, or the answer to a request without a key.
+    fn check(&self, request: &Q) -> Result<RequestCheck, NoKey<A>>;
 }
 
 impl<Q, A> RequestRule<Q, A> for Unlimited {
-    fn check(&self, _: &Q) -> Result<RequestCheck, A> {
+    fn check(&self, _: &Q) -> Result<RequestCheck, NoKey<A>> {
         Ok(None)
     }
 }
 
-impl<Q, A, F: Fn(&Q) -> K, K: RequestKey<A>> RequestRule<Q, A> for Limited<F> {
-    fn check(&self, request: &Q) -> Result<RequestCheck, A> {
-        let key = (self.key)(request).into_key()?;
-        Ok(Some((Arc::clone(&self.rule), key)))
+impl<Q, A> RequestRule<Q, A> for Limited<Q, A> {
+    fn check(&self, request: &Q) -> Result<RequestCheck, NoKey<A>> {
+        let key = (self.key)(request)?;
+        Ok(key.map(|key| (Arc::clone(&self.rule), key)))
     }
 }
 
@@ -233,17 +328,17 @@ pub trait RequestKey<A> {
     /// # Errors
     ///
     /// The answer to a request that has no key.
-    fn into_key(self) -> Result<Key, A>;
+    fn into_key(self) -> Result<Key, NoKey<A>>;
 }
 
 impl<A> RequestKey<A> for Key {
-    fn into_key(self) -> Result<Key, A> {
+    fn into_key(self) -> Result<Key, NoKey<A>> {
         Ok(self)
     }
 }
 
-impl<A, E: Into<A>> RequestKey<A> for Result<Key, E> {
-    fn into_key(self) -> Result<Key, A> {
+impl<A, E: Into<NoKey<A>>> RequestKey<A> for Result<Key, E> {
+    fn into_key(self) -> Result<Key, NoKey<A>> {
         self.map_err(Into::into)
     }
 }

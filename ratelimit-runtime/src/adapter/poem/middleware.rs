@@ -5,7 +5,7 @@ use poem::http::StatusCode;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
 use crate::adapter::layer::header_update::keep_out_of_caches;
-use crate::adapter::layer::{RateLimitLayer, RequestRule, acquire};
+use crate::adapter::layer::{NoKey, RateLimitLayer, RequestRule, acquire};
 use crate::response::RefusalDecision;
 use crate::{KeyRejection, RateLimitError};
 
@@ -40,7 +40,8 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint
         }
         let check = match self.layer.check(&request) {
             Ok(check) => check,
-            Err(mut answer) => {
+            Err(no_key) => {
+                let mut answer = self.layer.within(|| no_key.answer());
                 keep_out_of_caches(answer.headers_mut());
                 return Ok(answer);
             }
@@ -59,7 +60,8 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint
         let (answer, update) = self.layer.run(answer).await;
         let mut response = answer?;
         let refusal = response.extensions_mut().remove::<RefusalDecision>();
-        update.apply(response.status().as_u16(), refusal, response.headers_mut());
+        let is_refusal = response.status() == StatusCode::TOO_MANY_REQUESTS;
+        update.apply(is_refusal, refusal, response.headers_mut());
         Ok(response)
     }
 }
@@ -87,4 +89,10 @@ fn responded(mut error: poem::Error) -> poem::Result<Response> {
         }
     }
     Ok(response)
+}
+
+impl From<Response> for NoKey<Response> {
+    fn from(response: Response) -> Self {
+        Self::Answer(response)
+    }
 }

@@ -34,6 +34,13 @@ impl<B> LimitedBody<B> {
     }
 }
 
+/// Empty: layers that answer by themselves, such as for CORS, need it.
+impl<B> Default for LimitedBody<B> {
+    fn default() -> Self {
+        Self::refused(String::new())
+    }
+}
+
 impl<B: Body> Body for LimitedBody<B>
 where
     B::Data: From<String>,

@@ -1,7 +1,9 @@
 //! [`RateLimitLayer`](crate::RateLimitLayer) for HTTP servers on tower.
 
 mod body;
-mod refusal;
+mod protocol;
 mod server;
 
+#[cfg(feature = "tonic")]
+pub(super) use self::protocol::Protocol;
 pub use self::server::RateLimitService;

@@ -10,12 +10,13 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::body::LimitedBody;
-use super::refusal::{NoKey, Protocol};
-use crate::adapter::layer::{RateLimitLayer, RequestRule, acquire};
+use super::protocol::Protocol;
+use crate::adapter::layer::header_update::keep_out_of_caches;
+use crate::adapter::layer::{Http, NoKey, RateLimitLayer, RequestRule, acquire};
 use crate::response::RefusalDecision;
 
-impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
-    type Service = RateLimitService<S, R>;
+impl<S, R: Clone, P: Clone> Layer<S> for RateLimitLayer<R, P> {
+    type Service = RateLimitService<S, R, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
         RateLimitService {
@@ -27,19 +28,20 @@ impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
 
 /// A service whose responses tell of rate limits; made by [`RateLimitLayer`].
 #[derive(Clone, Debug)]
-pub struct RateLimitService<S, R> {
-    layer: RateLimitLayer<R>,
+pub struct RateLimitService<S, R, P = Http> {
+    layer: RateLimitLayer<R, P>,
     inner: S,
 }
 
-impl<S, Q, B, R> Service<Request<Q>> for RateLimitService<S, R>
+impl<S, Q, B, R, P> Service<Request<Q>> for RateLimitService<S, R, P>
 where
     S: Service<Request<Q>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,
     Q: Send + 'static,
     S::Error: Send + 'static,
     B: Send + 'static,
-    R: RequestRule<Request<Q>, NoKey<B>> + Send + 'static,
+    R: RequestRule<Request<Q>, Response<B>> + Send + 'static,
+    P: Protocol,
 {
     type Response = Response<LimitedBody<B>>;
     type Error = S::Error;
@@ -53,11 +55,10 @@ where
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let protocol = Protocol::of(&request);
         let check = match self.layer.check(&request) {
             Ok(check) => check,
             Err(no_key) => {
-                return Box::pin(ready(Ok(self.layer.within(|| protocol.no_key(no_key)))));
+                return Box::pin(ready(Ok(self.layer.within(|| without_key::<B, P>(no_key)))));
             }
         };
         // The service that was ready is used up.
@@ -69,16 +70,29 @@ where
                     .call(request)
                     .await
                     .map(|response| response.map(LimitedBody::served)),
-                Err(error) => Ok(protocol.refusal(&error)),
+                Err(error) => Ok(P::refusal(error).map(LimitedBody::refused)),
             }
         });
         Box::pin(async {
             let (mut answer, update) = running.await;
             if let Ok(response) = &mut answer {
                 let refusal = response.extensions_mut().remove::<RefusalDecision>();
-                update.apply(response.status().as_u16(), refusal, response.headers_mut());
+                let is_refusal = P::is_refusal(response);
+                update.apply(is_refusal, refusal, response.headers_mut());
             }
             answer
         })
+    }
+}
+
+/// The answer to a request that has no key.
+fn without_key<B, P: Protocol>(no_key: NoKey<Response<B>>) -> Response<LimitedBody<B>> {
+    match no_key {
+        NoKey::Answer(mut response) => {
+            keep_out_of_caches(response.headers_mut());
+            response.map(LimitedBody::served)
+        }
+        NoKey::Rejected(rejection) => P::rejection(rejection).map(LimitedBody::refused),
+        NoKey::Refused(error) => P::refusal(error).map(LimitedBody::refused),
     }
 }

@@ -9,20 +9,19 @@ mod turns;
 
 use std::any::TypeId;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-
 pub(in crate::engine) use self::counts::PermitCounts;
 use self::fallback::Fallback;
-pub(in crate::engine) use self::policies::{PolicySet, waits_in_vain};
+use self::policies::PolicyBook;
+pub(in crate::engine) use self::policies::waits_in_vain;
 use self::registry::Registry;
 use self::settlements::Settlements;
 pub(in crate::engine) use self::turns::Turn;
 use self::turns::Turns;
-use super::check::Check;
-use crate::error::{RateLimitError, StoreError};
+use crate::error::StoreError;
 use crate::key::KeyHasher;
 use crate::observe;
 use crate::rule::OnUnavailable;
@@ -44,9 +43,9 @@ pub(crate) struct Engine {
     pub(crate) timeout: Duration,
     pub(crate) on_unavailable: OnUnavailable,
     pub(crate) key_hasher: Option<KeyHasher>,
-    pub(crate) policies: ArcSwap<PolicySet>,
+    pub(crate) policies: PolicyBook,
     pub(in crate::engine) registry: Registry,
-    pub(in crate::engine) turns: Turns,
+    pub(in crate::engine) turns: Arc<Turns>,
     pub(in crate::engine) permits: PermitCounts,
     pub(in crate::engine) settlements: Settlements,
     pub(crate) fallback: Fallback,
@@ -70,9 +69,9 @@ impl Engine {
             timeout: DEFAULT_TIMEOUT,
             on_unavailable: OnUnavailable::default(),
             key_hasher: None,
-            policies: ArcSwap::default(),
+            policies: PolicyBook::default(),
             registry: Registry::default(),
-            turns: Turns::default(),
+            turns: Arc::default(),
             permits: PermitCounts::default(),
             settlements: Settlements::default(),
             fallback: Fallback::default(),
@@ -94,34 +93,8 @@ impl Engine {
         }
     }
 
-    /// Whether the check is sound, and the store declares what it needs.
-    #[allow(
-        clippy::inline_always,
-        reason = "a call to it would cost more than it does"
-    )]
-    #[inline(always)]
-    pub(in crate::engine) fn can_be_asked(&self, check: &Check<'_>) -> bool {
-        check.is_sound() && (check.is_supported || self.supports(&check.request))
-    }
-
-    /// Why it cannot be asked.
-    #[cold]
-    pub(in crate::engine) fn problem(&self, check: &Check<'_>) -> RateLimitError {
-        match check.is_sound().then(|| self.supported(&check.request)) {
-            Some(Err(error)) => error.into(),
-            _ => check.problem(),
-        }
-    }
-
-    /// Whether the store declares what the request needs.
-    #[inline]
-    pub(in crate::engine) fn supports(&self, request: &Request<'_>) -> bool {
-        self.capabilities.supports(request).is_ok()
-    }
-
-    /// The same of the store that decides, whose error says more of what is missing.
-    #[cold]
-    pub(crate) fn supported(&self, request: &Request<'_>) -> Result<(), StoreError> {
+    /// `Ok` where the store keeps what the request asks for.
+    pub(crate) fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
         self.store.innermost().supports(request)?;
         self.capabilities.supports(request)
     }

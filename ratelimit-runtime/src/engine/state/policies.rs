@@ -1,37 +1,110 @@
-//! [`PolicySet`]: the policies of a limiter, and which of them checks have used.
+//! [`PolicyBook`]: the policies of a limiter, and which of them rules have used.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwap;
+
+use super::registry::BoundRules;
 use crate::rule::{Policies, Policy};
 
-/// The policies of a limiter, by name.
-#[derive(Debug, Default)]
+/// The policies of a limiter: those in force, and which of all sets so far have been used.
+#[derive(Default)]
+pub(crate) struct PolicyBook {
+    current: ArcSwap<PolicySet>,
+    /// The version of the set in force.
+    version: AtomicU64,
+    /// The names that checks have used; whether by a rule that waits, unless the policy says
+    /// otherwise. A set is put in force under this lock, so that no use falls between a look at
+    /// the uses and the change.
+    used: Mutex<HashMap<String, bool>>,
+}
+
+/// Policies that are put in force together, by name.
+#[derive(Default)]
 pub(crate) struct PolicySet {
-    by_name: HashMap<String, Entry>,
+    by_name: HashMap<String, Arc<Policy>>,
+    /// Counted from 1; 0 of the first, empty set.
+    pub(in crate::engine) version: u64,
+    /// Bound under these policies.
+    pub(in crate::engine) rules: BoundRules,
 }
 
-#[derive(Debug)]
-struct Entry {
-    policy: Policy,
-    /// Shared with the sets that replace this one: a check may still mark an old set while a new
-    /// one is put in its place.
-    uses: Arc<Uses>,
-}
+impl PolicyBook {
+    pub(in crate::engine) fn current(&self) -> Arc<PolicySet> {
+        self.current.load_full()
+    }
 
-/// How checks have used a policy.
-#[derive(Debug, Default)]
-struct Uses {
-    any: AtomicBool,
-    /// Those of a rule that waits, unless the policy says otherwise.
-    waiting: AtomicBool,
-}
+    #[inline]
+    pub(in crate::engine) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
 
-/// Sets a flag. Reads first, so that checks on many cores do not write to one cache line.
-fn mark(flag: &AtomicBool) {
-    if !flag.load(Ordering::Relaxed) {
-        flag.store(true, Ordering::Relaxed);
+    /// The set in force and its policy of this name, for a rule that waits or does not. From then
+    /// on a set that lacks the policy is refused, and one that blocks in it if the rule waits.
+    pub(in crate::engine) fn used(
+        &self,
+        name: &str,
+        waits: bool,
+    ) -> (Arc<PolicySet>, Option<Arc<Policy>>) {
+        let mut used = self.lock();
+        let set = self.current();
+        let policy = set.by_name.get(name).cloned();
+        if policy.is_some() {
+            *used.entry(name.to_owned()).or_default() |= waits;
+        }
+        (set, policy)
+    }
+
+    /// The names that are not among the policies.
+    pub(crate) fn missing<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
+        let set = self.current();
+        let is_missing = |name: &&str| !set.by_name.contains_key(*name);
+        names.iter().copied().filter(is_missing).collect()
+    }
+
+    /// Puts these policies in force, in the place of all others.
+    ///
+    /// # Errors
+    ///
+    /// The reason why not: a policy in use is missing, or blocks where a rule waits.
+    pub(crate) fn replace(&self, policies: Policies) -> Result<(), String> {
+        let used = self.lock();
+        let lacking = used.keys().filter(|name| !policies.contains_key(*name));
+        let mut lacking: Vec<&str> = lacking.map(String::as_str).collect();
+        if !lacking.is_empty() {
+            lacking.sort_unstable();
+            let (noun, them) = if lacking.len() == 1 {
+                ("policy", "it")
+            } else {
+                ("policies", "them")
+            };
+            let lacking = lacking.join("`, `");
+            return Err(format!(
+                "the new set lacks the {noun} `{lacking}`, which rules use: give {them} limits in \
+                 it, or take the rules away first"
+            ));
+        }
+        let is_waited_for = |name: &String| used.get(name).is_some_and(|waits| *waits);
+        let mut blocking = policies.iter().filter(|(_, policy)| policy.stops_waiting());
+        if let Some((name, _)) = blocking.find(|(name, _)| is_waited_for(name)) {
+            return Err(waits_in_vain(name));
+        }
+        let by_name = policies.into_iter();
+        let by_name = by_name.map(|(name, policy)| (name, Arc::new(policy)));
+        let version = self.version() + 1;
+        self.current.store(Arc::new(PolicySet {
+            by_name: by_name.collect(),
+            version,
+            rules: BoundRules::default(),
+        }));
+        self.version.store(version, Ordering::Release);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, bool>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -39,26 +112,6 @@ fn mark(flag: &AtomicBool) {
 const LISTED: usize = 16;
 
 impl PolicySet {
-    /// The policy of this name, for a check of a rule that waits or does not. From then on a set
-    /// that lacks it is refused, and one that blocks in it if the rule waits.
-    pub(in crate::engine) fn used(&self, name: &str, waits: bool) -> Option<&Policy> {
-        let entry = self.by_name.get(name)?;
-        mark(&entry.uses.any);
-        if waits {
-            mark(&entry.uses.waiting);
-        }
-        Some(&entry.policy)
-    }
-
-    /// The names that are not among the policies.
-    pub(crate) fn missing<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
-        names
-            .iter()
-            .copied()
-            .filter(|name| !self.by_name.contains_key(*name))
-            .collect()
-    }
-
     /// The message to a check whose policy is unknown, with the names of the policies.
     #[cold]
     pub(in crate::engine) fn unknown(&self, name: &str) -> String {
@@ -85,58 +138,6 @@ impl PolicySet {
         format!(
             "the limiter has no policy `{shown}`, only `{names}`{more}: give it that one, or use one of these"
         )
-    }
-
-    /// The set of these policies, which takes the place of this one.
-    ///
-    /// # Errors
-    ///
-    /// The reason why it cannot: a policy in use is missing, or blocks where a rule waits.
-    pub(crate) fn replaced_by(&self, policies: Policies) -> Result<Self, String> {
-        let lacks = |(name, entry): &(&String, &Entry)| {
-            entry.uses.any.load(Ordering::Relaxed) && !policies.contains_key(*name)
-        };
-        let mut lacking: Vec<&str> = self
-            .by_name
-            .iter()
-            .filter(lacks)
-            .map(|(name, _)| name.as_str())
-            .collect();
-        if !lacking.is_empty() {
-            lacking.sort_unstable();
-            let (policies, them) = if lacking.len() == 1 {
-                ("policy", "it")
-            } else {
-                ("policies", "them")
-            };
-            return Err(format!(
-                "the new set lacks the {policies} `{}`, which rules use: give {them} limits in it, or take the rules away \
-                 first",
-                lacking.join("`, `")
-            ));
-        }
-        let is_waited_for = |name: &str| {
-            self.by_name
-                .get(name)
-                .is_some_and(|entry| entry.uses.waiting.load(Ordering::Relaxed))
-        };
-        if let Some((name, _)) = policies
-            .iter()
-            .find(|(name, policy)| policy.stops_waiting() && is_waited_for(name))
-        {
-            return Err(waits_in_vain(name));
-        }
-        let entry = |(name, policy): (String, Policy)| {
-            let uses = self
-                .by_name
-                .get(&name)
-                .map(|entry| Arc::clone(&entry.uses))
-                .unwrap_or_default();
-            (name, Entry { policy, uses })
-        };
-        Ok(Self {
-            by_name: policies.into_iter().map(entry).collect(),
-        })
     }
 }
 

@@ -1,77 +1,103 @@
-//! [`Registry`]: which rules a limiter has met, so that two meanings of one name never share a
-//! budget unnoticed.
+//! [`Registry`]: the rules that a limiter has bound, and the first meaning of each name.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use crate::engine::bound::BoundRule;
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Rule;
 
-/// How many names are remembered. Names made at run time must not fill the memory; those beyond are
-/// not compared.
-const MAX_NAMES: usize = 16_384;
+/// How many names and bound rules are kept. Names made at run time must not fill the memory: rules
+/// beyond are bound by each call, and their names are not compared.
+const MOST: usize = 16_384;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(in crate::engine) struct Registry {
-    /// The first meaning of each name.
-    names: Mutex<HashMap<Box<str>, Met>>,
+    /// Bound without a policy.
+    pub(in crate::engine) rules: BoundRules,
+    meanings: Mutex<HashMap<Box<str>, Meaning>>,
 }
 
-#[derive(Debug)]
-struct Met {
+/// Bound rules, by name and policy. There are several of one name and policy where rules differ in
+/// other settings.
+#[derive(Default)]
+pub(in crate::engine) struct BoundRules(RwLock<HashMap<Box<str>, ByPolicy>>);
+
+type ByPolicy = HashMap<Box<str>, Vec<Arc<BoundRule>>>;
+
+/// The first meaning of a name.
+struct Meaning {
     /// The beginning of the stored keys: algorithm, windows, name.
-    head: Box<str>,
-    /// The address of the rule, for those whose name is derived from a path.
+    head: Box<[u8]>,
+    /// The address of the rule, where its name is derived from a path.
     site: Option<usize>,
     /// Whether a second function of the name has been reported.
     is_reported: bool,
 }
 
+impl BoundRules {
+    /// The bound form of a rule under this policy; empty for none.
+    pub(in crate::engine) fn find(&self, rule: &Rule, policy: &str) -> Option<Arc<BoundRule>> {
+        let rules = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut bound = rules.get(&*rule.names().full)?.get(policy)?.iter();
+        bound.find(|bound| bound.is_from(rule)).cloned()
+    }
+
+    pub(in crate::engine) fn insert(&self, rule: &Rule, policy: &str, bound: &Arc<BoundRule>) {
+        let mut rules = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if rules.values().map(HashMap::len).sum::<usize>() >= MOST {
+            return;
+        }
+        let by_policy = rules.entry(rule.names().full.clone()).or_default();
+        let bound_alike = by_policy.entry(policy.into()).or_default();
+        if bound_alike.len() < 64 {
+            bound_alike.push(Arc::clone(bound));
+        }
+    }
+}
+
 impl Registry {
-    /// Compares a rule with the first of its name.
+    /// Compares a rule, whose stored keys begin with `head`, with the first of its name.
     ///
     /// # Errors
     ///
-    /// `Misconfigured` when an explicit name stands for different windows or algorithms. Two
+    /// `Misconfigured` where an explicit name stands for different windows or algorithms. Two
     /// functions of one derived name are only logged, once: the name was not chosen, and refusing
     /// calls would make things worse.
-    pub(in crate::engine) fn meet(&self, rule: &Rule) -> Result<(), RateLimitError> {
-        let (name, site) = (rule.full_name(), site(rule));
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(met) = names.get_mut(&*name) else {
-            if names.len() < MAX_NAMES {
-                let met = Met {
-                    head: rule.head().into(),
+    pub(in crate::engine) fn compare(
+        &self,
+        rule: &Rule,
+        head: &[u8],
+    ) -> Result<(), RateLimitError> {
+        let mut meanings = self.meanings.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(first) = meanings.get_mut(&*rule.names().full) else {
+            if meanings.len() < MOST {
+                let (head, site) = (head.into(), rule.site());
+                let meaning = Meaning {
+                    head,
                     site,
                     is_reported: false,
                 };
-                names.insert(name.into_owned().into_boxed_str(), met);
+                meanings.insert(rule.names().full.clone(), meaning);
             }
             return Ok(());
         };
-        let rule_name = rule.name();
-        match (met.site, site) {
-            (Some(first), Some(site)) if first != site => {
-                if !std::mem::replace(&mut met.is_reported, true) {
-                    observe::log::same_path(rule_name);
+        let name = rule.name();
+        match (first.site, rule.site()) {
+            (Some(first_site), Some(site)) if first_site != site => {
+                if !std::mem::replace(&mut first.is_reported, true) {
+                    observe::log::same_path(name);
                 }
                 Ok(())
             }
-            (None, None) if *met.head != *rule.head() => {
-                Err(RateLimitError::misconfigured(format!(
-                    "the rate limit name `{rule_name}` is used with different windows or algorithms: give one of them \
-                 another name"
-                )))
-            }
+            (None, None) if *first.head != *head => Err(RateLimitError::misconfigured(format!(
+                "the rate limit name `{name}` is used with different windows or algorithms: give \
+                 one of them another name"
+            ))),
             // Among others: a rule by hand under the name of a function, which reaches the
             // function's buckets.
             _ => Ok(()),
         }
     }
-}
-
-/// Where a rule with a derived name stands: there is one per function.
-fn site(rule: &Rule) -> Option<usize> {
-    rule.is_derived().then_some(std::ptr::from_ref(rule).addr())
 }

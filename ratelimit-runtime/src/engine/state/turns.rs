@@ -18,8 +18,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How many callers of one limiter may wait; further ones are refused at once.
-const MAX_WAITERS: usize = 10_000;
+/// How many callers may wait for one key, and for all keys of a limiter; further ones are refused at
+/// once. The first of a key find room however many wait for others, so nobody can fill that of
+/// others.
+const MAX_OF_KEY: usize = 1_000;
+const MAX_OF_LIMITER: usize = 50_000;
+const FIRST_OF_KEY: usize = 16;
 /// How late the first in a queue may be, its attempt included. After that the turn is that of the
 /// next caller.
 const LATE: Duration = Duration::from_secs(1);
@@ -66,17 +70,22 @@ impl Turns {
         self.lock().by_key.get(key).map(|queue| queue.retry_at)
     }
 
-    /// A place at the end of the queue of a key; `None` if too many callers wait already.
-    pub(in crate::engine) fn join(&self, key: &[u8]) -> Option<Turn<'_>> {
+    /// The last turn of a key; `None` if too many callers wait already.
+    pub(in crate::engine) fn join(self: &Arc<Self>, key: &[u8]) -> Option<Turn> {
         let mut queues = self.lock();
-        if self.waiting.load(Ordering::Relaxed) >= MAX_WAITERS {
+        let of_key = queues
+            .by_key
+            .get(key)
+            .map_or(0, |queue| queue.waiters.len());
+        let of_limiter = self.waiting.load(Ordering::Relaxed);
+        if of_key >= MAX_OF_KEY || (of_limiter >= MAX_OF_LIMITER && of_key >= FIRST_OF_KEY) {
             return None;
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let comes = Arc::new(Notify::new());
         let number = queues.join(key, &comes);
         Some(Turn {
-            turns: self,
+            turns: Arc::clone(self),
             key: key.into(),
             number,
             comes,
@@ -144,15 +153,15 @@ impl Queue {
     }
 }
 
-/// A place in the queue of a key, which is left when this is dropped.
-pub(in crate::engine) struct Turn<'a> {
-    turns: &'a Turns,
+/// A caller's position in the queue of a key, which is left when this is dropped.
+pub(in crate::engine) struct Turn {
+    turns: Arc<Turns>,
     key: Box<[u8]>,
     number: u64,
     comes: Arc<Notify>,
 }
 
-impl Turn<'_> {
+impl Turn {
     /// Waits for the turn. A caller that has it waits until `retry_at`, or, if it `is_woken`, until
     /// a place is left before that. Says whether the turn came before `until`.
     pub(in crate::engine) async fn wait(
@@ -217,7 +226,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         let mut queues = self.turns.lock();
         self.turns.waiting.fetch_sub(1, Ordering::Relaxed);

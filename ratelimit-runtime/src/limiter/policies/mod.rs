@@ -6,7 +6,6 @@ mod file;
 pub(super) mod watch;
 
 use std::iter;
-use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::error::{RateLimitError, StoreError};
@@ -20,16 +19,9 @@ pub(super) fn replace(
 ) -> Result<(), RateLimitError> {
     let policies = checked(policies).map_err(RateLimitError::misconfigured)?;
     supported(engine, &policies)?;
-    loop {
-        let old = engine.policies.load_full();
-        let new = old.replaced_by(policies.clone()).map_err(|why| {
-            RateLimitError::misconfigured(format!("{why}; the old set stays in force"))
-        })?;
-        // Another set may have come in between, and its policies may be in use.
-        if Arc::ptr_eq(&old, &engine.policies.compare_and_swap(&old, Arc::new(new))) {
-            return Ok(());
-        }
-    }
+    let replaced = engine.policies.replace(policies);
+    replaced
+        .map_err(|why| RateLimitError::misconfigured(format!("{why}; the old set stays in force")))
 }
 
 fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
@@ -43,7 +35,7 @@ fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError>
                 block: policy.block,
                 ..Request::new(b"", policy.algorithm(), &limits)
             };
-            if let Err(error) = engine.supported(&request) {
+            if let Err(error) = engine.supports(&request) {
                 let message = format!("the store cannot keep the policy `{name}`: {error}");
                 return Err(StoreError::new(error.kind(), message).into());
             }

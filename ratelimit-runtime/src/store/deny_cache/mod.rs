@@ -1,4 +1,4 @@
-//! [`DenyCache`]: repeats the refusal of a request without asking the store.
+//! [`DenyCache`]: refuses without asking the store what that would refuse.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,18 +6,21 @@ use std::time::Duration;
 use self::refusals::{Miss, Moment, Refusals};
 use super::built_in::{BuiltInStore, Health, Sealed};
 use super::{Answer, Entry, PlaceRequest, Request, Settled, Store, StoreError, Verdict};
-use crate::algorithm::RESERVED_WAIT;
 use crate::clock::{Clock, TokioClock};
 
 mod refusals;
 
-/// A layer around a store that answers a request which was refused a moment ago without asking
-/// again.
+/// A layer around a store that answers a request without asking, if a refusal of a moment ago
+/// tells that it would be refused.
 ///
-/// A refusal says when the same request will be admitted at the earliest. Until then the same
-/// request has the same answer: the same key, algorithm, limits with every `max`, cost, block and
-/// reservation.
+/// A refusal says when its request will be admitted at the earliest. Until then all requests are
+/// refused that have the same key, algorithm, limits (with every `max`) and block, and cost no
+/// less; by a block, whatever their cost and block. For a higher cost the wait is a lower bound,
+/// and for a lower one the time until the block ends. Behind a block no wait is told that only open
+/// reservations make: the store begins it anew with each answer.
 ///
+/// - **Learnt** from decisions, and from looks and refused stacks where the request has no block or
+///   is refused by one. A decision would set a block that is not set yet.
 /// - **Held from the time of sending**: a slot that the store frees is free here. The wait counts from
 ///   the reply, so it is never too short.
 /// - **Never older than a second**: that is how late a change elsewhere is seen. A refusal by a block
@@ -26,8 +29,8 @@ mod refusals;
 ///   their way, and by a store that [connects anew](BuiltInStore::epoch).
 /// - **Bounded** in number: of a few, the refusal that has answered none for longest makes room.
 ///
-/// Errors, groups, refusals for want of a place, and refusals of a [rounded](Verdict::rounded)
-/// length are never kept.
+/// Errors, refusals for want of a place, and refusals of a [rounded](Verdict::rounded) length are
+/// never kept.
 pub struct DenyCache<S> {
     inner: S,
     refusals: Refusals,
@@ -110,7 +113,7 @@ impl<S: Store> DenyCache<S> {
     ///
     /// A miss, and when it was: the store has to be asked, and [`learnt`](Self::learnt) takes its
     /// answer.
-    fn look(&self, request: &Request<'_>) -> Result<Verdict, (Miss, Moment)> {
+    fn look(&self, request: &Request<'_>) -> Result<Verdict, Asking> {
         // The request is sent later: a refusal that holds from here on also holds from then on.
         self.find(request).map_err(|miss| (miss, self.now(request)))
     }
@@ -132,26 +135,66 @@ impl<S: Store> DenyCache<S> {
         }
     }
 
-    /// Keeps a refusal by the store, and forgets the key after an admission. A refusal by open
-    /// reservations alone is not kept: they may be settled or lapse before its wait is over. A
-    /// refusal by a store whose clock is behind waits for the clock too, and is kept as any other.
-    fn learnt(
+    /// What a request is asked with that goes to the store whatever is known.
+    fn asking(&self, request: &Request<'_>) -> Asking {
+        (self.refusals.miss(request), self.now(request))
+    }
+
+    /// Keeps the refusal of a decision, and forgets the key after an admission.
+    fn learnt(&self, request: &Request<'_>, asking: Asking, verdict: Verdict) -> Verdict {
+        if verdict.allowed {
+            self.refusals.forget_of(asking.0.hash, request.key());
+        }
+        self.refused(request, asking, verdict)
+    }
+
+    /// Keeps a refusal by the store. That of a store whose clock is behind waits for the clock too,
+    /// and is kept as any other.
+    fn refused(
         &self,
         request: &Request<'_>,
-        (miss, looked_up): (Miss, Moment),
+        (miss, looked_up): Asking,
         verdict: Verdict,
     ) -> Verdict {
-        let is_by_reservations = !verdict.blocked && verdict.retry_after_us == RESERVED_WAIT;
-        if verdict.allowed {
-            self.refusals.forget_of(miss.hash, request.key());
-        } else if !verdict.rounded
-            && !is_by_reservations
-            && verdict.retry_after_us != Verdict::NEVER
-        {
+        if !verdict.allowed && !verdict.rounded && verdict.retry_after_us != Verdict::NEVER {
             self.refusals
                 .keep(request, miss, looked_up, self.now(request), verdict);
         }
         verdict
+    }
+
+    /// Keeps the refusal of a look. Where the request has a block that is not set yet, a decision
+    /// would set it.
+    fn looked(&self, request: &Request<'_>, asking: Asking, verdict: Verdict) -> Verdict {
+        if verdict.blocked || request.block.first_us() == 0 {
+            self.refused(request, asking, verdict)
+        } else {
+            verdict
+        }
+    }
+
+    fn all_asking(&self, requests: &[Request<'_>]) -> Vec<Asking> {
+        let asked = requests.iter().filter(|_| self.is_on());
+        asked.map(|request| self.asking(request)).collect()
+    }
+
+    /// Forgets the keys of a stack that was charged; else keeps its refusals, each as of a look.
+    fn all_learnt(
+        &self,
+        requests: &[Request<'_>],
+        asking: Vec<Asking>,
+        verdicts: &[Verdict],
+        are_charged: bool,
+    ) {
+        for ((request, asking), verdict) in requests.iter().zip(asking).zip(verdicts) {
+            let is_of = |other: &&Request<'_>| other.key() == request.key();
+            if are_charged {
+                self.refusals.forget_of(asking.0.hash, request.key());
+            } else if requests.iter().filter(is_of).count() == 1 {
+                // A key that stands twice may be refused for a charge that was given back.
+                let _ = self.looked(request, asking, *verdict);
+            }
+        }
     }
 
     /// The answer of an operation that changes a key. The key's refusals are forgotten when the
@@ -170,6 +213,9 @@ impl<S: Store> DenyCache<S> {
         })
     }
 }
+
+/// What a request is asked with: the state of the cache, and when that was.
+type Asking = (Miss, Moment);
 
 /// Forgets a key when it is dropped.
 struct ForgetOnDrop<'a> {
@@ -198,8 +244,12 @@ impl<S: Store> Store for DenyCache<S> {
         }
     }
 
+    /// Always at the store. One that admits says nothing of what is kept for a higher cost.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.inner.peek(request)
+        let asking = self.asking(&request);
+        self.inner
+            .peek(request)
+            .map(move |verdict| self.looked(&request, asking, verdict))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
@@ -241,36 +291,28 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
         self.find(request).ok()
     }
 
-    /// The store decides all members: a refused group is told the longest wait, and the wait of a
-    /// member that is not known to refuse is known to the store alone.
+    /// The store decides all members, also where one is known to refuse.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        let asking = self.all_asking(requests);
         self.own().acquire_all(requests).map(move |verdicts| {
-            if verdicts.iter().all(|verdict| verdict.allowed) {
-                for request in requests {
-                    self.refusals.forget(request.key());
-                }
-            }
+            let are_charged = verdicts.iter().all(|verdict| verdict.allowed);
+            self.all_learnt(requests, asking, &verdicts, are_charged);
             verdicts
         })
     }
 
-    /// The limits of a call that enters are charged or not. A refusal of a single request is the
-    /// answer that the store would give to that request alone.
+    /// An offence charges nothing: an admission changes nothing.
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        let asking = self.asking(&request);
+        self.own()
+            .offend(request)
+            .map(move |verdict| self.refused(&request, asking, verdict))
+    }
+
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        let misses = requests
-            .first()
-            .filter(|_| requests.len() == 1)
-            .map(|request| self.look(request));
+        let asking = self.all_asking(requests);
         self.own().enter(place, requests).map(move |entry| {
-            if let (Some(Err(miss)), [request], [verdict]) = (misses, requests, &*entry.verdicts)
-                && !entry.is_full
-            {
-                let _ = self.learnt(request, miss, *verdict);
-            } else if entry.is_entered() {
-                for request in requests {
-                    self.refusals.forget(request.key());
-                }
-            }
+            self.all_learnt(requests, asking, &entry.verdicts, entry.is_entered());
             entry
         })
     }

@@ -10,6 +10,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 
+use crate::algorithm::RESERVED_WAIT;
 use crate::rule::{Algorithm, BlockDuration, Limit};
 use crate::store::{Request, Verdict};
 
@@ -55,7 +56,7 @@ pub(super) struct Miss {
     changes: u64,
 }
 
-/// A request and the refusal that answered it.
+/// A request and the refusal that answered it. Of a key and its limits the newest one is kept.
 struct CachedRefusal {
     hash: u64,
     key: Box<[u8]>,
@@ -63,7 +64,6 @@ struct CachedRefusal {
     cost: u64,
     block: BlockDuration,
     algorithm: Algorithm,
-    reservation: bool,
     /// When the refusal was last given as an answer.
     used: AtomicU64,
     looked_up: Moment,
@@ -106,12 +106,21 @@ impl Refusals {
         let refusal = kept
             .refusals
             .iter()
-            .find(|refusal| refusal.is_to(hash, request));
-        let answer = refusal.and_then(|refusal| refusal.answer(now(), self.staleness, is_away));
+            .find(|refusal| refusal.is_of(hash, request))
+            .filter(|refusal| refusal.refuses(request));
+        let answer =
+            refusal.and_then(|refusal| refusal.answer(request, now(), self.staleness, is_away));
         answer.ok_or(Miss {
             hash,
             changes: kept.changes,
         })
+    }
+
+    /// The miss of a request that goes to the store whatever is known.
+    pub(super) fn miss(&self, request: &Request<'_>) -> Miss {
+        let hash = self.hasher.hash_one(request.key());
+        let changes = self.read(hash).map_or(0, |kept| kept.changes);
+        Miss { hash, changes }
     }
 
     /// Keeps a refusal of a request that was sent at `looked_up` or later, unless something has
@@ -129,27 +138,23 @@ impl Refusals {
         let Some(mut kept) = self.write(hash).filter(|kept| !is_void(kept)) else {
             return;
         };
+        let refusals = &mut kept.refusals;
         if verdict.blocked {
-            // Other requests may have been refused before the block, and for a shorter time.
-            let is_of = |other: &CachedRefusal| other.hash == hash && *other.key == *request.key();
-            kept.refusals
-                .retain(|other| other.verdict.blocked || !is_of(other));
-        }
-        if let Some(known) = kept
-            .refusals
-            .iter_mut()
-            .find(|refusal| refusal.is_to(hash, request))
-        {
-            if known.looked_up.time <= looked_up.time {
-                (known.looked_up, known.replied, known.verdict) = (looked_up, now.time, verdict);
-            }
-            return;
+            // Under another `max` the key may have been refused before the block, and for a shorter
+            // time.
+            refusals.retain(|other| other.verdict.blocked || !other.is_about(hash, request.key()));
         }
         let newcomer = CachedRefusal::new(request, hash, looked_up, now.time, verdict);
-        if kept.refusals.len() < SET_SIZE {
-            kept.refusals.push(newcomer);
-        } else if let Some(least) = kept
-            .refusals
+        let has_room = refusals.len() < SET_SIZE;
+        let mut places = refusals.iter_mut();
+        if let Some(known) = places.find(|refusal| refusal.is_of(hash, request)) {
+            // What a clock shows that was set back is newer all the same.
+            if known.looked_up.time <= looked_up.time || now.time < known.looked_up.time {
+                *known = newcomer;
+            }
+        } else if has_room {
+            refusals.push(newcomer);
+        } else if let Some(least) = refusals
             .iter_mut()
             .min_by_key(|refusal| refusal.used.load(Ordering::Relaxed))
         {
@@ -167,8 +172,7 @@ impl Refusals {
     pub(super) fn forget_of(&self, hash: u64, key: &[u8]) {
         if let Some(mut kept) = self.write(hash) {
             kept.changes += 1;
-            kept.refusals
-                .retain(|refusal| refusal.hash != hash || *refusal.key != *key);
+            kept.refusals.retain(|refusal| !refusal.is_about(hash, key));
         }
     }
 
@@ -202,6 +206,13 @@ impl CachedRefusal {
         replied: u64,
         verdict: Verdict,
     ) -> Self {
+        // Behind a block, the wait that open reservations are told begins anew with each answer.
+        let is_by_reservations = verdict.holds > 0 && verdict.retry_after_us == RESERVED_WAIT;
+        let verdict = if is_by_reservations {
+            verdict.by_block_alone()
+        } else {
+            verdict
+        };
         Self {
             hash,
             key: request.key().into(),
@@ -209,7 +220,6 @@ impl CachedRefusal {
             cost: request.cost(),
             block: request.block,
             algorithm: request.algorithm(),
-            reservation: request.is_reservation(),
             used: AtomicU64::new(looked_up.time),
             looked_up,
             replied,
@@ -217,20 +227,29 @@ impl CachedRefusal {
         }
     }
 
-    /// Whether this request is the same. Its timeout does not matter.
     #[inline]
-    fn is_to(&self, hash: u64, request: &Request<'_>) -> bool {
-        self.hash == hash
-            && *self.key == *request.key()
-            && self.cost == request.cost()
+    fn is_about(&self, hash: u64, key: &[u8]) -> bool {
+        self.hash == hash && *self.key == *key
+    }
+
+    /// Whether the request is about the same key under the same limits.
+    #[inline]
+    fn is_of(&self, hash: u64, request: &Request<'_>) -> bool {
+        self.is_about(hash, request.key())
             && match (self.limits.as_slice(), request.limits()) {
                 // Without a loop, as most rules have it.
                 ([own], [limit]) => own == limit,
                 (own, limits) => own == limits,
             }
-            && self.block == request.block
             && self.algorithm == request.algorithm()
-            && self.reservation == request.is_reservation()
+    }
+
+    /// Whether the request is refused while this refusal holds: whatever it costs by a block, and
+    /// by limits if it costs no less, as the wait for each limit grows with the cost. A request
+    /// with another block has to be asked, because it would set that.
+    #[inline]
+    fn refuses(&self, request: &Request<'_>) -> bool {
+        self.verdict.blocked || (self.cost <= request.cost() && self.block == request.block)
     }
 
     /// The verdict as it reads now, if it holds: refusals do for `staleness` microseconds, blocks
@@ -238,21 +257,27 @@ impl CachedRefusal {
     #[inline]
     fn answer(
         &self,
+        request: &Request<'_>,
         now: Moment,
         staleness: u64,
         is_away: impl FnOnce() -> bool,
     ) -> Option<Verdict> {
         // `None` where the clock has stepped back.
         let elapsed = now.time.checked_sub(self.looked_up.time)?;
+        let verdict = if request.cost() < self.cost {
+            self.verdict.by_block_alone()
+        } else {
+            self.verdict
+        };
         // The clock shows whole microseconds, so up to one more may have passed.
-        let is_over = now.epoch != self.looked_up.epoch || elapsed + 1 >= self.verdict.holds_us();
-        if is_over || (elapsed >= staleness && !(self.verdict.blocked && is_away())) {
+        let is_over = now.epoch != self.looked_up.epoch || elapsed + 1 >= verdict.holds_us();
+        if is_over || (elapsed >= staleness && !(verdict.blocked && is_away())) {
             return None;
         }
         self.used.store(now.time, Ordering::Relaxed);
         Some(Verdict {
             cached: true,
-            ..self.verdict.aged(now.time.saturating_sub(self.replied))
+            ..verdict.aged(now.time.saturating_sub(self.replied))
         })
     }
 }

@@ -24,11 +24,13 @@ pub(super) fn decide(
         })
     });
     let mut verdicts: Vec<Verdict> = looked_at.collect();
-    let admitted = verdicts.iter().all(|verdict| verdict.allowed);
+    let refusing = verdicts.iter().filter(|verdict| !verdict.allowed).count();
+    let admitted = refusing == 0;
     let mut charged = 0;
     for (member, verdict) in members.iter().zip(&mut verdicts) {
-        // Where one refuses, the keys that refuse may set their blocks, and no other is touched.
-        if (admitted || !verdict.allowed)
+        // Only the one that alone refuses sets its block: nobody blocks another's key by calls that
+        // his own limit refuses.
+        if (admitted || (refusing == 1 && !verdict.allowed))
             && let Some(shard) = shard_of(shards, member)
         {
             *verdict = shard.acquire(&member.request, member.hash, now);

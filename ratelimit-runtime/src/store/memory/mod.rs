@@ -317,6 +317,12 @@ impl BuiltInStore for MemoryStore {
         Answer::ready(Ok(self.decide_all(requests)))
     }
 
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| {
+            shard.offend(&request, hash, now)
+        })))
+    }
+
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         let entry = self.with_places(&place.key, |places| {
             places.enter(&place, |is_free| {

@@ -124,6 +124,15 @@ impl Shard {
         }
     }
 
+    /// Sets the block of a request that the limits refuse. A key without a bucket of its own is not
+    /// blocked because of strangers' charges.
+    pub(super) fn offend(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
+        match self.known(request, hash, false) {
+            Some(bucket) => bucket.offend(request, now),
+            None => self.peek(request, hash, now),
+        }
+    }
+
     /// Gives back a charge; says whether anything of it was left.
     pub(super) fn refund(
         &mut self,

@@ -65,11 +65,6 @@ impl Backend {
             .map_or_else(|_| request.key().to_vec(), |route| route.key(request))
     }
 
-    /// Whether one script decides the requests together.
-    fn group(&self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
-        Ok(self.settings.group(requests)? && self.have_one_slot(requests.iter().map(Request::key)))
-    }
-
     /// Whether keys are of one slot, and so of one server at any time.
     fn have_one_slot<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> bool {
         let first = self.settings.is_cluster().then(|| keys.next().map(slot_of));
@@ -226,12 +221,8 @@ impl Store for Backend {
 
 impl BuiltInStore for Backend {
     fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
-        let Some(place) = place else {
-            // A group with a request that cannot be done at all counts as one step, so that its
-            // error is given at once.
-            return !matches!(self.group(requests), Ok(false));
-        };
-        let keys = std::iter::once(&*place.key).chain(requests.iter().map(Request::key));
+        let place = place.map(|place| &*place.key).into_iter();
+        let keys = place.chain(requests.iter().map(Request::key));
         requests
             .iter()
             .all(|request| matches!(self.route(request), Ok(Route::Script)))
@@ -240,7 +231,6 @@ impl BuiltInStore for Backend {
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
-            self.settings.group(requests)?;
             let until = requests.iter().filter_map(Request::timeout_at).min();
             Ok(self
                 .client()?
@@ -249,6 +239,10 @@ impl BuiltInStore for Backend {
                 .await?
                 .into_vec())
         })
+    }
+
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::later(self.carry_out(Operation::Offend, request))
     }
 
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {

@@ -25,7 +25,8 @@ impl RedisStore {
     /// # Errors
     ///
     /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the client does not check
-    /// certificates, or uses TLS and the feature `redis-tls` is off.
+    /// certificates, names a user without a password, or uses TLS and the feature `redis-tls` is
+    /// off.
     #[cfg(feature = "redis-client")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redis-client")))]
     pub fn from_client(client: &redis::Client) -> Result<Self, StoreError> {

@@ -65,8 +65,8 @@ const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("BUSY", Unavailable, "Redis is busy running a script"),
     (
         "MISCONF",
-        Unavailable,
-        "Redis refuses writes because it cannot save to disk",
+        Full,
+        "Redis refuses writes because it cannot save to disk: see its log",
     ),
     (
         "MASTERDOWN",
@@ -162,6 +162,8 @@ pub(super) fn from_server(error: &ServerError) -> StoreError {
         .find(|row| row.0 == code)
         .or_else(|| TEXTS.iter().find(|row| text.contains(row.0)));
     match (row, code) {
+        // Without the text, which names the script that met it: the log has a line an error.
+        (Some((_, Full, meaning)), _) => StoreError::new(Full, format!("{meaning} ({code})")),
         (Some((_, kind, meaning)), _) => {
             StoreError::new(*kind, format!("{meaning} ({code} {text})"))
         }

@@ -47,8 +47,8 @@ pub use self::settings::login::RedisCredentials;
 /// A call that is dropped at its timeout may have been charged although it was not admitted; this
 /// store admits no call that it has not charged.
 ///
-/// A task on the runtime on which a call entered renews the lease of its permit and leaves its
-/// place; once that runtime has ended, the place stays taken until the lease ends.
+/// A task of the runtime on which a call acquired its permit renews the lease and releases the
+/// permit. Once that runtime has ended, the permit stays taken until its lease ends.
 ///
 /// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
@@ -66,10 +66,10 @@ impl RedisStore {
     ///
     /// | URL | servers |
     /// | --- | --- |
-    /// | `redis://[user][:password]@host[:port][/database]` | one |
+    /// | `redis://[[user]:password@]host[:port][/database]` | one |
     /// | `unix:///path/to/socket[?db=…&user=…&pass=…]` | one on this machine |
-    /// | `redis+sentinel://[user][:password]@host[:port][,host[:port]…]/master-name[/database]` | the master that Sentinel knows by this name. The hosts are sentinels, at port 26379 unless said; `?sentinel_user=…&sentinel_password=…` is their login |
-    /// | `redis+cluster://[user][:password]@host[:port][,host[:port]…]` | a cluster, of which these are some nodes |
+    /// | `redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/master-name[/database]` | the master that Sentinel knows by this name. The hosts are sentinels, at port 26379 unless said; `?sentinel_user=…&sentinel_password=…` is their login |
+    /// | `redis+cluster://[[user]:password@]host[:port][,host[:port]…]` | a cluster, of which these are some nodes |
     ///
     /// `rediss` in the place of `redis` is TLS (feature `redis-tls`); `valkey` and `valkeys` mean
     /// the same as `redis` and `rediss`. Special characters in a password or a name are
@@ -131,10 +131,10 @@ impl RedisStore {
     }
 
     /// Sets whether this process repeats a refusal without asking the server, until the same call
-    /// could be admitted and for up to a second. The default is `true`: a flood of equal calls then
-    /// costs the server one or two a second. A change by this process applies at once; a reset,
-    /// refund or raised limit by another, within that second. A block also holds while the server
-    /// is down.
+    /// could be admitted and for up to a second; also to calls of a higher cost, and while a block
+    /// lasts to calls of any cost. The default is `true`: a flood then costs the server one or two
+    /// calls a second. A change by this process applies at once; a reset, refund or raised limit by
+    /// another, within that second. A block also holds while the server is down.
     ///
     /// The cache holds up to 8,192 refusals, of about 180 bytes each and the key.
     #[must_use]

@@ -55,11 +55,9 @@ pub(crate) fn command(key: &[u8], request: &Request<'_>, charges: bool) -> Cmd {
 
 /// There is one: the store declares no more.
 fn limit(request: &Request<'_>) -> Limit {
-    request
-        .limits()
-        .first()
-        .copied()
-        .unwrap_or(Limit::per_second(1))
+    let limits = request.limits();
+    debug_assert!(limits.len() == 1, "others are not supported");
+    limits.first().copied().unwrap_or(Limit::per_second(1))
 }
 
 /// The verdict by the reply to [`command`]; `None` if the reply is not the module's.

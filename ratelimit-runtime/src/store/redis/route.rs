@@ -129,7 +129,7 @@ impl StoreSettings {
             Operation::Acquire | Operation::Peek => Ok(()),
             Operation::Refund(_) => capabilities.require(algorithm, Feature::Refund),
             Operation::Settle(..) => capabilities.require(algorithm, Feature::Reserve),
-            Operation::Block(_) | Operation::Unblock => {
+            Operation::Offend | Operation::Block(_) | Operation::Unblock => {
                 capabilities.require(algorithm, Feature::Block)
             }
         }?;
@@ -138,31 +138,5 @@ impl StoreSettings {
         } else {
             Ok(())
         }
-    }
-
-    /// Whether one script can decide the requests together, if their keys are on one server.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` if one of the requests is, or if it cannot be given back after another
-    /// refuses.
-    pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<bool, StoreError> {
-        let routes = requests
-            .iter()
-            .map(|request| self.route(Operation::Acquire, request));
-        let routes = routes.collect::<Result<Vec<_>, _>>()?;
-        let gives_back = |route: &Route| {
-            !matches!(
-                route,
-                Route::RedisCell | Route::Plain(PlainCommands::Counter)
-            )
-        };
-        if routes.len() > 1 && !routes.iter().all(gives_back) {
-            return unsupported(
-                "by CL.THROTTLE, and as a fixed window without scripts, a rule is decided alone: \
-                 choose RedisMode::Scripts, or do not stack it",
-            );
-        }
-        Ok(routes.iter().all(|route| *route == Route::Script))
     }
 }

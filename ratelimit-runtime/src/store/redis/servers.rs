@@ -77,6 +77,7 @@ impl Servers {
         match &self.reached {
             Reached::One(batcher) => batcher.ask(stack, until, false),
             Reached::Cluster(cluster) => {
+                debug_assert!(!stack.is_empty(), "a caller asks something");
                 let slot = stack.first().map_or(0, |(key, _)| slot_of(key));
                 let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, until, asking);
                 Reply::Alone(Box::pin(
@@ -131,6 +132,14 @@ impl Servers {
     /// The number of connections so far. After each new one, the server may have lost keys.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Acquire)
+    }
+
+    /// A number by which the servers of keys differ: 0 where there is only one, or none is known.
+    pub(crate) fn number_of(&self, key: &[u8]) -> usize {
+        match &self.reached {
+            Reached::One(_) => 0,
+            Reached::Cluster(cluster) => cluster.number_of(slot_of(key)),
+        }
     }
 
     /// How well the server of a key serves.

@@ -152,7 +152,7 @@ pub(crate) async fn parallel_stacks_pass_no_limit(bench: Bench, algorithm: Algor
     assert_eq!((passed, pair.left().await), (20, [(0, false), (30, false)]));
 }
 
-/// Of several keys, those that refuse set their blocks, and no other.
+/// Of several keys, the one that alone refuses sets its block.
 pub(crate) async fn only_those_that_refuse_block(bench: Bench, algorithm: Algorithm) {
     let [one, other] = [5, 1].map(|max| policy(algorithm, Limit::per_minute(max)).with_block(HOUR));
     let pair = Pair::new(&bench, "", one, other);

@@ -73,12 +73,24 @@ impl<S: AlgorithmState> Kept<S> {
     fn acquire_step_by_step(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let time = self.advance(now);
         let standing = self.standing(request, time);
-        let is_blocked = self.blocked_for(time) > 0;
-        if standing.status.wait == 0 && request.cost() > 0 && !is_blocked {
+        if standing.status.wait == 0 && request.cost() > 0 && self.blocked_for(time) == 0 {
             return self.admit(request, standing, time);
         }
+        self.decline(request, standing, time)
+    }
+
+    /// The verdict that [`acquire`](Self::acquire) would give and the block that it would set,
+    /// without a charge.
+    pub(super) fn offend(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        let time = self.advance(now);
+        let standing = self.standing(request, time);
+        self.decline(request, standing, time)
+    }
+
+    /// The verdict that charges nothing, and the block that it sets where limits refuse.
+    fn decline(&mut self, request: &Request<'_>, standing: Standing, time: Time) -> Verdict {
         let reset = self.reset(request, &standing, time);
-        if standing.status.wait == 0 || is_blocked {
+        if standing.status.wait == 0 || self.blocked_for(time) > 0 {
             return self.verdict(request, &standing, reset, time);
         }
         self.refuse(

@@ -65,6 +65,11 @@ impl Bucket {
         with!(self, kept => kept.peek(request, now))
     }
 
+    /// Sets the block of a request that the limits refuse.
+    pub(in crate::store) fn offend(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        with!(self, kept => kept.offend(request, now))
+    }
+
     pub(in crate::store) fn refund(
         &mut self,
         request: &Request<'_>,

@@ -244,7 +244,7 @@ impl Batcher {
                 return Reply::Alone(Box::pin(ready(Err(why.into()))));
             }
             LinkStatus::Up(connection) if state.in_flight < connection.depth() => {
-                self.wake.notify_one()
+                self.wake.notify_one();
             }
             LinkStatus::Up(_) | LinkStatus::Connecting => {}
         }

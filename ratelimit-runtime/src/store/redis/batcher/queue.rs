@@ -91,6 +91,7 @@ impl Queue {
             match self.order.pop_front() {
                 Some(Turn::Key(key)) => {
                     let Some(groups) = self.keys.remove(&key) else {
+                        debug_assert!(false, "callers wait for each key that has a turn");
                         continue;
                     };
                     self.callers -= count(&groups);

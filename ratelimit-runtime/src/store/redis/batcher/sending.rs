@@ -174,6 +174,7 @@ pub(super) async fn pipe(
         pipeline.add_command(command);
     }
     let each = 1 + usize::from(asking);
+    // Where the connection ends, all replies are lost.
     let replies = connection.send_all(&pipeline).await.unwrap_or_default();
     replies
         .into_iter()

@@ -173,6 +173,13 @@ impl Cluster {
         })
     }
 
+    /// A number by which the masters of slots differ; 0 if none is known.
+    pub(crate) fn number_of(&self, slot: u16) -> usize {
+        self.map()
+            .owner(slot)
+            .map_or(0, |owner| Arc::as_ptr(owner).addr())
+    }
+
     /// How well the master of a slot serves.
     pub(crate) fn health(&self, slot: u16) -> Health {
         self.map()
@@ -189,7 +196,7 @@ impl Cluster {
         loop {
             match self.serves(slot).await {
                 Err(error) if error.kind() != StoreErrorKind::Misconfigured => {
-                    real_time::sleep(ASK_AGAIN).await
+                    real_time::sleep(ASK_AGAIN).await;
                 }
                 served => return served,
             }

@@ -104,10 +104,9 @@ impl Connection {
 
     /// The further connection at index `which` modulo 8; the first caller that needs it opens it.
     pub(crate) fn beside(&self, which: u16) -> Arc<Mutex<Option<Self>>> {
-        self.others
-            .get(usize::from(which) % OTHERS)
-            .map(Arc::clone)
-            .unwrap_or_default()
+        let other = self.others.get(usize::from(which) % OTHERS);
+        debug_assert!(other.is_some(), "a remainder is below its divisor");
+        other.map(Arc::clone).unwrap_or_default()
     }
 
     /// The number of the next call.

@@ -127,7 +127,7 @@ impl LinkHealth {
         }
     }
 
-    /// The PING was answered: the server serves.
+    /// The PING was answered, or else the probe of a new connection: the server serves.
     pub(super) fn answered(&mut self, now: Instant) {
         let Some(ping) = self.ping.take() else { return };
         if self.state == LinkState::Up || now <= ping.sent + self.timeout {

@@ -116,6 +116,11 @@ impl Link {
     pub(crate) fn health(&self) -> Health {
         match self.status() {
             LinkStatus::Up(_) => Health::Up,
+            LinkStatus::Slow(_, error) | LinkStatus::Down(error)
+                if error.kind() == StoreErrorKind::Full =>
+            {
+                Health::Full
+            }
             LinkStatus::Slow(..) => Health::Slow,
             LinkStatus::Connecting | LinkStatus::Down(_) => Health::Down,
         }

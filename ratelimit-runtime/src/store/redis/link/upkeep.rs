@@ -230,6 +230,7 @@ impl Upkeep {
         self.tasks = JoinSet::new();
         let server = self.server();
         let Some(connection) = self.connection.take() else {
+            debug_assert!(false, "what tells that a connection is over ends with it");
             return;
         };
         connection.end(cause);
@@ -271,7 +272,13 @@ impl Upkeep {
                     "no connection to Redis at {upstream} yet; still trying"
                 ))
             })),
-            _ => LinkStatus::Connecting,
+            (state, _) => {
+                debug_assert!(
+                    state == LinkState::Connecting,
+                    "a link is up or slow on a connection"
+                );
+                LinkStatus::Connecting
+            }
         };
         let server = self.server();
         match (&status, &self.error) {

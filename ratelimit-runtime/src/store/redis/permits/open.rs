@@ -1,38 +1,77 @@
 //! [`OpenPermits`]: the open permits of a client, and when each is due. No I/O, no clock.
 //!
-//! Between any two calls of these functions, each permit is either in `due`, under the moment that
-//! it has itself, or a call of its own is pending that was taken by
-//! [`take_due`](OpenPermits::take_due), and says what becomes of it.
+//! Between any two calls of these functions, each permit is either due at the moment that it has
+//! itself, or a call of its own is pending that was taken by [`take_due`](OpenPermits::take_due),
+//! and says what becomes of it.
+//!
+//! How many calls are pending is bounded for each server by itself: one that does not answer holds
+//! back its own permits, and none of another. A permit counts for the server that its key has when
+//! it becomes due, so that it follows a slot that moves. A server that is away is asked by one call
+//! for all of them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::store::{PermitId, PlaceRequest};
+use super::Servers;
+use crate::store::{Health, PermitId, PlaceRequest};
 
 /// Leases are renewed so many times while they last.
 const RENEWALS: u32 = 3;
 /// The pause before a failed call is repeated.
 const RETRY: Duration = Duration::from_secs(1);
 /// How many permits a call of their key carries along that leave.
-pub(super) const MAX_CARRIED: usize = 64;
+const MAX_CARRIED: usize = 64;
+/// How many calls to a server are pending at a time. If all are about one key, they keep it busy
+/// for half a millisecond.
+const MAX_PENDING: usize = 256;
 
-#[derive(Default)]
 pub(super) struct OpenPermits {
+    servers: Arc<Servers>,
     permits: HashMap<PermitId, OpenPermit>,
     /// Permits that leave, by key.
     leaving: BTreeSet<(Arc<[u8]>, PermitId)>,
-    due: BTreeSet<(Instant, PermitId)>,
+    /// By the [number](Servers::number_of) of the server.
+    calls: HashMap<usize, ServerCalls>,
+    /// Whether due permits wait for room.
+    is_held_back: bool,
     /// Whether the task waits for the first permit.
     pub(super) is_asleep: bool,
     /// Whether the client is gone: no permit enters any more.
     pub(super) is_closed: bool,
 }
 
+/// The calls to one server.
+#[derive(Default)]
+struct ServerCalls {
+    due: BTreeSet<(Instant, PermitId)>,
+    pending: usize,
+    /// Whether the last call failed because the server does not serve.
+    is_away: bool,
+}
+
+impl ServerCalls {
+    /// How many due permits may be taken. Those that are held back are taken once there is room for
+    /// a full call.
+    fn room(&self) -> usize {
+        let (most, least) = if self.is_away {
+            (1, 1)
+        } else {
+            (MAX_PENDING, MAX_CARRIED)
+        };
+        let room = most.saturating_sub(self.pending);
+        if room < least { 0 } else { room }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.due.first().is_some_and(|(due, _)| *due <= now)
+    }
+}
+
 struct OpenPermit {
     place: PlaceRequest,
-    /// `None` while a call is pending.
-    due: Option<Instant>,
+    /// When, and at which server; `None` while a call is pending.
+    due: Option<(Instant, usize)>,
     /// Of a permit that leaves: until when that is tried. By then its lease has ended.
     leaves_until: Option<Instant>,
 }
@@ -41,6 +80,8 @@ struct OpenPermit {
 pub(super) struct DuePermit {
     pub(super) place: PlaceRequest,
     pub(super) leaves: bool,
+    /// The server that the call counts for.
+    server: usize,
 }
 
 /// The permit of a place as the member of a sorted set.
@@ -50,6 +91,18 @@ pub(super) fn member(place: &PlaceRequest) -> String {
 }
 
 impl OpenPermits {
+    pub(super) fn new(servers: Arc<Servers>) -> Self {
+        Self {
+            servers,
+            permits: HashMap::new(),
+            leaving: BTreeSet::new(),
+            calls: HashMap::new(),
+            is_held_back: false,
+            is_asleep: false,
+            is_closed: false,
+        }
+    }
+
     /// Notes that a call is about to enter. Its permit is known from now on, so that its place is
     /// left whatever becomes of the answer. That comes long before the lease is over. Gives the
     /// permits of the key that [leave](Self::leaving).
@@ -81,8 +134,12 @@ impl OpenPermits {
             .range(first..)
             .take_while(|(of, _)| of == key)
             .take(MAX_CARRIED);
-        ids.filter_map(|(_, id)| Some(member(&self.permits.get(id)?.place)))
-            .collect()
+        ids.filter_map(|(_, id)| {
+            let permit = self.permits.get(id);
+            debug_assert!(permit.is_some(), "a permit that leaves is open until then");
+            Some(member(&permit?.place))
+        })
+        .collect()
     }
 
     /// Notes that a call has entered that was sent at `sent_at`.
@@ -115,27 +172,44 @@ impl OpenPermits {
         true
     }
 
-    /// Takes at most `room` due permits, for a call each.
-    pub(super) fn take_due(&mut self, now: Instant, room: usize) -> Vec<DuePermit> {
+    /// Takes the due permits, for a call each, of each server as many as it has room for.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<DuePermit> {
         let mut taken = Vec::new();
-        while taken.len() < room
-            && self.is_due(now)
-            && let Some((_, id)) = self.due.pop_first()
-        {
-            let Some(permit) = self.permits.get_mut(&id) else {
-                continue;
-            };
-            permit.due = None;
-            taken.push(DuePermit {
-                place: permit.place.clone(),
-                leaves: permit.leaves_until.is_some(),
-            });
+        self.is_held_back = false;
+        // Masters come and go.
+        self.calls
+            .retain(|_, calls| calls.pending > 0 || !calls.due.is_empty());
+        for (server, calls) in &mut self.calls {
+            for _ in 0..calls.room() {
+                if !calls.is_due(now) {
+                    break;
+                }
+                let Some(permit) = calls
+                    .due
+                    .pop_first()
+                    .and_then(|(_, id)| self.permits.get_mut(&id))
+                else {
+                    debug_assert!(false, "a permit that is due is open");
+                    continue;
+                };
+                permit.due = None;
+                calls.pending += 1;
+                taken.push(DuePermit {
+                    place: permit.place.clone(),
+                    leaves: permit.leaves_until.is_some(),
+                    server: *server,
+                });
+            }
+            self.is_held_back |= calls.is_due(now) && !calls.is_away;
         }
         taken
     }
 
-    pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.due.first().is_some_and(|(due, _)| *due <= now)
+    /// `true` if a permit is due that may be taken and is not to wait for others to share its
+    /// call: one that leaves, or one that was held back.
+    pub(super) fn is_urgent(&self, now: Instant) -> bool {
+        let is_due = |calls: &ServerCalls| !calls.is_away && calls.room() > 0 && calls.is_due(now);
+        (self.has_leaving() || self.is_held_back) && self.calls.values().any(is_due)
     }
 
     /// Notes the end of a call that was taken, and sent at `sent_at`. `done` is the reply: whether it
@@ -150,6 +224,19 @@ impl OpenPermits {
         let PlaceRequest {
             permit: id, lease, ..
         } = call.place;
+        if let Some(calls) = self.calls.get_mut(&call.server) {
+            debug_assert!(calls.pending > 0, "a call that was taken is pending");
+            calls.pending = calls.pending.saturating_sub(1);
+            calls.is_away = done.is_none() && self.servers.health(&call.place.key) != Health::Up;
+            if calls.is_away && calls.pending == 0 {
+                self.put_off(call.server, now);
+            }
+        } else {
+            debug_assert!(
+                false,
+                "the calls of a server are known while one is pending"
+            );
+        }
         let Some(leaves_until) = self.permits.get(&id).map(|permit| permit.leaves_until) else {
             return false;
         };
@@ -159,7 +246,7 @@ impl OpenPermits {
             // It was renewed, and leaves now.
             (Some(true), Some(_)) if !call.leaves => self.set_due(id, now),
             (None, Some(until)) if now <= until => {
-                self.set_due(id, if call.leaves { now + RETRY } else { now })
+                self.set_due(id, if call.leaves { now + RETRY } else { now });
             }
             // It has left or has no place, or its lease is over.
             _ => self.forget(id),
@@ -167,9 +254,29 @@ impl OpenPermits {
         done == Some(false) && leaves_until.is_none()
     }
 
+    /// Notes that the calls would fail that are due at this server.
+    fn put_off(&mut self, server: usize, now: Instant) {
+        let due = self
+            .calls
+            .get(&server)
+            .into_iter()
+            .flat_map(|calls| &calls.due);
+        let due = due.take_while(|(due, _)| *due <= now);
+        let all: Vec<PermitId> = due.map(|(_, id)| *id).collect();
+        for id in all {
+            let leaves_until = self.permits.get(&id).and_then(|permit| permit.leaves_until);
+            if leaves_until.is_some_and(|until| until < now) {
+                self.forget(id);
+            } else {
+                self.set_due(id, now + RETRY);
+            }
+        }
+    }
+
     /// Lets all leases be renewed now.
     pub(super) fn renew_all(&mut self, now: Instant) {
-        let all: Vec<PermitId> = self.due.iter().map(|(_, id)| *id).collect();
+        let due = self.calls.values().flat_map(|calls| &calls.due);
+        let all: Vec<PermitId> = due.map(|(_, id)| *id).collect();
         for id in all {
             self.set_due(id, now);
         }
@@ -186,12 +293,21 @@ impl OpenPermits {
     /// Lets a permit be due at this moment. Nothing of it is pending any more.
     fn set_due(&mut self, id: PermitId, at: Instant) {
         let Some(permit) = self.permits.get_mut(&id) else {
+            debug_assert!(false, "only an open permit becomes due");
             return;
         };
-        if let Some(due) = permit.due.replace(at) {
-            self.due.remove(&(due, id));
+        let server = self.servers.number_of(&permit.place.key);
+        let before = permit.due.replace((at, server));
+        self.not_due(id, before);
+        self.calls.entry(server).or_default().due.insert((at, id));
+    }
+
+    fn not_due(&mut self, id: PermitId, due: Option<(Instant, usize)>) {
+        if let Some((at, server)) = due
+            && let Some(calls) = self.calls.get_mut(&server)
+        {
+            calls.due.remove(&(at, id));
         }
-        self.due.insert((at, id));
     }
 
     /// Forgets a permit that has no place.
@@ -199,9 +315,7 @@ impl OpenPermits {
         let Some(permit) = self.permits.remove(&id) else {
             return;
         };
-        if let Some(due) = permit.due {
-            self.due.remove(&(due, id));
-        }
+        self.not_due(id, permit.due);
         self.leaving.remove(&(permit.place.key, id));
     }
 }

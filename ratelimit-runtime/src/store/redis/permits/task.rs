@@ -4,9 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 
-use super::open::{DuePermit, MAX_CARRIED, OpenPermits, member};
+use super::open::{DuePermit, OpenPermits, member};
 use super::{Question, Servers};
 use crate::clock::Clock;
 use crate::error::StoreError;
@@ -18,9 +17,6 @@ use crate::{observe, real_time};
 /// Due renewals are sent after this time at the latest, so that renewals of about the same time
 /// share calls.
 const GATHER: Duration = Duration::from_millis(50);
-/// How many calls of the task are on their way at a time. If all are about one key, they keep its
-/// server busy for half a millisecond.
-const MAX_PENDING: usize = 256;
 
 pub(super) struct Shared {
     pub(super) servers: Arc<Servers>,
@@ -35,9 +31,9 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>) -> Self {
         Self {
+            open: Mutex::new(OpenPermits::new(Arc::clone(&servers))),
             servers,
             clock,
-            open: Mutex::default(),
             wake: Notify::new(),
             settled: Notify::new(),
         }
@@ -67,11 +63,11 @@ impl Shared {
     }
 
     /// Wakes the task and waiting callers, if they have something to do at once, and frees the lock.
-    /// Permits that leave do; all else is gathered, or leases would be renewed one or two a call.
+    /// Permits that leave do, and those for which a server had no room; all else is gathered, or
+    /// leases would be renewed one or two a call.
     pub(super) fn wake(&self, mut open: MutexGuard<'_, OpenPermits>) {
         let is_needed = open.is_asleep && !open.is_empty();
-        let is_urgent = open.has_leaving() && open.is_due(Instant::now());
-        if is_needed || is_urgent || open.is_closed {
+        if is_needed || open.is_closed || open.is_urgent(Instant::now()) {
             open.is_asleep = false;
             self.wake.notify_one();
         }
@@ -80,45 +76,14 @@ impl Shared {
         }
     }
 
-    /// Renews or leaves. It is not given up: it ends with an answer, or with its connection.
-    async fn send(self: Arc<Self>, call: DuePermit) {
-        let place = &call.place;
-        let sent_at = Instant::now();
-        let answer = match self.question(
-            if call.leaves { "leave" } else { "renew" },
-            place,
-            Vec::new(),
-        ) {
-            Ok(question) => self.servers.ask(&[(&*place.key, question)], None).await,
-            Err(error) => Err(error.into()),
-        };
-        let done = answer
-            .ok()
-            .and_then(|verdicts| Some(verdicts.first()?.allowed));
-        let mut open = self.open();
-        let is_lost = open.note(&call, done, sent_at, Instant::now());
-        // Told when the lock is free again: a recorder is foreign code.
-        self.wake(open);
-        if is_lost {
-            observe::permit_lost(place.rule);
-        }
-    }
-
     /// The task of a client: it ends with the runtime, or once the client is gone and all permits
     /// have left.
     pub(super) async fn run(self: Arc<Self>) {
-        let (mut epoch, mut calls) = (self.servers.epoch(), JoinSet::new());
+        let mut epoch = self.servers.epoch();
         loop {
-            while calls.try_join_next().is_some() {}
-            let room = MAX_PENDING.saturating_sub(calls.len());
-            // Permits that are held back are sent once there is room for a full call.
-            if room < MAX_CARRIED {
-                calls.join_next().await;
-                continue;
-            }
             let now = Instant::now();
             let last = std::mem::replace(&mut epoch, self.servers.epoch());
-            let (due, is_more, is_asleep) = {
+            let (due, is_asleep) = {
                 let mut open = self.open();
                 open.is_asleep = open.is_empty();
                 if open.is_asleep && open.is_closed {
@@ -127,18 +92,63 @@ impl Shared {
                 if epoch != last {
                     open.renew_all(now);
                 }
-                (open.take_due(now, room), open.is_due(now), open.is_asleep)
+                (open.take_due(now), open.is_asleep)
             };
             for call in due {
-                calls.spawn(Arc::clone(&self).send(call));
+                let pending = PendingCall {
+                    shared: Arc::clone(&self),
+                    call,
+                    sent_at: Instant::now(),
+                    done: None,
+                };
+                tokio::spawn(pending.send());
             }
             if is_asleep {
                 self.wake.notified().await;
                 // No permit is of an earlier connection.
                 epoch = self.servers.epoch();
-            } else if !is_more {
+            } else {
                 let _ = real_time::timeout_at(now, now + GATHER, self.wake.notified()).await;
             }
+        }
+    }
+}
+
+/// A call that renews or leaves, taken from the open permits.
+struct PendingCall {
+    shared: Arc<Shared>,
+    call: DuePermit,
+    sent_at: Instant,
+    /// The reply: whether the permit has left or been renewed.
+    done: Option<bool>,
+}
+
+impl PendingCall {
+    /// It is not given up: it ends with an answer, or with its connection.
+    async fn send(mut self) {
+        let operation = if self.call.leaves { "leave" } else { "renew" };
+        let place = &self.call.place;
+        let Ok(question) = self.shared.question(operation, place, Vec::new()) else {
+            return;
+        };
+        let question = [(&*place.key, question)];
+        let answer = self.shared.servers.ask(&question, None).await;
+        self.done = answer
+            .ok()
+            .and_then(|verdicts| Some(verdicts.first()?.allowed));
+    }
+}
+
+impl Drop for PendingCall {
+    /// Notes how it ended, also by a panic of the application's clock: a permit that nobody renews
+    /// loses its place, and what counts as pending holds others back.
+    fn drop(&mut self) {
+        let mut open = self.shared.open();
+        let is_lost = open.note(&self.call, self.done, self.sent_at, Instant::now());
+        // Told when the lock is free again: a recorder is foreign code.
+        self.shared.wake(open);
+        if is_lost {
+            observe::permit_lost(self.call.place.rule);
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::store::{Request, Reserves};
 pub(crate) enum Operation {
     Acquire,
     Peek,
+    /// Looks, and sets the block of a request that the limits refuse.
+    Offend,
     Refund(u64),
     /// By its ticket and its actual cost.
     Settle(u64, u64),
@@ -88,21 +90,25 @@ impl Question {
             (Operation::Acquire, Reserves::Cost) => "reserve",
             (Operation::Acquire, Reserves::Estimate) => "estimate",
             (Operation::Peek, _) => "peek",
+            (Operation::Offend, _) => "offend",
             (Operation::Refund(_), _) => "refund",
             (Operation::Settle(..), _) => "settle",
             (Operation::Block(_), _) => "block",
             (Operation::Unblock, _) => "unblock",
         });
         question.doubles([request.cost()]);
-        question
-            .bytes
-            .push(u8::try_from(limits.len()).unwrap_or(u8::MAX));
+        let count = u8::try_from(limits.len());
+        debug_assert!(
+            count.is_ok_and(|count| count > 0),
+            "a request has 1 to 8 limits"
+        );
+        question.bytes.push(count.unwrap_or(u8::MAX));
         question.doubles([block.first_us(), block.longest_us()]);
         for limit in limits {
             question.limit(limit);
         }
         match operation {
-            Operation::Acquire | Operation::Peek | Operation::Unblock => {}
+            Operation::Acquire | Operation::Peek | Operation::Offend | Operation::Unblock => {}
             Operation::Refund(ticket) => question.doubles([ticket]),
             Operation::Settle(ticket, actual) => {
                 let by_count = request.reserves == Reserves::Cost;
@@ -143,8 +149,11 @@ impl Question {
         question.doubles([1]);
         question.bytes.push(1);
         question.doubles([0, 0, max, lease_us]);
-        let count = u16::try_from(permits.len()).unwrap_or(u16::MAX);
-        question.bytes.extend_from_slice(&count.to_le_bytes());
+        let count = u16::try_from(permits.len());
+        debug_assert!(count.is_ok(), "a call carries at most 64 permits along");
+        question
+            .bytes
+            .extend_from_slice(&count.unwrap_or(u16::MAX).to_le_bytes());
         for permit in permits {
             question.text(permit);
         }
@@ -197,8 +206,9 @@ impl Question {
     }
 
     fn text(&mut self, text: &str) {
-        self.bytes
-            .push(u8::try_from(text.len()).unwrap_or_default());
+        let length = u8::try_from(text.len());
+        debug_assert!(length.is_ok(), "names and permits are short");
+        self.bytes.push(length.unwrap_or_default());
         self.bytes.extend_from_slice(text.as_bytes());
     }
 

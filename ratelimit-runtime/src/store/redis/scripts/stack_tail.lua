@@ -31,11 +31,14 @@ local function ask(i, name, extra)
 end
 
 -- The last question is charged where all others admit, and looks for itself.
-local all, is_sound, blocking = true, true, {}
+local refusing, offender = 0, nil
 for i = 1, last - 1 do
   local admits, _, _, blocks = ask(i, 'look')
-  all, is_sound, blocking[i] = all and admits, is_sound and admits ~= nil, admits == false and blocks
+  if not admits then
+    refusing, offender = refusing + 1, blocks and i
+  end
 end
+local all = refusing == 0
 if all then
   local operations, tickets = {}, {}
   for turn = 0, last - 1 do
@@ -58,12 +61,11 @@ if all then
     end
   end
 else
-  local admits, _, _, blocks = ask(last, 'look')
-  is_sound, blocking[last] = is_sound and admits ~= nil, admits == false and blocks
-  for i = 1, last do
-    if is_sound and blocking[i] then
-      ask(i)
-    end
+  local admits = ask(last, 'look')
+  -- But for one alone the call would have run: that sets its block. Of several that refuse none does,
+  -- so that nobody blocks another's key by calls that his own limit refuses.
+  if admits and refusing == 1 and offender then
+    ask(offender)
   end
 end
 local reply = { number, now, all and 1 or 0 }

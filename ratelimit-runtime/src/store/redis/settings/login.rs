@@ -79,28 +79,42 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    pub(super) fn new(settings: &RedisConnectionInfo) -> Self {
+    pub(super) fn new(settings: &RedisConnectionInfo) -> Result<Self, StoreError> {
         let user = settings.username().map(str::to_owned);
-        let login = Self::of_user(user, settings.password().map(str::to_owned));
-        Self {
+        let login = Self::of_user(user, settings.password().map(str::to_owned))?;
+        Ok(Self {
             database: settings.db(),
             ..login
-        }
+        })
     }
 
     /// The login of a user, on database 0.
-    pub(super) fn of_user(user: Option<String>, password: Option<String>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` for a user without a password: nobody could log in as that user, and the
+    /// connection would be one of the user `default`.
+    pub(super) fn of_user(
+        user: Option<String>,
+        password: Option<String>,
+    ) -> Result<Self, StoreError> {
+        if user.is_some() && password.is_none() {
+            return Err(StoreError::misconfigured(
+                "a user of Redis is named without a password: write user:password@host, or leave \
+                 the user out to connect as `default` (any password serves for a `nopass` user)",
+            ));
+        }
         let credentials = password.map(|password| RedisCredentials {
             user,
             password,
             renew_after: None,
         });
-        Self {
+        Ok(Self {
             credentials,
             provider: None,
             database: 0,
             client_name: None,
-        }
+        })
     }
 
     /// The current user name and password; `None` for the default user without a password.

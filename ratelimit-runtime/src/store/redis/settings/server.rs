@@ -7,6 +7,7 @@ use redis::{ConnectionAddr, ConnectionInfo};
 
 use super::login::Login;
 use super::tls::Tls;
+use crate::error::StoreError;
 
 /// The address of one server, its TLS and its login.
 #[derive(Clone)]
@@ -31,8 +32,12 @@ pub(crate) struct TcpAddress {
 }
 
 impl Server {
-    /// The server of a connection of the crate `redis`. `None` for an unknown kind of address.
-    pub(super) fn from_info(info: &ConnectionInfo, tls: Option<Tls>) -> Option<Self> {
+    /// The server of a connection of the crate `redis`.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` for an unknown kind of address, and for a user without a password.
+    pub(super) fn from_info(info: &ConnectionInfo, tls: Option<Tls>) -> Result<Self, StoreError> {
         let address = match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 Address::Tcp(TcpAddress {
@@ -41,12 +46,16 @@ impl Server {
                 })
             }
             ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
-            _ => return None,
+            _ => {
+                return Err(StoreError::misconfigured(
+                    "this store does not know the kind of address that this client has",
+                ));
+            }
         };
-        Some(Self {
+        Ok(Self {
             address,
             tls,
-            login: Login::new(info.redis_settings()),
+            login: Login::new(info.redis_settings())?,
         })
     }
 

@@ -15,14 +15,14 @@ use crate::error::StoreError;
 /// A kind of URL: its syntax, and the names of its parameters.
 struct Form(&'static str, &'static [&'static str]);
 
-const STANDALONE: Form = Form("redis://[user][:password]@host[:port][/database]", &[]);
+const STANDALONE: Form = Form("redis://[[user]:password@]host[:port][/database]", &[]);
 const UNIX: Form = Form("unix:///path/to/socket", &["db", "user", "pass"]);
 const SENTINEL: Form = Form(
-    "redis+sentinel://[user][:password]@host[:port][,host[:port]…]/master-name[/database]",
+    "redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/master-name[/database]",
     &["sentinel_user", "sentinel_password"],
 );
 const CLUSTER: Form = Form(
-    "redis+cluster://[user][:password]@host[:port][,host[:port]…]",
+    "redis+cluster://[[user]:password@]host[:port][,host[:port]…]",
     &[],
 );
 
@@ -105,13 +105,10 @@ pub(crate) fn from_info(info: &ConnectionInfo) -> Result<StoreSettings, StoreErr
         ConnectionAddr::TcpTls { .. } => Some(platform_tls()?),
         _ => None,
     };
-    let unknown = || {
-        StoreError::misconfigured(
-            "this store does not know the kind of address that this client has",
-        )
-    };
-    let server = Server::from_info(info, tls).ok_or_else(unknown)?;
-    Ok(StoreSettings::new(server, Deployment::Standalone))
+    Ok(StoreSettings::new(
+        Server::from_info(info, tls)?,
+        Deployment::Standalone,
+    ))
 }
 
 /// The parts of a URL behind its scheme.
@@ -166,7 +163,7 @@ impl<'a> Parts<'a> {
         let info = url
             .into_connection_info()
             .map_err(|_| self.form.malformed())?;
-        Server::from_info(&info, self.tls.clone()).ok_or_else(|| self.form.malformed())
+        Server::from_info(&info, self.tls.clone())
     }
 
     /// The first of several servers, with the login and this database; and the addresses of all.
@@ -219,13 +216,10 @@ impl<'a> Parts<'a> {
             self.parameter("sentinel_user")?,
             self.parameter("sentinel_password")?,
         );
-        if user.is_some() && password.is_none() {
-            return Err(self.form.malformed());
-        }
         let (server, addresses) = self.hosts(26379, database)?;
         let names = SentinelNames {
             name,
-            login: Login::of_user(user, password),
+            login: Login::of_user(user, password)?,
             addresses,
         };
         Ok(StoreSettings::new(server, Deployment::Sentinel(names)))

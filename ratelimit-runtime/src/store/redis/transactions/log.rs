@@ -1,13 +1,27 @@
 //! [`StoredLog`]: the exact sliding window without scripts: a sorted set with a member for each
 //! unit of cost, whose score is its own microsecond, its ticket.
 //!
-//! The reads are by rank and so need no time: they go in one call with `TIME`. A limit refuses
-//! while the unit that must leave before the call fits is in its window; the units used are counted
-//! in the transaction that writes.
+//! The reads are by rank and so need no time: they go in one call with `TIME`. A limit refuses while
+//! the unit that must leave before the call fits is in its window; the units used are counted in the
+//! transaction that writes.
+//!
+//! A call is admitted when its `EXEC` runs, which is later than `TIME` by an unknown time, and no
+//! command of a transaction can depend on the time of another. So a charge is dated ahead by what
+//! the reads took and a little more, and its transaction says when it ran:
+//!
+//! - Not after the first ticket: the call is admitted. Its units count until a window after their
+//!   tickets, so at least for a window from the admission, and longer by as much as they are ahead.
+//! - Later: a window from the admission would end after that of the tickets. The call is not
+//!   admitted; its units are given back, and it asks anew, dated further ahead.
+//!
+//! A call admitted at *t* has read, at or before *t*, that what still counts leaves room for it.
+//! What was admitted in (*t* − window, *t*] has tickets above *t* − window, so it did count then: no
+//! more than `max` is ever admitted in a window. A caller that goes away before it has given back leaves
+//! units that nobody was admitted for, and that expire.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
-use super::Time;
+use super::{Time, servers};
 use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
@@ -33,7 +47,7 @@ pub(super) struct StoredLog<'a> {
     last: u64,
     /// The newest ticket ever given.
     newest: u64,
-    /// The newest unit that an admission may remove.
+    /// The newest unit that an admission may remove; all of fewer than [`TRIM`].
     trim: u64,
 }
 
@@ -175,14 +189,16 @@ impl<'a> StoredLog<'a> {
         self.waits().all(|(wait, _)| wait == 0)
     }
 
-    /// Adds a member for each unit; returns the first one's ticket.
+    /// Adds a member for each unit; returns the first one's ticket. The first command says when the
+    /// transaction ran.
     pub(super) fn charge(&self, commands: &mut Vec<Cmd>) -> u64 {
         if self.request.cost() == 0 {
             return 0;
         }
+        commands.push(cmd("TIME"));
         let lapsed = self.edge(self.request.demand().horizon_us()).min(self.trim);
         commands.push(self.command("ZREMRANGEBYSCORE").arg(0).arg(lapsed).take());
-        let first = self.time.now.max(self.newest + 1);
+        let first = (self.time.now + self.time.ahead).max(self.newest + 1);
         let last = first + self.request.cost() - 1;
         let mut add = self.command("ZADD");
         for ticket in first..=last {
@@ -191,6 +207,12 @@ impl<'a> StoredLog<'a> {
         commands.push(add);
         commands.push(self.expire(last));
         first
+    }
+
+    /// Whether the transaction of a charge ran after this ticket of its first unit. `ran` is the
+    /// reply to its `TIME`. By a clock of the caller, a call counts from when it was asked.
+    pub(super) fn is_late(&self, ticket: u64, ran: &Value) -> Option<bool> {
+        Some(self.time.ahead > 0 && servers(ran)? > ticket)
     }
 
     /// The commands that give back the units of a charge which still count; none if all have left
@@ -245,6 +267,7 @@ impl<'a> StoredLog<'a> {
         // The longest wait, then the least left.
         let decisive = standing.min_by_key(|(wait, left, ..)| (!wait, *left));
         let Some((wait, remaining, limit_index, window)) = decisive else {
+            debug_assert!(false, "a request has a limit");
             return Verdict::refused();
         };
         let last = if ticket > 0 {

@@ -1,0 +1,95 @@
+//! How the store is asked: each answer is waited for until the timeout of its check, and no longer.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use super::check::Check;
+use super::state::Engine;
+use crate::error::StoreError;
+use crate::observe;
+use crate::real_time::{self, Elapsed};
+use crate::rule::Limit;
+use crate::store::Answer;
+
+/// The time of a check, all its parts included.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Time {
+    pub(super) start: Instant,
+    /// When the timeout ends.
+    pub(super) end: Instant,
+}
+
+impl Time {
+    pub(super) fn is_over(self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    /// The error of a check whose time is over.
+    pub(super) fn out(self) -> StoreError {
+        let elapsed = self.start.elapsed();
+        StoreError::timed_out(format!("no answer from the store within {elapsed:?}"))
+    }
+}
+
+impl Engine {
+    /// The time of a check that began at `start`.
+    pub(super) fn time_of(&self, check: &Check<'_>, start: Instant) -> Time {
+        let timeout = check.terms.timeout.unwrap_or(self.timeout);
+        // No call waits for a year, and a sum of times must not overflow.
+        let end = start + timeout.min(Limit::MAX_WINDOW);
+        Time { start, end }
+    }
+
+    /// Waits for an answer until the end of `time`, whatever the store does meanwhile. Real time: a
+    /// server does not know that the clock of a test is paused.
+    pub(super) async fn answered<T: Unpin>(
+        &self,
+        time: Time,
+        answer: &mut Answer<'_, T>,
+    ) -> Result<T, StoreError> {
+        if let Some(result) = answer.take_known() {
+            return result;
+        }
+        if let Err(why) = real_time::can_wait() {
+            return Err(StoreError::misconfigured(format!(
+                "a check on this store cannot be made here: {why}"
+            )));
+        }
+        let answer = pin!(async {
+            let answer = real_time::timeout_at(time.start, time.end, answer).await;
+            answer.unwrap_or_else(|Elapsed| Err(time.out()))
+        });
+        observe::timed(|| self.store.innermost().server(), answer).await
+    }
+}
+
+/// A future on the heap.
+pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Waits for all of these at once; the outputs in their order.
+pub(super) async fn all<T: Unpin>(futures: impl IntoIterator<Item = Boxed<'_, T>>) -> Vec<T> {
+    let mut each: Vec<_> = futures.into_iter().map(|future| (future, None)).collect();
+    poll_fn(|cx| {
+        let mut is_pending = false;
+        for (future, output) in each.iter_mut().filter(|(_, output)| output.is_none()) {
+            match future.as_mut().poll(cx) {
+                Poll::Ready(done) => *output = Some(done),
+                Poll::Pending => is_pending = true,
+            }
+        }
+        if is_pending {
+            return Poll::Pending;
+        }
+        Poll::Ready(
+            each.iter_mut()
+                .filter_map(|(_, output)| output.take())
+                .collect(),
+        )
+    })
+    .await
+}
+
+/// The longest that nobody waits for an answer that came too late: a reservation has lapsed then.
+pub(super) const LATEST: Duration = Duration::from_secs(60);

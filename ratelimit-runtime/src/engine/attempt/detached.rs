@@ -1,0 +1,55 @@
+//! [`run`]: makes an attempt, which goes on where its caller goes away.
+//!
+//! A caller that could end an attempt of several steps by going away could keep another's slots
+//! reserved for nothing; one that could end the attempt whose turn it has could make all that wait
+//! behind it ask at once. So such an attempt is a task: it ends as it would have, and what it gave
+//! a caller that is gone is dropped, which commits reservations and releases permits.
+
+use std::future::poll_fn;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::sync::oneshot;
+use tracing::Instrument as _;
+use tracing::instrument::WithSubscriber as _;
+
+use super::{Attempted, apart, attempt, is_apart};
+use crate::engine::part::Part;
+use crate::engine::state::Turn;
+
+/// Makes an attempt. The `turn` is given back when that ends.
+pub(in crate::engine) async fn run(
+    stack: &Arc<[Part]>,
+    turn: Option<Turn>,
+) -> (Attempted, Option<Turn>) {
+    if turn.is_none() && !is_apart(stack) {
+        return (attempt(stack, &mut Vec::new()).await, None);
+    }
+    let (tell, mut told) = oneshot::channel();
+    let stack = Arc::clone(stack);
+    let mut work = Box::pin(async move {
+        let mut late = Vec::new();
+        let outcome = attempt(&stack, &mut late).await;
+        // A caller that is gone takes nothing: all of it is dropped here.
+        let _ = tell.send((outcome, turn));
+        apart::release_late(late).await;
+    });
+    // What is known at once needs no task.
+    let is_done = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_ready())).await;
+    if let Ok(outcome) = told.try_recv() {
+        if !is_done {
+            tokio::spawn(work.in_current_span().with_current_subscriber());
+        }
+        return outcome;
+    }
+    let task = tokio::spawn(work.in_current_span().with_current_subscriber());
+    match told.await {
+        Ok(outcome) => outcome,
+        Err(_) => match task.await {
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            // The runtime is ending, and this caller with it.
+            _ => std::future::pending().await,
+        },
+    }
+}

@@ -1,0 +1,159 @@
+//! Binds rules: finds the [`BoundRule`] of a rule on a limiter, or works it out.
+
+use std::sync::Arc;
+
+use super::bound::{BoundConcurrent, BoundRule, Origin};
+use super::state::{Engine, waits_in_vain};
+use crate::error::RateLimitError;
+use crate::rule::{self, Policy, Rule, Terms};
+
+impl Engine {
+    /// The bound form of a rule, where this limiter was the first that used it and its policies are
+    /// the same as then.
+    #[inline]
+    pub(crate) fn first_look<'r>(&self, rule: &'r Rule) -> Option<&'r Arc<BoundRule>> {
+        let bound: &Arc<BoundRule> = rule.kept()?;
+        bound
+            .is_of(self.id, || self.policies.version())
+            .then_some(bound)
+    }
+
+    /// The bound form of a rule, under the policy that a call names, if it does.
+    pub(crate) fn bind(&self, rule: &Rule, called: Option<&str>) -> Arc<BoundRule> {
+        if called.is_none()
+            && let Some(bound) = self.first_look(rule)
+        {
+            return Arc::clone(bound);
+        }
+        let Some(policy) = called.or(rule.policy()) else {
+            return self.registry.rules.find(rule, "").unwrap_or_else(|| {
+                let bound = Arc::new(self.bind_by_itself(rule));
+                self.registry.rules.insert(rule, "", &bound);
+                rule.keep(Arc::clone(&bound));
+                bound
+            });
+        };
+        if let Some(bound) = self.policies.current().rules.find(rule, policy) {
+            return bound;
+        }
+        let (set, found) = self.policies.used(policy, !rule.terms().wait.is_zero());
+        let Some(found) = found else {
+            // A call may make up the name, so this is not kept.
+            let mut bound = self.with_terms(rule, rule.terms(), set.version);
+            bound.problem = Some(RateLimitError::misconfigured(set.unknown(policy)));
+            return Arc::new(bound);
+        };
+        let bound = Arc::new(self.bind_by_policy(rule, policy, found, set.version));
+        set.rules.insert(rule, policy, &bound);
+        if called.is_none() {
+            rule.keep(Arc::clone(&bound));
+        }
+        bound
+    }
+
+    fn bind_by_itself(&self, rule: &Rule) -> BoundRule {
+        let (terms, unzoned) = zoned(rule.terms());
+        let mut bound = self.with_terms(rule, &terms, 0);
+        bound.problem = bound.problem.or_else(|| {
+            if rule.has_policy() {
+                // A rule of an attribute is used by hand.
+                return Some(RateLimitError::misconfigured(
+                    "the policy of this rule is named by each call: say which by \
+                     `with_policy_named`",
+                ));
+            }
+            unzoned
+                .or_else(|| mistake_of(rule, &terms))
+                .or_else(|| self.registry.compare(rule, &bound.head).err())
+        });
+        bound
+    }
+
+    fn bind_by_policy(&self, rule: &Rule, name: &str, policy: Arc<Policy>, set: u64) -> BoundRule {
+        let (terms, unzoned) = zoned(&rule.terms().with_policy(&policy));
+        let mut bound = self.with_terms(rule, &terms, set);
+        bound.problem = bound.problem.or_else(|| {
+            let vain = || RateLimitError::misconfigured(waits_in_vain(name));
+            let vain = terms.waits_in_vain().then(vain);
+            // An explicit name with a policy may be another's with limits: their keys differ.
+            let compare = || {
+                rule.site()
+                    .map(|_| self.registry.compare(rule, &bound.head))
+            };
+            vain.or(unzoned).or_else(|| compare().and_then(Result::err))
+        });
+        bound.policy = Some(policy);
+        bound
+    }
+
+    /// The rule by these terms, with the problem that its store has with it.
+    fn with_terms(&self, rule: &Rule, terms: &Terms, policies: u64) -> BoundRule {
+        let names = rule.names();
+        let head = |push: &dyn Fn(&mut String)| {
+            let mut head = String::from(&*self.prefix);
+            push(&mut head);
+            Box::from(head.into_bytes())
+        };
+        let of_concurrent = |head: &mut String| rule::push_in_flight_head(head, &names.escaped);
+        let of_limits = |head: &mut String| {
+            rule::push_head(head, terms.algorithm(), terms.limits(), &names.escaped);
+        };
+        let is_limited = !terms.limits().is_empty();
+        let in_flight = rule.in_flight_limit();
+        let mut bound = BoundRule {
+            name: names.name,
+            head: head(if is_limited {
+                &of_limits
+            } else {
+                &of_concurrent
+            }),
+            terms: *terms,
+            policy: None,
+            concurrent: in_flight.map(|limit| BoundConcurrent {
+                head: head(&of_concurrent),
+                limit,
+            }),
+            capabilities: self.capabilities,
+            problem: None,
+            origin: Origin {
+                limiter: self.id,
+                policies,
+                terms: *rule.terms(),
+                in_flight,
+                site: rule.site(),
+            },
+        };
+        if is_limited && !terms.is_calendar_misplaced() {
+            bound.problem = self.supports(&bound.request()).err().map(Into::into);
+        }
+        bound
+    }
+}
+
+/// The terms in their time zone, or the reason why there is none.
+fn zoned(terms: &Terms) -> (Terms, Option<RateLimitError>) {
+    match terms.in_its_zone() {
+        Ok(zoned) => (zoned, None),
+        Err(why) => (*terms, Some(RateLimitError::misconfigured(why))),
+    }
+}
+
+/// The mistake in a rule without a policy, if it has one.
+fn mistake_of(rule: &Rule, terms: &Terms) -> Option<RateLimitError> {
+    let name = rule.name();
+    let mistake = if terms.waits_in_vain() {
+        format!(
+            "a call of the rule `{name}` either waits or is blocked: leave `with_wait` out, or the \
+             block"
+        )
+    } else if terms.has_zone() && !terms.has_calendar() {
+        format!(
+            "the rule `{name}` has a time zone and no calendar quota, which alone begins by it: \
+             write a limit such as `Limit::calendar(500, CalendarUnit::Day)`, or leave `with_zone` \
+             out"
+        )
+    } else {
+        return None;
+    };
+    Some(RateLimitError::misconfigured(mistake))
+}

@@ -1,0 +1,334 @@
+//! [`Charge`]: what a call was charged, until that is committed, released or given back.
+//!
+//! The call does not wait for it. A store in memory does it at once; for others a task of the
+//! runtime that the call was made on does it, once the store serves. There are at most
+//! 10,000 such tasks for a limiter; beyond, and where that runtime has ended, a charge stays as it
+//! is, and counts until it expires.
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+use super::part::Part;
+use super::state::Engine;
+use crate::decision::{Decision, Receipt};
+use crate::error::{RateLimitError, StoreError, StoreErrorKind};
+use crate::observe;
+use crate::real_time;
+use crate::rule::Limit;
+use crate::store::{Answer, Feature, Health, Reserves, Store};
+
+/// The first pause between two attempts; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How a charge ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// A reservation becomes a charge of its cost.
+    Commit,
+    /// A reservation becomes a charge of this actual cost.
+    CommitActual(u64),
+    /// A reservation is given back.
+    Release,
+    /// A charge is given back.
+    Refund,
+}
+
+impl Completion {
+    /// The cost that is charged in place of the reservation; `None` for a refund.
+    fn actual(self, reserved: u64) -> Option<u64> {
+        match self {
+            Self::Commit => Some(reserved),
+            Self::CommitActual(cost) => Some(cost),
+            Self::Release => Some(0),
+            Self::Refund => None,
+        }
+    }
+}
+
+impl Engine {
+    /// Returns once all settlements that calls have left behind are done.
+    pub(crate) async fn settled(&self) {
+        self.settlements.ended().await;
+        // A settlement that is given up is reported where that happens.
+        let _ = self.store.innermost().settled().await;
+    }
+
+    /// # Errors
+    ///
+    /// `Unavailable` after `timeout`.
+    pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
+        real_time::timeout(timeout.min(Limit::MAX_WINDOW), self.settled())
+            .await
+            .map_err(|_| {
+                let open = match self.settlements.open() {
+                    0 => "permits".to_owned(),
+                    open => format!("{open} settlements"),
+                };
+                StoreError::timed_out(format!("{open} were not answered within {timeout:?}")).into()
+            })
+    }
+}
+
+/// Gives back a charge by hand; says whether anything of it was left.
+pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, RateLimitError> {
+    part.bound.require(Feature::Refund)?;
+    let now = Instant::now();
+    let charge = OpenCharge {
+        part: part.clone(),
+        reserves: Reserves::Nothing,
+        receipt: admission.charge(),
+        since: now,
+        runtime: None,
+        room: None,
+    };
+    let Some(mut answer) = charge.ask(Completion::Refund, false)? else {
+        return Ok(false);
+    };
+    let answer = part.engine.answered(part.time(now), &mut answer).await;
+    answer.map_err(Into::into)
+}
+
+/// Room for one of the settlements of a limiter.
+pub(super) struct Room(Arc<Engine>);
+
+impl Room {
+    /// `None` if there are too many settlements already.
+    pub(super) fn take(engine: &Arc<Engine>) -> Option<Self> {
+        engine.settlements.begin().then(|| Self(Arc::clone(engine)))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.settlements.end();
+    }
+}
+
+/// The charge of a call. Where it is dropped before anybody ends it, because the call was cancelled
+/// or panicked, it ends by `otherwise`.
+pub(super) struct Charge {
+    /// `None` once it is to stay, or has been ended.
+    open: Option<Box<OpenCharge>>,
+    pub(super) otherwise: Completion,
+}
+
+impl Charge {
+    /// The charge of a part, which the store was first asked for at `since`.
+    pub(super) fn new(
+        part: &Part,
+        reserves: Reserves,
+        receipt: Receipt,
+        since: Instant,
+        room: Option<Room>,
+    ) -> Self {
+        let open = (receipt != Receipt::None).then(|| OpenCharge {
+            part: part.clone(),
+            reserves,
+            receipt,
+            since,
+            runtime: Handle::try_current().ok(),
+            room,
+        });
+        let otherwise = match reserves {
+            Reserves::Nothing => Completion::Refund,
+            Reserves::Cost | Reserves::Estimate => Completion::Release,
+        };
+        Self {
+            open: open.map(Box::new),
+            otherwise,
+        }
+    }
+
+    /// Ends it.
+    pub(super) fn complete(mut self, completion: Completion) {
+        if let Some(open) = self.open.take() {
+            open.complete(completion);
+        }
+    }
+
+    /// Lets it count as it is.
+    pub(super) fn keep(mut self) {
+        self.open = None;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.complete(self.otherwise);
+        }
+    }
+}
+
+/// Reservations of one call, to be committed or released according to its return value.
+///
+/// If they are dropped before, because the call was cancelled or panicked, they count.
+#[must_use = "dropping it counts the call"]
+pub struct Reservations<const N: usize>(pub(super) [Option<Charge>; N]);
+
+impl<const N: usize> Reservations<N> {
+    /// Ends each reservation by the completion in its place.
+    pub fn complete(self, completions: [Completion; N]) {
+        for (charge, completion) in self.0.into_iter().zip(completions) {
+            if let Some(charge) = charge {
+                charge.complete(completion);
+            }
+        }
+    }
+}
+
+/// A panic leaves them to be dropped, and state that they share is behind locks.
+impl<const N: usize> UnwindSafe for Reservations<N> {}
+impl<const N: usize> RefUnwindSafe for Reservations<N> {}
+
+impl<const N: usize> fmt::Debug for Reservations<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reservations(..)")
+    }
+}
+
+/// A charge that can be ended.
+struct OpenCharge {
+    part: Part,
+    /// As what it was charged.
+    reserves: Reserves,
+    receipt: Receipt,
+    /// When the store was first asked for it.
+    since: Instant,
+    /// The runtime that the call was made on.
+    runtime: Option<Handle>,
+    room: Option<Room>,
+}
+
+impl OpenCharge {
+    fn complete(mut self: Box<Self>, completion: Completion) {
+        let Ok(Some(answer)) = self.ask(completion, false) else {
+            return;
+        };
+        match answer.known() {
+            Ok(Ok(_)) => return,
+            Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => {
+                return self.report(completion, &error);
+            }
+            // An answer that was not polled has done nothing: see `Answer`.
+            unknown => drop(unknown),
+        }
+        // It may be dropped where there is no runtime.
+        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.clone()) else {
+            let error = StoreError::unavailable("there is no tokio runtime to settle it on");
+            return self.report(completion, &error);
+        };
+        self.room = self.room.take().or_else(|| Room::take(&self.part.engine));
+        if self.room.is_none() {
+            let error = StoreError::unavailable("too many charges are being settled");
+            return self.report(completion, &error);
+        }
+        let mut task = SettlementTask {
+            charge: self,
+            completion,
+            is_over: false,
+        };
+        runtime.spawn(async move {
+            let completed = task.charge.complete_once_served(completion).await;
+            task.is_over = true;
+            if let Err(error) = completed {
+                task.charge.report(completion, &error);
+            }
+        });
+    }
+
+    /// Waits until the store serves, and completes the charge. No timeout gives it up: the store
+    /// answers, or its connection ends.
+    ///
+    /// A completion without an answer may have been carried out. It is sent again only where the
+    /// ticket names entries, which cannot be completed twice: in the log of a sliding window,
+    /// within the window.
+    async fn complete_once_served(&self, completion: Completion) -> Result<(), StoreError> {
+        let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
+        let check = self.part.charged_as(self.reserves);
+        let limits = check.terms.limits().iter();
+        let window = limits.map(Limit::window).max().unwrap_or_default();
+        let names_entries = check.terms.algorithm().row().is_log;
+        let store = self.part.engine.store.innermost();
+        loop {
+            if store.health(&check.request) != Health::Up {
+                // Only for the part of the store that has the key: another one may be away for long.
+                store.ready_for(Some(check.request)).await?;
+            }
+            let counts = self.since.elapsed() < window;
+            let charges = completion.actual(check.request.cost());
+            if !counts && charges.is_none_or(|actual| actual == 0) {
+                return Ok(());
+            }
+            let Ok(Some(answer)) = self.ask(completion, is_sent_again) else {
+                return Ok(());
+            };
+            let Err(error) = answer.await else {
+                return Ok(());
+            };
+            let may_pass = matches!(
+                error.kind(),
+                StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full
+            );
+            if !may_pass || (error.is_lost() && !(names_entries && counts)) {
+                return Err(error);
+            }
+            is_sent_again |= error.is_lost();
+            real_time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Asks the store that made the charge, be it the engine's or the fallback, whether there was
+    /// anything of it; `None` if nothing was charged.
+    fn ask(
+        &self,
+        completion: Completion,
+        is_sent_again: bool,
+    ) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
+        let engine = &self.part.engine;
+        let (store, ticket): (&dyn Store, u64) = match self.receipt {
+            Receipt::None => return Ok(None),
+            Receipt::Store(ticket) => (&*engine.store, ticket),
+            Receipt::Fallback(ticket) => (engine.fallback.store(), ticket),
+        };
+        self.part.bound.is_sound()?;
+        let mut request = self.part.charged_as(self.reserves).request;
+        request.is_sent_again = is_sent_again;
+        let Some(actual) = completion.actual(request.cost()) else {
+            return Ok(Some(store.refund(request, ticket)));
+        };
+        let name = self.part.bound.name;
+        Ok(Some(store.settle(request, ticket, actual).map(
+            move |settled| {
+                observe::cost_dropped(name, settled.dropped);
+                settled.was_open
+            },
+        )))
+    }
+
+    fn report(&self, completion: Completion, error: &StoreError) {
+        observe::log::unsettled(self.part.bound.name.as_str(), &completion, error);
+    }
+}
+
+/// The task that ends a charge. One that is dropped, because its runtime ended, is reported.
+struct SettlementTask {
+    charge: Box<OpenCharge>,
+    completion: Completion,
+    is_over: bool,
+}
+
+impl Drop for SettlementTask {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let error = StoreError::unavailable("its tokio runtime has ended");
+            self.charge.report(self.completion, &error);
+        }
+    }
+}

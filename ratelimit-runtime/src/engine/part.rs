@@ -1,0 +1,235 @@
+//! [`Part`]: a check that is kept across an `.await`, alone or in a stack.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::ask::{Boxed, Time, all};
+use super::bound::BoundRule;
+use super::check::Check;
+use super::permit::PermitCheck;
+use super::state::Engine;
+use crate::decision::{Decision, Source};
+use crate::error::{RateLimitError, StoreError};
+use crate::key::KeyBuf;
+use crate::rule::Terms;
+use crate::store::{Answer, Feature, PermitId, Request, Reserves, Store};
+
+/// A [`Check`] that owns what it has, and the permit that the call asks for beside it.
+#[derive(Clone)]
+pub(crate) struct Part {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) bound: Arc<BoundRule>,
+    /// Where they are not those of the bound rule.
+    terms: Option<Box<Terms>>,
+    key: KeyBuf,
+    cost: u64,
+    reserves: Reserves,
+    shadow: bool,
+    pub(crate) permit: Option<Arc<PermitCheck>>,
+}
+
+impl Part {
+    #[inline]
+    pub(crate) fn new(engine: Arc<Engine>, check: &Check<'_>) -> Self {
+        let Check { request, terms, .. } = check;
+        Self {
+            engine,
+            bound: Arc::clone(check.bound),
+            terms: (!std::ptr::eq(*terms, &raw const check.bound.terms)).then(|| Box::new(**terms)),
+            key: KeyBuf::from_slice(request.key()),
+            cost: request.cost(),
+            reserves: request.reserves,
+            shadow: check.shadow,
+            permit: None,
+        }
+    }
+
+    /// The same, of a call that asks for this permit as well: the last of its limits.
+    pub(crate) fn with_permit(self, permit: Option<PermitCheck>) -> Self {
+        let index = u8::try_from(self.bound.terms.limits().len()).unwrap_or(u8::MAX);
+        let permit = permit.map(|permit| Arc::new(PermitCheck { index, ..permit }));
+        Self { permit, ..self }
+    }
+
+    pub(crate) fn check(&self) -> Check<'_> {
+        let terms = self.terms.as_deref().unwrap_or(&self.bound.terms);
+        let Self {
+            cost,
+            reserves,
+            shadow,
+            ..
+        } = *self;
+        Check::new(&self.bound, terms, &self.key, cost, reserves, shadow)
+    }
+
+    /// The check that was charged as this kind of reservation.
+    pub(super) fn charged_as(&self, reserves: Reserves) -> Check<'_> {
+        let mut check = self.check();
+        check.request.reserves = reserves;
+        check
+    }
+
+    /// The check as it is charged for now, to be given back unless all of its stack is charged: as
+    /// a reservation by `count`, if its store has those, and without its block.
+    pub(super) fn charged_for_now(&self, time: Time) -> Check<'_> {
+        let mut check = self.charged_as(if self.bound.has(Feature::Reserve) {
+            Reserves::Cost
+        } else {
+            Reserves::Nothing
+        });
+        check.request.block = check.request.block.without_offences();
+        check.request.timeout_at = Some(time.end);
+        check
+    }
+
+    /// Whether it has limits beside a permit.
+    pub(crate) fn is_limited(&self) -> bool {
+        !self.bound.terms.limits().is_empty()
+    }
+
+    /// Whether the outcome of the call decides what it costs.
+    pub(crate) fn reserves(&self) -> bool {
+        self.reserves != Reserves::Nothing
+    }
+
+    pub(super) fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    pub(super) fn time(&self, start: Instant) -> Time {
+        self.engine.time_of(&self.check(), start)
+    }
+
+    /// `Ok` where the store may be asked for all of it.
+    pub(super) fn may_be_asked(&self) -> Result<(), RateLimitError> {
+        self.check().may_be_asked()?;
+        let Some(permit) = &self.permit else {
+            return Ok(());
+        };
+        self.bound.require(Feature::Concurrent)?;
+        permit.may_be_asked()
+    }
+
+    /// The error of a call whose rule has no permits.
+    pub(crate) fn no_concurrent(&self) -> RateLimitError {
+        RateLimitError::misconfigured(format!(
+            "the rule `{}` does not limit calls in flight: give it `with_concurrent(…)`, or call \
+             `acquire`",
+            self.bound.name.as_str()
+        ))
+    }
+
+    /// The request by which a store changes something about the key; the cost of the call does not
+    /// matter.
+    ///
+    /// # Errors
+    ///
+    /// A mistake in the rule: an unknown policy, two meanings of a name.
+    pub(crate) fn key_request(&self) -> Result<Request<'_>, RateLimitError> {
+        self.bound.is_sound()?;
+        Ok(self.check().request)
+    }
+
+    /// How many calls are in flight.
+    pub(crate) async fn in_flight(&self) -> Result<u64, RateLimitError> {
+        self.may_be_asked()?;
+        let Some(permit) = &self.permit else {
+            return Err(self.no_concurrent());
+        };
+        let time = self.time(Instant::now());
+        self.ask_in_flight(permit, time).await.map_err(Into::into)
+    }
+
+    pub(super) async fn ask_in_flight(
+        &self,
+        permit: &PermitCheck,
+        time: Time,
+    ) -> Result<u64, StoreError> {
+        let request = permit.request(PermitId::next(), Some(time.end));
+        let mut answer = self.engine.store.innermost().in_flight(request);
+        self.engine.answered(time, &mut answer).await
+    }
+
+    /// Decides without charging, and acquires no permit.
+    pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
+        self.may_be_asked()?;
+        let time = self.time(Instant::now());
+        let limits = self.is_limited().then(|| self.peek_limits(time));
+        let permit = self.permit.as_ref();
+        let permit = permit.map(|permit| self.peek_permit(permit, time));
+        // At once: one timeout is for both.
+        let asked = [
+            limits.map(|limits| Box::pin(limits) as Boxed<'_, _>),
+            permit.map(|permit| Box::pin(permit) as Boxed<'_, _>),
+        ];
+        let decided = all(asked.into_iter().flatten()).await;
+        let decided: Result<Vec<Decision>, RateLimitError> = decided.into_iter().collect();
+        // A refusal by the limits, which knows its end, before one for want of a permit.
+        let strictest = decided?.into_iter().reduce(|limits, permit| {
+            if !limits.is_allowed() || permit.is_allowed() {
+                limits
+            } else {
+                permit
+            }
+        });
+        strictest.ok_or_else(|| self.no_concurrent())
+    }
+
+    async fn peek_permit(
+        &self,
+        permit: &PermitCheck,
+        time: Time,
+    ) -> Result<Decision, RateLimitError> {
+        let (source, in_flight) = match self.ask_in_flight(permit, time).await {
+            Ok(in_flight) => (Source::Store, in_flight),
+            Err(error) => match self.engine.outage_source(&self.check(), &error) {
+                Some(Source::Fallback) => {
+                    (Source::Fallback, self.engine.permits.count(&permit.key))
+                }
+                Some(nobody) => (nobody, 0),
+                None => return Err(error.into()),
+            },
+        };
+        Ok(if in_flight < permit.max {
+            permit.admitted(in_flight, source)
+        } else {
+            permit.refused(source)
+        })
+    }
+
+    async fn peek_limits(&self, time: Time) -> Result<Decision, RateLimitError> {
+        let (engine, check) = (&self.engine, self.check());
+        if let Some(blocked) = engine.fallback.blocked(&check) {
+            return Ok(check.fallback_decision(&blocked));
+        }
+        let request = check.request.with_timeout_at(time.end);
+        let mut answer = engine.store.peek(request);
+        let error = match engine.answered(time, &mut answer).await {
+            Ok(verdict) => return Ok(check.decision(&verdict)),
+            Err(error) => error,
+        };
+        if let Some(refusal) = engine.known_refusal(&check, &error) {
+            return Ok(refusal);
+        }
+        match engine.outage_source(&check, &error) {
+            Some(Source::Fallback) => {
+                Ok(check.fallback_decision(&engine.fallback.peek(check.request)?))
+            }
+            Some(_) => Ok(check.unchecked()),
+            None => Err(error.into()),
+        }
+    }
+
+    /// Asks the store to change something about the key, for which the cost of a call does not
+    /// matter. `on_unavailable` does not apply: if the store fails, so does this.
+    pub(crate) async fn change<T: Unpin>(
+        &self,
+        change: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,
+    ) -> Result<T, RateLimitError> {
+        let time = self.time(Instant::now());
+        let request = self.key_request()?.with_cost(1).with_timeout_at(time.end);
+        let mut answer = change(&*self.engine.store, request);
+        let changed = self.engine.answered(time, &mut answer).await;
+        changed.map_err(Into::into)
+    }
+}

@@ -1,0 +1,70 @@
+//! [`Slot`]: what a rule remembers of its use, so that most calls look nothing up.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use once_cell::sync::OnceCell;
+
+use super::name::{Name, escape};
+
+/// The names of a rule, and what the first limiter that used it keeps of it.
+///
+/// A constant function can take nothing out of a cell, so a rule that is changed counts its
+/// revisions, and what was kept of an earlier one is void.
+#[derive(Clone)]
+pub(super) struct Slot {
+    revision: u32,
+    names: OnceCell<Names>,
+    kept: OnceCell<(u32, Arc<dyn Any + Send + Sync>)>,
+}
+
+/// The names of a rule.
+#[derive(Clone)]
+pub(crate) struct Names {
+    /// The name as decisions and metrics show it; `(other)` where there are too many.
+    pub(crate) name: Name,
+    /// The name in full.
+    pub(crate) full: Box<str>,
+    /// The name as keys hold it.
+    pub(crate) escaped: Box<str>,
+}
+
+impl Slot {
+    pub(super) const fn new() -> Self {
+        Self {
+            revision: 0,
+            names: OnceCell::new(),
+            kept: OnceCell::new(),
+        }
+    }
+
+    /// Voids what is kept; the names of a rule do not change.
+    pub(super) const fn void(&mut self) {
+        self.revision += 1;
+    }
+
+    #[inline]
+    pub(super) fn get<T: Send + Sync + 'static>(&self) -> Option<&Arc<T>> {
+        let (revision, kept) = self.kept.get()?;
+        let kept = (*revision == self.revision).then_some(kept)?;
+        // An `Arc` of an `Arc`: what is kept is lent as it is.
+        kept.downcast_ref()
+    }
+
+    pub(super) fn set<T: Send + Sync + 'static>(&self, kept: Arc<T>) {
+        let _ = self.kept.set((self.revision, Arc::new(kept)));
+    }
+
+    #[inline]
+    pub(super) fn names<'n>(&self, name: impl FnOnce() -> Cow<'n, str>) -> &Names {
+        self.names.get_or_init(|| {
+            let full = name();
+            Names {
+                name: Name::intern(&full),
+                escaped: escape(&full).into(),
+                full: full.into(),
+            }
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! The layer beside each layer of tower-http in a `ServiceBuilder`: around it, and inside of it.
+
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::dev::ServiceRequest;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{
+    ACCEPT, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, HeaderValue, ORIGIN, SERVER,
+};
+use axum::http::{Method, Response, StatusCode};
+use axum::routing::get;
+use poem::EndpointExt as _;
+use ratelimit_runtime::layer::{Grpc, Limited};
+use ratelimit_runtime::{Key, Limit, RateLimitLayer, RateLimiter, Rule, by_client_ip};
+use tonic::body::Body as TonicBody;
+use tonic::transport::Server;
+use tower::{ServiceBuilder, ServiceExt as _};
+use tower_http::add_extension::AddExtensionLayer;
+use tower_http::auth::AsyncRequireAuthorizationLayer;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::cors::CorsLayer;
+use tower_http::decompression::{DecompressionLayer, RequestDecompressionLayer};
+use tower_http::limit::RequestBodyLimitLayer;
+use tower_http::map_request_body::MapRequestBodyLayer;
+use tower_http::map_response_body::MapResponseBodyLayer;
+use tower_http::metrics::InFlightRequestsLayer;
+use tower_http::normalize_path::NormalizePathLayer;
+use tower_http::on_early_drop::OnEarlyDropLayer;
+use tower_http::propagate_header::PropagateHeaderLayer;
+use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
+use tower_http::sensitive_headers::SetSensitiveHeadersLayer;
+use tower_http::set_header::{SetRequestHeaderLayer, SetResponseHeaderLayer};
+use tower_http::set_status::SetStatusLayer;
+use tower_http::timeout::{RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutLayer};
+use tower_http::trace::TraceLayer;
+use tower_http::validate_request::ValidateRequestHeaderLayer;
+
+static ONE: Rule = Rule::new("one", Limit::per_minute(1));
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A layer that admits one request, of any body: layers around it may change that.
+macro_rules! limits {
+    () => {
+        RateLimitLayer::new()
+            .limiter(RateLimiter::memory())
+            .rule(&ONE, |_: &Request<_>| Key::global())
+    };
+}
+
+fn app() -> Router {
+    Router::new().route("/", get(async || "served"))
+}
+
+/// Which of two requests are told to come back.
+async fn refused(app: Router) -> [bool; 2] {
+    let mut refused = [false; 2];
+    for refused in &mut refused {
+        let request = Request::get("/").header(ACCEPT, "text/plain");
+        let request = request.body(Body::empty()).unwrap();
+        let response = app.clone().oneshot(request).await.unwrap();
+        *refused = response.headers().contains_key("retry-after");
+    }
+    refused
+}
+
+macro_rules! beside {
+    ($($name:ident: $layer:expr;)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let around = app().layer(ServiceBuilder::new().layer($layer).layer(limits!()));
+            let inside = app().layer(ServiceBuilder::new().layer(limits!()).layer($layer));
+            for app in [around, inside] {
+                assert_eq!(refused(app).await, [false, true]);
+            }
+        }
+    )*};
+}
+
+beside! {
+    add_extension: AddExtensionLayer::new(7_u8);
+    async_require_authorization: AsyncRequireAuthorizationLayer::new(async |request: Request<_>| {
+        Ok::<_, Response<_>>(request)
+    });
+    catch_panic: CatchPanicLayer::new();
+    compression: CompressionLayer::new();
+    cors: CorsLayer::permissive();
+    decompression: DecompressionLayer::new();
+    in_flight_requests: InFlightRequestsLayer::pair().0;
+    map_request_body: MapRequestBodyLayer::new(Body::new);
+    map_response_body: MapResponseBodyLayer::new(Body::new);
+    normalize_path: NormalizePathLayer::trim_trailing_slash();
+    on_early_drop: OnEarlyDropLayer::builder();
+    propagate_header: PropagateHeaderLayer::new(ACCEPT);
+    propagate_request_id: PropagateRequestIdLayer::x_request_id();
+    request_body_limit: RequestBodyLimitLayer::new(1_024);
+    request_body_timeout: RequestBodyTimeoutLayer::new(MINUTE);
+    request_decompression: RequestDecompressionLayer::new();
+    response_body_timeout: ResponseBodyTimeoutLayer::new(MINUTE);
+    set_request_header:
+        SetRequestHeaderLayer::overriding(ACCEPT, HeaderValue::from_static("text/html"));
+    set_request_id: SetRequestIdLayer::x_request_id(MakeRequestUuid);
+    set_response_header:
+        SetResponseHeaderLayer::overriding(SERVER, HeaderValue::from_static("shop"));
+    set_sensitive_headers: SetSensitiveHeadersLayer::new([AUTHORIZATION]);
+    set_status: SetStatusLayer::new(StatusCode::ACCEPTED);
+    timeout: TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, MINUTE);
+    trace: TraceLayer::new_for_http();
+    trace_of_grpc: TraceLayer::new_for_grpc();
+    validate_request_header: ValidateRequestHeaderLayer::accept("text/plain");
+}
+
+#[tokio::test]
+async fn two_layers_with_others_between_and_around_them() {
+    let plain = || RateLimitLayer::new().limiter(RateLimiter::memory());
+    let order = ServiceBuilder::new()
+        .layer(CorsLayer::permissive())
+        .layer(plain())
+        .layer(ValidateRequestHeaderLayer::accept("text/plain"))
+        .layer(plain().rule(&ONE, |_: &Request<_>| Key::global()));
+    assert_eq!(refused(app().layer(order)).await, [false, true]);
+}
+
+/// As the guide has it: `CorsLayer` is around the limits.
+#[tokio::test]
+async fn preflight_requests_are_not_charged_inside_of_cors() {
+    let order = ServiceBuilder::new().layer(CorsLayer::permissive());
+    let app = app().layer(order.layer(limits!()));
+    for _ in 0..2 {
+        let preflight = Request::options("/")
+            .header(ORIGIN, "https://shop.example")
+            .header(ACCESS_CONTROL_REQUEST_METHOD, "GET");
+        let preflight = preflight.body(Body::empty()).unwrap();
+        let response = app.clone().oneshot(preflight).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+    }
+    assert_eq!(refused(app).await, [false, true]);
+}
+
+fn exempt_twice() -> RateLimitLayer<Limited<Request, axum::response::Response>> {
+    limits!()
+        .skip(|request| request.uri().path() == "/health")
+        .skip(|request| request.method() == Method::OPTIONS)
+}
+
+#[tokio::test]
+async fn each_skip_exempts_requests() {
+    let app = Router::new().fallback(async || "served");
+    let app = app.layer(exempt_twice());
+    for (method, path, status) in [
+        (Method::GET, "/health", 200),
+        (Method::OPTIONS, "/orders", 200),
+        (Method::GET, "/orders", 200),
+        (Method::GET, "/orders", 429),
+        (Method::GET, "/health", 200),
+        (Method::OPTIONS, "/orders", 200),
+    ] {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.body(Body::empty()).unwrap();
+        let response = app.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+    }
+}
+
+/// Where each limit is a layer of its own, and a setting says how many there are.
+#[tokio::test]
+async fn layers_with_rules_are_kept_in_a_list() {
+    for (layers, second_is_refused) in [(2, true), (0, false)] {
+        let layers: Vec<_> = (0..layers).map(|_| exempt_twice()).collect();
+        let limited = layers.into_iter().fold(app(), Router::layer);
+        assert_eq!(refused(limited).await, [false, second_is_refused]);
+    }
+}
+
+fn of_actix() -> RateLimitLayer<Limited<ServiceRequest, HttpResponse>> {
+    RateLimitLayer::new().rule(&ONE, by_client_ip)
+}
+
+fn of_poem() -> RateLimitLayer<Limited<poem::Request, poem::Response>> {
+    RateLimitLayer::new().rule(&ONE, by_client_ip)
+}
+
+type OfTonic = Limited<axum::http::Request<TonicBody>, Response<TonicBody>>;
+
+fn of_tonic() -> RateLimitLayer<OfTonic, Grpc> {
+    RateLimitLayer::new().rule(&ONE, by_client_ip).grpc()
+}
+
+/// They compile.
+#[test]
+fn layers_of_functions_are_layers_of_their_frameworks() {
+    let _ = actix_web::App::new().wrap(of_actix());
+    let _ = poem::Route::new().with(of_poem());
+    let _ = Server::builder().layer(of_tonic());
+}

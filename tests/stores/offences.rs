@@ -1,0 +1,224 @@
+//! Who sets a block: a limit that refuses a call which all other parts would have let run.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use ratelimit_runtime::__private::{BuiltInStore as _, PermitId, PlaceRequest};
+use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, Store};
+
+use crate::support::redis::shared;
+use crate::support::unique;
+use crate::units::ALGORITHMS;
+
+const LIMITS: [Limit; 1] = [Limit::per_hour(1)];
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A store on a clock of its own, and the keys of a test.
+struct Place {
+    store: Box<dyn Store>,
+    clock: FakeClock,
+    algorithm: Algorithm,
+    keys: [String; 3],
+}
+
+impl Place {
+    fn request(&self, key: usize) -> Request<'_> {
+        Request::new(self.keys[key].as_bytes(), self.algorithm, &LIMITS)
+    }
+
+    /// A request that blocks for a minute, then for two, up to an hour.
+    fn growing(&self, key: usize) -> Request<'_> {
+        self.request(key).with_growing_block(MINUTE, HOUR)
+    }
+
+    async fn acquire(&self, request: Request<'_>) -> Verdict {
+        self.store.acquire(request).await.unwrap()
+    }
+
+    async fn peek(&self, key: usize) -> Verdict {
+        self.store.peek(self.request(key)).await.unwrap()
+    }
+
+    async fn offend(&self, request: Request<'_>) -> Verdict {
+        self.store.own().offend(request).await.unwrap()
+    }
+
+    async fn stack(&self, requests: &[Request<'_>]) -> Vec<bool> {
+        let verdicts = self.store.own().acquire_all(requests).await.unwrap();
+        verdicts.iter().map(|verdict| verdict.allowed).collect()
+    }
+}
+
+/// Memory and Redis under each algorithm.
+async fn places() -> Vec<Place> {
+    let place = async |&algorithm: &Algorithm, on_redis: bool| {
+        let clock = FakeClock::new();
+        let store: Box<dyn Store> = if on_redis {
+            let redis = RedisStore::new(&shared().url()).unwrap();
+            let redis = redis.with_clock(clock.clone()).deny_cache(false);
+            redis.ready().await.unwrap();
+            Box::new(redis)
+        } else {
+            Box::new(MemoryStore::new().with_clock(clock.clone()))
+        };
+        let keys = [0, 1, 2].map(|_| unique("offence"));
+        Place {
+            store,
+            clock,
+            algorithm,
+            keys,
+        }
+    };
+    let pairs = ALGORITHMS
+        .iter()
+        .flat_map(|algorithm| [(algorithm, false), (algorithm, true)]);
+    join_all(pairs.map(|(algorithm, on_redis)| place(algorithm, on_redis))).await
+}
+
+/// Of the calls of somebody whose own limit is used up, no other key is blocked.
+#[tokio::test]
+async fn a_stack_blocks_only_where_all_other_parts_admit() {
+    for place in places().await {
+        let algorithm = place.algorithm;
+        for key in [0, 1] {
+            assert!(place.acquire(place.request(key)).await.allowed);
+        }
+        for _ in 0..3 {
+            let both = [place.growing(0), place.growing(1), place.growing(2)];
+            assert_eq!(place.stack(&both).await, [false, false, true]);
+        }
+        for key in [0, 1, 2] {
+            assert!(!place.peek(key).await.blocked, "{algorithm}: {key}");
+        }
+        assert!(place.peek(2).await.allowed, "{algorithm}");
+        // Alone in refusing, in any place of the stack, it is an offence.
+        for stack in [[0, 2], [2, 1]] {
+            let stack = stack.map(|key| place.growing(key));
+            assert!(place.stack(&stack).await.contains(&true));
+        }
+        for key in [0, 1] {
+            assert!(place.peek(key).await.blocked, "{algorithm}: {key}");
+        }
+        assert!(place.peek(2).await.allowed, "{algorithm}");
+    }
+}
+
+/// A key that is blocked already refuses as any other part.
+#[tokio::test]
+async fn a_stack_with_a_blocked_part_blocks_nobody_else() {
+    for place in places().await {
+        assert!(place.acquire(place.request(1)).await.allowed);
+        place.store.block(place.request(0), MINUTE).await.unwrap();
+        let stack = [place.growing(0), place.growing(1)];
+        assert_eq!(place.stack(&stack).await, [false, false]);
+        assert!(!place.peek(1).await.blocked, "{}", place.algorithm);
+    }
+}
+
+/// Of two charges of one key there is room for one.
+#[tokio::test]
+async fn a_key_that_stands_twice_offends_against_itself() {
+    for place in places().await {
+        let stack = [place.growing(0), place.growing(1), place.growing(0)];
+        assert!(place.stack(&stack).await.contains(&false));
+        assert!(place.peek(0).await.blocked, "{}", place.algorithm);
+        assert!(place.peek(1).await.allowed, "{}", place.algorithm);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_finds_no_place_in_flight_is_no_offence() {
+    for place in places().await {
+        let algorithm = place.algorithm;
+        let own = place.store.own();
+        let in_flight = PlaceRequest::new(unique("offence:cc").as_bytes(), 1);
+        let entry = own.enter(in_flight.clone(), &[place.growing(0)]).await;
+        assert!(entry.unwrap().is_entered());
+        let another = || PlaceRequest {
+            permit: PermitId::next(),
+            ..in_flight.clone()
+        };
+        let full = own.enter(another(), &[place.growing(0)]).await.unwrap();
+        assert!(full.is_full && !full.verdicts[0].allowed, "{algorithm}");
+        assert!(!place.peek(0).await.blocked, "{algorithm}");
+        own.leave(&in_flight);
+        own.settled().await.unwrap();
+        let refused = own.enter(another(), &[place.growing(0)]).await.unwrap();
+        assert!(!refused.is_full && refused.verdicts[0].blocked);
+        assert!(place.peek(0).await.blocked, "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn an_offence_blocks_and_never_charges() {
+    for place in places().await {
+        let algorithm = place.algorithm;
+        // Where the limits admit, nothing happens.
+        for _ in 0..3 {
+            let looked = place.offend(place.growing(0)).await;
+            assert!(looked.allowed && looked.ticket == 0, "{algorithm}");
+        }
+        assert!(place.acquire(place.growing(0)).await.allowed);
+        // Without a block it is a look.
+        assert!(!place.offend(place.request(0)).await.allowed);
+        assert!(!place.peek(0).await.blocked);
+        let offence = place.offend(place.growing(0)).await;
+        assert!(offence.blocked && !offence.allowed, "{algorithm}");
+        place.clock.advance(MINUTE / 2);
+        // A block is neither lengthened nor counted twice.
+        for _ in 0..3 {
+            assert!(place.offend(place.growing(0)).await.blocked, "{algorithm}");
+        }
+        place.clock.advance(MINUTE / 2);
+        assert!(!place.peek(0).await.blocked, "{algorithm}: a minute");
+        assert!(place.offend(place.growing(0)).await.blocked);
+        place.clock.advance(MINUTE);
+        assert!(place.peek(0).await.blocked, "{algorithm}: two minutes");
+        place.clock.advance(MINUTE);
+        assert!(!place.peek(0).await.blocked, "{algorithm}: two minutes");
+    }
+}
+
+/// They may be released: most are.
+#[tokio::test]
+async fn open_reservations_alone_are_no_offence() {
+    for place in places().await {
+        assert!(place.acquire(place.growing(0).reserving()).await.allowed);
+        let refusal = place.offend(place.growing(0)).await;
+        assert_eq!((refusal.allowed, refusal.blocked), (false, false));
+        assert_eq!(refusal.retry_after(), Some(Duration::from_millis(50)));
+        assert!(!place.peek(0).await.blocked, "{}", place.algorithm);
+    }
+}
+
+/// A store of another crate has no such operation.
+#[tokio::test]
+async fn a_store_of_another_crate_cannot_be_asked_for_an_offence() {
+    struct Other(MemoryStore);
+
+    impl Store for Other {
+        fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+            self.0.acquire(request)
+        }
+
+        fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+            self.0.peek(request)
+        }
+
+        fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+            self.0.reset(request)
+        }
+    }
+
+    let other = Other(MemoryStore::new());
+    let request = Request::new(b"key", Algorithm::SlidingWindow, &LIMITS);
+    let error = (&other as &dyn Store)
+        .own()
+        .offend(request)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+}
