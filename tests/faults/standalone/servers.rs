@@ -190,10 +190,14 @@ pub(super) fn rows() -> Vec<Fault<One>> {
         })
         .ends(1_000, |one| one.config("stop-writes-on-bgsave-error", "no"))
         .then(nothing_goes_unchecked),
-        fault("standalone::too_few_replicas", "NOREPLICAS: too few replicas to write, for 1 s", PLAIN)
-            .begins(|one| one.config("min-replicas-to-write", "1"))
-            .ends(1_000, |one| one.config("min-replicas-to-write", "0"))
-            .within(500),
+        fault(
+            "standalone::too_few_replicas",
+            "NOREPLICAS: too few replicas to write, for 1 s",
+            PLAIN,
+        )
+        .begins(|one| one.config("min-replicas-to-write", "1"))
+        .ends(1_000, |one| one.config("min-replicas-to-write", "0"))
+        .within(500),
         fault(
             "standalone::out_of_memory",
             "out of memory (OOM, `noeviction`) for 1 s",
