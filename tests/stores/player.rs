@@ -672,7 +672,8 @@ fn large_limits_are_the_same() {
 #[test]
 fn weights_beside_whole_numbers_are_the_same() {
     const DAY: u64 = 86_400_000_000;
-    // The factor that makes a product of `number` leave `rest`, where they have no divisor in common.
+    // The factor that makes a product of `number` leave `rest`, where they have no divisor in
+    // common.
     let factor = |number: u64, modulus: u64, rest: u64| {
         let (mut left, mut right) = ((modulus, 0_i128), (number % modulus, 1_i128));
         while right.0 > 0 {

@@ -17,8 +17,8 @@ pub trait BuiltInStore: Send + Sync {
         None
     }
 
-    /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or with
-    /// a place by [`enter`](Self::enter). Where they are not, a limiter looks at all requests,
+    /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or
+    /// with a place by [`enter`](Self::enter). Where they are not, a limiter looks at all requests,
     /// reserves all, enters last, and then commits or releases the reservations.
     fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
         self.below()
@@ -26,8 +26,8 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// Decides several requests together, with one verdict for each, in order: they are charged if
-    /// all say `allowed`. Where one alone refuses, it sets its block; where several do, none does, as
-    /// the call would not have run but for one of them. Asked only where
+    /// all say `allowed`. Where one alone refuses, it sets its block; where several do, none does,
+    /// as the call would not have run but for one of them. Asked only where
     /// [`decides_together`](Self::decides_together) says so.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         self.below().map_or_else(
@@ -109,8 +109,8 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// The refusal of a request that this process knows and that still holds: it answers a call
-    /// before the store is asked, and also where the store gave no answer. Its wait is a lower bound
-    /// where it was learnt from a request of another cost.
+    /// before the store is asked, and also where the store gave no answer. Its wait is a lower
+    /// bound where it was learnt from a request of another cost.
     fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
         self.below().and_then(|below| below.known_refusal(request))
     }

@@ -1,4 +1,5 @@
-//! What else a refusal answers: other costs, reservations, parts of stacks, and what looks have seen.
+//! What else a refusal answers: other costs, reservations, parts of stacks, and what looks have
+//! seen.
 
 use ratelimit_runtime::__private::PermitId;
 use ratelimit_runtime::testkit::FakeClock;

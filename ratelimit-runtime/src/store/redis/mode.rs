@@ -16,10 +16,10 @@ pub enum RedisMode {
     ///
     /// - `sliding_window`, with several limits and costs up to 1,000, as a sorted set in optimistic
     ///   transactions: one round trip for a refusal, two for an admission, and two more each time
-    ///   another caller has changed the key in between. A slot becomes free a quarter of a round trip
-    ///   and a millisecond late, most often; an admission that arrives later than that is given back
-    ///   and repeated, which takes four round trips. Transactions run on up to 8 more connections per
-    ///   server and runtime.
+    ///   another caller has changed the key in between. A slot becomes free a quarter of a round
+    ///   trip and a millisecond late, most often; an admission that arrives later than that is
+    ///   given back and repeated, which takes four round trips. Transactions run on up to 8 more
+    ///   connections per server and runtime.
     /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window
     ///   ends on a whole millisecond of the server's clock. There are no refunds.
     ///

@@ -1,9 +1,9 @@
 //! [`StoredLog`]: the exact sliding window without scripts: a sorted set with a member for each
 //! unit of cost, whose score is its own microsecond, its ticket.
 //!
-//! The reads are by rank and so need no time: they go in one call with `TIME`. A limit refuses while
-//! the unit that must leave before the call fits is in its window; the units used are counted in the
-//! transaction that writes.
+//! The reads are by rank and so need no time: they go in one call with `TIME`. A limit refuses
+//! while the unit that must leave before the call fits is in its window; the units used are counted
+//! in the transaction that writes.
 //!
 //! A call is admitted when its `EXEC` runs, which is later than `TIME` by an unknown time, and no
 //! command of a transaction can depend on the time of another. So a charge is dated ahead by what
@@ -15,9 +15,9 @@
 //!   admitted; its units are given back, and it asks anew, dated further ahead.
 //!
 //! A call admitted at *t* has read, at or before *t*, that what still counts leaves room for it.
-//! What was admitted in (*t* − window, *t*] has tickets above *t* − window, so it did count then: no
-//! more than `max` is ever admitted in a window. A caller that goes away before it has given back leaves
-//! units that nobody was admitted for, and that expire.
+//! What was admitted in (*t* − window, *t*] has tickets above *t* − window, so it did count then:
+//! no more than `max` is ever admitted in a window. A caller that goes away before it has given
+//! back leaves units that nobody was admitted for, and that expire.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
