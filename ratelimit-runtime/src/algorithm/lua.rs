@@ -2,13 +2,11 @@
 
 use crate::rule::Limit;
 
-/// The script of an algorithm. The file is the body of the function `decide` that the scripts' head
-/// and tail call for each key and question.
+/// The script of an algorithm.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lua {
-    pub(crate) body: &'static str,
-    /// Whether its keys are strings, whose values are read all at once.
-    pub(crate) reads: bool,
+    /// All of it, of which the body is the file `script.lua` of the algorithm.
+    pub(crate) source: &'static str,
     /// The meaning of a lone number, which is below 2⁵³, for a first limit at the time of the
     /// decision: the remaining cost, and the time until the limit is whole again, in microseconds.
     pub(crate) number: fn(&Limit, u64, u64) -> (u64, u64),

@@ -30,11 +30,7 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const SCRIPT: super::Lua = super::Lua {
-    body: concat!(
-        include_str!("script.lua"),
-        include_str!("../counter/counters.lua")
-    ),
-    reads: true,
+    source: include_str!("../../store/redis/scripts/generated/bucket.lua"),
     // The level after the charge, in the ticks of the limit.
     number: |limit, level, now| {
         let bucket = Bucket {

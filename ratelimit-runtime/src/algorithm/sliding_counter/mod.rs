@@ -10,12 +10,7 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const SCRIPT: super::Lua = super::Lua {
-    body: concat!(
-        include_str!("script.lua"),
-        include_str!("../counter/windows.lua"),
-        include_str!("../counter/counters.lua"),
-    ),
-    reads: true,
+    source: include_str!("../../store/redis/scripts/generated/sliding_counter.lua"),
     // The number is the rest of `max`, in a window that begins now.
     number: |limit, remaining, _| (remaining, 2 * limit.window_us()),
 };

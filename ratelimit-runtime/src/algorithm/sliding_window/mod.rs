@@ -17,8 +17,7 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const SCRIPT: super::Lua = super::Lua {
-    body: include_str!("script.lua"),
-    reads: false,
+    source: include_str!("../../store/redis/scripts/generated/sliding_window.lua"),
     number: |limit, remaining, _| (remaining, limit.window_us()),
 };
 

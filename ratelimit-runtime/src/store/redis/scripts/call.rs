@@ -72,9 +72,9 @@ impl<'a> Call<'a> {
         let mut command = Cmd::with_capacity(4 + keys + 2 * self.asks.len(), 256 + 64 * keys);
         let Script { source, sha1, .. } = self.script;
         let (name, script) = if by_source {
-            ("EVAL", source)
+            ("EVAL", *source)
         } else {
-            ("EVALSHA", sha1)
+            ("EVALSHA", sha1.as_str())
         };
         command.arg(name).arg(script).arg(keys);
         for key in &self.keys {

@@ -1,10 +1,12 @@
 //! The scripts: questions as bytes, and replies as answers.
 //!
 //! A script is one file of an algorithm between `head.lua` and `tail.lua`, which all share; that of
-//! stacks is made of the same files. [`Question`] writes what is asked, [`call`] a call of several
+//! stacks is made of the same files. Assembled, they stand in `generated/`. [`Question`] writes what is asked, [`call`] a call of several
 //! questions, and [`ScriptAnswer`] reads the reply.
 
 mod answer;
+#[cfg(test)]
+mod assembly;
 pub(crate) mod call;
 mod question;
 mod script;

@@ -1,0 +1,127 @@
+//! The files in `generated/` are assembled of the files that people edit. `SCRIPTS=overwrite` writes
+//! them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use super::script::{PLACES, lua};
+use crate::rule::Algorithm;
+
+/// What the function `decide` of a script is.
+struct Body {
+    name: &'static str,
+    /// Whose script it is; none where calls in flight stand in their place.
+    algorithms: &'static [Algorithm],
+    /// Its files, in `src`.
+    files: &'static [&'static str],
+    /// Whether its keys are strings, whose values are read all at once.
+    reads: bool,
+}
+
+const BODIES: [Body; 5] = [
+    Body {
+        name: "sliding_window",
+        algorithms: &[Algorithm::SlidingWindow],
+        files: &["algorithm/sliding_window/script.lua"],
+        reads: false,
+    },
+    Body {
+        name: "sliding_counter",
+        algorithms: &[Algorithm::SlidingCounter],
+        files: &[
+            "algorithm/sliding_counter/script.lua",
+            "algorithm/counter/windows.lua",
+            "algorithm/counter/counters.lua",
+        ],
+        reads: true,
+    },
+    Body {
+        name: "fixed_window",
+        algorithms: &[Algorithm::FixedWindow],
+        files: &[
+            "algorithm/fixed_window/script.lua",
+            "algorithm/counter/windows.lua",
+            "algorithm/counter/counters.lua",
+        ],
+        reads: true,
+    },
+    Body {
+        name: "bucket",
+        algorithms: &[Algorithm::TokenBucket, Algorithm::LeakyBucket],
+        files: &[
+            "algorithm/bucket/script.lua",
+            "algorithm/counter/counters.lua",
+        ],
+        reads: true,
+    },
+    Body {
+        name: "places",
+        algorithms: &[],
+        files: &["store/redis/permits/places.lua"],
+        reads: false,
+    },
+];
+
+/// The first line of each script.
+const NOTE: &str = "-- Assembled of other files, which are those to edit, by assembly.rs.";
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(sources().join(file)).unwrap()
+}
+
+/// The scripts, their names, and whose they are.
+fn assembled() -> Vec<(&'static str, String, &'static [Algorithm])> {
+    let part = |name: &str| read(&format!("store/redis/scripts/{name}.lua"));
+    let (head, tail) = (part("head"), part("tail"));
+    // The head ends with the parameters of `decide`.
+    let (_, parameters) = head.rsplit_once("decide(").unwrap();
+    let mut stack = format!("{NOTE}\n{}", part("stack_head"));
+    let mut scripts = Vec::new();
+    for body in &BODIES {
+        // How many windows a first charge lives, and what the script of stacks knows it by.
+        let row = body.algorithms.first().map(|algorithm| algorithm.row());
+        let (windows, number) = row.map_or((1, PLACES), |row| (row.windows, row.number));
+        let code: String = body.files.iter().map(|file| read(file)).collect();
+        writeln!(
+            stack,
+            "algorithms[{number}] = function({parameters}{code}end"
+        )
+        .unwrap();
+        let variables = format!("local READS, WINDOWS = {}, {windows}", body.reads);
+        let script = format!("{NOTE}\n{variables}\n{head}{code}{tail}");
+        scripts.push((body.name, script, body.algorithms));
+    }
+    scripts.push(("stack", stack + &part("stack_tail"), &[]));
+    scripts
+}
+
+#[test]
+fn the_scripts_are_those_that_their_parts_make() {
+    let scripts = assembled();
+    let file = |name: &str| format!("store/redis/scripts/generated/{name}.lua");
+    if env::var_os("SCRIPTS").is_some_and(|value| value == "overwrite") {
+        for (name, script, _) in scripts {
+            fs::write(sources().join(file(name)), script).unwrap();
+        }
+        return;
+    }
+    for (name, script, _) in &scripts {
+        let is_same = read(&file(name)) == *script;
+        assert!(is_same, "{name}: run this with SCRIPTS=overwrite");
+    }
+    for algorithm in Algorithm::ALL {
+        let mut own = scripts.iter().filter(|(.., of)| of.contains(algorithm));
+        let is_own = own.any(|(_, script, _)| lua(*algorithm).source == script);
+        assert!(
+            is_own,
+            "{algorithm}: what its folder includes is not its script"
+        );
+    }
+}
