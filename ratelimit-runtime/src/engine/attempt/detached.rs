@@ -10,13 +10,17 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::task::Poll;
 
+use once_cell::sync::OnceCell;
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
 use tracing::instrument::WithSubscriber as _;
 
 use super::{Attempted, apart, attempt, is_apart};
+use crate::engine::charge::Room;
+use crate::engine::outage::Refused;
 use crate::engine::part::Part;
 use crate::engine::state::Turn;
+use crate::error::StoreError;
 
 /// Makes an attempt. The `turn` is given back when that ends.
 pub(in crate::engine) async fn run(
@@ -27,8 +31,15 @@ pub(in crate::engine) async fn run(
         return (attempt(stack, &mut Vec::new()).await, None);
     }
     let (tell, mut told) = oneshot::channel();
+    let rooms = Arc::new(OnceCell::new());
+    let mut caller = Caller {
+        stack,
+        rooms: Arc::clone(&rooms),
+        is_told: false,
+    };
     let stack = Arc::clone(stack);
     let mut work = Box::pin(async move {
+        let _rooms = rooms;
         let mut late = Vec::new();
         let outcome = attempt(&stack, &mut late).await;
         // A caller that is gone takes nothing: all of it is dropped here.
@@ -38,18 +49,42 @@ pub(in crate::engine) async fn run(
     // What is known at once needs no task.
     let is_done = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_ready())).await;
     if let Ok(outcome) = told.try_recv() {
+        caller.is_told = true;
         if !is_done {
             tokio::spawn(work.in_current_span().with_current_subscriber());
         }
         return outcome;
     }
     let task = tokio::spawn(work.in_current_span().with_current_subscriber());
-    match told.await {
+    let outcome = told.await;
+    caller.is_told = true;
+    match outcome {
         Ok(outcome) => outcome,
         Err(_) => match task.await {
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is ending, and this caller with it.
-            _ => std::future::pending().await,
+            // A thread that no runtime drives may wait for one that has ended.
+            _ => {
+                let error = StoreError::unavailable("its tokio runtime has ended").into();
+                (Err(Refused { by: 0, error }), None)
+            }
         },
+    }
+}
+
+/// The caller of an attempt. If it goes away, the attempt is a settlement until it ends.
+struct Caller<'a> {
+    stack: &'a [Part],
+    rooms: Arc<OnceCell<Vec<Room>>>,
+    is_told: bool,
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            let rooms = self.stack.iter();
+            let rooms = rooms.filter_map(|part| Room::take(&part.engine)).collect();
+            // The last that has them lets them go: an attempt that is over does so at once.
+            let _ = self.rooms.set(rooms);
+        }
     }
 }
