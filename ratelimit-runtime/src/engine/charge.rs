@@ -109,6 +109,23 @@ impl Drop for Room {
     }
 }
 
+/// An attempt that may charge although its caller has gone away: it is waited for as settlements
+/// are. There is always room for it, because calls in progress must not take that of others.
+pub(super) struct Ongoing(Arc<Engine>);
+
+impl Ongoing {
+    pub(super) fn new(engine: &Arc<Engine>) -> Self {
+        engine.settlements.attempt(true);
+        Self(Arc::clone(engine))
+    }
+}
+
+impl Drop for Ongoing {
+    fn drop(&mut self) {
+        self.0.settlements.attempt(false);
+    }
+}
+
 /// The charge of a call. Where it is dropped before anybody ends it, because the call was cancelled
 /// or panicked, it ends by `otherwise`.
 pub(super) struct Charge {

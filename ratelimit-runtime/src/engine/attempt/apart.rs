@@ -74,15 +74,22 @@ pub(super) async fn step<'a>(
     } else {
         limited
     };
-    let charged = progress.charge(held, &charging, time, late).await;
-    match charged {
-        Err(refused) if parts.len() == 1 => {
-            return Err(offence(held, parts, refused, time).await);
+    // Where the policy refuses a part that gave no answer, nothing is charged.
+    progress.decide_failed(held)?;
+    let [reserved, refunded, plain] = by_kind(held, &charging);
+    for kind in [reserved, refunded] {
+        match progress.charge(held, &kind, time, late).await {
+            Err(refused) if parts.len() == 1 => {
+                return Err(offence(held, parts, refused, time).await);
+            }
+            charged => charged?,
         }
-        charged => charged?,
     }
     progress.decide_failed(held)?;
     acquire_permits(held, parts, time).await?;
+    // What cannot be given back is charged once nothing else can refuse.
+    progress.charge(held, &plain, time, late).await?;
+    progress.decide_failed(held)?;
     for Charged {
         at,
         decision,
@@ -108,6 +115,19 @@ pub(super) async fn step<'a>(
 /// Whether a charge of a part can be given back.
 fn is_given_back(part: &Part) -> bool {
     part.bound.has(Feature::Reserve) || part.bound.has(Feature::Refund)
+}
+
+/// The parts that can be reserved, those that can be refunded, and the one that can be neither.
+fn by_kind(held: &Held<'_>, parts: &[usize]) -> [Indices; 3] {
+    let [mut reserved, mut refunded, mut plain] = <[Indices; 3]>::default();
+    for (at, part) in held.parts(parts) {
+        match (part.bound.has(Feature::Reserve), is_given_back(part)) {
+            (true, _) => reserved.push(at),
+            (false, true) => refunded.push(at),
+            (false, false) => plain.push(at),
+        }
+    }
+    [reserved, refunded, plain]
 }
 
 /// Asks all limits at once whether they would admit. Gives those that do; the others have failed.
@@ -197,30 +217,8 @@ impl Part {
 }
 
 impl Progress {
-    /// Charges these limits: all that can be reserved at once, then those that can be refunded, and
-    /// last the one that can be neither, if there is one.
+    /// Charges these limits at once.
     async fn charge<'a>(
-        &mut self,
-        held: &Held<'a>,
-        charging: &[usize],
-        time: Time,
-        late: &mut Vec<Late<'a>>,
-    ) -> Result<(), Refused> {
-        let [mut reserved, mut refunded, mut plain] = <[Indices; 3]>::default();
-        for (at, part) in held.parts(charging) {
-            match (part.bound.has(Feature::Reserve), is_given_back(part)) {
-                (true, _) => reserved.push(at),
-                (false, true) => refunded.push(at),
-                (false, false) => plain.push(at),
-            }
-        }
-        for kind in [reserved, refunded, plain] {
-            self.charge_at_once(held, &kind, time, late).await?;
-        }
-        Ok(())
-    }
-
-    async fn charge_at_once<'a>(
         &mut self,
         held: &Held<'a>,
         charging: &[usize],
@@ -270,7 +268,8 @@ impl Progress {
                 }
                 Ok(verdict) => refusals.push((at, jittered(check.decision(&verdict)))),
                 Err(error) => {
-                    if answer.is_open() {
+                    // One that cannot be waited for has not been asked for.
+                    if answer.is_open() && error.kind() == StoreErrorKind::TimedOut {
                         late.push(Late {
                             part,
                             reserves,

@@ -15,8 +15,11 @@ use tracing::Instrument as _;
 use tracing::instrument::WithSubscriber as _;
 
 use super::{Attempted, apart, attempt, is_apart};
+use crate::engine::charge::Ongoing;
+use crate::engine::outage::Refused;
 use crate::engine::part::Part;
 use crate::engine::state::Turn;
+use crate::error::StoreError;
 
 /// Makes an attempt. The `turn` is given back when that ends.
 pub(in crate::engine) async fn run(
@@ -29,6 +32,10 @@ pub(in crate::engine) async fn run(
     let (tell, mut told) = oneshot::channel();
     let stack = Arc::clone(stack);
     let mut work = Box::pin(async move {
+        let _ongoing: Vec<_> = stack
+            .iter()
+            .map(|part| Ongoing::new(&part.engine))
+            .collect();
         let mut late = Vec::new();
         let outcome = attempt(&stack, &mut late).await;
         // A caller that is gone takes nothing: all of it is dropped here.
@@ -48,8 +55,11 @@ pub(in crate::engine) async fn run(
         Ok(outcome) => outcome,
         Err(_) => match task.await {
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is ending, and this caller with it.
-            _ => std::future::pending().await,
+            // A thread that no runtime drives may wait for one that has ended.
+            _ => {
+                let error = StoreError::unavailable("its tokio runtime has ended").into();
+                (Err(Refused { by: 0, error }), None)
+            }
         },
     }
 }

@@ -9,6 +9,8 @@ pub(in crate::engine) const MAX_OPEN: usize = 10_000;
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Settlements {
     open: watch::Sender<usize>,
+    /// Attempts of several steps, which may leave some.
+    attempts: watch::Sender<usize>,
 }
 
 impl Settlements {
@@ -17,8 +19,10 @@ impl Settlements {
         *self.open.borrow()
     }
 
-    /// Returns once none is open.
+    /// Returns once none is open, and no attempt may leave one.
     pub(in crate::engine) async fn ended(&self) {
+        let mut attempts = self.attempts.subscribe();
+        let _ = attempts.wait_for(|attempts| *attempts == 0).await;
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
     }
 
@@ -34,5 +38,12 @@ impl Settlements {
     /// Ends one of them.
     pub(in crate::engine) fn end(&self) {
         self.open.send_modify(|open| *open -= 1);
+    }
+
+    /// Notes that an attempt begins, or ends.
+    pub(in crate::engine) fn attempt(&self, begins: bool) {
+        self.attempts.send_modify(|attempts| {
+            *attempts = if begins { *attempts + 1 } else { *attempts - 1 };
+        });
     }
 }
