@@ -206,7 +206,7 @@ impl Progress {
         time: Time,
         late: &mut Vec<Late<'a>>,
     ) -> Result<(), Refused> {
-        let [mut reserved, mut refunded, mut plain] = [const { Indices::new_const() }; 3];
+        let [mut reserved, mut refunded, mut plain] = <[Indices; 3]>::default();
         for (at, part) in held.parts(charging) {
             match (part.bound.has(Feature::Reserve), is_given_back(part)) {
                 (true, _) => reserved.push(at),
