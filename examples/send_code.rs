@@ -124,12 +124,14 @@ async fn serve() -> Result<(), String> {
             tokio::spawn(tell_when_ready(limiter));
         }
         None => println!(
-            "limits are kept in the memory of this process; REDIS_URL=redis://127.0.0.1/ shares them"
+            "limits are kept in the memory of this process; REDIS_URL=redis://127.0.0.1/ shares \
+             them"
         ),
     }
     println!("try it four times:");
     println!(
-        "  curl -i http://{address}/send/code -H 'content-type: application/json' -d '{{\"email\":\"alice@example.com\"}}'"
+        "  curl -i http://{address}/send/code -H 'content-type: application/json' -d \
+         '{{\"email\":\"alice@example.com\"}}'"
     );
 
     let app = Router::new()

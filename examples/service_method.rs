@@ -34,7 +34,9 @@ static EXPORT: Rule = Rule::new("export", Limit::per_day(3));
 
 impl Tenant {
     /// Three exports a day for each tenant: the key is a field of `self`, and so is the limiter.
-    #[rate_limit(name = "export", limiter = self.limiter, key = "<self.name>", window = "1d", max = 3)]
+    #[rate_limit(
+        name = "export", limiter = self.limiter, key = "<self.name>", window = "1d", max = 3
+    )]
     async fn export(&self) -> Result<String, NotifyError> {
         Ok(format!("export of {}", self.name))
     }

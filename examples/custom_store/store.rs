@@ -9,8 +9,8 @@ use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, Verdict};
 use ratelimit_runtime::{Algorithm, Store};
 
-/// Keeps every admission in a map under one lock, which is the simplest implementation of [`Store`].
-/// A store that has to wait for an answer, such as one over a network, returns
+/// Keeps every admission in a map under one lock, which is the simplest implementation of
+/// [`Store`]. A store that has to wait for an answer, such as one over a network, returns
 /// `Answer::later(async { … })` instead of `Answer::ready`.
 pub(crate) struct LogStore<C> {
     clock: C,
@@ -23,8 +23,8 @@ struct Keys {
     sweep_at: usize,
 }
 
-/// The admissions of one key, oldest first. Each unit of cost has a ticket, a microsecond of its own,
-/// and counts until one window after it. An admission is a range of tickets.
+/// The admissions of one key, oldest first. Each unit of cost has a ticket, a microsecond of its
+/// own, and counts until one window after it. An admission is a range of tickets.
 #[derive(Default)]
 struct Log {
     admissions: VecDeque<Range<u64>>,
@@ -87,7 +87,8 @@ impl<C: Clock> Store for LogStore<C> {
 }
 
 impl Keys {
-    /// Removes expired keys, whose last admission has left its window, whenever the map has doubled.
+    /// Removes expired keys, whose last admission has left its window, whenever the map has
+    /// doubled.
     fn sweep(&mut self, now: u64) {
         if self.logs.len() >= self.sweep_at {
             self.logs.retain(|_, log| !log.is_void(now));
@@ -109,8 +110,8 @@ impl Log {
         self.admissions.is_empty()
     }
 
-    /// Charges so many units; returns the ticket of the first. A ticket is later than the newest one,
-    /// even if that was charged in this microsecond, or before the clock was set back.
+    /// Charges so many units; returns the ticket of the first. A ticket is later than the newest
+    /// one, even if that was charged in this microsecond, or before the clock was set back.
     fn charge(&mut self, cost: u64, now: u64) -> u64 {
         let first = self
             .admissions
@@ -150,7 +151,8 @@ impl Log {
                 .next_back()
                 .map_or(0, |tickets| tickets.end - 1 + limit.window_us() - now);
             let left = limit.max().saturating_sub(used);
-            // The limit with the longest wait decides; if none refuses, that with the lowest `remaining`.
+            // The limit with the longest wait decides; if none refuses, that with the lowest
+            // `remaining`.
             if wait > decisive.retry_after_us
                 || (wait == decisive.retry_after_us && left < decisive.remaining)
             {

@@ -1,4 +1,5 @@
-//! axum: a handler with a limit, header fields on every response, and a limit for the whole service.
+//! axum: a handler with a limit, header fields on every response, and a limit for the whole
+//! service.
 //!
 //! ```text
 //! cargo run --example axum     # then: curl -i -H 'x-api-key: mine' http://127.0.0.1:3000/search/tea

@@ -1,4 +1,5 @@
-//! poem: a handler with a limit, header fields on every response, and a limit for the whole service.
+//! poem: a handler with a limit, header fields on every response, and a limit for the whole
+//! service.
 //!
 //! ```text
 //! cargo run --example poem --features poem     # then: curl -i -H 'x-api-key: mine' http://127.0.0.1:3000/search/tea

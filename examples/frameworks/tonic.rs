@@ -29,7 +29,9 @@ struct Service;
 #[tonic::async_trait]
 impl Words for Service {
     /// Ten calls a minute for each client and search term.
-    #[rate_limit(key = (ClientIp::try_from(&request)?, request.get_ref()), window = "60s", max = 10)]
+    #[rate_limit(
+        key = (ClientIp::try_from(&request)?, request.get_ref()), window = "60s", max = 10
+    )]
     async fn search(&self, request: Request<String>) -> Result<Response<String>, Status> {
         Ok(Response::new(format!(
             "nothing about {}",

@@ -62,7 +62,8 @@ impl fmt::Display for Api {
         } = &*lock(&self.seen);
         write!(
             f,
-            "the API answered {admitted} calls and refused {refused}; at most {most} of 20 came in any two seconds"
+            "the API answered {admitted} calls and refused {refused}; at most {most} of 20 came in \
+             any two seconds"
         )
     }
 }

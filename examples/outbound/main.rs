@@ -1,5 +1,5 @@
-//! A client that stays below the limit of a remote API, in several processes that share the limit on
-//! Redis.
+//! A client that stays below the limit of a remote API, in several processes that share the limit
+//! on Redis.
 //!
 //! ```text
 //! REDIS_URL=redis://127.0.0.1/ cargo run --example outbound --features outbound
@@ -59,7 +59,8 @@ async fn main() -> Result<ExitCode, Error> {
     }
     if env::var_os("REDIS_URL").is_none() && env::var_os("RATELIMIT_URL").is_none() {
         eprintln!(
-            "processes share limits on a Redis: REDIS_URL=redis://127.0.0.1/ cargo run --example outbound --features outbound"
+            "processes share limits on a Redis: REDIS_URL=redis://127.0.0.1/ cargo run --example \
+             outbound --features outbound"
         );
         return Ok(ExitCode::from(2));
     }

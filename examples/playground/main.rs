@@ -1,6 +1,6 @@
-//! A page that shows the algorithms: send single requests and bursts to two limits side by side, and
-//! see on a moving window which are admitted and which are refused. Blocks grow with each offence,
-//! and calls are in flight until a click ends them.
+//! A page that shows the algorithms: send single requests and bursts to two limits side by side,
+//! and see on a moving window which are admitted and which are refused. Blocks grow with each
+//! offence, and calls are in flight until a click ends them.
 //!
 //! ```text
 //! cargo run --example playground   # then open the address that it prints

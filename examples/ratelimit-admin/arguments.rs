@@ -33,8 +33,8 @@ refused a key a moment ago may go on for a second before it asks Redis again.
 
 Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be changed first.";
 
-/// Show the rate limits of a service on its Redis; reset, block and unblock keys; try limits on a log
-/// of requests
+/// Show the rate limits of a service on its Redis; reset, block and unblock keys; try limits on a
+/// log of requests
 #[derive(Parser)]
 #[command(name = "ratelimit-admin", after_help = EXAMPLES)]
 pub(crate) enum Program {
@@ -45,8 +45,8 @@ pub(crate) enum Program {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List the rules that have keys on Redis: names, algorithms, windows, and numbers of keys. Scans
-    /// all keys of the server; without --prefix, it lists the rules of all prefixes
+    /// List the rules that have keys on Redis: names, algorithms, windows, and numbers of keys.
+    /// Scans all keys of the server; without --prefix, it lists the rules of all prefixes
     Rules {
         #[command(flatten)]
         service: Service,
@@ -117,14 +117,15 @@ pub(crate) enum Change {
 #[derive(Args)]
 #[command(next_help_heading = "The service")]
 pub(crate) struct Service {
-    /// Redis of the service: redis://…, redis+sentinel://…/master or redis+cluster://…; without this
-    /// and RATELIMIT_URL, REDIS_URL
+    /// Redis of the service: redis://…, redis+sentinel://…/master or redis+cluster://…; without
+    /// this and RATELIMIT_URL, REDIS_URL
     #[arg(long, env = "RATELIMIT_URL", hide_env_values = true)]
     url: Option<String>,
     /// The `prefix` of the service's limiter
     #[arg(long)]
     pub(crate) prefix: Option<String>,
-    /// The secret of `hash_keys`, if the service sets one; not needed for keys as `list` prints them
+    /// The secret of `hash_keys`, if the service sets one; not needed for keys as `list` prints
+    /// them
     #[arg(long, env = "RATELIMIT_SECRET", hide_env_values = true)]
     pub(crate) secret: Option<String>,
     /// The service runs no scripts on Redis (`RedisMode::Transactions`)
@@ -173,9 +174,9 @@ pub(crate) const POLICY: &str = "the rule's";
 pub(crate) struct Bucket {
     #[command(flatten)]
     pub(crate) rule: RuleArgs,
-    /// The key as `list` prints it, each value in brackets and escaped: '<acme>/<7>'. A single value
-    /// needs no brackets: alice@example.com; a single IPv6 address stands for its /64, unless Redis
-    /// holds a key with the address itself
+    /// The key as `list` prints it, each value in brackets and escaped: '<acme>/<7>'. A single
+    /// value needs no brackets: alice@example.com; a single IPv6 address stands for its /64, unless
+    /// Redis holds a key with the address itself
     key: Option<String>,
     /// The rule has no key: all callers share one bucket
     #[arg(long, conflicts_with = "key")]

@@ -14,7 +14,8 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// The period of a limit in a zone, UTC by default; `None` if the limit is not a calendar quota.
+    /// The period of a limit in a zone, UTC by default; `None` if the limit is not a calendar
+    /// quota.
     pub(crate) fn of(limit: &Limit, zone: Option<&str>) -> Option<Self> {
         let unit = limit.calendar_unit()?;
         let zone = TimeZone::get(zone.unwrap_or("UTC")).ok()?;

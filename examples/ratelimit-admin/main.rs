@@ -1,5 +1,5 @@
-//! A program for operators: lists the rules that a service has on its Redis, shows, resets, blocks and
-//! unblocks their keys, and tries limits on a log of requests.
+//! A program for operators: lists the rules that a service has on its Redis, shows, resets, blocks
+//! and unblocks their keys, and tries limits on a log of requests.
 //!
 //! ```text
 //! export REDIS_URL=redis://127.0.0.1/
@@ -170,8 +170,8 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
                 format!("keys of {near}")
             };
             return Err(Failure::Arguments(format!(
-                "Redis holds no key of a rule {}, so nothing was changed; it holds {there}, under this prefix. If the name \
-                 is right, say --new",
+                "Redis holds no key of a rule {}, so nothing was changed; it holds {there}, under \
+                 this prefix. If the name is right, say --new",
                 printable::escaped(name)
             )));
         }
@@ -181,8 +181,8 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
     let ways = stored.ways_of(&bucket.rule.name);
     if blocks && !ways.is_empty() && !ways.contains(&kept) {
         return Err(Failure::Arguments(format!(
-            "Redis holds keys of {} under {}, and none under {kept}, so nothing was changed: say --limits, --algorithm and \
-             --zone as the service does, or --new",
+            "Redis holds keys of {} under {}, and none under {kept}, so nothing was changed: say \
+             --limits, --algorithm and --zone as the service does, or --new",
             printable::escaped(&bucket.rule.name),
             ways.iter()
                 .map(|way| printable::escaped(way))
@@ -193,8 +193,9 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
     Ok(bucket)
 }
 
-/// A limiter with the settings of the service, connected to Redis. If Redis does not answer, the next
-/// command fails and says why. Settings of the policy for limited calls, such as `wait`, do not apply.
+/// A limiter with the settings of the service, connected to Redis. If Redis does not answer, the
+/// next command fails and says why. Settings of the policy for limited calls, such as `wait`, do
+/// not apply.
 async fn connected(service: &Service, policy: Policy) -> Result<RateLimiter, Failure> {
     let policy = policy
         .with_shadow(false)

@@ -1,5 +1,5 @@
-//! Escapes untrusted text for a terminal: control characters, and characters that change the order of
-//! text, are written as `\u{…}`.
+//! Escapes untrusted text for a terminal: control characters, and characters that change the order
+//! of text, are written as `\u{…}`.
 
 /// The text with control characters, bidirectional marks and other invisible characters as `\u{…}`.
 /// Rendered keys hold no braces, so the escapes of a key can be decoded.
@@ -15,7 +15,8 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// Whether a character is invisible. A combining mark is visible together with the letter before it.
+/// Whether a character is invisible. A combining mark is visible together with the letter before
+/// it.
 pub(crate) fn is_unprintable(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();

@@ -155,9 +155,10 @@ impl fmt::Display for RuleList {
             }
         }
         match (self.rules.len(), self.complete) {
-            (0, _) => {
-                f.write_str("no keys of any rule are stored; is this the Redis of the service, and its --prefix?")
-            }
+            (0, _) => f.write_str(
+                "no keys of any rule are stored; is this the Redis of the service, and its \
+                 --prefix?",
+            ),
             (1, true) => f.write_str("1 rule"),
             (rules, true) => write!(f, "{rules} rules"),
             (rules, false) => write!(f, "{rules} rules, and there are more: say --prefix"),

@@ -69,8 +69,8 @@ pub(crate) async fn list(
     Ok(rules)
 }
 
-/// The rendered keys of a rule of this name that have calls in flight, at most `max_keys`, and whether
-/// these are all.
+/// The rendered keys of a rule of this name that have calls in flight, at most `max_keys`, and
+/// whether these are all.
 pub(crate) async fn in_flight(
     store: &RedisStore,
     (prefix, name): (&str, &str),
@@ -187,8 +187,8 @@ impl Rules {
     }
 }
 
-/// The rule and the rendered key of a key: `shop:prod:rl1:sw-60s+86400s:log_in:<alice>` is `log_in` and
-/// `<alice>`. `None` for keys of another form.
+/// The rule and the rendered key of a key: `shop:prod:rl1:sw-60s+86400s:log_in:<alice>` is `log_in`
+/// and `<alice>`. `None` for keys of another form.
 fn read(key: &str) -> Option<(RuleKeys, &str)> {
     let (prefix, rest) = match key.strip_prefix("rl1:") {
         Some(rest) => ("", rest),

@@ -3,8 +3,8 @@
 
 use proc_macro2::{Delimiter, Group, Literal, TokenStream, TokenTree};
 
-/// `tokens` with each async block in them emptied but for its number, from 0, and the blocks. Blocks
-/// inside of a block are not numbered.
+/// `tokens` with each async block in them emptied but for its number, from 0, and the blocks.
+/// Blocks inside of a block are not numbered.
 pub(crate) fn numbered(tokens: TokenStream) -> (TokenStream, Vec<Group>) {
     let mut blocks = Vec::new();
     let (tokens, _) = walk(tokens, &mut |block| {
@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn blocks_are_numbered_in_written_order() {
-        let text = "f(async { a }); async move { async { b } } async fn g() { async move { #![c] } } async move || { d }";
+        let text = "f(async { a }); async move { async { b } } async fn g() { async move { #![c] } \
+            } async move || { d }";
         let (tokens, blocks) = numbered(text.parse().unwrap());
         let plain = |tokens: TokenStream| tokens.to_string().replace(' ', "");
         assert_eq!(

@@ -118,7 +118,8 @@ fn read(text: &str, usual: &str) -> Result<u64, String> {
                     format!("`{text}` is negative: write a duration such as \"60s\"")
                 } else {
                     format!(
-                        "`{text}` is not a duration: expected a number at `{rest}`, as in \"60s\" or \"1h 30m\""
+                        "`{text}` is not a duration: expected a number at `{rest}`, as in \"60s\" \
+                         or \"1h 30m\""
                     )
                 },
             );
@@ -135,7 +136,8 @@ fn read(text: &str, usual: &str) -> Result<u64, String> {
             } else if after.is_empty() {
                 let meaning = meaning(usual);
                 format!(
-                    "`{text}` has no unit after `{digits}`: write \"{digits}{usual}\" for {meaning} (units: {UNITS})"
+                    "`{text}` has no unit after `{digits}`: write \"{digits}{usual}\" for \
+                     {meaning} (units: {UNITS})"
                 )
             } else {
                 format!("`{text}` has no unit after `{digits}` (units: {UNITS})")

@@ -1,5 +1,5 @@
-//! The macros of [`ratelimit-runtime`](https://docs.rs/ratelimit-runtime): `#[rate_limit]`, `key!` and
-//! `#[derive(KeyPart)]`. Depend on that crate, which exports them; their expansions call it.
+//! The macros of [`ratelimit-runtime`](https://docs.rs/ratelimit-runtime): `#[rate_limit]`, `key!`
+//! and `#[derive(KeyPart)]`. Depend on that crate, which exports them; their expansions call it.
 //!
 //! The attribute goes through four stages, a folder each: `parse` reads the arguments and the
 //! function, `check` finds every mistake, `plan` chooses the guard, `expand` makes tokens. `key!`
@@ -75,10 +75,10 @@ use proc_macro::TokenStream;
 /// async fn complete(user: &User, prompt: Prompt) -> Result<Answer, Error> { … }
 /// ```
 ///
-/// The estimate, at least 1, is charged before the body; the actual cost takes its place afterwards.
-/// A lower cost frees the rest. A higher one is charged on top, also beyond `max`: then nothing is
-/// left, and later calls are refused until the excess has left the window. At most twice the
-/// capacity of a limit is ever used; the rest is not charged. A body that takes longer than the
+/// The estimate, at least 1, is charged before the body; the actual cost takes its place
+/// afterwards. A lower cost frees the rest. A higher one is charged on top, also beyond `max`: then
+/// nothing is left, and later calls are refused until the excess has left the window. At most twice
+/// the capacity of a limit is ever used; the rest is not charged. A body that takes longer than the
 /// window is charged at its end. A call that is cancelled or panics is charged the estimate. So the
 /// estimates of admitted calls stay within `max`, and costs beyond the estimates add to it.
 ///
@@ -90,8 +90,9 @@ use proc_macro::TokenStream;
 /// by any number of `.field`, `.0` and `.method()` without arguments. `{email}` is the same as
 /// `<email>`. `<<`, `>>`, `{{` and `}}` are the characters themselves; all other text stands for
 /// itself. A template has at least one placeholder, and its text does not hold the name of an
-/// argument that no placeholder uses: that would be a mistake. The value of a placeholder implements
-/// `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
+/// argument that no placeholder uses: that would be a mistake. The value of a placeholder
+/// implements `KeyPart`; different values never make the same key. `key!("…")` makes the same key
+/// by hand.
 ///
 /// # Functions
 ///
@@ -110,8 +111,8 @@ use proc_macro::TokenStream;
 /// Several attributes on one function, all under the name `rate_limit`, make one guard: each has
 /// its own bucket. They are consulted together, and a call is charged to all of them or to none.
 /// Write an attribute of the same name from another crate with its path. Of several refusals, the
-/// one that lasts longest is returned. `on_refused` is written once and applies to all of them. Each
-/// attribute's `wait` holds for a refusal by its own limits: one without it refuses at once.
+/// one that lasts longest is returned. `on_refused` is written once and applies to all of them.
+/// Each attribute's `wait` holds for a refusal by its own limits: one without it refuses at once.
 ///
 /// The derived name is the function's path, so moving the function starts fresh buckets: give a
 /// `name` to keep them. A second attribute's derived name ends in `#2`, and so on.

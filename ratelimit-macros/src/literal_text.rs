@@ -1,5 +1,5 @@
-//! Carets under a part of a string literal, drawn in the message: stable Rust cannot make a span for
-//! that.
+//! Carets under a part of a string literal, drawn in the message: stable Rust cannot make a span
+//! for that.
 
 use std::ops::Range;
 

@@ -20,7 +20,8 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a clock that all processes read alike",
     label = "not a `WallClock`",
-    note = "processes that share a store have to agree on the time: take `SystemClock`, or implement `WallClock` for a clock that counts from a moment common to all"
+    note = "processes that share a store have to agree on the time: take `SystemClock`, or \
+        implement `WallClock` for a clock that counts from a moment common to all"
 )]
 pub trait WallClock: Clock {}
 

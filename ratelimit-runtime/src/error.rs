@@ -116,8 +116,8 @@ impl fmt::Display for RateLimitError {
                 ..
             } => write!(
                 f,
-                "a request of cost {cost} is above the {limit} that `sliding_window` counts at once: `token_bucket` and \
-                 `sliding_counter` count any number"
+                "a request of cost {cost} is above the {limit} that `sliding_window` counts at \
+                 once: `token_bucket` and `sliding_counter` count any number"
             ),
             Self::Unavailable(_) => f.write_str("the rate limiter is unavailable"),
             Self::Misconfigured(error) => {

@@ -25,8 +25,8 @@ pub(crate) fn timeout<F: Future>(
     timeout_at(now, now + time, future)
 }
 
-/// Waits for `future` until `at`, and no longer. A future that is ready needs no timer. A `since` of a
-/// moment ago saves a look at the clock.
+/// Waits for `future` until `at`, and no longer. A future that is ready needs no timer. A `since`
+/// of a moment ago saves a look at the clock.
 pub(crate) async fn timeout_at<F: Future>(
     since: Instant,
     at: Instant,

@@ -89,7 +89,8 @@ impl Returns for Service {
     }
 }
 
-/// Futures of `async_trait` are `Send`, and not `Sync`, with the guard and without; the future in the box is both.
+/// Futures of `async_trait` are `Send`, and not `Sync`, with the guard and without; the future in
+/// the box is both.
 #[async_trait::async_trait]
 trait Boxed {
     async fn plain(&self, id: u32) -> Outcome;

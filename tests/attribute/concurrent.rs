@@ -126,7 +126,9 @@ async fn locals_of_the_body_are_dropped_before_the_place_is_left() {
     .await;
 }
 
-#[rate_limit(key = "<tenant>", concurrent = u8::from(large) + 1, window = "1h", max = 3, name = "computed")]
+#[rate_limit(
+    key = "<tenant>", concurrent = u8::from(large) + 1, window = "1h", max = 3, name = "computed"
+)]
 async fn computed(tenant: u8, large: bool, gate: &Semaphore) -> Outcome {
     let _ = gate.acquire().await;
     Ok(())
@@ -193,7 +195,9 @@ impl Boxed for Service {
 }
 
 impl Service {
-    #[rate_limit(key = "<user>", concurrent = 1, limiter = self.limiter, name = "work", lease = "5s")]
+    #[rate_limit(
+        key = "<user>", concurrent = 1, limiter = self.limiter, name = "work", lease = "5s"
+    )]
     fn future(&self, user: &str) -> impl Future<Output = Outcome> {
         async move {
             let _ = (user, self.running.acquire().await);
@@ -201,13 +205,19 @@ impl Service {
         }
     }
 
-    #[rate_limit(key = "<user>", concurrent = 1, limiter = self.limiter, name = "work", when = !user.is_empty())]
+    #[rate_limit(
+        key = "<user>", concurrent = 1, limiter = self.limiter, name = "work",
+        when = !user.is_empty()
+    )]
     async fn when(&self, user: &str) -> Outcome {
         let _ = self.running.acquire().await;
         Ok(())
     }
 
-    #[rate_limit(key = "<user>", concurrent = 1, limiter = self.limiter, name = "counted", window = "1h", max = 1, count = "err")]
+    #[rate_limit(
+        key = "<user>", concurrent = 1, limiter = self.limiter, name = "counted", window = "1h",
+        max = 1, count = "err"
+    )]
     async fn counted(&self, user: &str) -> Outcome {
         let _ = (user, self.running.acquire().await);
         Ok(())

@@ -21,14 +21,22 @@ struct Pair {
     second: u64,
 }
 
-#[rate_limit(name = "first", key = "<pair.first>", window = "1h", max = MAX, limiter = pair.limiter)]
-#[rate_limit(name = "second", key = "<pair.second>", window = "1h", max = MAX, limiter = pair.limiter)]
+#[rate_limit(
+    name = "first", key = "<pair.first>", window = "1h", max = MAX, limiter = pair.limiter
+)]
+#[rate_limit(
+    name = "second", key = "<pair.second>", window = "1h", max = MAX, limiter = pair.limiter
+)]
 async fn both(pair: &Pair) -> Result<(), RateLimitError> {
     Ok(())
 }
 
-#[rate_limit(name = "second", key = "<pair.second>", window = "1h", max = MAX, limiter = pair.limiter)]
-#[rate_limit(name = "first", key = "<pair.first>", window = "1h", max = MAX, limiter = pair.limiter)]
+#[rate_limit(
+    name = "second", key = "<pair.second>", window = "1h", max = MAX, limiter = pair.limiter
+)]
+#[rate_limit(
+    name = "first", key = "<pair.first>", window = "1h", max = MAX, limiter = pair.limiter
+)]
 async fn in_opposite_order(pair: &Pair) -> Result<(), RateLimitError> {
     Ok(())
 }

@@ -18,8 +18,12 @@ fn limiter() -> RateLimiterBuilder {
     builder.on_unavailable(OnUnavailable::Deny)
 }
 
-#[rate_limit(name = "by_email", key = "<email>", window = "1m", max = 1, block = "2m..1h", limiter = limiter)]
-#[rate_limit(name = "by_ip", key = "<ip>", window = "1m", max = 1, block = "3m..1h", limiter = limiter)]
+#[rate_limit(
+    name = "by_email", key = "<email>", window = "1m", max = 1, block = "2m..1h", limiter = limiter
+)]
+#[rate_limit(
+    name = "by_ip", key = "<ip>", window = "1m", max = 1, block = "3m..1h", limiter = limiter
+)]
 async fn log_in(limiter: &RateLimiter, email: u64, ip: u64) -> Result<(), RateLimitError> {
     Ok(())
 }

@@ -83,7 +83,9 @@ async fn a_frozen_master_holds_up_no_permit_of_another() {
     let [held, cycled] = [0, 1].map(|_| super::key_on(&cluster, 1));
     assert!(is_entered(&store, &place(&held)).await);
     cluster.node(0).freeze();
-    leaving.iter().for_each(|place| store.leave(place));
+    for place in &leaving {
+        store.leave(place);
+    }
     let (start, mut slowest) = (Instant::now(), Duration::ZERO);
     while start.elapsed() < LEASE + LEASE / 5 {
         let entered = place(&cycled);
@@ -97,6 +99,7 @@ async fn a_frozen_master_holds_up_no_permit_of_another() {
         slowest = slowest.max(left.elapsed());
         sleep(Duration::from_millis(20)).await;
     }
-    assert!(slowest < Duration::from_millis(100), "{slowest:?}");
+    // Some 30 ms of a busy machine; as long as the master was frozen, where they shared a bound.
+    assert!(slowest < Duration::from_millis(200), "{slowest:?}");
     assert!(!is_entered(&other, &place(&held)).await, "it is renewed");
 }

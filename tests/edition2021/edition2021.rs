@@ -56,7 +56,10 @@ trait Mail {
 
 #[async_trait::async_trait]
 impl Mail for Service {
-    #[rate_limit(key = "<tenant>:<email>", window = "60s", max = 1, limiter = self.limiter, crate = "::limits")]
+    #[rate_limit(
+        key = "<tenant>:<email>", window = "60s", max = 1, limiter = self.limiter,
+        crate = "::limits"
+    )]
     async fn send(&self, (tenant, email): (u32, &str)) -> Outcome {
         Ok(())
     }

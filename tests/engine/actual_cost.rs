@@ -127,11 +127,20 @@ async fn by_hand_a_reservation_is_committed_or_released_once() {
     assert_eq!(left(&limiter, "a").await, 70, "a long call is not free");
 }
 
-#[rate_limit(limiter = limiter, name = "minute", window = "60s", max = 100, cost = 10, actual_cost = |n| *n.as_ref().unwrap_or(&0))]
+#[rate_limit(
+    limiter = limiter, name = "minute", window = "60s", max = 100, cost = 10,
+    actual_cost = |n| *n.as_ref().unwrap_or(&0)
+)]
 #[rate_limit(limiter = limiter, name = "failures", window = "1h", max = 2, count = "err")]
 #[rate_limit(limiter = limiter, name = "calls", window = "1h", max = 3)]
-#[rate_limit(limiter = limiter, name = "seen", window = "60s", max = 5, cost = 5, actual_cost = tokens, shadow)]
-#[rate_limit(limiter = limiter, name = "guests", window = "60s", max = 5, cost = 5, actual_cost = tokens, when = guest)]
+#[rate_limit(
+    limiter = limiter, name = "seen", window = "60s", max = 5, cost = 5, actual_cost = tokens,
+    shadow
+)]
+#[rate_limit(
+    limiter = limiter, name = "guests", window = "60s", max = 5, cost = 5, actual_cost = tokens,
+    when = guest
+)]
 async fn stacked(
     limiter: &RateLimiter,
     guest: bool,

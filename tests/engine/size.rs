@@ -81,7 +81,8 @@ fn a_guard_adds_little_to_a_future() {
     let in_flight = size_of_val(&in_flight("a"));
     println!("in flight {in_flight}");
     println!(
-        "bare {bare}, one {one}, four {four}, counted {counted}; 16 KiB argument: bare {bare_with}, one {with}"
+        "bare {bare}, one {one}, four {four}, counted {counted}; 16 KiB argument: bare \
+         {bare_with}, one {with}"
     );
     assert!(
         one <= bare + 400,

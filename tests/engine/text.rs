@@ -274,7 +274,8 @@ fn an_error_that_leaves_main_is_readable() {
     let error = StoreError::unavailable("Redis cannot be reached").with_source(cause);
     assert_eq!(
         format!("{:?}", RateLimitError::from(error)),
-        "the rate limiter is unavailable\n  caused by: Redis cannot be reached\n  caused by: connection refused"
+        "the rate limiter is unavailable\n  caused by: Redis cannot be reached\n  caused by: \
+         connection refused"
     );
     let wrong = StoreError::misconfigured("policies.toml: line 1:\n  |\n1 | limits = 3");
     assert_eq!(

@@ -62,7 +62,8 @@ fn keys_of(listing: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// A server whose rules an operator looks at, and the flags that say where it is and which limits they have.
+/// A server whose rules an operator looks at, and the flags that say where it is and which limits
+/// they have.
 struct Bench {
     server: RedisServer,
     flags: Vec<String>,

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::support::browser::Browser;
 use crate::{Service, command, request};
 
-/// What a lane shows: how many dots were admitted and refused, how many at most in a window, and whether that warns.
+/// What a lane shows: how many dots were admitted and refused, how many at most in a window, and
+/// whether that warns.
 fn lane(browser: &mut Browser, index: usize) -> Value {
     browser.eval(&format!(
         "(() => {{

@@ -242,7 +242,7 @@ fn actual_costs_are_paid_by_later_requests() {
 #[test]
 fn csv_and_json_lines_in_any_spelling_of_time_say_the_same() {
     let header_elsewhere = "x,cost,email,at\n,1,alice,2026-01-01T00:00:00Z\n,,alice,2026-01-01T01:00:09+01:00\n,,alice,2026-01-01T00:00:09.5Z\n\
-                            ,,alice,1767225610\n,,alice,1767225610.5\n,,alice,1767225611000\n,2,bob,1767225611000000\n";
+        ,,alice,1767225610\n,,alice,1767225610.5\n,,alice,1767225611000\n,2,bob,1767225611000000\n";
     let json = EDGE.lines().skip(1).map(|line| {
         let fields: Vec<&str> = line.split(',').collect();
         format!(
@@ -583,31 +583,34 @@ fn combined() -> String {
 
 /// As `log_format … escape=json` of nginx and the encoder `json` of Caddy write them.
 fn nginx() -> String {
-    AT.iter().zip(REQUESTS).fold(String::new(), |mut log, (at, (address, user, request, status, agent))| {
-        let (at, agent) = (at.replace('"', ""), agent.replace("\\x22", "\\\""));
-        let request = request.replace('\\', "\\\\");
-        let _ = writeln!(
-            log,
-            "{{\"time_local\":\"{at}\",\"remote_addr\":\"{address}\",\"remote_user\":\"{user}\",\"request\":\"{request}\",\
-             \"status\":\"{status}\",\"http_user_agent\":\"{agent}\"}}"
-        );
-        log
-    })
+    AT.iter().zip(REQUESTS).fold(
+        String::new(),
+        |mut log, (at, (address, user, request, status, agent))| {
+            let (at, agent) = (at.replace('"', ""), agent.replace("\\x22", "\\\""));
+            let request = request.replace('\\', "\\\\");
+            let _ = writeln!(
+                log,
+                "{{\"time_local\":\"{at}\",\"remote_addr\":\"{address}\",\"remote_user\":\"{user}\",\"request\":\"{request}\",\"status\":\"{status}\",\"http_user_agent\":\"{agent}\"}}"
+            );
+            log
+        },
+    )
 }
 
 fn caddy() -> String {
-    (0..).zip(REQUESTS).fold(String::new(), |mut log, (second, (address, user, request, status, agent))| {
-        let uri = request.split(' ').nth(1).unwrap_or_default();
-        let (user, agent) = (user.trim_matches('-'), agent.replace("\\x22", "\\\""));
-        let _ = writeln!(
-            log,
-            "{{\"level\":\"info\",\"ts\":{}.25,\"logger\":\"http.log.access\",\"msg\":\"handled request\",\"request\":{{\
-             \"remote_ip\":\"127.0.0.1\",\"client_ip\":\"{address}\",\"method\":\"GET\",\"uri\":\"{uri}\",\
-             \"headers\":{{\"User-Agent\":[\"{agent}\"]}}}},\"user_id\":\"{user}\",\"status\":{status}}}",
-            1_791_633_336 + second
-        );
-        log
-    })
+    (0..).zip(REQUESTS).fold(
+        String::new(),
+        |mut log, (second, (address, user, request, status, agent))| {
+            let uri = request.split(' ').nth(1).unwrap_or_default();
+            let (user, agent) = (user.trim_matches('-'), agent.replace("\\x22", "\\\""));
+            let _ = writeln!(
+                log,
+                "{{\"level\":\"info\",\"ts\":{}.25,\"logger\":\"http.log.access\",\"msg\":\"handled request\",\"request\":{{\"remote_ip\":\"127.0.0.1\",\"client_ip\":\"{address}\",\"method\":\"GET\",\"uri\":\"{uri}\",\"headers\":{{\"User-Agent\":[\"{agent}\"]}}}},\"user_id\":\"{user}\",\"status\":{status}}}",
+                1_791_633_336 + second
+            );
+            log
+        },
+    )
 }
 
 /// The keys that a rule of one an hour refuses, with how many requests each has.
@@ -748,7 +751,8 @@ fn only_answers_that_are_asked_for_use_up_a_limit() {
         ]
         .map(|(second, status)| login(second, status))
         .concat();
-    // 1 and 3 use it up: 4 and 5 are refused, whatever they would have been; at 61 the first has left.
+    // 1 and 3 use it up: 4 and 5 are refused, whatever they would have been; at 61 the first has
+    // left.
     let printed = printed(&["--rule", "2/1m", "--status", "401,403"], &log);
     assert_eq!(row(&printed, "2/1m")[0], "3", "4, 5 and 62: {printed}");
     assert!(printed.contains("counted: 4, by their status"), "{printed}");

@@ -96,7 +96,8 @@ pub(crate) async fn blocked_on_beside_a_cluster() -> Row {
     let cluster = RedisCluster::start(3, 0);
     let proxy = Proxy::start(cluster.node(0).port()).await;
     calls_on_a_runtime_of_their_own(
-        "cluster: the node of the URL refused for 500 ms, where a current-thread runtime runs only in `block_on(acquire)`",
+        "cluster: the node of the URL refused for 500 ms, where a current-thread runtime runs only \
+         in `block_on(acquire)`",
         format!("redis+cluster://127.0.0.1:{}", proxy.port()),
         proxy.clone(),
     )

@@ -38,10 +38,14 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     let fault = Fault::<Sentinels>::new;
     let rows = [
         // The replica takes over; it may have lost the last writes.
-        fault("sentinel::master_killed", "Sentinel of 3: the master killed; from when they name the new one", false)
-            .forgets()
-            .begins(|all| all.servers[0].stop())
-            .ends(0, |all| all.until_master_is(1)),
+        fault(
+            "sentinel::master_killed",
+            "Sentinel of 3: the master killed; from when they name the new one",
+            false,
+        )
+        .forgets()
+        .begins(|all| all.servers[0].stop())
+        .ends(0, |all| all.until_master_is(1)),
         // The old master wakes up believing that it still is one.
         fault(
             "sentinel::master_frozen",
@@ -63,17 +67,32 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         .begins(|all| all.cut_off_the_first())
         .afterwards(|all| {
             let start = Instant::now();
-            assert!(eventually(|| is_asked(&all.servers[1]) && !is_asked(&all.servers[0])));
-            assert!(start.elapsed() < Duration::from_secs(3), "left after {:?}", start.elapsed());
+            assert!(eventually(
+                || is_asked(&all.servers[1]) && !is_asked(&all.servers[0])
+            ));
+            assert!(
+                start.elapsed() < Duration::from_secs(3),
+                "left after {:?}",
+                start.elapsed()
+            );
         })
-        .then(|all, _| assert!(all.servers[0].cli(&["ROLE"]).starts_with("master"), "the old one is one still")),
-        fault("sentinel::one_killed", "Sentinel of 3: one sentinel killed, and 1.5 s later the master", false)
-            .forgets()
-            .begins(|all| all.sentinels[0].stop())
-            .ends(1_500, |all| {
-                all.servers[0].stop();
-                all.until_master_is(1);
-            }),
+        .then(|all, _| {
+            assert!(
+                all.servers[0].cli(&["ROLE"]).starts_with("master"),
+                "the old one is one still"
+            )
+        }),
+        fault(
+            "sentinel::one_killed",
+            "Sentinel of 3: one sentinel killed, and 1.5 s later the master",
+            false,
+        )
+        .forgets()
+        .begins(|all| all.sentinels[0].stop())
+        .ends(1_500, |all| {
+            all.servers[0].stop();
+            all.until_master_is(1);
+        }),
         // The connection goes on, and a new one is made to the last master that was known.
         fault(
             "sentinel::all_killed",
@@ -82,7 +101,9 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         )
         .hardly_noticed()
         .begins(|all| all.sentinels.iter_mut().for_each(RedisServer::stop))
-        .ends(1_500, |all| drop(all.servers[0].cli(&["CLIENT", "KILL", "TYPE", "normal"])))
+        .ends(1_500, |all| {
+            drop(all.servers[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]))
+        })
         .within(1_000)
         .then(|_, account| assert!(account.degraded() <= 3 * CALLERS, "{}", account.degraded())),
     ];
@@ -117,5 +138,8 @@ pub(crate) async fn outdated_sentinel_alone() -> Row {
         "calls were counted on the master of before"
     );
     [&old, &new].into_iter().for_each(nothing_is_left_on);
-    account.row("a sentinel that is out of date alone answers, and all connections are killed five times in 1.5 s")
+    account.row(
+        "a sentinel that is out of date alone answers, and all connections are killed five times \
+         in 1.5 s",
+    )
 }

@@ -50,8 +50,8 @@ impl Count {
 }
 
 /// On one thread the callers keep the connection from its turn: those that are late are judged
-/// elsewhere, and none is let through unchecked. Of fewer, unoptimised as many as an optimised build
-/// answers of 10,000, some are answered in time.
+/// elsewhere, and none is let through unchecked. Of fewer, unoptimised as many as an optimised
+/// build answers of 10,000, some are answered in time.
 #[tokio::test]
 async fn calls_at_once_on_one_thread_are_all_checked() {
     at_once(30_000).await;
@@ -139,7 +139,8 @@ async fn ten_times_the_load_is_answered_as_fast_as_the_load() {
         let (goodput, unchecked, others) =
             closed_loop(&store, 10_000, Duration::from_secs(4)).await;
         println!(
-            "1,000 callers {capacity:.0}/s, 10,000 callers {goodput:.0}/s, judged elsewhere {others}"
+            "1,000 callers {capacity:.0}/s, 10,000 callers {goodput:.0}/s, judged elsewhere \
+             {others}"
         );
         kept_up = before + unchecked == 0 && goodput > 0.5 * capacity;
         if kept_up {

@@ -286,7 +286,8 @@ fn elements_are_read_from_the_right_as_rfc_7239_has_them() {
     }
 }
 
-/// A hop as proxies write it into `Forwarded` and into `X-Forwarded-For`, and the address that it names.
+/// A hop as proxies write it into `Forwarded` and into `X-Forwarded-For`, and the address that it
+/// names.
 fn element() -> impl Strategy<Value = (String, String, Option<IpAddr>)> {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let node = prop_oneof![

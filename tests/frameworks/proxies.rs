@@ -83,7 +83,8 @@ async fn all_say(
     all
 }
 
-/// Of an app, by itself or as `Data`, and of a scope; for handlers, and for middleware of that place.
+/// Of an app, by itself or as `Data`, and of a scope; for handlers, and for middleware of that
+/// place.
 #[tokio::test]
 async fn app_data_of_actix_says_whom_to_trust() {
     use actix_web::middleware::from_fn;

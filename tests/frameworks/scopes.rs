@@ -1,5 +1,5 @@
-//! Answers follow the settings of the layer's limiter wherever they are made, and foreign errors are
-//! left alone.
+//! Answers follow the settings of the layer's limiter wherever they are made, and foreign errors
+//! are left alone.
 
 use std::convert::Infallible;
 use std::future::ready;

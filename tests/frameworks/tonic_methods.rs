@@ -46,12 +46,16 @@ fn delivered(request: Request<Letter>) -> Response<String> {
 
 #[tonic::async_trait]
 impl Post for Office {
-    #[rate_limit(key = "<request.get_ref().email>", window = "60s", max = 1, limiter = self.limiter)]
+    #[rate_limit(
+        key = "<request.get_ref().email>", window = "60s", max = 1, limiter = self.limiter
+    )]
     async fn by_field(&self, request: Request<Letter>) -> Answer {
         Ok(delivered(request))
     }
 
-    #[rate_limit(key = ClientIp::try_from(&request)?, window = "60s", max = 1, limiter = self.limiter)]
+    #[rate_limit(
+        key = ClientIp::try_from(&request)?, window = "60s", max = 1, limiter = self.limiter
+    )]
     async fn by_address(&self, request: Request<Letter>) -> Answer {
         Ok(delivered(request))
     }
@@ -64,7 +68,10 @@ impl Post for Office {
         Ok(delivered(request))
     }
 
-    #[rate_limit(key = HeaderKey::<ApiKey>::try_from(&request)?, window = "60s", max = 1, limiter = self.limiter)]
+    #[rate_limit(
+        key = HeaderKey::<ApiKey>::try_from(&request)?, window = "60s", max = 1,
+        limiter = self.limiter
+    )]
     async fn by_header(&self, request: Request<Letter>) -> Answer {
         Ok(delivered(request))
     }
@@ -77,7 +84,9 @@ impl Post for Office {
         Ok(delivered(request))
     }
 
-    #[rate_limit(key = ClientIp::try_from(&request)?, window = "60s", max = 1, limiter = self.limiter)]
+    #[rate_limit(
+        key = ClientIp::try_from(&request)?, window = "60s", max = 1, limiter = self.limiter
+    )]
     async fn streamed(&self, request: Request<Streaming<Letter>>) -> Answer {
         let mut letters = request.into_inner();
         let mut emails = Vec::new();

@@ -211,7 +211,8 @@ async fn a_status_about_calls_in_flight_says_so_and_names_no_time() {
     assert!(client.ask("alice", &[]).await.is_ok());
 }
 
-/// The delay is exact, where header fields count whole seconds. A call that is too heavy is refused at any time.
+/// The delay is exact, where header fields count whole seconds. A call that is too heavy is refused
+/// at any time.
 #[tokio::test(start_paused = true)]
 async fn details_name_the_delay_where_waiting_helps() {
     let (limiter, rule) = (

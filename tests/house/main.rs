@@ -1,5 +1,5 @@
 //! The repository as a whole: links lead somewhere, files use each other in one direction, a word
-//! is one type, and there is one README.
+//! is one type, lines fit, and there is one README.
 //!
 //! Lists of exceptions say what is not so yet. They only get shorter.
 

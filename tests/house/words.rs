@@ -1,8 +1,11 @@
-//! A word is one type in a crate.
+//! A word is one type in a crate, and a line fits a window.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use crate::assert_only;
+use crate::links::workspace;
 use crate::source::{Source, type_name};
 
 /// Names that stand for several types today.
@@ -24,6 +27,45 @@ const TYPES_OF_THE_RUNTIME: &[&str] = &[
 
 const TYPES_OF_THE_MACROS: &[&str] = &["Reader"];
 
+/// How many lines of programs and scripts are longer than 100 characters today, by folder.
+const LONG_LINES: &[(&str, usize)] = &[
+    ("benches/peers/src", 1),
+    ("examples", 5),
+    ("examples/frameworks", 3),
+    ("examples/policies", 3),
+    ("examples/ratelimit-admin", 4),
+    ("examples/ratelimit-admin/replay", 4),
+    ("ratelimit-macros/src", 1),
+    ("ratelimit-macros/src/check", 6),
+    ("ratelimit-macros/src/expand", 10),
+    ("ratelimit-macros/src/parse", 5),
+    ("ratelimit-macros/src/plan", 1),
+    ("ratelimit-runtime/src", 5),
+    ("ratelimit-runtime/src/adapter", 9),
+    ("ratelimit-runtime/src/algorithm", 50),
+    ("ratelimit-runtime/src/client_ip", 1),
+    ("ratelimit-runtime/src/engine", 18),
+    ("ratelimit-runtime/src/limiter", 8),
+    ("ratelimit-runtime/src/observe", 7),
+    ("ratelimit-runtime/src/response", 2),
+    ("ratelimit-runtime/src/rule", 22),
+    ("ratelimit-runtime/src/store", 37),
+    ("ratelimit-runtime/src/testkit", 2),
+    ("tests/attribute", 3),
+    ("tests/compiler/ui", 37),
+    ("tests/conformance/src", 5),
+    ("tests/cost/src", 2),
+    ("tests/engine", 3),
+    ("tests/examples", 7),
+    ("tests/faults", 5),
+    ("tests/frameworks", 2),
+    ("tests/limiter", 5),
+    ("tests/neutrality", 9),
+    ("tests/redis", 24),
+    ("tests/stores", 14),
+    ("tests/support", 1),
+];
+
 fn assert_one_type_a_name(package: &str, exceptions: &[&str]) {
     // A type that has one form with a feature and another one without it stands at one path.
     let mut paths: BTreeMap<String, BTreeSet<&[String]>> = BTreeMap::new();
@@ -42,4 +84,38 @@ fn assert_one_type_a_name(package: &str, exceptions: &[&str]) {
 fn a_name_stands_for_one_type() {
     assert_one_type_a_name("ratelimit-runtime", TYPES_OF_THE_RUNTIME);
     assert_one_type_a_name("ratelimit-macros", TYPES_OF_THE_MACROS);
+}
+
+/// Adds how many long lines each folder has; folders of folders count to the third.
+fn count_long_lines(folder: &Path, into: &mut BTreeMap<String, usize>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") {
+            count_long_lines(&path, into);
+        } else if path
+            .extension()
+            .is_some_and(|kind| kind == "rs" || kind == "lua")
+        {
+            let text = fs::read_to_string(&path).unwrap();
+            let is_long = |line: &&str| line.chars().count() > 100;
+            let within = folder.strip_prefix(workspace()).unwrap();
+            let folders: Vec<_> = within
+                .iter()
+                .take(3)
+                .map(|name| name.to_str().unwrap())
+                .collect();
+            *into.entry(folders.join("/")).or_default() += text.lines().filter(is_long).count();
+        }
+    }
+}
+
+#[test]
+fn a_line_has_at_most_100_characters() {
+    let mut folders = BTreeMap::new();
+    count_long_lines(&workspace(), &mut folders);
+    assert!(folders.len() > 40, "{folders:?}");
+    let long = folders
+        .iter()
+        .map(|(folder, count)| (folder.as_str(), *count));
+    assert_only(long.filter(|(_, count)| *count > 0), LONG_LINES.to_vec());
 }

@@ -128,7 +128,10 @@ async fn changes_by_one_process_are_seen_by_others_at_once() {
 
 #[tokio::test]
 async fn key_reaches_the_bucket_of_an_attribute() {
-    #[rate_limit(name = "by hand: send", key = "<tenant>/<email>", window = "60s", max = max, cost = cost, count = "ok")]
+    #[rate_limit(
+        name = "by hand: send", key = "<tenant>/<email>", window = "60s", max = max, cost = cost,
+        count = "ok"
+    )]
     async fn send(tenant: &str, email: &str, max: u64, cost: u64) -> Result<(), RateLimitError> {
         Ok(())
     }

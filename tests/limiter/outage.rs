@@ -66,8 +66,8 @@ fn assert_unavailable<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) {
     assert!(error.decision().is_none());
 }
 
-/// A call that was queued without a connection and sent with the next one would be counted after its
-/// answer.
+/// A call that was queued without a connection and sent with the next one would be counted after
+/// its answer.
 #[tokio::test]
 async fn calls_of_an_outage_are_not_replayed_after_it() {
     let mut server = RedisServer::start();

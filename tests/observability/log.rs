@@ -28,8 +28,8 @@ struct Values(String);
 impl Log {
     /// Of this thread, until the guard is dropped.
     pub(crate) fn listen() -> (Self, DefaultGuard) {
-        // Where just one is alive, tracing takes an event that another thread meets first for one that
-        // nobody listens to.
+        // Where just one is alive, tracing takes an event that another thread meets first for one
+        // that nobody listens to.
         static ALIVE: LazyLock<[Dispatch; 2]> =
             LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Log::default())));
         LazyLock::force(&ALIVE);

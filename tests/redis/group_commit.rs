@@ -1,5 +1,5 @@
-//! Calls and stacked groups that share commands: each is decided as if it had come alone, and whatever happens to one
-//! of them happens to no other.
+//! Calls and stacked groups that share commands: each is decided as if it had come alone, and
+//! whatever happens to one of them happens to no other.
 
 #![allow(
     clippy::unwrap_used,
@@ -69,8 +69,9 @@ fn poll_once(answer: &mut Answer<'_, Verdict>) {
     );
 }
 
-/// What calls are told that begin in this order, before the server has answered any of them. The first is sent at once,
-/// unless the runtime was late and had to read first; the others wait for its reply.
+/// What calls are told that begin in this order, before the server has answered any of them. The
+/// first is sent at once, unless the runtime was late and had to read first; the others wait for
+/// its reply.
 async fn told(mut answers: Vec<Answer<'_, Verdict>>) -> Vec<Result<Verdict, StoreError>> {
     answers.iter_mut().for_each(poll_once);
     let mut told = Vec::new();

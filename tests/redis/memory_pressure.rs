@@ -84,8 +84,8 @@ async fn forgotten_after(policy: &str, minted: Limit, most: usize) -> Option<usi
 }
 
 /// Every key of a limiter has a time to live, so that all policies that evict may pick it, and who
-/// mints keys evicts the counter that refuses him. Only `noeviction` keeps it: there the minted keys
-/// are the ones that fail. (By `lfu` it may stay for a minute more, so that is not tried.)
+/// mints keys evicts the counter that refuses him. Only `noeviction` keeps it: there the minted
+/// keys are the ones that fail. (By `lfu` it may stay for a minute more, so that is not tried.)
 #[tokio::test]
 async fn a_client_that_mints_keys_evicts_its_own_counter_unless_the_server_refuses() {
     const POLICIES: [&str; 6] = [

@@ -1,5 +1,5 @@
-//! Replies that come twice, not at all, in another order, or empty: no caller is told what was said to
-//! another one, or nobody.
+//! Replies that come twice, not at all, in another order, or empty: no caller is told what was said
+//! to another one, or nobody.
 
 #![allow(
     clippy::unwrap_used,
@@ -64,8 +64,8 @@ impl Caller {
     }
 
     async fn ask<T>(&self, ask: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
-        // An error of a whole call has no number, so that it may be another's: it neither admits nor
-        // refuses.
+        // An error of a whole call has no number, so that it may be another's: it neither admits
+        // nor refuses.
         if let Ok(Ok(answer)) = timeout(TIMEOUT, ask).await {
             self.seen.answers.fetch_add(1, Ordering::Relaxed);
             return Some(answer);

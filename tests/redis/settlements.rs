@@ -13,7 +13,8 @@ const EACH: u64 = 100;
 #[tokio::test]
 async fn what_ends_while_the_server_stands_still_is_settled_to_the_unit() {
     let server = RedisServer::start();
-    // A busy machine may stop it for longer than the usual timeout; it stands still for three times this one.
+    // A busy machine may stop it for longer than the usual timeout; it stands still for three times
+    // this one.
     let limiter = RateLimiter::builder()
         .redis(&server.url())
         .timeout(Duration::from_millis(500))

@@ -1,4 +1,5 @@
-//! What the algorithms promise: the bounds that are not exact are never passed, and every wait is exact to the microsecond, whatever the arrivals.
+//! What the algorithms promise: the bounds that are not exact are never passed, and every wait is
+//! exact to the microsecond, whatever the arrivals.
 //!
 //! An interval is half-open, `(t − window, t]`, unless a test says closed: `[t − window, t]`, whose
 //! both ends count.
@@ -182,8 +183,8 @@ fn heaviest(algorithm: Algorithm, limit: Limit) -> u64 {
 proptest! {
     #![proptest_config(config(400))]
 
-    /// With calls that reserve, and commit or release later or never: no interval holds more than the
-    /// guide says.
+    /// With calls that reserve, and commit or release later or never: no interval holds more than
+    /// the guide says.
     #[test]
     fn no_interval_passes_its_bound_whatever_is_reserved(
         limit in small_limit(),
@@ -270,9 +271,9 @@ proptest! {
 #[test]
 fn rates_that_do_not_divide_lose_nothing() {
     for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
-        // A caller who is late by a fraction of a microsecond each time loses that fraction where the
-        // bucket of one is full: the last comes at 70,000 waits of ⌈window / max⌉. With room for two,
-        // nothing is lost.
+        // A caller who is late by a fraction of a microsecond each time loses that fraction where
+        // the bucket of one is full: the last comes at 70,000 waits of ⌈window / max⌉. With room
+        // for two, nothing is lost.
         for (burst, took) in [
             (1, 70_000 * 1_000_003_u64.div_ceil(7)),
             (2, 10_000 * 1_000_003),

@@ -60,8 +60,9 @@ async fn least_layer_around_memory() -> (Box<dyn Store>, FakeClock) {
 }
 
 /// What the guide tells an operator to allow a user, in the words of an ACL.
-const ALLOWED: &str = "+evalsha +eval +script|load +unlink +ping +role +time +get +mget +set +setrange +pexpire \
-    +pexpireat +zadd +zcard +zcount +zscore +zrange +zrangebyscore +zrem +zremrangebyrank +scan +info";
+const ALLOWED: &str = "+evalsha +eval +script|load +unlink +ping +role +time +get +mget +set \
+    +setrange +pexpire +pexpireat +zadd +zcard +zcount +zscore +zrange +zrangebyscore +zrem \
+    +zremrangebyrank +scan +info";
 
 /// As a user who may do what the guide says, and nothing else.
 async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {

@@ -258,7 +258,8 @@ async fn another_question_is_asked() {
     );
 }
 
-/// When the store decided is not known: a refusal holds as if at once, and tells of a wait that is never too short.
+/// When the store decided is not known: a refusal holds as if at once, and tells of a wait that is
+/// never too short.
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_holds_no_longer_and_its_wait_is_no_shorter() {
     let (far, cache) = cached();

@@ -87,8 +87,8 @@ struct Shape {
     largest_cost: u64,
     /// Of some limits, the period of the calendar that they have in the place of their window.
     periods: Vec<Option<&'static str>>,
-    /// No call asks with a lower `max` than one before: memory forgets a bucket once it would be empty
-    /// by the rate of its newest write, and Redis later.
+    /// No call asks with a lower `max` than one before: memory forgets a bucket once it would be
+    /// empty by the rate of its newest write, and Redis later.
     only_rises: bool,
 }
 
@@ -171,8 +171,68 @@ fn shapes_by_calendar() -> impl Strategy<Value = Shape> {
     })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+/// Limits of every size, beside those from which on the scripts no longer count microseconds, or no
+/// longer multiply at once.
+fn large_shapes(algorithm: Algorithm) -> impl Strategy<Value = Shape> {
+    const DAY: u64 = 86_400_000_000;
+    let window = prop_oneof![
+        4 => prop::sample::select(vec![1_000_000, 60_000_000, 3_600_000_000, DAY, 30 * DAY, 366 * DAY]),
+        1 => 1_000_u64..366 * DAY,
+    ];
+    let written = prop::sample::select(vec![100_000, 1_000_000, 10_000_000, 1_000_000_000]);
+    let limit = (
+        window,
+        prop_oneof![1 => written.prop_map(Some), 2 => Just(None)],
+    );
+    let burst = prop::option::of(1_u64..20);
+    // A maximum of so many bits, or of as many as make these with the window.
+    let bits = (1_u32..53, 50_u32..57, any::<bool>(), 0_u64..5);
+    let limit = (limit, burst, bits).prop_map(move |((window, written), burst, bits)| {
+        let (own, product, is_product, off) = bits;
+        let power = if is_product {
+            (1 << product) / window
+        } else {
+            1 << own
+        };
+        let max = written
+            .unwrap_or((power + off).saturating_sub(2))
+            .clamp(1, Limit::MAX_COUNT);
+        let burst = burst.filter(|_| algorithm.has_burst());
+        let burst = burst.map(|burst| (max / burst).max(1) * (burst % 5 + 1));
+        (vec![max], window, burst)
+    });
+    prop::collection::vec(limit, 1..3).prop_map(|limits| Shape {
+        limits,
+        largest_cost: Limit::MAX_COUNT,
+        periods: Vec::new(),
+        only_rises: true,
+    })
+}
+
+/// Costs and pauses, in microseconds.
+type Sizes = (BoxedStrategy<u64>, BoxedStrategy<u64>);
+
+fn small() -> Sizes {
     let cost = prop_oneof![5 => Just(1_u64), 3 => 0_u64..6, 1 => 1_u64..2000];
+    let pause = prop_oneof![
+        Just(1_u64),
+        1_u64..1_000,
+        1_u64..3_000_000,
+        1_u64..90_000_000_000
+    ];
+    (cost.boxed(), pause.boxed())
+}
+
+/// Of any length.
+fn large() -> Sizes {
+    let of_bits = |most: u32| (1..most, 0_u64..3).prop_map(|(bits, off)| (1_u64 << bits) - off);
+    let cost = prop_oneof![2 => Just(1), 4 => of_bits(53), 1 => Just(Limit::MAX_COUNT)];
+    let pause =
+        prop_oneof![4 => of_bits(42), 1 => 1_u64..100_000_000_000, 1 => 1_u64..1_000_000_000_000];
+    (cost.boxed(), pause.boxed())
+}
+
+fn steps((cost, pause): Sizes) -> impl Strategy<Value = Vec<Step>> {
     let reserves = prop_oneof![8 => Just(Reserves::Nothing), 2 => Just(Reserves::Cost), 2 => Just(Reserves::Estimate)];
     let step = prop_oneof![
         12 => (cost.clone(), 0_usize..3, reserves, prop::bool::weighted(0.1))
@@ -187,8 +247,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (1_u64..3_000_000).prop_map(|micros| Step::Block { micros }),
         1 => Just(Step::Unblock),
         1 => Just(Step::Reset),
-        8 => prop_oneof![Just(1_u64), 1_u64..1_000, 1_u64..3_000_000, 1_u64..90_000_000_000]
-            .prop_map(|micros| Step::Advance { micros }),
+        8 => pause.prop_map(|micros| Step::Advance { micros }),
         1 => prop_oneof![1_u64..1_000, 1_u64..3_000_000].prop_map(|micros| Step::Rewind { micros }),
     ];
     prop::collection::vec(step, 1..60)
@@ -384,8 +443,8 @@ async fn play(
                 settled.clear();
             }
             Step::Advance { micros } => clock.advance(Duration::from_micros(micros)),
-            // Memory may have let go of what counts again then: of what has left the window of a log, or
-            // has drained from a bucket when a block was set or ended.
+            // Memory may have let go of what counts again then: of what has left the window of a
+            // log, or has drained from a bucket when a block was set or ended.
             Step::Rewind { .. } if kind.algorithm == Algorithm::SlidingWindow => {}
             Step::Rewind { .. }
                 if kind.algorithm.has_burst()
@@ -526,11 +585,16 @@ impl Kind {
 
 fn compare(algorithm: Algorithm) {
     for kind in Kind::of(algorithm) {
-        compare_shapes(kind, &FakeClock::new(), shapes(algorithm));
+        compare_shapes(kind, &FakeClock::new(), shapes(algorithm), small());
     }
 }
 
-fn compare_shapes(kind: Kind, clock: &FakeClock, shapes: impl Strategy<Value = Shape>) {
+fn compare_shapes(
+    kind: Kind,
+    clock: &FakeClock,
+    shapes: impl Strategy<Value = Shape>,
+    sizes: Sizes,
+) {
     let (runtime, store) = kind.store(clock);
     let cases = std::env::var("RATELIMIT_TEST_CASES")
         .ok()
@@ -548,7 +612,7 @@ fn compare_shapes(kind: Kind, clock: &FakeClock, shapes: impl Strategy<Value = S
         ..Config::default()
     });
     let cached = Cell::new(0);
-    let result = runner.run(&(shapes, steps()), |(shape, steps)| {
+    let result = runner.run(&(shapes, steps(sizes)), |(shape, steps)| {
         cached.set(cached.get() + runtime.block_on(play(&*store, clock, kind, &shape, &steps)));
         Ok(())
     });
@@ -568,7 +632,7 @@ fn calendar_periods_are_the_same() {
         let clock = FakeClock::new();
         // 2023-11-14 to 2024-03-29.
         clock.advance(Duration::from_secs(136 * 86_400));
-        compare_shapes(kind, &clock, shapes_by_calendar());
+        compare_shapes(kind, &clock, shapes_by_calendar(), small());
     }
 }
 
@@ -587,6 +651,84 @@ fn counters_are_the_same() {
 fn buckets_are_the_same() {
     compare(Algorithm::TokenBucket);
     compare(Algorithm::LeakyBucket);
+}
+
+#[test]
+fn large_limits_are_the_same() {
+    let algorithms = Algorithm::ALL
+        .iter()
+        .filter(|algorithm| **algorithm != Algorithm::SlidingWindow);
+    for &algorithm in algorithms {
+        let kind = Kind {
+            algorithm,
+            column: Column::Scripts,
+        };
+        compare_shapes(kind, &FakeClock::new(), large_shapes(algorithm), large());
+    }
+}
+
+/// What counts of the last window of a sliding counter, and when less of it counts, where either is
+/// a whole number but for a little: a product that is no longer exact comes to another one.
+#[test]
+fn weights_beside_whole_numbers_are_the_same() {
+    const DAY: u64 = 86_400_000_000;
+    // The factor that makes a product of `number` leave `rest`, where they have no divisor in common.
+    let factor = |number: u64, modulus: u64, rest: u64| {
+        let (mut left, mut right) = ((modulus, 0_i128), (number % modulus, 1_i128));
+        while right.0 > 0 {
+            let times = left.0 / right.0;
+            let next = (left.0 % right.0, left.1 - i128::from(times) * right.1);
+            (left, right) = (right, next);
+        }
+        let inverse = left.1.rem_euclid(i128::from(modulus));
+        let factor = inverse * i128::from(rest) % i128::from(modulus);
+        (left.0 == 1).then(|| u64::try_from(factor).unwrap())
+    };
+    let (kind, clock) = (
+        Kind {
+            algorithm: Algorithm::SlidingCounter,
+            column: Column::Scripts,
+        },
+        FakeClock::new(),
+    );
+    let (runtime, store) = kind.store(&clock);
+    let windows = prop::sample::select(vec![DAY, 7 * DAY, 30 * DAY, 366 * DAY, 30 * DAY - 1]);
+    let cases = (windows, 1_000_000_u64..1 << 30, 0_u64..7);
+    let result = TestRunner::new(Config {
+        failure_persistence: None,
+        ..Config::default()
+    })
+    .run(&cases, |(window, max, off)| {
+        let beside = |modulus| (modulus + off - 3) % modulus;
+        let overlap = factor(max, window, beside(window)).filter(|overlap| *overlap > 0);
+        let room = factor(window, max, beside(max)).filter(|room| *room < max - 1);
+        let (Some(overlap), Some(room)) = (overlap, room) else {
+            return Ok(());
+        };
+        let shape = Shape {
+            limits: vec![(vec![max], window, None)],
+            largest_cost: max,
+            periods: Vec::new(),
+            only_rises: false,
+        };
+        let acquire = |cost| Step::Acquire {
+            cost,
+            max: 0,
+            reserves: Reserves::Nothing,
+            block: false,
+        };
+        let advance = |micros| Step::Advance { micros };
+        let steps = [
+            acquire(max),
+            advance(2 * window - overlap),
+            acquire(1),
+            acquire(max - 1 - room),
+        ];
+        runtime.block_on(play(&*store, &clock, kind, &shape, &steps));
+        clock.step_back(Duration::from_micros(2 * window - overlap));
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// In the fewest steps: under these algorithms and limits (maxima, window, burst).
@@ -785,6 +927,17 @@ fn what_once_differed_is_the_same() {
             ],
         ),
     ];
+    // The last window counts for 1,201 of 1,203, which times the window is no double.
+    let (window, overlap) = (7_499_749_587_631, 7_493_509_795_000);
+    table.push((
+        &[Algorithm::SlidingCounter],
+        vec![limit(&[1_203], window, None)],
+        vec![
+            acquire(0, 1_202),
+            advance(2 * window - overlap),
+            acquire(0, 1),
+        ],
+    ));
     // What drains at another rate after a reservation or a refund.
     for between in [reserve(1, 1), refund(0), release(1)] {
         let before = [
@@ -801,7 +954,7 @@ fn what_once_differed_is_the_same() {
     for (algorithms, limits, steps) in table {
         let shape = Shape {
             limits,
-            largest_cost: 3,
+            largest_cost: 2_000,
             periods: Vec::new(),
             only_rises: false,
         };
@@ -858,9 +1011,11 @@ mod at_once {
 
     #[test]
     fn callers_who_ask_together_are_told_what_they_would_be_one_after_the_other() {
+        // And how much a unit of cost is.
         let rules = [
-            vec![Limit::new(10, MINUTE)],
-            vec![Limit::new(7, MINUTE), Limit::new(12, MINUTE * 10)],
+            (vec![Limit::new(10, MINUTE)], 1),
+            (vec![Limit::new(7, MINUTE), Limit::new(12, MINUTE * 10)], 1),
+            (vec![Limit::new(1_000_000_000, MINUTE * 10)], 100_000_000),
         ];
         for &algorithm in Algorithm::ALL {
             let (kind, clock) = (
@@ -876,15 +1031,19 @@ mod at_once {
             let step = (1_usize..6, 1_u64..4, reserves, any::<bool>());
             let result = runner().run(
                 &(prop::sample::select(rules.to_vec()), steps(step)),
-                |(limits, steps)| {
+                |((limits, unit), steps)| {
+                    // A log takes no call of such a cost.
+                    if unit > 1 && algorithm == Algorithm::SlidingWindow {
+                        return Ok(());
+                    }
                     let (memory, key) = (
                         MemoryStore::new().with_clock(clock.clone()),
                         unique("together"),
                     );
                     for ((callers, cost, reserves, block), pause) in steps {
                         clock.advance(Duration::from_micros(pause));
-                        let request =
-                            reserves.of(kind.request(key.as_bytes(), &limits).with_cost(cost));
+                        let request = kind.request(key.as_bytes(), &limits);
+                        let request = reserves.of(request.with_cost(cost * unit));
                         let request = if block {
                             request.with_block(MINUTE / 3)
                         } else {
@@ -934,6 +1093,7 @@ mod at_once {
                 Algorithm::SlidingCounter,
                 vec![Limit::new(9, ten), Limit::new(2, MINUTE)],
             ),
+            (Algorithm::TokenBucket, vec![Limit::per_day(1_000_000)]),
         ];
         let (kind, clock) = (
             Kind {

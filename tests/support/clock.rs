@@ -49,7 +49,8 @@ impl ServerClock {
         // All at once, and without a moment in which the file is empty.
         let mut file = OpenOptions::new().write(true).open(&self.file).unwrap();
         file.write_all(text(offset * 1_000).as_bytes()).unwrap();
-        // Valkey 9.1 asks the system once a millisecond, and counts cycles of the processor between.
+        // Valkey 9.1 asks the system once a millisecond, and counts cycles of the processor
+        // between.
         thread::sleep(Duration::from_millis(2));
     }
 }

@@ -30,7 +30,8 @@ wait "$pid" 2>/dev/null
 rm -rf -- "$dir"
 "#;
 
-const MISSING: &str = "redis-server is not installed: run scripts/test.sh, or install it (apt-get install redis-server)";
+const MISSING: &str = "redis-server is not installed: run scripts/test.sh, or install it (apt-get \
+    install redis-server)";
 
 /// How long a server may take to start, and to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -111,8 +112,8 @@ impl RedisServer {
         server
     }
 
-    /// Lets a server without a disk try to save: from then on it answers every write, and PING, with
-    /// MISCONF.
+    /// Lets a server without a disk try to save: from then on it answers every write, and PING,
+    /// with MISCONF.
     pub(crate) fn fail_to_save(&self) {
         self.cli(&["SET", "unsaved", "1"]);
         self.cli(&["BGSAVE"]);

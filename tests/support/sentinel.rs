@@ -56,7 +56,8 @@ impl Sentinels {
         );
         let quorum = sentinels / 2 + 1;
         let config = format!(
-            "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\nsentinel down-after-milliseconds {NAME} 500\n\
+            "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\nsentinel down-after-milliseconds \
+             {NAME} 500\n\
              sentinel failover-timeout {NAME} 1500\n{lines}\n"
         );
         let sentinels: Vec<_> = (0..sentinels)

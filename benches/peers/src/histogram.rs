@@ -12,7 +12,10 @@ pub struct Histogram {
 
 impl Histogram {
     pub fn new() -> Self {
-        Self { counts: vec![0; (64 << FINE) as usize], total: 0 }
+        Self {
+            counts: vec![0; (64 << FINE) as usize],
+            total: 0,
+        }
     }
 
     pub fn add(&mut self, nanoseconds: u64) {

@@ -51,7 +51,10 @@ fn main() -> ExitCode {
 }
 
 fn runtime(workers: usize) -> Result<Runtime, Failure> {
-    Ok(Builder::new_multi_thread().worker_threads(workers).enable_all().build()?)
+    Ok(Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()?)
 }
 
 fn exit(done: Result<(), Failure>) -> ExitCode {
@@ -73,8 +76,11 @@ fn progress(what: impl Display) {
 async fn run() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let quick = arguments.iter().any(|argument| argument == "--quick");
-    let named: Vec<&str> =
-        arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with("--")).collect();
+    let named: Vec<&str> = arguments
+        .iter()
+        .map(String::as_str)
+        .filter(|argument| !argument.starts_with("--"))
+        .collect();
     let server = Arc::new(Server::start()?);
     in_process::install();
     match &named[..] {
@@ -86,7 +92,12 @@ async fn run() -> Result<(), Failure> {
         ["in-process"] => print!("{}", in_process(quick).report()),
         ["open-loop"] => {
             let capacities = open_loop::capacities(&throughput(&server, quick, 1).await?);
-            print!("{}", OpenLoop::measure(&server, capacities?, rounds(quick)).await.report());
+            print!(
+                "{}",
+                OpenLoop::measure(&server, capacities?, rounds(quick))
+                    .await
+                    .report()
+            );
         }
         ["bytes"] => print!("{}", bytes(&server, quick).await.report()),
         ["growth"] => print!("{}", growth::report(&server, extent(quick), None).await),
@@ -101,14 +112,19 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     let machine = machine::report(server)?;
     let two_workers = throughput(server, quick, 2).await?.rates();
     let throughput = throughput(server, quick, 1).await?;
-    let open_loop = OpenLoop::measure(server, open_loop::capacities(&throughput)?, rounds(quick)).await;
+    let open_loop =
+        OpenLoop::measure(server, open_loop::capacities(&throughput)?, rounds(quick)).await;
     fs::write(folder.join("performance.svg"), chart::draw(&throughput))?;
     fs::write(folder.join("open-loop.svg"), curves::draw(&open_loop))?;
     fs::write(folder.join("headlines"), headline::sentences(&throughput))?;
     let server_time = server_time(server, quick).await;
     let in_process = in_process(quick);
     let bytes = bytes(server, quick).await;
-    let unbatched = server_time.of(Case { bucket: Bucket::Log { limits: 1 }, entries: 5, admitted: true });
+    let unbatched = server_time.of(Case {
+        bucket: Bucket::Log { limits: 1 },
+        entries: 5,
+        admitted: true,
+    });
     let ping = throughput.of(Kind::Ping, work::DISTINCT, 512);
     let growth = growth::report(server, extent(quick), ping.map(|ping| (ping, unbatched))).await;
     let budgets = budgets::report(&Measured {
@@ -118,11 +134,21 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
         bytes: &bytes,
         compile: &compile,
     });
-    let rounds = if quick { " This was a quick run: one short round of most." } else { "" };
+    let rounds = if quick {
+        " This was a quick run: one short round of most."
+    } else {
+        ""
+    };
     let sections = [
         ("Budgets", budgets),
-        ("Beside its peers", format!("{}\n{two_workers}", throughput.report())),
-        ("Arrivals that do not wait", format!("{CURVES}\n\n{}", open_loop.report())),
+        (
+            "Beside its peers",
+            format!("{}\n{two_workers}", throughput.report()),
+        ),
+        (
+            "Arrivals that do not wait",
+            format!("{CURVES}\n\n{}", open_loop.report()),
+        ),
         ("Server time of one decision", server_time.report()),
         ("In the process", in_process.report()),
         ("Bytes", bytes.report()),
@@ -135,10 +161,20 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
 
 /// On a runtime of so many workers. Two share their cores with the server where there are no more,
 /// and pay for what they have in common: that is how services run.
-async fn throughput(server: &Arc<Server>, quick: bool, workers: usize) -> Result<Throughput, Failure> {
-    let (rounds, time) = if quick { (1, Duration::from_millis(200)) } else { (5, Duration::from_millis(200)) };
+async fn throughput(
+    server: &Arc<Server>,
+    quick: bool,
+    workers: usize,
+) -> Result<Throughput, Failure> {
+    let (rounds, time) = if quick {
+        (1, Duration::from_millis(200))
+    } else {
+        (5, Duration::from_millis(200))
+    };
     let (runtime, server) = (runtime(workers)?, Arc::clone(server));
-    let measured = runtime.spawn(async move { Throughput::measure(&server, workers, rounds, time).await }).await;
+    let measured = runtime
+        .spawn(async move { Throughput::measure(&server, workers, rounds, time).await })
+        .await;
     // Connections of peers may still have tasks; nothing of them is waited for.
     runtime.shutdown_background();
     Ok(measured?)
@@ -155,7 +191,11 @@ fn rounds(quick: bool) -> usize {
 }
 
 fn in_process(quick: bool) -> InProcess {
-    let (rounds, time) = if quick { (1, Duration::from_millis(100)) } else { (5, Duration::from_millis(300)) };
+    let (rounds, time) = if quick {
+        (1, Duration::from_millis(100))
+    } else {
+        (5, Duration::from_millis(300))
+    };
     InProcess::measure(rounds, time)
 }
 
@@ -165,7 +205,19 @@ async fn bytes(server: &Server, quick: bool) -> Bytes {
 
 fn extent(quick: bool) -> Extent {
     match quick {
-        true => Extent { max: 1_000, keys: 10_000, callers: 1_024, rounds: 1, time: Duration::from_millis(100) },
-        false => Extent { max: 100_000, keys: 1_000_000, callers: 4_096, rounds: 5, time: Duration::from_millis(500) },
+        true => Extent {
+            max: 1_000,
+            keys: 10_000,
+            callers: 1_024,
+            rounds: 1,
+            time: Duration::from_millis(100),
+        },
+        false => Extent {
+            max: 100_000,
+            keys: 1_000_000,
+            callers: 4_096,
+            rounds: 5,
+            time: Duration::from_millis(500),
+        },
     }
 }

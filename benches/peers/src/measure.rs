@@ -45,7 +45,12 @@ impl Figures {
 }
 
 /// A server without keys, and a peer of its own on it: prepared, warmed up, and measured.
-pub async fn measure(kind: Kind, work: Work, server: &Server, time: Duration) -> Result<Figures, Failure> {
+pub async fn measure(
+    kind: Kind,
+    work: Work,
+    server: &Server,
+    time: Duration,
+) -> Result<Figures, Failure> {
     server.empty()?;
     let peer = Arc::new(Peer::open(kind, server, work.max()).await?);
     for key in 0..work.exhausted() {
@@ -66,7 +71,11 @@ pub async fn measure(kind: Kind, work: Work, server: &Server, time: Duration) ->
     // PING admits everything. A caller that starts late makes the share of fresh keys a little
     // larger.
     if kind != Kind::Ping && (admitted - work.admitted()).abs() > 0.01 {
-        return Err(format!("admitted {admitted:.3} of the calls instead of {}", work.admitted()).into());
+        return Err(format!(
+            "admitted {admitted:.3} of the calls instead of {}",
+            work.admitted()
+        )
+        .into());
     }
     let (p50, p99) = match kind.is_in_process() {
         true => (f64::NAN, f64::NAN),
@@ -113,14 +122,34 @@ struct Done {
 
 impl Done {
     fn nothing() -> Self {
-        Self { decided: 0, admitted: 0, calls: 0, took: Histogram::new() }
+        Self {
+            decided: 0,
+            admitted: 0,
+            calls: 0,
+            took: Histogram::new(),
+        }
     }
 }
 
-async fn load(peer: &Arc<Peer>, kind: Kind, work: Work, first_call: u64, time: Duration) -> Result<Done, Failure> {
+async fn load(
+    peer: &Arc<Peer>,
+    kind: Kind,
+    work: Work,
+    first_call: u64,
+    time: Duration,
+) -> Result<Done, Failure> {
     let deadline = Instant::now() + time;
     let callers: Vec<_> = (0..work.callers)
-        .map(|caller| tokio::spawn(call(Arc::clone(peer), kind, work, caller, first_call, deadline)))
+        .map(|caller| {
+            tokio::spawn(call(
+                Arc::clone(peer),
+                kind,
+                work,
+                caller,
+                first_call,
+                deadline,
+            ))
+        })
         .collect();
     let mut sum = Done::nothing();
     for caller in callers {
@@ -141,7 +170,10 @@ async fn call(
     first_call: u64,
     deadline: Instant,
 ) -> Result<Done, Failure> {
-    let mut done = Done { calls: first_call, ..Done::nothing() };
+    let mut done = Done {
+        calls: first_call,
+        ..Done::nothing()
+    };
     let mut asked = Instant::now();
     while asked < deadline {
         let calls = if kind.is_in_process() { BATCH } else { 1 };

@@ -25,7 +25,15 @@ rm -rf -- "$dir"
 
 /// Commands that run others: their time holds that of the commands inside, which the server counts
 /// a second time.
-const OUTERMOST: [&str; 7] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "exec", "cl.throttle"];
+const OUTERMOST: [&str; 7] = [
+    "eval",
+    "evalsha",
+    "eval_ro",
+    "evalsha_ro",
+    "fcall",
+    "exec",
+    "cl.throttle",
+];
 
 /// Commands that never run inside another one, and are part of a decision.
 const NEVER_INSIDE: [&str; 4] = ["multi", "watch", "unwatch", "script|load"];
@@ -42,19 +50,40 @@ pub struct Server {
 impl Server {
     /// `RATELIMIT_TEST_REDIS_BIN` names another binary; `RATELIMIT_REDIS_CELL` the module to load.
     pub fn start() -> Result<Self, Failure> {
-        let binary = std::env::var_os("RATELIMIT_TEST_REDIS_BIN").unwrap_or_else(|| "redis-server".into());
+        let binary =
+            std::env::var_os("RATELIMIT_TEST_REDIS_BIN").unwrap_or_else(|| "redis-server".into());
         let module = std::env::var_os("RATELIMIT_REDIS_CELL").filter(|module| !module.is_empty());
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let dir = std::env::temp_dir().join(format!("ratelimit-peers-{}-{port}", std::process::id()));
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+            .local_addr()?
+            .port();
+        let dir =
+            std::env::temp_dir().join(format!("ratelimit-peers-{}-{port}", std::process::id()));
         std::fs::create_dir(&dir)?;
         let mut command = Command::new("sh");
-        command.args(["-c", WATCHDOG, "redis-watchdog"]).arg(&dir).arg(binary);
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
+        command
+            .args(["-c", WATCHDOG, "redis-watchdog"])
+            .arg(&dir)
+            .arg(binary);
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dir",
+        ]);
         command.arg(&dir);
         if let Some(module) = &module {
             command.arg("--loadmodule").arg(PathBuf::from(module));
         }
-        let mut watchdog = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut watchdog = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
         if let Some(stdout) = watchdog.stdout.take() {
             BufReader::new(stdout).read_line(&mut String::new())?;
         }
@@ -70,7 +99,12 @@ impl Server {
                 Err(_) => thread::sleep(Duration::from_millis(10)),
             }
         };
-        Ok(Self { watchdog, port, admin: Mutex::new(admin), has_cell: module.is_some() })
+        Ok(Self {
+            watchdog,
+            port,
+            admin: Mutex::new(admin),
+            has_cell: module.is_some(),
+        })
     }
 
     /// `redis://127.0.0.1:<port>/`
@@ -97,7 +131,9 @@ impl Server {
     /// The bytes that the server has allocated.
     pub fn used_memory(&self) -> Result<u64, Failure> {
         let info: String = redis::from_redis_value(self.ask(&["INFO", "memory"])?)?;
-        let bytes = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        let bytes = info
+            .lines()
+            .find_map(|line| line.strip_prefix("used_memory:"));
         Ok(bytes.ok_or("INFO has no used_memory")?.trim().parse()?)
     }
 
@@ -108,12 +144,19 @@ impl Server {
             return Err(format!("there are {keys} keys, and not one").into());
         }
         let key: String = redis::from_redis_value(self.ask(&["RANDOMKEY"])?)?;
-        Ok(redis::from_redis_value(self.ask(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?)?)
+        Ok(redis::from_redis_value(
+            self.ask(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?,
+        )?)
     }
 
     /// Forgets the calls that took long.
     pub fn watch_slow(&self, microseconds: u32) -> Result<(), Failure> {
-        self.ask(&["CONFIG", "SET", "slowlog-log-slower-than", &microseconds.to_string()])?;
+        self.ask(&[
+            "CONFIG",
+            "SET",
+            "slowlog-log-slower-than",
+            &microseconds.to_string(),
+        ])?;
         self.ask(&["CONFIG", "SET", "slowlog-max-len", "10000"])?;
         self.ask(&["SLOWLOG", "RESET"]).map(drop)
     }
@@ -131,19 +174,30 @@ impl Server {
             },
             _ => 0,
         };
-        Ok(Slow { calls: entries.len(), longest: entries.iter().map(took).max().unwrap_or(0) })
+        Ok(Slow {
+            calls: entries.len(),
+            longest: entries.iter().map(took).max().unwrap_or(0),
+        })
     }
 
     pub fn version(&self) -> Result<String, Failure> {
         let info: String = redis::from_redis_value(self.ask(&["INFO", "server"])?)?;
-        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(|at| at.trim().to_owned());
-        field("valkey_version:").or_else(|| field("redis_version:")).ok_or_else(|| "INFO has no version".into())
+        let field = |name: &str| {
+            info.lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(|at| at.trim().to_owned())
+        };
+        field("valkey_version:")
+            .or_else(|| field("redis_version:"))
+            .ok_or_else(|| "INFO has no version".into())
     }
 
     /// One command on a connection of its own.
     pub fn ask(&self, command: &[&str]) -> Result<redis::Value, Failure> {
         let mut admin = self.admin.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(redis::cmd(command[0]).arg(&command[1..]).query(&mut *admin)?)
+        Ok(redis::cmd(command[0])
+            .arg(&command[1..])
+            .query(&mut *admin)?)
     }
 }
 
@@ -175,16 +229,29 @@ impl ServerWork {
     fn of(info: &str) -> Self {
         let mut commands = HashMap::new();
         for line in info.lines() {
-            let Some((name, fields)) = line.strip_prefix("cmdstat_").and_then(|line| line.split_once(':')) else {
+            let Some((name, fields)) = line
+                .strip_prefix("cmdstat_")
+                .and_then(|line| line.split_once(':'))
+            else {
                 continue;
             };
             let field = |name: &str| {
-                let value = fields.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+                let value = fields
+                    .split(',')
+                    .find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
                 value.and_then(|value| value.parse().ok()).unwrap_or(0)
             };
-            commands.insert(name, Self { calls: field("calls"), microseconds: field("usec") });
+            commands.insert(
+                name,
+                Self {
+                    calls: field("calls"),
+                    microseconds: field("usec"),
+                },
+            );
         }
-        commands.retain(|name, _| !name.starts_with("config") && *name != "info" && *name != "flushall");
+        commands.retain(|name, _| {
+            !name.starts_with("config") && *name != "info" && *name != "flushall"
+        });
         if OUTERMOST.iter().any(|name| commands.contains_key(name)) {
             commands.retain(|name, _| OUTERMOST.contains(name) || NEVER_INSIDE.contains(name));
         }

@@ -9,7 +9,10 @@ pub struct Table {
 
 impl Table {
     pub fn new(head: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
+        Self {
+            head: head.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+        }
     }
 
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -22,7 +25,9 @@ impl fmt::Display for Table {
         writeln!(f, "| {} |", self.head.join(" | "))?;
         let right = vec!["---:"; self.head.len().saturating_sub(1)].join(" | ");
         writeln!(f, "| --- | {right} |")?;
-        self.rows.iter().try_for_each(|row| writeln!(f, "| {} |", row.join(" | ")))
+        self.rows
+            .iter()
+            .try_for_each(|row| writeln!(f, "| {} |", row.join(" | ")))
     }
 }
 

@@ -32,12 +32,36 @@ pub struct Work {
 }
 
 pub const ALL: [Work; 6] = [
-    Work { name: "distinct keys, 64 callers", keys: DISTINCT, callers: 64 },
-    Work { name: "distinct keys, 512 callers", keys: DISTINCT, callers: 512 },
-    Work { name: "one hot key, 512 callers", keys: HOT, callers: 512 },
-    Work { name: "99 % refused, 64 callers", keys: Keys::MostlyRefused, callers: 64 },
-    Work { name: "refused again, 64 callers", keys: Keys::Exhausted, callers: 64 },
-    Work { name: "one caller", keys: DISTINCT, callers: 1 },
+    Work {
+        name: "distinct keys, 64 callers",
+        keys: DISTINCT,
+        callers: 64,
+    },
+    Work {
+        name: "distinct keys, 512 callers",
+        keys: DISTINCT,
+        callers: 512,
+    },
+    Work {
+        name: "one hot key, 512 callers",
+        keys: HOT,
+        callers: 512,
+    },
+    Work {
+        name: "99 % refused, 64 callers",
+        keys: Keys::MostlyRefused,
+        callers: 64,
+    },
+    Work {
+        name: "refused again, 64 callers",
+        keys: Keys::Exhausted,
+        callers: 64,
+    },
+    Work {
+        name: "one caller",
+        keys: DISTINCT,
+        callers: 1,
+    },
 ];
 
 impl Work {

@@ -10,13 +10,13 @@ use crate::replay::time::Unit;
 
 /// Choose a limit: replay a log of requests against candidate rules
 ///
-/// The log is an access log of nginx, Apache or Caddy, or CSV or JSON of your own, also compressed by
-/// gzip. It has one request per line, with its time, its key (such as the client's address or a user)
-/// and, if requests have different costs, its estimated and its actual cost. The part of an actual
-/// cost above its estimate is charged too, and later requests are refused until it has left. Each
-/// rule replays the whole log, on a clock that follows the times of the log. Refused requests are not
-/// tried again. A log does not say when calls end, so limits on calls in flight (`concurrent`) are
-/// not replayed.
+/// The log is an access log of nginx, Apache or Caddy, or CSV or JSON of your own, also compressed
+/// by gzip. It has one request per line, with its time, its key (such as the client's address or a
+/// user) and, if requests have different costs, its estimated and its actual cost. The part of an
+/// actual cost above its estimate is charged too, and later requests are refused until it has left.
+/// Each rule replays the whole log, on a clock that follows the times of the log. Refused requests
+/// are not tried again. A log does not say when calls end, so limits on calls in flight
+/// (`concurrent`) are not replayed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -61,13 +61,14 @@ pub(crate) struct Input {
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
 
-    /// The field with the time: RFC 3339, the form of access logs (10/Oct/2026:13:55:36 +0200), or a
-    /// number of seconds, milliseconds or microseconds [default: time, or the server's name for it]
+    /// The field with the time: RFC 3339, the form of access logs (10/Oct/2026:13:55:36 +0200), or
+    /// a number of seconds, milliseconds or microseconds [default: time, or the server's name for
+    /// it]
     #[arg(long, value_name = "NAME")]
     pub(crate) time_field: Option<String>,
 
-    /// The field with the key. In access logs: address, user, path, or a header that the log has, such
-    /// as user-agent [default: key, else the client's address, of IPv6 its /64]
+    /// The field with the key. In access logs: address, user, path, or a header that the log has,
+    /// such as user-agent [default: key, else the client's address, of IPv6 its /64]
     #[arg(long, value_name = "NAME")]
     pub(crate) key_field: Option<String>,
 
@@ -90,8 +91,8 @@ pub(crate) struct Input {
     )]
     pub(crate) actual_cost_field: String,
 
-    /// Unit of a time that is a number; unless given, it is guessed from the size of the number, which
-    /// works from 1973 to 5138
+    /// Unit of a time that is a number; unless given, it is guessed from the size of the number,
+    /// which works from 1973 to 5138
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) time_unit: Option<Unit>,
 }

@@ -37,8 +37,8 @@ impl Log {
         });
     }
 
-    /// Sorts the requests by time. A log may be slightly out of order, because servers log a request
-    /// when it ends, or write several files. Requests with equal times keep their order.
+    /// Sorts the requests by time. A log may be slightly out of order, because servers log a
+    /// request when it ends, or write several files. Requests with equal times keep their order.
     pub(crate) fn sort(&mut self) {
         self.out_of_order = self
             .requests

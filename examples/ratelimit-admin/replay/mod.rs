@@ -1,5 +1,5 @@
-//! `replay`: replays a log of requests against several rules, and reports as a table and as a chart how
-//! many requests of which keys each would have refused, and for how long.
+//! `replay`: replays a log of requests against several rules, and reports as a table and as a chart
+//! how many requests of which keys each would have refused, and for how long.
 //!
 //! The log is held in memory, at 40 bytes a request.
 

@@ -103,7 +103,8 @@ fn worst_hit(
     for request in read.log.requests() {
         requests_of_key[request.key] += 1;
     }
-    // With a new key in each run, so that the hashes of all addresses cannot be computed beforehand.
+    // With a new key in each run, so that the hashes of all addresses cannot be computed
+    // beforehand.
     let hasher = RandomState::new();
     let mut table = table(&["rule", "key"], &["requests", "refused", "share"]);
     for (candidate, outcome) in args.rules.iter().zip(outcomes) {

@@ -11,8 +11,8 @@ const START: u64 = 1_767_258_000_000_000;
 /// Microseconds between two requests, on average: 100 a second.
 const PACE: u64 = 10_000;
 
-/// Writes a log of `requests` requests, always the same. Some of 10,000 users make far more requests
-/// than others, and for five minutes of each half hour an attacker tries passwords.
+/// Writes a log of `requests` requests, always the same. Some of 10,000 users make far more
+/// requests than others, and for five minutes of each half hour an attacker tries passwords.
 pub(crate) fn write(requests: u32, out: &mut impl Write) -> io::Result<()> {
     let mut random = Rng::with_seed(1);
     let mut at = START;

@@ -113,7 +113,8 @@ impl Slices {
         }
     }
 
-    /// The part of the times that the labels omit: the day, or the first and the last day, and the zone.
+    /// The part of the times that the labels omit: the day, or the first and the last day, and the
+    /// zone.
     pub(crate) fn days(&self) -> String {
         let [first, last] = [self.first, self.last].map(|at| moment(at).strftime("%F").to_string());
         if first == last {

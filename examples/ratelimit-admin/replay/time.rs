@@ -16,8 +16,8 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// Guesses the unit: the present is some 10⁹ seconds, 10¹² milliseconds or 10¹⁵ microseconds after
-    /// 1970.
+    /// Guesses the unit: the present is some 10⁹ seconds, 10¹² milliseconds or 10¹⁵ microseconds
+    /// after 1970.
     fn by_size(number: f64) -> Self {
         match number {
             ..1e11 => Self::S,

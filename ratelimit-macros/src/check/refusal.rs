@@ -78,8 +78,9 @@ pub(crate) fn read(
             }
             if let Output::Nothing(tokens) = output {
                 let message = format!(
-                    "this function returns nothing, so it cannot carry a refusal{in_spite}: \
-                     return `Result<_, E>` with `E: From<RateLimitError>`, or add `on_refused = |_error| ()`"
+                    "this function returns nothing, so it cannot carry a refusal{in_spite}: return \
+                     `Result<_, E>` with `E: From<RateLimitError>`, or add \
+                     `on_refused = |_error| ()`"
                 );
                 diagnostics.error(tokens, message);
             }

@@ -30,7 +30,8 @@ pub(crate) fn must_have_unique_names(attributes: &[Arguments], diagnostics: &mut
             continue;
         };
         if taken.contains(&name.value()) {
-            let message = "another `#[rate_limit]` of this function has this name, and would share its bucket: give each its own";
+            let message = "another `#[rate_limit]` of this function has this name, and would share \
+                its bucket: give each its own";
             diagnostics.error(name, message);
         }
         taken.push(name.value());
@@ -52,7 +53,8 @@ pub(crate) fn must_count_all(
             ),
             Count::ByCost(_) => (
                 &arguments.actual_cost,
-                "this function returns nothing that could tell its cost: return it, or leave `actual_cost` out",
+                "this function returns nothing that could tell its cost: return it, or leave \
+                 `actual_cost` out",
             ),
         };
         if let Some(argument) = argument {

@@ -12,7 +12,8 @@ use crate::check::function::body::Shape;
 /// Makes statements and a last expression of a block, whose braces are at this place.
 pub(crate) type Wrap<'a> = dyn Fn(TokenStream, Span) -> TokenStream + 'a;
 
-/// The function's body, `braces`, with `guard` at its place, and `wrap` around the guarded statements.
+/// The function's body, `braces`, with `guard` at its place, and `wrap` around the guarded
+/// statements.
 pub(crate) fn guarded(
     shape: &Shape,
     braces: &Group,

@@ -24,8 +24,9 @@ pub(crate) struct Context<'a> {
     pub(crate) output: output_type::OutputType,
 }
 
-/// A statement that imports the runtime's private module as `__ratelimit`. Where there is no runtime
-/// crate, the compiler says so here and nowhere else. `krate`, a path from the user, keeps its place.
+/// A statement that imports the runtime's private module as `__ratelimit`. Where there is no
+/// runtime crate, the compiler says so here and nowhere else. `krate`, a path from the user, keeps
+/// its place.
 pub(crate) fn import(krate: Option<&Path>) -> TokenStream {
     let mixed = Span::mixed_site();
     let Some(krate) = krate else {

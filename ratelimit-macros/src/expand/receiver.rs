@@ -29,9 +29,9 @@ impl Receiver<'_> {
     }
 }
 
-/// `call`, which evaluates `expr`. If a macro of the user's is in that, the call stands in a closure:
-/// a `return` or `?` from the macro would leave the function past the limit. The closure returns a
-/// type of its own, which no such `return` can give, and errors name that type.
+/// `call`, which evaluates `expr`. If a macro of the user's is in that, the call stands in a
+/// closure: a `return` or `?` from the macro would leave the function past the limit. The closure
+/// returns a type of its own, which no such `return` can give, and errors name that type.
 pub(crate) fn kept_in(expr: &Expr, call: TokenStream) -> TokenStream {
     if !control_flow::is_hidden(expr) {
         return call;

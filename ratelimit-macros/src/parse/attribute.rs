@@ -168,10 +168,12 @@ impl Reader<'_> {
         let message = match (missing("window"), missing("max")) {
             (true, true) if !missing("concurrent") => return,
             (true, true) => {
-                "how much in how long? write `window` and `max`, as in `#[rate_limit(key = \"<email>\", window = \"60s\", max = 3)]`"
+                "how much in how long? write `window` and `max`, as in \
+                 `#[rate_limit(key = \"<email>\", window = \"60s\", max = 3)]`"
             }
             (true, false) => {
-                "`window` is missing: write over how long calls are counted, as in `window = \"60s\"`"
+                "`window` is missing: write over how long calls are counted, as in \
+                 `window = \"60s\"`"
             }
             (false, true) => {
                 "`max` is missing: write how many calls the window admits, as in `max = 3`"

@@ -38,7 +38,8 @@ impl Parse for Function {
                 "function"
             };
             let message = format!(
-                "this {what} has no body to guard: put `#[rate_limit]` on the implementations, or write a default body"
+                "this {what} has no body to guard: put `#[rate_limit]` on the implementations, or \
+                 write a default body"
             );
             return Err(Error::new_spanned(&signature.ident, message));
         }
@@ -150,7 +151,8 @@ mod tests {
     fn prints_what_it_read() {
         for text in [
             "async fn f() {}",
-            "/// doc\n#[inline] pub(crate) async unsafe extern \"C\" fn f<'a, T: X, const N: usize>(&'a self, mut x: T) -> R where T: Y { #![allow(unused)] x }",
+            "/// doc\n#[inline] pub(crate) async unsafe extern \"C\" fn f<'a, T: X, const N: \
+             usize>(&'a self, mut x: T) -> R where T: Y { #![allow(unused)] x }",
             "default async fn f(self: Arc<Self>) -> impl X { any ~ tokens at all }",
         ] {
             let function: Function = syn::parse_str(text).unwrap();

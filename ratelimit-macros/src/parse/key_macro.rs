@@ -41,7 +41,8 @@ impl Parse for KeyInput {
         input.parse::<Option<Token![,]>>()?;
         if !input.is_empty() {
             return Err(input.error(
-                "nothing follows the template: its placeholders are names in scope, as in `key!(\"<email>\")`",
+                "nothing follows the template: its placeholders are names in scope, as in \
+                 `key!(\"<email>\")`",
             ));
         }
         Ok(Self { krate, template })

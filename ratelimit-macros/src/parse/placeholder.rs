@@ -110,7 +110,8 @@ fn path(expr: &Expr, steps: &mut Vec<Step>) -> Result<Ident, Option<String>> {
             steps.push(Step::Call(call.method.clone()));
             call.args.is_empty().then_some(root).ok_or_else(|| {
                 Some(format!(
-                    "a method in a template takes no arguments: for more, make the key an expression, `key = ….{}(…)`",
+                    "a method in a template takes no arguments: for more, make the key an \
+                     expression, `key = ….{}(…)`",
                     call.method
                 ))
             })
@@ -150,8 +151,8 @@ fn misspelt(text: &str) -> (Range<usize>, String) {
         );
     }
     if let Some(at) = text.find(' ') {
-        let message = "a space inside a placeholder: write one name in it, as in `<email>`; for more, make the key an \
-                       expression, `key = …`";
+        let message = "a space inside a placeholder: write one name in it, as in `<email>`; for \
+            more, make the key an expression, `key = …`";
         return (one(at), message.to_owned());
     }
     if text.ends_with('.') {
@@ -159,8 +160,8 @@ fn misspelt(text: &str) -> (Range<usize>, String) {
             "the placeholder ends too early: write `.field`, `.0` or `.method()` after the dot";
         return (one(text.len() - 1), message.to_owned());
     }
-    let message = "a placeholder is the name of an argument, then `.field`, `.0` or `.method()`; for more, make the key an \
-                   expression, `key = …`";
+    let message = "a placeholder is the name of an argument, then `.field`, `.0` or `.method()`; \
+        for more, make the key an expression, `key = …`";
     (0..length(text), message.to_owned())
 }
 

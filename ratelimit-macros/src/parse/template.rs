@@ -151,8 +151,8 @@ impl Reader<'_> {
                 .iter()
                 .collect();
             let message = format!(
-                "this `{mark}` would be a part of the key: did you mean `{whole}`? (for the character itself write \
-                 `{mark}<{name}>`)"
+                "this `{mark}` would be a part of the key: did you mean `{whole}`? (for the \
+                 character itself write `{mark}<{name}>`)"
             );
             self.faults.push(Fault {
                 at: start - 1..end + 1,

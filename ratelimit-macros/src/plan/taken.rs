@@ -22,7 +22,8 @@ pub(crate) fn plan(
     }: &Checked,
 ) -> Vec<Ident> {
     if let Shape::Future(_) = body.shape {
-        // There, arguments are dropped in the order in which the body names them, with this block or without.
+        // There, arguments are dropped in the order in which the body names them, with this block
+        // or without.
         return Vec::new();
     }
     let used = match body.shape {

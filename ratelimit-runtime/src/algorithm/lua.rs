@@ -9,7 +9,7 @@ pub(crate) struct Lua {
     pub(crate) body: &'static str,
     /// Whether its keys are strings, whose values are read all at once.
     pub(crate) reads: bool,
-    /// The meaning of a lone number for a first limit: the remaining cost, and the time until the
-    /// limit is whole again, in microseconds. The number is below 2⁵³.
-    pub(crate) number: fn(&Limit, u64) -> (u64, u64),
+    /// The meaning of a lone number, which is below 2⁵³, for a first limit at the time of the
+    /// decision: the remaining cost, and the time until the limit is whole again, in microseconds.
+    pub(crate) number: fn(&Limit, u64, u64) -> (u64, u64),
 }

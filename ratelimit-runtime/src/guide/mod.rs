@@ -38,7 +38,10 @@ pub mod attribute {}
 #[doc = include_str!("before_production.md")]
 pub mod before_production {}
 
-#[cfg_attr(any(not(doctest), all(feature = "calendar", feature = "macros")), doc = include_str!("calendar_quotas.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "calendar", feature = "macros")),
+    doc = include_str!("calendar_quotas.md")
+)]
 pub mod calendar_quotas {}
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("calls_in_flight.md"))]
@@ -48,17 +51,26 @@ pub mod calls_in_flight {}
 #[doc = repository!("runs" => "blob/HEAD/tests/faults/RESULTS.md")]
 pub mod failures {}
 
-#[cfg_attr(any(not(doctest), all(feature = "macros", feature = "tonic")), doc = include_str!("grpc.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "macros", feature = "tonic")),
+    doc = include_str!("grpc.md")
+)]
 #[doc = repository!("frameworks" => "tree/HEAD/examples/frameworks")]
 pub mod grpc {}
 
-#[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("keys_and_security.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "axum", feature = "macros")),
+    doc = include_str!("keys_and_security.md")
+)]
 pub mod keys_and_security {}
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("migrating.md"))]
 pub mod migrating {}
 
-#[cfg_attr(any(not(doctest), all(feature = "macros", feature = "metrics")), doc = include_str!("observability.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "macros", feature = "metrics")),
+    doc = include_str!("observability.md")
+)]
 #[doc = repository!("alerts" => "blob/HEAD/docs/prometheus-alerts.yml")]
 #[doc = repository!("dashboard" => "blob/HEAD/docs/grafana-dashboard.json")]
 #[doc = repository!("replay" => "tree/HEAD/examples/ratelimit-admin")]
@@ -73,14 +85,23 @@ pub mod performance {}
 #[doc = repository!("policies" => "tree/HEAD/examples/policies")]
 pub mod policies {}
 
-#[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("questions.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "axum", feature = "macros")),
+    doc = include_str!("questions.md")
+)]
 #[doc = repository!("admin" => "tree/HEAD/examples/ratelimit-admin")]
 pub mod questions {}
 
-#[cfg_attr(any(not(doctest), all(feature = "macros", feature = "redis")), doc = include_str!("quick_start.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "macros", feature = "redis")),
+    doc = include_str!("quick_start.md")
+)]
 pub mod quick_start {}
 
-#[cfg_attr(any(not(doctest), all(feature = "redis", feature = "redis-tls")), doc = include_str!("redis.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "redis", feature = "redis-tls")),
+    doc = include_str!("redis.md")
+)]
 #[doc = repository!("format" => "blob/HEAD/docs/redis_format.md")]
 pub mod redis {}
 
@@ -91,6 +112,9 @@ pub mod redis {}
 #[doc = repository!("custom_store" => "tree/HEAD/examples/custom_store")]
 pub mod testing {}
 
-#[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("web_services.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "axum", feature = "macros")),
+    doc = include_str!("web_services.md")
+)]
 #[doc = repository!("frameworks" => "tree/HEAD/examples/frameworks")]
 pub mod web_services {}

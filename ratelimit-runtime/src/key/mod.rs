@@ -68,7 +68,8 @@ impl Key {
     /// # }
     /// ```
     pub fn from_rendered(rendered: &str) -> Result<Self, ParseError> {
-        const INVALID: &str = "not a rendered key: each value stands in its own `<` and `>`, and what they hold is escaped";
+        const INVALID: &str = "not a rendered key: each value stands in its own `<` and `>`, and \
+            what they hold is escaped";
         let mut open = false;
         for byte in rendered.bytes() {
             match byte {

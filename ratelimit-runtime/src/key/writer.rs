@@ -38,11 +38,14 @@ use super::buf::{KeyBuf, MAX_PART};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a rate limit key",
     label = "not a `KeyPart`",
-    note = "for your own type: `#[derive(KeyPart)]`, or, if it only implements `Display`, `key = value.to_string()`",
-    note = "or name a field or a method that gives a string, an integer, a `bool`, an `IpAddr`, a `Uuid` (feature `uuid`) or a tuple of such: `<user.id>`, `<user.name()>`",
+    note = "for your own type: `#[derive(KeyPart)]`, or, if it only implements `Display`, \
+        `key = value.to_string()`",
+    note = "or name a field or a method that gives a string, an integer, a `bool`, an `IpAddr`, a \
+        `Uuid` (feature `uuid`) or a tuple of such: `<user.id>`, `<user.name()>`",
     note = "for an extractor name what it holds: `Path(id): Path<u64>` is `<id>`",
     note = "for a socket address write `<addr.ip()>`: its port changes with every connection",
-    note = "for a `Result` write an expression, `key = tenant(&request)?`: its error is what the call returns"
+    note = "for a `Result` write an expression, `key = tenant(&request)?`: its error is what the \
+        call returns"
 )]
 pub trait KeyPart {
     /// Writes the value. Equal values must make equal calls, different values different ones.

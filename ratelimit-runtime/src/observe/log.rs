@@ -74,7 +74,8 @@ pub(super) fn full(error: &StoreError) {
         survive(|| {
             tracing::warn!(
                 name: "full", target: CONNECTION, %error,
-                "the store is full; calls are limited by each process, or refused where `on_unavailable` is `deny`"
+                "the store is full; calls are limited by each process, or refused where \
+                 `on_unavailable` is `deny`"
             );
         });
     }
@@ -121,14 +122,16 @@ impl RateLimitError {
 pub(crate) fn no_client(proxy: std::net::IpAddr, reason: &str) {
     tracing::warn!(
         name: "no_client", target: SETUP, %proxy, reason,
-        "a trusted proxy names no client: such requests share the limits of its own address, or are refused where \
-         `TrustedProxies` is strict. Let it write the header that `TrustedProxies` reads: `X-Forwarded-For`, unless set"
+        "a trusted proxy names no client: such requests share the limits of its own address, or \
+         are refused where `TrustedProxies` is strict. Let it write the header that \
+         `TrustedProxies` reads: `X-Forwarded-For`, unless set"
     );
 }
 
 pub(crate) fn no_limiter() {
-    const MESSAGE: &str = "no rate limiter is installed: limits are kept in the memory of this process only; \
-         call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start";
+    const MESSAGE: &str = "no rate limiter is installed: limits are kept in the memory of this \
+        process only; call `RateLimiter::redis(url)?.install()` or \
+        `RateLimiter::memory().install()` at start";
     tracing::warn!(name: "no_limiter", target: SETUP, "{MESSAGE}");
     // A forgotten `install()` must also be seen where the subscriber has been forgotten.
     if !tracing::dispatcher::has_been_set() {
@@ -139,8 +142,8 @@ pub(crate) fn no_limiter() {
 pub(crate) fn same_path(rule: &str) {
     tracing::error!(
         name: "same_path", target: SETUP, rule,
-        "two functions have the same path, and their rate limits one name: give one of them a name of its own, \
-         `name = \"…\"`"
+        "two functions have the same path, and their rate limits one name: give one of them a name \
+         of its own, `name = \"…\"`"
     );
 }
 
@@ -149,7 +152,10 @@ pub(super) fn policies_changed(file: &Path, outcome: &Result<(), RateLimitError>
     let file = file.display();
     survive(|| match outcome {
         Ok(()) => {
-            tracing::info!(name: "policies_replaced", target: SETUP, %file, "the policies are replaced");
+            tracing::info!(
+                name: "policies_replaced", target: SETUP, %file,
+                "the policies are replaced"
+            );
         }
         Err(error) => {
             tracing::error!(name: "policies_refused", target: SETUP, %file, %error, "the policies stay as they were");
@@ -190,7 +196,8 @@ pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
     survive(|| {
         tracing::error!(
             name: "misconfigured", target: CONNECTION, %server, %error,
-            "Redis does not serve this process; every call is answered with an error, whatever `on_unavailable` says"
+            "Redis does not serve this process; every call is answered with an error, whatever \
+             `on_unavailable` says"
         );
     });
 }
@@ -213,8 +220,9 @@ pub(super) fn permit_lost(rule: &str) {
         survive(|| {
             tracing::warn!(
                 name: "permit_lost", target: DECISION, rule,
-                "calls in flight have lost their places and go on: for as long as a lease no connection renewed it, or the \
-                 clock of the server jumped, and others have entered meanwhile"
+                "calls in flight have lost their places and go on: for as long as a lease no \
+                 connection renewed it, or the clock of the server jumped, and others have entered \
+                 meanwhile"
             );
         });
     }
@@ -235,8 +243,8 @@ pub(crate) fn role_unknown(server: &dyn Display) {
     survive(|| {
         tracing::info!(
             name: "role_unknown", target: SETUP, %server,
-            "Redis does not say whether it is a master: a process all of whose calls are refused notices a fail-over late. \
-             Let the user run `ROLE`"
+            "Redis does not say whether it is a master: a process all of whose calls are refused \
+             notices a fail-over late. Let the user run `ROLE`"
         );
     });
 }

@@ -38,11 +38,12 @@ impl fmt::Display for KeyRejection {
             Self::RepeatedHeader(name) => write!(f, "the header {name} appears more than once"),
             Self::UnknownPeer => f.write_str(
                 "the address of the client is not known: an axum router is to be served with \
-                 `into_make_service_with_connect_info::<SocketAddr>()`, and connections on Unix sockets have none",
+                 `into_make_service_with_connect_info::<SocketAddr>()`, and connections on Unix \
+                 sockets have none",
             ),
-            Self::UnnamedClient => {
-                f.write_str("the address of the client is not known: the proxy in between names none")
-            }
+            Self::UnnamedClient => f.write_str(
+                "the address of the client is not known: the proxy in between names none",
+            ),
         }
     }
 }

@@ -89,8 +89,8 @@ impl Responses {
     }
 
     /// Whether to send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in
-    /// seconds) as well: no unless set. Of several layers those of the innermost are sent, or of the
-    /// one that refuses.
+    /// seconds) as well: no unless set. Of several layers those of the innermost are sent, or of
+    /// the one that refuses.
     #[must_use]
     pub fn legacy_headers(mut self, on: bool) -> Self {
         self.legacy = on;
@@ -124,14 +124,16 @@ impl Responses {
             && !(400..600).contains(&status)
         {
             return Err(RateLimitError::misconfigured(format!(
-                "`Responses::cost_exceeds_limit` takes a status from 400 to 599, such as 413 or 422, not {status}"
+                "`Responses::cost_exceeds_limit` takes a status from 400 to 599, such as 413 or \
+                 422, not {status}"
             )));
         }
         if let Some(challenge) = &self.challenge
             && (challenge.trim().is_empty() || HeaderValue::from_str(challenge).is_err())
         {
             return Err(RateLimitError::misconfigured(format!(
-                "`Responses::unauthorized` takes the value of a header, such as \"Bearer\", not {challenge:?}"
+                "`Responses::unauthorized` takes the value of a header, such as \"Bearer\", not \
+                 {challenge:?}"
             )));
         }
         Ok(())

@@ -53,9 +53,10 @@ pub trait BuiltInStore: Send + Sync {
     /// - A request that refuses sets its block only where a place is free and all others admit.
     /// - Places are counted over all processes that share the store. Each call is measured against
     ///   the `max` it brings.
-    /// - A place stays taken until it is [left](Self::leave), as long as this process lives, and for
-    ///   the [lease](PlaceRequest::lease) after that.
-    /// - An answer that is an error, or is dropped, may have taken the place: the limiter leaves it.
+    /// - A place stays taken until it is [left](Self::leave), as long as this process lives, and
+    ///   for the [lease](PlaceRequest::lease) after that.
+    /// - An answer that is an error, or is dropped, may have taken the place: the limiter leaves
+    ///   it.
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         self.below().map_or_else(
             || unsupported(NO_PLACES),

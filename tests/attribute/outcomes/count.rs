@@ -56,7 +56,10 @@ async fn sign_up(works: bool) -> Outcome {
     if works { Ok(()) } else { Err(Failure::Wrong) }
 }
 
-#[rate_limit(window = "60s", max = 1, count = |outcome| matches!(outcome, Err(status) if *status >= 500), on_refused = |_| Err(429))]
+#[rate_limit(
+    window = "60s", max = 1, count = |outcome| matches!(outcome, Err(status) if *status >= 500),
+    on_refused = |_| Err(429)
+)]
 async fn relay(status: u16) -> Result<u16, u16> {
     if status < 400 {
         Ok(status)

@@ -146,7 +146,10 @@ async fn observed(limiter: &RateLimiter, who: &str) -> Outcome {
     Ok(())
 }
 
-#[rate_limit(key = "<who>", policy = "login", limiter = limiter, shadow = shadow, wait = "1h", timeout = "1s")]
+#[rate_limit(
+    key = "<who>", policy = "login", limiter = limiter, shadow = shadow, wait = "1h",
+    timeout = "1s"
+)]
 async fn waiting(limiter: &RateLimiter, who: &str, shadow: bool) -> Outcome {
     Ok(())
 }

@@ -48,7 +48,10 @@ macro_rules! one_failure {
     };
 }
 
-#[rate_limit(key = "<id>", limits = ["1/60s", "20/1d"], algorithm = "fixed_window", block = "10m", count = "err")]
+#[rate_limit(
+    key = "<id>", limits = ["1/60s", "20/1d"], algorithm = "fixed_window", block = "10m",
+    count = "err"
+)]
 async fn only_in_the_key(id: u32, text: &str) -> Outcome<u8> {
     Ok(text.parse()?)
 }
@@ -64,7 +67,9 @@ async fn only_in_expressions(
     Ok(text.parse()?)
 }
 
-#[rate_limit(window = "60s", max = 1, count = |outcome| matches!(outcome, Err(Failure::NotANumber)))]
+#[rate_limit(
+    window = "60s", max = 1, count = |outcome| matches!(outcome, Err(Failure::NotANumber))
+)]
 async fn early_return(text: &str) -> Outcome<u8> {
     if text.is_empty() {
         return Ok(0);
@@ -88,7 +93,9 @@ async fn opaque(text: &str) -> Outcome<impl Display + use<>> {
 }
 
 /// The type that is collected into is known from the return type alone.
-#[rate_limit(window = "60s", max = 1, count = |outcome| matches!(outcome, Err(Failure::NotANumber)))]
+#[rate_limit(
+    window = "60s", max = 1, count = |outcome| matches!(outcome, Err(Failure::NotANumber))
+)]
 async fn inferred(text: &str) -> Result<Vec<u8>, Failure> {
     text.split(' ')
         .map(|part| part.parse().map_err(|_error| Failure::NotANumber))
@@ -186,7 +193,9 @@ impl Service {
     }
 
     /// The closure sees arguments that are `Copy`, also when the body uses them.
-    #[rate_limit(key = "<self.base>", window = "60s", max = 1, count = |outcome| self.judge(outcome))]
+    #[rate_limit(
+        key = "<self.base>", window = "60s", max = 1, count = |outcome| self.judge(outcome)
+    )]
     async fn judged(&self, text: &str) -> Outcome<u32> {
         assert!(!self.judge(&Ok(1)));
         Ok(u32::from_str_radix(text, self.base)?)

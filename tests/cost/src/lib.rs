@@ -20,5 +20,6 @@ mod redis;
 pub use self::memory::{Ready, Work};
 pub use self::recording::Recording;
 pub use self::redis::{
-    COLUMNS, CountedServer, Load, OnRedis, STACKED_COLUMNS, Stacked, Table, lowered,
+    COLUMNS, CountedServer, LARGE_COLUMNS, Large, Load, OnRedis, STACKED_COLUMNS, Stacked, Table,
+    lowered,
 };

@@ -1,6 +1,6 @@
-//! A check on a known key allocates nothing, by the attribute or by hand, admitted or refused, counted
-//! by a recorder or not. One that waits for a Redis server allocates what its command and its reply
-//! are made of.
+//! A check on a known key allocates nothing, by the attribute or by hand, admitted or refused,
+//! counted by a recorder or not. One that waits for a Redis server allocates what its command and
+//! its reply are made of.
 
 use metrics_util::debugging::DebuggingRecorder;
 use ratelimit_cost::{Load, OnRedis, Ready, Work};

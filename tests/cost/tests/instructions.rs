@@ -259,10 +259,13 @@ fn instructions_of(program: &Path, work: impl Debug, more: &[&str], checks: u64)
             .args(more)
             .output();
         let run = match run {
-            Err(error) if error.kind() == ErrorKind::NotFound => panic!(
-                "instructions are counted by valgrind, which is not installed: `apt-get install valgrind` (Debian, \
-                 Ubuntu), `dnf install valgrind` (Fedora), `pacman -S valgrind` (Arch); scripts/test.sh does so itself"
-            ),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                panic!(
+                    "instructions are counted by valgrind, which is not installed: \
+                     `apt-get install valgrind` (Debian, Ubuntu), `dnf install valgrind` (Fedora), \
+                     `pacman -S valgrind` (Arch); scripts/test.sh does so itself"
+                )
+            }
             run => run.unwrap(),
         };
         let said = String::from_utf8_lossy(&run.stderr).into_owned();

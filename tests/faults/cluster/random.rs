@@ -94,7 +94,8 @@ impl Fault {
             Self::MasterFrozenBriefly => frozen(cluster, master, 50 + random.below(500)),
             Self::MasterFrozenForSeconds => {
                 cluster.freeze(master);
-                // Beside a master that is back, its replica would take over at a moment that has no mark.
+                // Beside a master that is back, its replica would take over at a moment that has no
+                // mark.
                 cluster.wait_for_fail_over(slot, master);
                 thread::sleep(Duration::from_millis(500 + random.below(2_000)));
                 cluster.thaw(master);
@@ -129,8 +130,8 @@ impl Fault {
     }
 }
 
-/// Processes with calls in flight that never end, two each at most. All but the first are killed now
-/// and then, and others take their places.
+/// Processes with calls in flight that never end, two each at most. All but the first are killed
+/// now and then, and others take their places.
 struct Holders {
     url: String,
     key: String,
@@ -243,8 +244,8 @@ pub(crate) async fn random_faults() -> Row {
             (Nodes::of(&cluster, &mut bringing), cluster, bringing)
         });
         let (nodes, mut faulty, mut bringing) = choosing.await.unwrap();
-        // As late as possible: what is admitted between this mark and the fault counts beside what the
-        // replica admits that takes over.
+        // As late as possible: what is admitted between this mark and the fault counts beside what
+        // the replica admits that takes over.
         if fault.can_forget() {
             load.store_forgets();
         }

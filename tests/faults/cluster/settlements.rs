@@ -16,7 +16,9 @@ use crate::support::until;
 
 const USERS: u64 = 12;
 
-#[rate_limit(key = "<user>", limiter = limiter, window = "1h", max = 5, count = "err", name = "beside")]
+#[rate_limit(
+    key = "<user>", limiter = limiter, window = "1h", max = 5, count = "err", name = "beside"
+)]
 async fn log_in(
     limiter: &RateLimiter,
     user: u64,

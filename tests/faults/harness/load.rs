@@ -229,7 +229,8 @@ impl Load {
             if now > from + within + STEADY {
                 let timeline = self.account().timeline();
                 panic!(
-                    "the store does not answer all calls {within:?} after the fault; steady since {since:?}\n{timeline}"
+                    "the store does not answer all calls {within:?} after the fault; steady since \
+                     {since:?}\n{timeline}"
                 );
             }
         }

@@ -129,8 +129,9 @@ pub(super) fn millis(duration: Duration) -> String {
 /// The table of these rows.
 pub(super) fn table(rows: &[Row]) -> String {
     let mut table = String::from(
-        "| fault | calls | slowest call (timeout) | admitted in the worst window (allowed) | who answered, from the fault \
-         to the recovery | store answers again after: the first, the last by policy |\n| --- | --- | --- | --- | --- | --- |\n",
+        "| fault | calls | slowest call (timeout) | admitted in the worst window (allowed) | who \
+         answered, from the fault to the recovery | store answers again after: the first, the last \
+         by policy |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for row in rows {
         let cells = [

@@ -130,7 +130,8 @@ pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
         report(&table(&rows));
     }
     println!(
-        "test result: {}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {} filtered out; finished in {:.2}s\n",
+        "test result: {}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {} filtered \
+         out; finished in {:.2}s\n",
         if failed == 0 { "ok" } else { "FAILED" },
         others.len(),
         took.as_secs_f64()

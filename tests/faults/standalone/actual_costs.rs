@@ -16,8 +16,14 @@ static LOG: Rule = Rule::new("spent log", Limit::per_hour(100));
 static BUCKET: Rule =
     Rule::new("spent bucket", Limit::per_hour(100)).with_algorithm(Algorithm::TokenBucket);
 
-#[rate_limit(key = "<user>", limiter = limiter, window = "1h", max = 100, cost = 5, actual_cost = spent, name = "spent log")]
-#[rate_limit(key = "<user>", limiter = limiter, window = "1h", max = 100, algorithm = "token_bucket", cost = 5, actual_cost = spent, name = "spent bucket")]
+#[rate_limit(
+    key = "<user>", limiter = limiter, window = "1h", max = 100, cost = 5, actual_cost = spent,
+    name = "spent log"
+)]
+#[rate_limit(
+    key = "<user>", limiter = limiter, window = "1h", max = 100, algorithm = "token_bucket",
+    cost = 5, actual_cost = spent, name = "spent bucket"
+)]
 async fn complete(
     limiter: &RateLimiter,
     user: &str,

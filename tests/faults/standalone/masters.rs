@@ -31,8 +31,8 @@ impl World for Pair {
 }
 
 /// The old master says READONLY, and all callers ask for the new one, with every write, by a clock
-/// that is this many milliseconds ahead. No window admits more than without, but for a clock that is
-/// set forward.
+/// that is this many milliseconds ahead. No window admits more than without, but for a clock that
+/// is set forward.
 pub(super) fn cases() -> impl Iterator<Item = Case> {
     let fault =
         |name, says, clock| Fault::<Pair>::new(name, says, clock).begins(|pair| pair.fail_over());

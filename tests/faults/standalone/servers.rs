@@ -44,14 +44,19 @@ fn nothing_goes_unchecked(_: &One, account: &Account) {
 pub(super) fn rows() -> Vec<Fault<One>> {
     let fault = Fault::<One>::new;
     vec![
-        fault("standalone::started_before_the_server", "the service starts 1 s before its server", PLAIN)
-            .at_the_start()
-            .begins(|one| one.server_mut().stop())
-            .ends(1_000, |one| one.server_mut().restart())
-            .within(1_500),
+        fault(
+            "standalone::started_before_the_server",
+            "the service starts 1 s before its server",
+            PLAIN,
+        )
+        .at_the_start()
+        .begins(|one| one.server_mut().stop())
+        .ends(1_000, |one| one.server_mut().restart())
+        .within(1_500),
         fault(
             "standalone::started_beside_a_frozen_server",
-            "the service starts beside a server that accepts connections and says nothing, for 2.5 s",
+            "the service starts beside a server that accepts connections and says nothing, for 2.5 \
+             s",
             PLAIN,
         )
         .at_the_start()
@@ -75,16 +80,23 @@ pub(super) fn rows() -> Vec<Fault<One>> {
             one.proxy().swallow(false);
         })
         .within(1_500),
-        fault("standalone::killed_and_back_empty", "killed, and started again empty", PLAIN)
-            .forgets()
-            .begins(|one| one.server_mut().stop())
-            .ends(1_000, |one| one.server_mut().restart())
-            .within(3_000)
-            .then(is_logged_once),
+        fault(
+            "standalone::killed_and_back_empty",
+            "killed, and started again empty",
+            PLAIN,
+        )
+        .forgets()
+        .begins(|one| one.server_mut().stop())
+        .ends(1_000, |one| one.server_mut().restart())
+        .within(3_000)
+        .then(is_logged_once),
         fault(
             "standalone::killed_and_back_empty_without_scripts",
             "killed, and started again empty, where callers use no scripts",
-            Setup { mode: RedisMode::Transactions, ..PLAIN },
+            Setup {
+                mode: RedisMode::Transactions,
+                ..PLAIN
+            },
         )
         .forgets()
         .begins(|one| one.server_mut().stop())
@@ -94,56 +106,87 @@ pub(super) fn rows() -> Vec<Fault<One>> {
         fault(
             "standalone::killed_and_back_with_its_data",
             "killed, and started again at once with its data (`appendonly yes`)",
-            Setup { args: &["--appendonly", "yes"], ..DISK },
+            Setup {
+                args: &["--appendonly", "yes"],
+                ..DISK
+            },
         )
         .begins(|one| one.server_mut().restart())
         .within(3_000),
         // It answers LOADING, and takes connections meanwhile.
-        fault("standalone::loading", "started again, and LOADING for seconds", Setup { args: LOADS_SLOWLY, ..DISK })
-            .forgets()
-            .begins(|one| {
-                one.cli(&["EVAL", MANY_KEYS, "0"]);
-                one.cli(&["SAVE"]);
-                one.server_mut().restart();
-            })
-            .then(|one, _| assert!(Logged::about(&one.server().address()).with("Redis does not serve") > 0)),
+        fault(
+            "standalone::loading",
+            "started again, and LOADING for seconds",
+            Setup {
+                args: LOADS_SLOWLY,
+                ..DISK
+            },
+        )
+        .forgets()
+        .begins(|one| {
+            one.cli(&["EVAL", MANY_KEYS, "0"]);
+            one.cli(&["SAVE"]);
+            one.server_mut().restart();
+        })
+        .then(|one, _| {
+            assert!(Logged::about(&one.server().address()).with("Redis does not serve") > 0)
+        }),
         // Shorter than it takes to give the connection up: it is kept.
-        fault("standalone::frozen_briefly", "frozen (SIGSTOP) for 1 s", PROXY)
-            .begins(|one| one.server().freeze())
-            .ends(1_000, |one| one.server().thaw())
-            .within(500)
-            .then(|one, account| {
-                assert_eq!(limiters_connected(one), 1, "connections are kept");
-                account.assert_logged_once(&one.proxy().address());
-            }),
-        fault("standalone::frozen_for_seconds", "frozen (SIGSTOP) for 4 s", PLAIN)
-            .begins(|one| one.server().freeze())
-            .ends(4_000, |one| one.server().thaw())
-            .then(|one, account| {
-                account.assert_answered_at_once();
-                is_logged_once(one, account);
-            }),
+        fault(
+            "standalone::frozen_briefly",
+            "frozen (SIGSTOP) for 1 s",
+            PROXY,
+        )
+        .begins(|one| one.server().freeze())
+        .ends(1_000, |one| one.server().thaw())
+        .within(500)
+        .then(|one, account| {
+            assert_eq!(limiters_connected(one), 1, "connections are kept");
+            account.assert_logged_once(&one.proxy().address());
+        }),
+        fault(
+            "standalone::frozen_for_seconds",
+            "frozen (SIGSTOP) for 4 s",
+            PLAIN,
+        )
+        .begins(|one| one.server().freeze())
+        .ends(4_000, |one| one.server().thaw())
+        .then(|one, account| {
+            account.assert_answered_at_once();
+            is_logged_once(one, account);
+        }),
         fault(
             "standalone::busy_with_an_endless_script",
             "BUSY with another client's endless script for 1 s",
-            Setup { args: &["--busy-reply-threshold", "50"], ..PLAIN },
+            Setup {
+                args: &["--busy-reply-threshold", "50"],
+                ..PLAIN
+            },
         )
         .begins(|one| {
             let mut other = one.server().connect();
             thread::spawn(move || other.send(&["EVAL", "while true do end", "0"]));
         })
-        .ends(1_000, |one| assert_eq!(one.server().cli(&["SCRIPT", "KILL"]), "OK"))
+        .ends(1_000, |one| {
+            assert_eq!(one.server().cli(&["SCRIPT", "KILL"]), "OK")
+        })
         .then(is_logged_once),
         // It answers every write, and PING, with MISCONF.
         fault(
             "standalone::cannot_save",
             "MISCONF: it cannot save to its disk, for 1 s",
-            Setup { args: &["--save", "3600 1"], ..DISK },
+            Setup {
+                args: &["--save", "3600 1"],
+                ..DISK
+            },
         )
         .begins(|one| {
             one.disk = None;
             one.cli(&["BGSAVE"]);
-            assert!(eventually(|| one.server().info("persistence", "rdb_last_bgsave_status") == "err"));
+            assert!(eventually(|| one
+                .server()
+                .info("persistence", "rdb_last_bgsave_status")
+                == "err"));
         })
         .ends(1_000, |one| one.config("stop-writes-on-bgsave-error", "no"))
         .then(nothing_goes_unchecked),
@@ -154,7 +197,10 @@ pub(super) fn rows() -> Vec<Fault<One>> {
         fault(
             "standalone::out_of_memory",
             "out of memory (OOM, `noeviction`) for 1 s",
-            Setup { args: &["--maxmemory-policy", "noeviction"], ..PLAIN },
+            Setup {
+                args: &["--maxmemory-policy", "noeviction"],
+                ..PLAIN
+            },
         )
         .begins(|one| one.config("maxmemory", "1"))
         .ends(1_000, |one| one.config("maxmemory", "0"))

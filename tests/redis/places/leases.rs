@@ -1,10 +1,13 @@
 //! Leases: renewed while the process lives, wherever its runtime is, and not when it is gone.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::RedisStore;
+use ratelimit_runtime::clock::{Clock, SystemClock, WallClock};
 use tokio::time::sleep;
 
 use super::{LEASE, enter, gone, members, on, place};
@@ -31,6 +34,43 @@ async fn a_permit_after_a_pause_is_renewed_like_the_first() {
         // Longer than those who renew look for something to do by themselves.
         sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// The time of the machine, but for a moment in which it panics.
+#[derive(Default)]
+struct PanickingClock(AtomicBool);
+
+impl Clock for PanickingClock {
+    fn now(&self) -> Duration {
+        assert!(!self.0.swap(false, Ordering::Relaxed), "no time");
+        SystemClock.now()
+    }
+}
+
+impl WallClock for PanickingClock {}
+
+/// A renewal that ends in a panic is tried again, as one that fails.
+#[tokio::test]
+async fn a_clock_that_panics_once_costs_no_place() {
+    let (server, clock, key) = (
+        shared(),
+        Arc::new(PanickingClock::default()),
+        unique("panics"),
+    );
+    let store = RedisStore::new(&server.url())
+        .unwrap()
+        .with_clock(Arc::clone(&clock));
+    let entered = place(&key, 1);
+    assert!(enter(&store, &entered).await.unwrap().is_entered());
+    let ends = members(server, &key)[0].1;
+    clock.0.store(true, Ordering::Relaxed);
+    until("it is renewed", LEASE, async || {
+        members(server, &key)[0].1 > ends
+    })
+    .await;
+    assert!(!clock.0.load(Ordering::Relaxed), "after a panic");
+    store.leave(&entered);
+    gone(server, &key).await;
 }
 
 /// Renewals are spread over a part of the lease, and those of about the same time share calls.

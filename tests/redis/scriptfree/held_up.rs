@@ -15,7 +15,7 @@ fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap()
 }
 
-async fn through(proxy: &Proxy) -> RedisStore {
+fn through(proxy: &Proxy) -> RedisStore {
     let url = format!("redis://plain:secret@{}/", proxy.address());
     let store = RedisStore::new(&url).unwrap().mode(RedisMode::Transactions);
     store.deny_cache(false)
@@ -32,7 +32,7 @@ async fn ask(store: &RedisStore, key: &str) -> Verdict {
 async fn a_call_counts_from_its_exec() {
     const HELD: Duration = Duration::from_millis(980);
     let proxy = Proxy::start(SERVER.port()).await;
-    let (slow, direct, key) = (through(&proxy).await, plain(), unique("held"));
+    let (slow, direct, key) = (through(&proxy), plain(), unique("held"));
     // Both have their connections.
     for store in [&slow, &direct] {
         assert!(ask(store, &unique("warm")).await.allowed);
@@ -73,7 +73,7 @@ async fn a_call_counts_from_its_exec() {
 #[tokio::test]
 async fn a_call_whose_every_exec_is_late_is_admitted_in_the_end() {
     let proxy = Proxy::start(SERVER.port()).await;
-    let (slow, key) = (through(&proxy).await, unique("each_late"));
+    let (slow, key) = (through(&proxy), unique("each_late"));
     assert!(ask(&slow, &unique("warm")).await.allowed);
     let asked = SERVER.now_us();
     proxy.hold(Some(("EXEC", Duration::from_millis(20))));

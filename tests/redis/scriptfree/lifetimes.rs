@@ -29,7 +29,8 @@ async fn used_by(
     for step in 0..200 {
         let which = usize::try_from(random.below(stores.len() as u64)).unwrap();
         let store = &stores[which];
-        // The last time and the newest ticket that a key was written by, perhaps ahead of the clock.
+        // The last time and the newest ticket that a key was written by, perhaps ahead of the
+        // clock.
         newest = newest.max(server.now_us().unsigned_abs());
         let asked = Instant::now();
         let context = match random.below(16) {

@@ -1,6 +1,7 @@
 //! What else a refusal answers: other costs, reservations, parts of stacks, and what looks have seen.
 
 use ratelimit_runtime::__private::PermitId;
+use ratelimit_runtime::testkit::FakeClock;
 
 use super::*;
 
@@ -32,6 +33,19 @@ async fn a_higher_cost_is_refused_without_asking() {
     assert_eq!(far.asked(), 2);
     assert!(ask(&cache, of(2)).await.allowed, "a lower cost is asked");
     assert_eq!(far.asked(), 3);
+}
+
+/// What was learnt before tells nothing, and makes way.
+#[tokio::test]
+async fn a_refusal_after_the_clock_was_set_back_is_known() {
+    let clock = FakeClock::new();
+    let memory = MemoryStore::new().with_clock(clock.clone());
+    let cache = DenyCache::new(memory).with_clock(clock.clone());
+    assert!(ask(&cache, of(10)).await.allowed);
+    assert!(!ask(&cache, of(1)).await.cached);
+    clock.step_back(SECOND * 3_600);
+    assert!(!ask(&cache, of(1)).await.cached);
+    assert!(ask(&cache, of(1)).await.cached);
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,12 +34,31 @@ pub fn report(measured: &Measured<'_>) -> String {
     budgets.open_loop(measured.open_loop);
     budgets.in_process(measured.in_process);
     let each = measured.bytes.per_request;
-    budgets.row("bytes per logged request, up to 126", Budget::AtMost(25.0), each.ours, number);
+    budgets.row(
+        "bytes per logged request, up to 126",
+        Budget::AtMost(25.0),
+        each.ours,
+        number,
+    );
     let [bare, one, two] = in_process::future_bytes().map(|bytes| bytes as f64);
-    budgets.row("bytes that one attribute adds to a future", Budget::AtMost(100.0), one - bare, number);
-    budgets.row("bytes that a second one adds", Budget::AtMost(100.0), two - one, number);
+    budgets.row(
+        "bytes that one attribute adds to a future",
+        Budget::AtMost(100.0),
+        one - bare,
+        number,
+    );
+    budgets.row(
+        "bytes that a second one adds",
+        Budget::AtMost(100.0),
+        two - one,
+        number,
+    );
     let compile = measured.compile.against_instrument();
-    budgets.times("compile time against `#[tracing::instrument]`", Budget::AtMost(1.0), compile);
+    budgets.times(
+        "compile time against `#[tracing::instrument]`",
+        Budget::AtMost(1.0),
+        compile,
+    );
     budgets.0.to_string()
 }
 
@@ -66,47 +85,84 @@ impl Budgets {
         let sliding = Kind::OnRedis(Algorithm::SlidingWindow);
         let leaky = Kind::OnRedis(Algorithm::LeakyBucket);
         let of = |kind, keys, callers| throughput.of(kind, keys, callers);
-        let against = |ours, theirs, keys, callers, figure: fn(&crate::measure::Figures) -> f64| match (
-            of(ours, keys, callers),
-            of(theirs, keys, callers),
-        ) {
-            (Some(ours), Some(theirs)) => figure(&ours) / figure(&theirs),
-            _ => f64::NAN,
-        };
+        let against =
+            |ours, theirs, keys, callers, figure: fn(&crate::measure::Figures) -> f64| match (
+                of(ours, keys, callers),
+                of(theirs, keys, callers),
+            ) {
+                (Some(ours), Some(theirs)) => figure(&ours) / figure(&theirs),
+                _ => f64::NAN,
+            };
         for (callers, least) in [(64, [0.9; 2]), (512, [1.0, 1.1])] {
             for (ours, least) in [sliding, leaky].into_iter().zip(least) {
-                let rate = against(ours, Kind::RedisCell, DISTINCT, callers, |figures| figures.per_second);
-                let what = format!("decisions/s, distinct keys, {callers} callers: {} against redis-cell", plain(ours));
+                let rate = against(ours, Kind::RedisCell, DISTINCT, callers, |figures| {
+                    figures.per_second
+                });
+                let what = format!(
+                    "decisions/s, distinct keys, {callers} callers: {} against redis-cell",
+                    plain(ours)
+                );
                 self.times(&what, Budget::AtLeast(least), rate);
             }
         }
         for (ours, least) in [(sliding, 4.0), (leaky, 10.0)] {
-            let rate = against(ours, Kind::ArticleZset, HOT, 512, |figures| figures.per_second);
-            let what = format!("decisions/s, one hot key, 512 callers: {} against the ZSET Lua", plain(ours));
+            let rate = against(ours, Kind::ArticleZset, HOT, 512, |figures| {
+                figures.per_second
+            });
+            let what = format!(
+                "decisions/s, one hot key, 512 callers: {} against the ZSET Lua",
+                plain(ours)
+            );
             self.times(&what, Budget::AtLeast(least), rate);
         }
         let again = of(sliding, Keys::Exhausted, 64).map_or(f64::NAN, |figures| figures.calls);
-        self.row("Redis calls per refusal, refused again", Budget::AtMost(0.01), again, number);
-        let one = against(sliding, Kind::ArticleZset, DISTINCT, 1, |figures| figures.p50);
-        self.times("latency of one caller (p50): sliding_window against the ZSET Lua", Budget::AtMost(1.05), one);
+        self.row(
+            "Redis calls per refusal, refused again",
+            Budget::AtMost(0.01),
+            again,
+            number,
+        );
+        let one = against(sliding, Kind::ArticleZset, DISTINCT, 1, |figures| {
+            figures.p50
+        });
+        self.times(
+            "latency of one caller (p50): sliding_window against the ZSET Lua",
+            Budget::AtMost(1.05),
+            one,
+        );
     }
 
     fn open_loop(&mut self, open_loop: &OpenLoop) {
         for algorithm in [Algorithm::SlidingWindow, Algorithm::LeakyBucket] {
             let (p50, lost) = open_loop.at_the_knee(algorithm);
             let what = format!("arrivals at 0.8 of redis-cell's capacity, {algorithm}");
-            self.times(&format!("{what}: p50 against redis-cell's"), Budget::AtMost(1.0), p50);
-            self.row(&format!("{what}: share of calls lost"), Budget::AtMost(0.0), lost, number);
+            self.times(
+                &format!("{what}: p50 against redis-cell's"),
+                Budget::AtMost(1.0),
+                p50,
+            );
+            self.row(
+                &format!("{what}: share of calls lost"),
+                Budget::AtMost(0.0),
+                lost,
+                number,
+            );
         }
     }
 
     fn in_process(&mut self, in_process: &InProcess) {
         let [governor, _] = in_process.of(Asking::Governor);
-        for (what, asking) in [("leaky_bucket", Asking::LeakyAdmitted), ("sliding_window", Asking::SlidingAdmitted)] {
+        for (what, asking) in [
+            ("leaky_bucket", Asking::LeakyAdmitted),
+            ("sliding_window", Asking::SlidingAdmitted),
+        ] {
             let [one, two] = in_process.of(asking);
-            let time = format!("memory, {what}, 50,000 keys: time of a call against governor's, key built");
+            let time = format!(
+                "memory, {what}, 50,000 keys: time of a call against governor's, key built"
+            );
             self.times(&time, Budget::AtMost(1.2), governor / one);
-            let threads = format!("memory, {what}: calls/s of 2 threads on distinct keys against one");
+            let threads =
+                format!("memory, {what}: calls/s of 2 threads on distinct keys against one");
             self.times(&threads, Budget::AtLeast(1.6), two / one);
         }
     }

@@ -14,8 +14,14 @@ const SIDES: [(Kind, &str); 6] = [
     (Kind::ArticleZset, "ZSET Lua from articles"),
     (Kind::ArticleIncr, "INCR Lua from articles"),
     (Kind::RedisCell, "redis-cell"),
-    (Kind::OnRedis(Algorithm::SlidingWindow), "this crate, sliding_window"),
-    (Kind::OnRedis(Algorithm::LeakyBucket), "this crate, leaky_bucket"),
+    (
+        Kind::OnRedis(Algorithm::SlidingWindow),
+        "this crate, sliding_window",
+    ),
+    (
+        Kind::OnRedis(Algorithm::LeakyBucket),
+        "this crate, leaky_bucket",
+    ),
 ];
 
 const PANELS: [(Keys, u64, &str); 4] = [
@@ -55,30 +61,51 @@ pub fn draw(throughput: &Throughput) -> String {
     for (keys, callers, title) in PANELS {
         let rates: Vec<(Kind, &str, f64)> = SIDES
             .into_iter()
-            .filter_map(|(kind, name)| Some((kind, name, throughput.of(kind, keys, callers)?.per_second)))
+            .filter_map(|(kind, name)| {
+                Some((kind, name, throughput.of(kind, keys, callers)?.per_second))
+            })
             .collect();
         let most = rates.iter().map(|(.., rate)| *rate).fold(1.0, f64::max);
-        let _ = writeln!(body, "<text class=\"panel\" x=\"{LABELS}\" y=\"{}\">{title}</text>", y + 14);
+        let _ = writeln!(
+            body,
+            "<text class=\"panel\" x=\"{LABELS}\" y=\"{}\">{title}</text>",
+            y + 14
+        );
         y += HEAD - 12;
         for (kind, name, rate) in rates {
-            let class = if matches!(kind, Kind::OnRedis(_)) { "ours" } else { "theirs" };
+            let class = if matches!(kind, Kind::OnRedis(_)) {
+                "ours"
+            } else {
+                "theirs"
+            };
             let width = (rate / most * LONGEST).max(1.0);
             let text = y + BAR - 3;
-            let _ = writeln!(body, "<text class=\"label {class}\" x=\"{}\" y=\"{text}\">{name}</text>", LABELS - 8);
             let _ = writeln!(
                 body,
-                "<rect class=\"{class}\" x=\"{LABELS}\" y=\"{y}\" width=\"{width:.0}\" height=\"{BAR}\" rx=\"2\"/>"
+                "<text class=\"label {class}\" x=\"{}\" y=\"{text}\">{name}</text>",
+                LABELS - 8
+            );
+            let _ = writeln!(
+                body,
+                "<rect class=\"{class}\" x=\"{LABELS}\" y=\"{y}\" width=\"{width:.0}\" \
+                 height=\"{BAR}\" rx=\"2\"/>"
             );
             let end = f64::from(LABELS) + width + 6.0;
-            let _ = writeln!(body, "<text class=\"{class}\" x=\"{end:.0}\" y=\"{text}\">{}</text>", number(rate));
+            let _ = writeln!(
+                body,
+                "<text class=\"{class}\" x=\"{end:.0}\" y=\"{text}\">{}</text>",
+                number(rate)
+            );
             y += LINE;
         }
         y += HEAD - 18;
     }
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {y}\" width=\"{WIDTH}\" height=\"{y}\" role=\"img\" \
-         aria-label=\"Decisions per second on one Redis\">\n<style>{STYLE}</style>\n\
-         <text class=\"title\" x=\"{LABELS}\" y=\"26\">Decisions per second on one Redis, longer is better</text>\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {y}\" width=\"{WIDTH}\" \
+         height=\"{y}\" role=\"img\" aria-label=\"Decisions per second on one \
+         Redis\">\n<style>{STYLE}</style>\n\
+         <text class=\"title\" x=\"{LABELS}\" y=\"26\">Decisions per second on one Redis, longer \
+         is better</text>\n\
          {body}</svg>\n"
     )
 }

@@ -9,9 +9,15 @@ use crate::work::{DISTINCT, HOT, Keys};
 /// A line in English and one in Chinese; nothing where a side is missing.
 pub fn sentences(throughput: &Throughput) -> String {
     let sliding = Kind::OnRedis(Algorithm::SlidingWindow);
-    let rate = |kind, keys, callers| throughput.of(kind, keys, callers).map_or(f64::NAN, |of| of.per_second);
+    let rate = |kind, keys, callers| {
+        throughput
+            .of(kind, keys, callers)
+            .map_or(f64::NAN, |of| of.per_second)
+    };
     let against = |peer, keys| rate(sliding, keys, 512) / rate(peer, keys, 512);
-    let governor = |algorithm| rate(Kind::Governor, DISTINCT, 512) / rate(Kind::InMemory(algorithm), DISTINCT, 512);
+    let governor = |algorithm| {
+        rate(Kind::Governor, DISTINCT, 512) / rate(Kind::InMemory(algorithm), DISTINCT, 512)
+    };
     let figures = [
         against(Kind::ArticleZset, DISTINCT),
         against(Kind::RedisCell, DISTINCT),
@@ -26,14 +32,15 @@ pub fn sentences(throughput: &Throughput) -> String {
     }
     let [zset, cell, hot_zset, hot_cell, refused, log, gcra] = figures;
     format!(
-        "In one run on one machine, with 512 callers on distinct keys, the exact window decides {zset:.1} times as often per \
-         second as the articles' sorted set in Lua, and {cell:.1} times as often as redis-cell; on one key, {hot_zset:.1} and \
-         {hot_cell:.1} times. A process repeats a refusal of Redis {refused:.1} million times per second without asking again. \
-         In memory, governor decides {log:.1} times as often as the exact window, and {gcra:.1} times as often as the same \
-         algorithm here.\n\
-         在同一台机器上的同一次运行中，512 个调用方各用不同的键时，精确窗口每秒的判定次数是文章里有序集合 Lua 脚本的 {zset:.1} 倍、\
-         redis-cell 的 {cell:.1} 倍；同用一个键时是 {hot_zset:.1} 倍和 {hot_cell:.1} 倍。Redis 拒绝过的调用再次被拒绝时不再询问 Redis，\
-         每秒 {:.0}0 万次。在内存里，governor 每秒的判定次数是这里精确窗口的 {log:.1} 倍、同一算法的 {gcra:.1} 倍。\n",
+        "In one run on one machine, with 512 callers on distinct keys, the exact window decides \
+         {zset:.1} times as often per second as the articles' sorted set in Lua, and {cell:.1} \
+         times as often as redis-cell; on one key, {hot_zset:.1} and {hot_cell:.1} times. A \
+         process repeats a refusal of Redis {refused:.1} million times per second without asking \
+         again. In memory, governor decides {log:.1} times as often as the exact window, and \
+         {gcra:.1} times as often as the same algorithm here.\n\
+         在同一台机器上的同一次运行中，512 个调用方各用不同的键时，精确窗口每秒的判定次数是文章里有序集合 Lua 脚本的 {zset:.1} 倍、redis-cell 的 \
+         {cell:.1} 倍；同用一个键时是 {hot_zset:.1} 倍和 {hot_cell:.1} 倍。Redis 拒绝过的调用再次被拒绝时不再询问 Redis，每秒 \
+         {:.0}0 万次。在内存里，governor 每秒的判定次数是这里精确窗口的 {log:.1} 倍、同一算法的 {gcra:.1} 倍。\n",
         refused * 10.0
     )
 }

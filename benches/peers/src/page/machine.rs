@@ -11,8 +11,10 @@ const LOCK: &str = include_str!("../../Cargo.lock");
 /// One paragraph.
 pub fn report(server: &Server) -> Result<String, Failure> {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model =
-        cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("?", |(_, at)| at);
+    let model = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("?", |(_, at)| at);
     let cores = std::thread::available_parallelism()?;
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("?");
@@ -20,9 +22,14 @@ pub fn report(server: &Server) -> Result<String, Failure> {
         .into_iter()
         .map(|name| format!("{name} {}", version(name)))
         .collect();
-    let cell = if server.has_cell { ", redis-cell 0.2.2" } else { "" };
+    let cell = if server.has_cell {
+        ", redis-cell 0.2.2"
+    } else {
+        ""
+    };
     Ok(format!(
-        "{}, {} cores ({}), load {load} at the start; redis-server {}{cell}; {}; {}; this crate at {}.",
+        "{}, {} cores ({}), load {load} at the start; redis-server {}{cell}; {}; {}; this crate at \
+         {}.",
         said("date", &["-u", "+%Y-%m-%d"]),
         cores,
         model,
@@ -38,12 +45,22 @@ fn version(name: &str) -> &'static str {
     let entry = |package: &'static str| {
         let mut fields = package.lines();
         let found = fields.next()? == format!("name = \"{name}\"");
-        found.then(|| fields.next()?.strip_prefix("version = ")).flatten()
+        found
+            .then(|| fields.next()?.strip_prefix("version = "))
+            .flatten()
     };
-    LOCK.split("[[package]]\n").filter_map(entry).last().unwrap_or("?").trim_matches('"')
+    LOCK.split("[[package]]\n")
+        .filter_map(entry)
+        .last()
+        .unwrap_or("?")
+        .trim_matches('"')
 }
 
 fn said(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().map(|output| output.stdout).unwrap_or_default();
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map(|output| output.stdout)
+        .unwrap_or_default();
     String::from_utf8_lossy(&output).trim().to_owned()
 }

@@ -48,22 +48,43 @@ impl Bytes {
             article: per_request(server, article, 63, 126).await,
             article_beyond_128: per_request(server, article, 1_000, 20_000).await,
         };
-        Self { per_key, per_request }
+        Self {
+            per_key,
+            per_request,
+        }
     }
 
     pub fn report(&self) -> String {
-        let article = self.per_key.iter().find(|(kind, ..)| *kind == Kind::ArticleZset);
+        let article = self
+            .per_key
+            .iter()
+            .find(|(kind, ..)| *kind == Kind::ArticleZset);
         let article = article.map_or(f64::NAN, |(.., bytes)| *bytes);
         let mut table = Table::new(["one request per key", "keys", "bytes per key", "× ZSET Lua"]);
         for (kind, keys, bytes) in &self.per_key {
-            table.row([kind.name(), number(*keys as f64), number(*bytes), ratio(bytes / article)]);
+            table.row([
+                kind.name(),
+                number(*keys as f64),
+                number(*bytes),
+                ratio(bytes / article),
+            ]);
         }
         let each = self.per_request;
         let mut more = Table::new(["one more request in a log", "this crate", "ZSET Lua", "×"]);
-        for (size, ours, article) in
-            [("up to 126", each.ours, each.article), ("up to 20,000", each.ours_beyond_128, each.article_beyond_128)]
-        {
-            more.row([size.to_owned(), number(ours), number(article), ratio(ours / article)]);
+        for (size, ours, article) in [
+            ("up to 126", each.ours, each.article),
+            (
+                "up to 20,000",
+                each.ours_beyond_128,
+                each.article_beyond_128,
+            ),
+        ] {
+            more.row([
+                size.to_owned(),
+                number(ours),
+                number(article),
+                ratio(ours / article),
+            ]);
         }
         format!("{table}\n{more}")
     }
@@ -86,7 +107,12 @@ async fn per_request(server: &Server, peer: (Kind, u32), from: u32, to: u32) -> 
     })
 }
 
-async fn slope(server: &Server, (kind, max): (Kind, u32), from: u32, to: u32) -> Result<f64, Failure> {
+async fn slope(
+    server: &Server,
+    (kind, max): (Kind, u32),
+    from: u32,
+    to: u32,
+) -> Result<f64, Failure> {
     server.empty()?;
     let peer = Arc::new(Peer::open(kind, server, max).await?);
     fill(Arc::clone(&peer), 1, from).await?;

@@ -38,7 +38,9 @@ pub async fn report(server: &Server, extent: Extent, unbatched: Option<(Figures,
     if let Some((ping, decision)) = unbatched {
         parts.push(("Masters of a Redis Cluster", with_masters(&ping, decision)));
     }
-    let parts = parts.into_iter().map(|(title, text)| format!("### {title}\n\n{text}"));
+    let parts = parts
+        .into_iter()
+        .map(|(title, text)| format!("### {title}\n\n{text}"));
     parts.collect::<Vec<_>>().join("\n")
 }
 
@@ -62,8 +64,12 @@ async fn with_max(server: &Server, max: u32) -> String {
     ]);
     for max in std::iter::once(3).chain(powers(10, max)) {
         progress(format_args!("growth: max {max}"));
-        let logs =
-            async { Ok::<_, Failure>((Log::measure(server, max).await?, ArticleLog::measure(server, max).await?)) };
+        let logs = async {
+            Ok::<_, Failure>((
+                Log::measure(server, max).await?,
+                ArticleLog::measure(server, max).await?,
+            ))
+        };
         let (ours, article) = match logs.await {
             Ok(logs) => logs,
             Err(error) => {
@@ -94,7 +100,13 @@ async fn with_max(server: &Server, max: u32) -> String {
 
 async fn with_keys(server: &Server, extent: Extent) -> String {
     let works = powers(1, extent.keys).filter(|keys| *keys == 1 || *keys >= 10_000);
-    let works = works.map(|keys| Work { name: "keys", keys: Keys::Among(keys.into()), callers: 64 }).collect();
+    let works = works
+        .map(|keys| Work {
+            name: "keys",
+            keys: Keys::Among(keys.into()),
+            callers: 64,
+        })
+        .collect();
     let mut rows = Rows::new("64 callers, among keys");
     rows.measure(server, extent, works, |work| match work.keys {
         Keys::Among(keys) => keys.to_string(),
@@ -105,10 +117,18 @@ async fn with_keys(server: &Server, extent: Extent) -> String {
 }
 
 async fn with_callers(server: &Server, extent: Extent) -> String {
-    let works = std::iter::successors(Some(1), |n| Some(n * 4)).take_while(|n| *n <= extent.callers);
-    let works = works.map(|callers| Work { name: "callers", keys: DISTINCT, callers }).collect();
+    let works =
+        std::iter::successors(Some(1), |n| Some(n * 4)).take_while(|n| *n <= extent.callers);
+    let works = works
+        .map(|callers| Work {
+            name: "callers",
+            keys: DISTINCT,
+            callers,
+        })
+        .collect();
     let mut rows = Rows::new("callers, distinct keys");
-    rows.measure(server, extent, works, |work| work.callers.to_string()).await;
+    rows.measure(server, extent, works, |work| work.callers.to_string())
+        .await;
     rows.0.to_string()
 }
 
@@ -119,23 +139,35 @@ impl Rows {
     fn new(what: &str) -> Self {
         let figures = ["decisions/s", "p50 µs", "p99 µs", "server µs"];
         let names = ["ZSET Lua", "sliding_window", "leaky_bucket"];
-        let heads = names.iter().flat_map(|name| figures.map(|figure| format!("{name}: {figure}")));
+        let heads = names
+            .iter()
+            .flat_map(|name| figures.map(|figure| format!("{name}: {figure}")));
         Self(Table::new(std::iter::once(what.to_owned()).chain(heads)))
     }
 
-    async fn measure(&mut self, server: &Server, extent: Extent, works: Vec<Work>, name: fn(&Work) -> String) {
+    async fn measure(
+        &mut self,
+        server: &Server,
+        extent: Extent,
+        works: Vec<Work>,
+        name: fn(&Work) -> String,
+    ) {
         for work in works {
             progress(format_args!("growth: {} {}", name(&work), work.name));
             let mut cells = vec![name(&work)];
             for kind in SIDES {
                 match measure(kind, work, server, extent.time).await {
                     Ok(figures) => {
-                        let figures = [figures.per_second, figures.p50, figures.p99, figures.server];
+                        let figures =
+                            [figures.per_second, figures.p50, figures.p99, figures.server];
                         cells.extend(figures.map(number));
                     }
-                    Err(error) => {
-                        cells.extend([format!("failed: {error}"), String::new(), String::new(), String::new()])
-                    }
+                    Err(error) => cells.extend([
+                        format!("failed: {error}"),
+                        String::new(),
+                        String::new(),
+                        String::new(),
+                    ]),
                 }
             }
             self.0.row(cells);
@@ -145,14 +177,36 @@ impl Rows {
 
 async fn with_limits(server: &Server, rounds: usize) -> String {
     let limits = [1, 2, 4, 8];
-    let buckets = |n| [Bucket::Log { limits: n }, Bucket::Counter(Algorithm::LeakyBucket, n)];
-    let case = |bucket| Case { bucket, entries: 5, admitted: true };
-    let cases = std::iter::once(Bucket::ArticleZset).chain(limits.into_iter().flat_map(buckets)).map(case).collect();
+    let buckets = |n| {
+        [
+            Bucket::Log { limits: n },
+            Bucket::Counter(Algorithm::LeakyBucket, n),
+        ]
+    };
+    let case = |bucket| Case {
+        bucket,
+        entries: 5,
+        admitted: true,
+    };
+    let cases = std::iter::once(Bucket::ArticleZset)
+        .chain(limits.into_iter().flat_map(buckets))
+        .map(case)
+        .collect();
     let times = ServerTime::measure(server, cases, rounds, 100).await;
-    let mut table =
-        Table::new(["server µs, admitted, limits", "sliding_window", "× ZSET Lua", "leaky_bucket", "× ZSET Lua"]);
+    let mut table = Table::new([
+        "server µs, admitted, limits",
+        "sliding_window",
+        "× ZSET Lua",
+        "leaky_bucket",
+        "× ZSET Lua",
+    ]);
     for n in limits {
-        let figures = |bucket| [number(times.of(case(bucket))), ratio(times.ratio(bucket, 5, true))];
+        let figures = |bucket| {
+            [
+                number(times.of(case(bucket))),
+                ratio(times.ratio(bucket, 5, true)),
+            ]
+        };
         table.row(std::iter::once(n.to_string()).chain(buckets(n).into_iter().flat_map(figures)));
     }
     table.to_string()
@@ -162,12 +216,16 @@ async fn with_limits(server: &Server, rounds: usize) -> String {
 /// and the decision.
 fn with_masters(ping: &Figures, server_microseconds: f64) -> String {
     let each = 1e6 / ping.per_second - ping.server + server_microseconds;
-    let mut table = Table::new(["masters", "decisions/s, sliding_window, distinct keys, none batched"]);
+    let mut table = Table::new([
+        "masters",
+        "decisions/s, sliding_window, distinct keys, none batched",
+    ]);
     for masters in [1, 3, 6, 12, 24] {
         table.row([masters.to_string(), number(f64::from(masters) * 1e6 / each)]);
     }
     format!(
-        "Each takes a master {} µs: {} for the decision, and what PING takes beside its own.\n\n{table}",
+        "Each takes a master {} µs: {} for the decision, and what PING takes beside its \
+         own.\n\n{table}",
         number(each),
         number(server_microseconds)
     )

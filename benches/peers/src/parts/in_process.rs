@@ -24,8 +24,8 @@ const NUMBERS: u64 = 50_000;
 /// A number of 15 digits makes a key of 20 bytes.
 const FIRST: u64 = 100_000_000_000_000;
 
-// With 50,000 keys in turn, what an admitted call used is free again before the next call of its key:
-// after a millisecond in a log, after 3.6 in a bucket.
+// With 50,000 keys in turn, what an admitted call used is free again before the next call of its
+// key: after a millisecond in a log, after 3.6 in a bucket.
 
 #[rate_limit(key = "user:<id>", window = "1ms", max = 1_000_000, name = "sliding")]
 async fn sliding_admitted(id: u64) -> Outcome {
@@ -37,12 +37,24 @@ async fn sliding_refused(id: u64) -> Outcome {
     Ok(())
 }
 
-#[rate_limit(key = "user:<id>", window = "1h", max = 1_000_000, algorithm = "leaky_bucket", name = "leaky")]
+#[rate_limit(
+    key = "user:<id>",
+    window = "1h",
+    max = 1_000_000,
+    algorithm = "leaky_bucket",
+    name = "leaky"
+)]
 async fn leaky_admitted(id: u64) -> Outcome {
     Ok(())
 }
 
-#[rate_limit(key = "user:<id>", window = "1h", max = 10, algorithm = "leaky_bucket", name = "leaky refused")]
+#[rate_limit(
+    key = "user:<id>",
+    window = "1h",
+    max = 10,
+    algorithm = "leaky_bucket",
+    name = "leaky refused"
+)]
 async fn leaky_refused(id: u64) -> Outcome {
     Ok(())
 }
@@ -56,12 +68,14 @@ static LIMITER: OnceLock<RateLimiter> = OnceLock::new();
 /// of all.
 pub fn install() {
     let keys = NUMBERS as usize * ALL.len();
-    let limiter = LIMITER.get_or_init(|| RateLimiter::with_store(MemoryStore::with_capacity(2 * keys)));
+    let limiter =
+        LIMITER.get_or_init(|| RateLimiter::with_store(MemoryStore::with_capacity(2 * keys)));
     limiter.clone().install();
 }
 
-static GOVERNOR: LazyLock<DefaultKeyedRateLimiter<String>> =
-    LazyLock::new(|| DefaultKeyedRateLimiter::keyed(Quota::per_hour(NonZeroU32::new(1_000_000).unwrap())));
+static GOVERNOR: LazyLock<DefaultKeyedRateLimiter<String>> = LazyLock::new(|| {
+    DefaultKeyedRateLimiter::keyed(Quota::per_hour(NonZeroU32::new(1_000_000).unwrap()))
+});
 
 static GOVERNOR_REFUSES: LazyLock<DefaultKeyedRateLimiter<String>> =
     LazyLock::new(|| DefaultKeyedRateLimiter::keyed(Quota::per_hour(NonZeroU32::MIN)));
@@ -105,26 +119,41 @@ impl Asking {
     }
 
     pub fn is_refused(self) -> bool {
-        matches!(self, Self::GovernorRefused | Self::LeakyRefused | Self::SlidingRefused)
+        matches!(
+            self,
+            Self::GovernorRefused | Self::LeakyRefused | Self::SlidingRefused
+        )
     }
 
     /// Asks so many times, in turn for so many numbers from the first on.
     pub fn repeat(self, first: u64, numbers: u64, calls: u64) {
         let ids = || (0..calls).map(|call| first + call % numbers);
         match self {
-            Self::Governor => ids().for_each(|id| assert!(GOVERNOR.check_key(&format!("user:{id}")).is_ok())),
+            Self::Governor => {
+                ids().for_each(|id| assert!(GOVERNOR.check_key(&format!("user:{id}")).is_ok()))
+            }
             Self::GovernorKeyGiven => {
-                let keys: Vec<String> = (first..first + numbers).map(|id| format!("user:{id}")).collect();
-                ids().for_each(|id| assert!(GOVERNOR.check_key(&keys[(id - first) as usize]).is_ok()));
+                let keys: Vec<String> = (first..first + numbers)
+                    .map(|id| format!("user:{id}"))
+                    .collect();
+                ids().for_each(|id| {
+                    assert!(GOVERNOR.check_key(&keys[(id - first) as usize]).is_ok())
+                });
             }
             Self::GovernorRefused => ids().for_each(|id| {
                 let _ = GOVERNOR_REFUSES.check_key(&format!("user:{id}"));
             }),
-            Self::LeakyAdmitted => ids().for_each(|id| assert!(at_once(leaky_admitted(id)).is_ok())),
-            Self::SlidingAdmitted => ids().for_each(|id| assert!(at_once(sliding_admitted(id)).is_ok())),
+            Self::LeakyAdmitted => {
+                ids().for_each(|id| assert!(at_once(leaky_admitted(id)).is_ok()))
+            }
+            Self::SlidingAdmitted => {
+                ids().for_each(|id| assert!(at_once(sliding_admitted(id)).is_ok()))
+            }
             Self::SlidingByHand => {
                 let limiter = LIMITER.get_or_init(RateLimiter::memory);
-                ids().for_each(|id| assert!(at_once(limiter.acquire(&SLIDING, &key!("user:<id>"))).is_ok()));
+                ids().for_each(|id| {
+                    assert!(at_once(limiter.acquire(&SLIDING, &key!("user:<id>"))).is_ok())
+                });
             }
             Self::LeakyRefused => ids().for_each(|id| drop(at_once(leaky_refused(id)))),
             Self::SlidingRefused => ids().for_each(|id| drop(at_once(sliding_refused(id)))),
@@ -152,17 +181,34 @@ impl InProcess {
                 two.push(per_second(*asking, 2, time));
             }
         }
-        Self(runs.into_iter().map(|(asking, runs)| (asking, runs.map(median))).collect())
+        Self(
+            runs.into_iter()
+                .map(|(asking, runs)| (asking, runs.map(median)))
+                .collect(),
+        )
     }
 
     pub fn of(&self, asking: Asking) -> [f64; 2] {
-        self.0.iter().find(|(other, _)| *other == asking).map_or([f64::NAN; 2], |(_, figures)| *figures)
+        self.0
+            .iter()
+            .find(|(other, _)| *other == asking)
+            .map_or([f64::NAN; 2], |(_, figures)| *figures)
     }
 
     pub fn report(&self) -> String {
-        let mut table = Table::new(["in process, calls/s", "1 thread", "× governor", "2 threads", "× 1 thread"]);
+        let mut table = Table::new([
+            "in process, calls/s",
+            "1 thread",
+            "× governor",
+            "2 threads",
+            "× 1 thread",
+        ]);
         for (asking, [one, two]) in &self.0 {
-            let governor = if asking.is_refused() { Asking::GovernorRefused } else { Asking::Governor };
+            let governor = if asking.is_refused() {
+                Asking::GovernorRefused
+            } else {
+                Asking::Governor
+            };
             table.row([
                 asking.name().to_owned(),
                 number(*one),
@@ -196,7 +242,10 @@ fn per_second(asking: Asking, threads: u64, time: Duration) -> f64 {
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or(f64::NAN)).sum()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(f64::NAN))
+            .sum()
     })
 }
 
@@ -214,5 +263,9 @@ async fn twice(id: u64) -> Outcome {
 
 /// Bytes of a future: bare, with one attribute, with two.
 pub fn future_bytes() -> [usize; 3] {
-    [size_of_val(&bare(1)), size_of_val(&sliding_refused(1)), size_of_val(&twice(1))]
+    [
+        size_of_val(&bare(1)),
+        size_of_val(&sliding_refused(1)),
+        size_of_val(&twice(1)),
+    ]
 }

@@ -79,12 +79,22 @@ impl Log {
         watch(server)?;
         admit(&limiter, &rule, &clock, AFTER, &mut entries).await?;
         let (_, slow_emptying) = seen(server, AFTER)?;
-        Ok(Self { filling, full, refused, bytes, slow_filling, slow_emptying, slow_refunded })
+        Ok(Self {
+            filling,
+            full,
+            refused,
+            bytes,
+            slow_filling,
+            slow_emptying,
+            slow_refunded,
+        })
     }
 }
 
 fn limiter(server: &Server, clock: &SteppingClock) -> Result<RateLimiter, Failure> {
-    let store = RedisStore::new(&server.url())?.with_clock(clock.clone()).deny_cache(false);
+    let store = RedisStore::new(&server.url())?
+        .with_clock(clock.clone())
+        .deny_cache(false);
     Ok(RateLimiter::builder()
         .store(store)
         .on_unavailable(OnUnavailable::Deny)
@@ -106,7 +116,11 @@ async fn admit(
     Ok(())
 }
 
-async fn refund_every_second(limiter: &RateLimiter, rule: &Rule, entries: VecDeque<Decision>) -> Result<(), Failure> {
+async fn refund_every_second(
+    limiter: &RateLimiter,
+    rule: &Rule,
+    entries: VecDeque<Decision>,
+) -> Result<(), Failure> {
     let entries: Arc<Vec<Decision>> = Arc::new(entries.into_iter().step_by(2).collect());
     let mut refunders = JoinSet::new();
     for first in 0..REFUNDERS {
@@ -143,7 +157,11 @@ impl ArticleLog {
             peer.admits("user").await?;
         }
         let (refused, _) = seen(server, STEADY)?;
-        Ok(Self { filling, refused, bytes })
+        Ok(Self {
+            filling,
+            refused,
+            bytes,
+        })
     }
 }
 
@@ -154,7 +172,10 @@ fn watch(server: &Server) -> Result<(), Failure> {
 
 /// The server's microseconds per call since [`watch`], and the calls that took long.
 fn seen(server: &Server, calls: u32) -> Result<(f64, Slow), Failure> {
-    Ok((server.work()?.microseconds as f64 / f64::from(calls), server.slow()?))
+    Ok((
+        server.work()?.microseconds as f64 / f64::from(calls),
+        server.slow()?,
+    ))
 }
 
 /// How far the clock goes before each call: so a full log loses one entry per call.

@@ -16,7 +16,11 @@ use crate::server::Server;
 use crate::table::{Table, number};
 use crate::work::{DISTINCT, Keys, WINDOW, Work};
 
-const WORK: Work = Work { name: "open loop", keys: DISTINCT, callers: 1 };
+const WORK: Work = Work {
+    name: "open loop",
+    keys: DISTINCT,
+    callers: 1,
+};
 
 /// Arrivals of one run.
 const TIME: Duration = Duration::from_millis(500);
@@ -35,8 +39,14 @@ pub const SIDES: [(Option<Kind>, &str); 5] = [
     (None, "nothing is called"),
     (Some(Kind::ArticleZset), "ZSET Lua from articles"),
     (Some(Kind::RedisCell), "redis-cell"),
-    (Some(Kind::OnRedis(Algorithm::SlidingWindow)), "this crate, sliding_window"),
-    (Some(Kind::OnRedis(Algorithm::LeakyBucket)), "this crate, leaky_bucket"),
+    (
+        Some(Kind::OnRedis(Algorithm::SlidingWindow)),
+        "this crate, sliding_window",
+    ),
+    (
+        Some(Kind::OnRedis(Algorithm::LeakyBucket)),
+        "this crate, leaky_bucket",
+    ),
 ];
 
 /// Decisions per second with 512 callers that wait for each answer: of redis-cell, and of the
@@ -48,10 +58,19 @@ pub struct Capacities {
 }
 
 pub fn capacities(throughput: &Throughput) -> Result<Capacities, Failure> {
-    let rate = |kind| throughput.of(kind, DISTINCT, 512).map(|figures| figures.per_second);
-    let fastest = SIDES.iter().filter_map(|(kind, _)| rate((*kind)?)).fold(f64::NAN, f64::max);
+    let rate = |kind| {
+        throughput
+            .of(kind, DISTINCT, 512)
+            .map(|figures| figures.per_second)
+    };
+    let fastest = SIDES
+        .iter()
+        .filter_map(|(kind, _)| rate((*kind)?))
+        .fold(f64::NAN, f64::max);
     // Without the module, the articles' script stands for it.
-    let cell = rate(Kind::RedisCell).or(rate(Kind::ArticleZset)).ok_or("nothing was measured")?;
+    let cell = rate(Kind::RedisCell)
+        .or(rate(Kind::ArticleZset))
+        .ok_or("nothing was measured")?;
     Ok(Capacities { cell, fastest })
 }
 
@@ -76,12 +95,18 @@ pub struct OpenLoop {
 impl OpenLoop {
     pub async fn measure(server: &Server, capacities: Capacities, rounds: usize) -> Self {
         let knee = KNEE * capacities.cell;
-        let mut rates: Vec<f64> = SHARES.iter().map(|share| share * capacities.fastest).collect();
+        let mut rates: Vec<f64> = SHARES
+            .iter()
+            .map(|share| share * capacities.fastest)
+            .collect();
         rates.push(knee);
         rates.sort_by(f64::total_cmp);
         rates.dedup();
-        let cases = rates.iter().flat_map(|rate| (0..SIDES.len()).map(move |side| (side, *rate)));
-        let mut runs: Vec<(usize, f64, Vec<Point>)> = cases.map(|(side, rate)| (side, rate, Vec::new())).collect();
+        let cases = rates
+            .iter()
+            .flat_map(|rate| (0..SIDES.len()).map(move |side| (side, *rate)));
+        let mut runs: Vec<(usize, f64, Vec<Point>)> =
+            cases.map(|(side, rate)| (side, rate, Vec::new())).collect();
         for round in 0..rounds {
             progress(format_args!("open loop, round {} of {rounds}", round + 1));
             for (side, rate, points) in &mut runs {
@@ -91,17 +116,34 @@ impl OpenLoop {
                 }
             }
         }
-        let points = runs.into_iter().filter(|(.., points)| !points.is_empty()).map(|(side, rate, points)| {
-            let of = |figure: fn(&Point) -> f64| median(points.iter().map(figure).collect());
-            let most = points.iter().map(|point| point.lost).fold(0.0, f64::max);
-            Point { side, rate, p50: of(|p| p.p50), p99: of(|p| p.p99), p999: of(|p| p.p999), lost: most }
-        });
-        Self { knee, points: points.collect() }
+        let points = runs
+            .into_iter()
+            .filter(|(.., points)| !points.is_empty())
+            .map(|(side, rate, points)| {
+                let of = |figure: fn(&Point) -> f64| median(points.iter().map(figure).collect());
+                let most = points.iter().map(|point| point.lost).fold(0.0, f64::max);
+                Point {
+                    side,
+                    rate,
+                    p50: of(|p| p.p50),
+                    p99: of(|p| p.p99),
+                    p999: of(|p| p.p999),
+                    lost: most,
+                }
+            });
+        Self {
+            knee,
+            points: points.collect(),
+        }
     }
 
     /// At [`KNEE`]: the p50 of a side of this crate against redis-cell's, and the share it lost.
     pub fn at_the_knee(&self, algorithm: Algorithm) -> (f64, f64) {
-        let of = |kind| self.points.iter().find(|point| point.rate == self.knee && SIDES[point.side].0 == Some(kind));
+        let of = |kind| {
+            self.points
+                .iter()
+                .find(|point| point.rate == self.knee && SIDES[point.side].0 == Some(kind))
+        };
         match (of(Kind::OnRedis(algorithm)), of(Kind::RedisCell)) {
             (Some(ours), Some(cell)) => (ours.p50 / cell.p50, ours.lost),
             (Some(ours), None) => (f64::NAN, ours.lost),
@@ -112,10 +154,25 @@ impl OpenLoop {
     pub fn report(&self) -> String {
         let mut text = String::new();
         for (side, (_, name)) in SIDES.iter().enumerate() {
-            let mut table = Table::new([*name, "arrivals/s", "p50 µs", "p99 µs", "p99.9 µs", "lost calls"]);
+            let mut table = Table::new([
+                *name,
+                "arrivals/s",
+                "p50 µs",
+                "p99 µs",
+                "p99.9 µs",
+                "lost calls",
+            ]);
             for point in self.points.iter().filter(|point| point.side == side) {
-                let note = if point.rate == self.knee { "0.8 of redis-cell's capacity" } else { "" };
-                let lost = if point.lost == 0.0 { "none".to_owned() } else { format!("{:.2} %", 100.0 * point.lost) };
+                let note = if point.rate == self.knee {
+                    "0.8 of redis-cell's capacity"
+                } else {
+                    ""
+                };
+                let lost = if point.lost == 0.0 {
+                    "none".to_owned()
+                } else {
+                    format!("{:.2} %", 100.0 * point.lost)
+                };
                 table.row([
                     note.to_owned(),
                     number(point.rate),
@@ -149,17 +206,33 @@ async fn point(server: &Server, side: usize, rate: f64, seed: u64) -> Result<Poi
     let mut right = 0_u64;
     let deadline = tokio::time::Instant::now() + GRACE;
     // The channel ends with the last call.
-    while let Ok(Some(Answer { took: time, admitted })) = tokio::time::timeout_at(deadline, answered.recv()).await {
+    while let Ok(Some(Answer {
+        took: time,
+        admitted,
+    })) = tokio::time::timeout_at(deadline, answered.recv()).await
+    {
         took.add(time.as_nanos() as u64);
         right += u64::from(admitted);
     }
     let of = |share| took.quantile(share) / 1e3;
     let lost = 1.0 - right as f64 / planned as f64;
-    Ok(Point { side, rate, p50: of(0.5), p99: of(0.99), p999: of(0.999), lost })
+    Ok(Point {
+        side,
+        rate,
+        p50: of(0.5),
+        p99: of(0.99),
+        p999: of(0.999),
+        lost,
+    })
 }
 
 /// Starts a task for each arrival; says how many there were.
-async fn arrive(peer: Option<Arc<Peer>>, rate: f64, seed: u64, answers: UnboundedSender<Answer>) -> u64 {
+async fn arrive(
+    peer: Option<Arc<Peer>>,
+    rate: f64,
+    seed: u64,
+    answers: UnboundedSender<Answer>,
+) -> u64 {
     let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ (seed + 1));
     let start = Instant::now();
     let (mut planned, mut call) = (Duration::ZERO, 0);
@@ -168,13 +241,21 @@ async fn arrive(peer: Option<Arc<Peer>>, rate: f64, seed: u64, answers: Unbounde
             if planned > TIME {
                 return call;
             }
-            let (peer, answers, key, at) = (peer.clone(), answers.clone(), WORK.key(0, call), start + planned);
+            let (peer, answers, key, at) = (
+                peer.clone(),
+                answers.clone(),
+                WORK.key(0, call),
+                start + planned,
+            );
             tokio::spawn(async move {
                 let admitted = match peer {
                     Some(peer) => peer.admits(&format!("user{key}")).await.unwrap_or(false),
                     None => true,
                 };
-                let _ = answers.send(Answer { took: at.elapsed(), admitted });
+                let _ = answers.send(Answer {
+                    took: at.elapsed(),
+                    admitted,
+                });
             });
             call += 1;
             planned += Duration::from_secs_f64(random.exponential() / rate);
@@ -194,13 +275,17 @@ impl Random {
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^= z >> 31;
-        -((z >> 11) as f64 + 0.5).mul_add(-(2f64.powi(-53)), 1.0).ln()
+        -((z >> 11) as f64 + 0.5)
+            .mul_add(-(2f64.powi(-53)), 1.0)
+            .ln()
     }
 }
 
 /// No key may be used up by a run.
 const _: () = {
-    let Keys::Among(keys) = DISTINCT else { panic!("the keys are taken in turn") };
+    let Keys::Among(keys) = DISTINCT else {
+        panic!("the keys are taken in turn")
+    };
     assert!(keys * 50 * 2 > 2_000_000 * TIME.as_millis() as u64 / 1_000 && WINDOW.as_secs() > 60);
 };
 
@@ -214,6 +299,9 @@ mod tests {
         let gaps: Vec<f64> = (0..100_000).map(|_| random.exponential()).collect();
         let mean = gaps.iter().sum::<f64>() / 1e5;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / 1e5;
-        assert!((mean - 1.0).abs() < 0.02 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
+        assert!(
+            (mean - 1.0).abs() < 0.02 && (variance - 1.0).abs() < 0.05,
+            "{mean} {variance}"
+        );
     }
 }

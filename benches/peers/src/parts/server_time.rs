@@ -44,27 +44,51 @@ pub fn cases() -> Vec<Case> {
     let mut buckets = vec![(Bucket::ArticleZset, 5), (Bucket::ArticleZset, 100)];
     buckets.extend([1, 2].map(|limits| (Bucket::Log { limits }, 5)));
     buckets.extend([(Bucket::Log { limits: 1 }, 100)]);
-    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingCounter, Algorithm::TokenBucket, Algorithm::LeakyBucket]
-    {
-        buckets.extend([(Bucket::Counter(algorithm, 1), 5), (Bucket::Counter(algorithm, 2), 5)]);
+    for algorithm in [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingCounter,
+        Algorithm::TokenBucket,
+        Algorithm::LeakyBucket,
+    ] {
+        buckets.extend([
+            (Bucket::Counter(algorithm, 1), 5),
+            (Bucket::Counter(algorithm, 2), 5),
+        ]);
     }
-    let both = |(bucket, entries)| [true, false].map(|admitted| Case { bucket, entries, admitted });
+    let both = |(bucket, entries)| {
+        [true, false].map(|admitted| Case {
+            bucket,
+            entries,
+            admitted,
+        })
+    };
     buckets.into_iter().flat_map(both).collect()
 }
 
 impl Case {
     pub fn name(&self) -> String {
-        let limits = |limits| if limits == 1 { String::new() } else { format!(", {limits} limits") };
+        let limits = |limits| {
+            if limits == 1 {
+                String::new()
+            } else {
+                format!(", {limits} limits")
+            }
+        };
         match self.bucket {
             Bucket::ArticleZset => format!("the articles' ZSET Lua, {} entries", self.entries),
-            Bucket::Log { limits: n } => format!("sliding_window, {} entries{}", self.entries, limits(n)),
+            Bucket::Log { limits: n } => {
+                format!("sliding_window, {} entries{}", self.entries, limits(n))
+            }
             Bucket::Counter(algorithm, n) => format!("{algorithm}{}", limits(n)),
         }
     }
 
     /// What it is compared with.
     fn article(&self) -> Self {
-        Self { bucket: Bucket::ArticleZset, ..*self }
+        Self {
+            bucket: Bucket::ArticleZset,
+            ..*self
+        }
     }
 
     /// Two peers of the same bucket, so that the one that is measured has not seen what the other
@@ -83,7 +107,10 @@ impl Case {
         };
         let mut rule = ours::rule(algorithm, max);
         for limit in 1..limits {
-            rule = rule.and(Limit::new(u64::from(max), WINDOW + Duration::from_secs(limit.into())));
+            rule = rule.and(Limit::new(
+                u64::from(max),
+                WINDOW + Duration::from_secs(limit.into()),
+            ));
         }
         Ok((
             Peer::Ours(ours::Ours::with_rule(server, rule.clone()).await?),
@@ -118,33 +145,56 @@ pub struct ServerTime(Vec<(Case, f64)>);
 
 impl ServerTime {
     pub async fn measure(server: &Server, cases: Vec<Case>, rounds: usize, keys: u64) -> Self {
-        let mut runs: Vec<(Case, Vec<f64>)> = cases.into_iter().map(|case| (case, Vec::new())).collect();
+        let mut runs: Vec<(Case, Vec<f64>)> =
+            cases.into_iter().map(|case| (case, Vec::new())).collect();
         for round in 0..rounds {
             progress(format_args!("server time: round {} of {rounds}", round + 1));
             for (case, runs) in &mut runs {
                 match case.measure(server, keys).await {
                     Ok(figure) => runs.push(figure),
-                    Err(error) => progress(format_args!("a round is missing: {}: {error}", case.name())),
+                    Err(error) => {
+                        progress(format_args!("a round is missing: {}: {error}", case.name()))
+                    }
                 }
             }
         }
-        Self(runs.into_iter().map(|(case, runs)| (case, median(runs))).collect())
+        Self(
+            runs.into_iter()
+                .map(|(case, runs)| (case, median(runs)))
+                .collect(),
+        )
     }
 
     pub fn of(&self, case: Case) -> f64 {
-        self.0.iter().find(|(other, _)| *other == case).map_or(f64::NAN, |(_, figure)| *figure)
+        self.0
+            .iter()
+            .find(|(other, _)| *other == case)
+            .map_or(f64::NAN, |(_, figure)| *figure)
     }
 
     /// Times the articles' script, with as many entries and the same answer.
     pub fn ratio(&self, bucket: Bucket, entries: u32, admitted: bool) -> f64 {
-        let case = Case { bucket, entries, admitted };
+        let case = Case {
+            bucket,
+            entries,
+            admitted,
+        };
         self.of(case) / self.of(case.article())
     }
 
     pub fn report(&self) -> String {
-        let mut table = Table::new(["server µs per decision", "admitted", "× ZSET Lua", "refused", "× ZSET Lua"]);
+        let mut table = Table::new([
+            "server µs per decision",
+            "admitted",
+            "× ZSET Lua",
+            "refused",
+            "× ZSET Lua",
+        ]);
         for (case, admitted) in self.0.iter().filter(|(case, _)| case.admitted) {
-            let refused = self.of(Case { admitted: false, ..*case });
+            let refused = self.of(Case {
+                admitted: false,
+                ..*case
+            });
             table.row([
                 case.name(),
                 number(*admitted),

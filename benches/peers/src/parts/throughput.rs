@@ -21,12 +21,18 @@ pub struct Throughput {
 impl Throughput {
     pub async fn measure(server: &Server, workers: usize, rounds: usize, time: Duration) -> Self {
         let mut failures = BTreeSet::new();
-        let pairs = work::ALL.into_iter().flat_map(|work| peer::ALL.map(|kind| (kind, work)));
+        let pairs = work::ALL
+            .into_iter()
+            .flat_map(|work| peer::ALL.map(|kind| (kind, work)));
         // One caller in the process is the same as many, on one worker.
         let pairs = pairs.filter(|(kind, work)| work.callers > 1 || !kind.is_in_process());
-        let mut runs: Vec<(Kind, Work, Vec<Figures>)> = pairs.map(|(kind, work)| (kind, work, Vec::new())).collect();
+        let mut runs: Vec<(Kind, Work, Vec<Figures>)> =
+            pairs.map(|(kind, work)| (kind, work, Vec::new())).collect();
         for round in 0..rounds {
-            progress(format_args!("decisions per second, workers: {workers}, round {} of {rounds}", round + 1));
+            progress(format_args!(
+                "decisions per second, workers: {workers}, round {} of {rounds}",
+                round + 1
+            ));
             for (kind, work, runs) in &mut runs {
                 match measure(*kind, *work, server, time).await {
                     Ok(figures) => runs.push(figures),
@@ -39,19 +45,31 @@ impl Throughput {
             }
         }
         let medians = runs.into_iter().filter(|(.., runs)| !runs.is_empty());
-        let measured = medians.map(|(kind, work, runs)| (kind, work, Figures::median(&runs))).collect();
-        Self { workers, measured, failures }
+        let measured = medians
+            .map(|(kind, work, runs)| (kind, work, Figures::median(&runs)))
+            .collect();
+        Self {
+            workers,
+            measured,
+            failures,
+        }
     }
 
     pub fn of(&self, kind: Kind, keys: work::Keys, callers: u64) -> Option<Figures> {
-        let found =
-            self.measured.iter().find(|(k, work, _)| *k == kind && work.keys == keys && work.callers == callers);
+        let found = self
+            .measured
+            .iter()
+            .find(|(k, work, _)| *k == kind && work.keys == keys && work.callers == callers);
         found.map(|(.., figures)| *figures)
     }
 
     /// One table of decisions per second, and what is missing from it.
     pub fn rates(&self) -> String {
-        let workers = if self.workers == 1 { "one worker".to_owned() } else { format!("{} workers", self.workers) };
+        let workers = if self.workers == 1 {
+            "one worker".to_owned()
+        } else {
+            format!("{} workers", self.workers)
+        };
         let mut rates = Table::new(std::iter::once("").chain(work::ALL.map(|work| work.name)));
         for kind in peer::ALL {
             let rate = |work: Work| match self.of(kind, work.keys, work.callers) {
@@ -87,9 +105,19 @@ impl Throughput {
                 "Redis calls each",
             ]);
             for kind in peer::ALL {
-                let Some(figures) = self.of(kind, work.keys, work.callers) else { continue };
-                let server = if kind.is_in_process() { f64::NAN } else { figures.server };
-                let calls = if kind.is_in_process() { f64::NAN } else { figures.calls };
+                let Some(figures) = self.of(kind, work.keys, work.callers) else {
+                    continue;
+                };
+                let server = if kind.is_in_process() {
+                    f64::NAN
+                } else {
+                    figures.server
+                };
+                let calls = if kind.is_in_process() {
+                    f64::NAN
+                } else {
+                    figures.calls
+                };
                 table.row([
                     kind.name(),
                     number(figures.per_second),

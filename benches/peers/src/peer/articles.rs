@@ -26,7 +26,11 @@ impl Connection {
         let info = server.url().into_connection_info()?;
         let info = info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        Ok(Self(redis::Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await?))
+        Ok(Self(
+            redis::Client::open(info)?
+                .get_multiplexed_async_connection_with_config(&config)
+                .await?,
+        ))
     }
 
     pub async fn send<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Failure> {
@@ -38,7 +42,8 @@ impl Connection {
     }
 
     async fn load(&self, script: &str) -> Result<String, Failure> {
-        self.send(redis::cmd("SCRIPT").arg("LOAD").arg(script)).await
+        self.send(redis::cmd("SCRIPT").arg("LOAD").arg(script))
+            .await
     }
 }
 
@@ -53,7 +58,12 @@ impl Zset {
     pub async fn open(server: &Server, max: u32) -> Result<Self, Failure> {
         let connection = Connection::open(server).await?;
         let sha = connection.load(ZSET).await?;
-        Ok(Self { connection, sha, max, calls: AtomicU64::new(0) })
+        Ok(Self {
+            connection,
+            sha,
+            max,
+            calls: AtomicU64::new(0),
+        })
     }
 
     pub async fn admits(&self, user: &str) -> Result<bool, Failure> {
@@ -62,7 +72,11 @@ impl Zset {
         let member = format!("{now}-{}", self.calls.fetch_add(1, Ordering::Relaxed));
         let mut command = redis::cmd("EVALSHA");
         command.arg(&self.sha).arg(1).arg(format!("rate:{user}"));
-        command.arg(now).arg(WINDOW.as_millis() as u64).arg(self.max).arg(member);
+        command
+            .arg(now)
+            .arg(WINDOW.as_millis() as u64)
+            .arg(self.max)
+            .arg(member);
         self.connection.send(&command).await
     }
 }
@@ -77,12 +91,21 @@ impl Incr {
     pub async fn open(server: &Server, max: u32) -> Result<Self, Failure> {
         let connection = Connection::open(server).await?;
         let sha = connection.load(INCR).await?;
-        Ok(Self { connection, sha, max })
+        Ok(Self {
+            connection,
+            sha,
+            max,
+        })
     }
 
     pub async fn admits(&self, user: &str) -> Result<bool, Failure> {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.sha).arg(1).arg(format!("rate:{user}")).arg(WINDOW.as_millis() as u64).arg(self.max);
+        command
+            .arg(&self.sha)
+            .arg(1)
+            .arg(format!("rate:{user}"))
+            .arg(WINDOW.as_millis() as u64)
+            .arg(self.max);
         self.connection.send(&command).await
     }
 }

@@ -13,15 +13,26 @@ pub struct Cell {
 impl Cell {
     pub async fn open(server: &Server, max: u32) -> Result<Self, Failure> {
         if !server.has_cell {
-            return Err("RATELIMIT_REDIS_CELL does not name the module; scripts/redis-cell.sh builds it".into());
+            return Err(
+                "RATELIMIT_REDIS_CELL does not name the module; scripts/redis-cell.sh builds it"
+                    .into(),
+            );
         }
-        Ok(Self { connection: Connection::open(server).await?, max })
+        Ok(Self {
+            connection: Connection::open(server).await?,
+            max,
+        })
     }
 
     pub async fn admits(&self, user: &str) -> Result<bool, Failure> {
         let mut command = redis::cmd("CL.THROTTLE");
         // It admits one more than the burst that it is told.
-        command.arg(format!("rate:{user}")).arg(self.max - 1).arg(self.max).arg(WINDOW.as_secs()).arg(1);
+        command
+            .arg(format!("rate:{user}"))
+            .arg(self.max - 1)
+            .arg(self.max)
+            .arg(WINDOW.as_secs())
+            .arg(1);
         let (refused, ..): (u8, i64, i64, i64, i64) = self.connection.send(&command).await?;
         Ok(refused == 0)
     }

@@ -11,7 +11,9 @@ pub struct Governor(DefaultKeyedRateLimiter<String>);
 impl Governor {
     pub fn new(max: u32) -> Self {
         let max = NonZeroU32::new(max).unwrap_or(NonZeroU32::MIN);
-        let quota = Quota::with_period(WINDOW / max.get()).unwrap_or(Quota::per_hour(max)).allow_burst(max);
+        let quota = Quota::with_period(WINDOW / max.get())
+            .unwrap_or(Quota::per_hour(max))
+            .allow_burst(max);
         Self(DefaultKeyedRateLimiter::keyed(quota))
     }
 

@@ -10,7 +10,10 @@ pub struct Limitation(Limiter);
 
 impl Limitation {
     pub fn open(server: &Server, max: u32) -> Result<Self, Failure> {
-        let limiter = Limiter::builder(server.url()).limit(max as usize).period(WINDOW).build();
+        let limiter = Limiter::builder(server.url())
+            .limit(max as usize)
+            .period(WINDOW)
+            .build();
         limiter.map(Self).map_err(|error| error.to_string().into())
     }
 

@@ -83,10 +83,14 @@ impl Peer {
             Kind::ArticleZset => Self::ArticleZset(articles::Zset::open(server, max).await?),
             Kind::ArticleIncr => Self::ArticleIncr(articles::Incr::open(server, max).await?),
             Kind::RedisCell => Self::RedisCell(cell::Cell::open(server, max).await?),
-            Kind::OnRedis(algorithm) => Self::Ours(ours::Ours::on_redis(server, algorithm, max).await?),
+            Kind::OnRedis(algorithm) => {
+                Self::Ours(ours::Ours::on_redis(server, algorithm, max).await?)
+            }
             Kind::InMemory(algorithm) => Self::Ours(ours::Ours::in_memory(algorithm, max)),
             Kind::Trypema => Self::Trypema(trypema::Trypema::open(server, max).await?),
-            Kind::ActixLimitation => Self::ActixLimitation(limitation::Limitation::open(server, max)?),
+            Kind::ActixLimitation => {
+                Self::ActixLimitation(limitation::Limitation::open(server, max)?)
+            }
             Kind::Governor => Self::Governor(governor::Governor::new(max)),
         })
     }

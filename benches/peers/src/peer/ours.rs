@@ -20,18 +20,28 @@ impl Ours {
     pub async fn with_rule(server: &Server, rule: Rule) -> Result<Self, Failure> {
         // What Redis did not answer is a failure here, never a figure; but a machine that others
         // use may pause it.
-        let limiter = RateLimiter::builder().redis(&server.url()).timeout(TIMEOUT).on_unavailable(OnUnavailable::Deny);
+        let limiter = RateLimiter::builder()
+            .redis(&server.url())
+            .timeout(TIMEOUT)
+            .on_unavailable(OnUnavailable::Deny);
         let limiter = limiter.build()?;
         limiter.ready().await?;
         Ok(Self { limiter, rule })
     }
 
-    pub async fn on_redis(server: &Server, algorithm: Algorithm, max: u32) -> Result<Self, Failure> {
+    pub async fn on_redis(
+        server: &Server,
+        algorithm: Algorithm,
+        max: u32,
+    ) -> Result<Self, Failure> {
         Self::with_rule(server, rule(algorithm, max)).await
     }
 
     pub fn in_memory(algorithm: Algorithm, max: u32) -> Self {
-        Self { limiter: RateLimiter::memory(), rule: rule(algorithm, max) }
+        Self {
+            limiter: RateLimiter::memory(),
+            rule: rule(algorithm, max),
+        }
     }
 
     pub async fn admits(&self, user: &str) -> Result<bool, Failure> {

@@ -24,11 +24,17 @@ impl Trypema {
             .bucket_size(BucketSize::milliseconds_or_panic(100))
             .disable_cleanup()
             .build()?;
-        Ok(Self { provider, rate: RateLimit::per_hour_or_panic(f64::from(max)) })
+        Ok(Self {
+            provider,
+            rate: RateLimit::per_hour_or_panic(f64::from(max)),
+        })
     }
 
     pub async fn admits(&self, user: &str) -> Result<bool, Failure> {
         let key = RedisKey::try_from(user)?;
-        Ok(matches!(self.provider.absolute().inc(&key, &self.rate, 1).await?, RateLimitDecision::Allowed))
+        Ok(matches!(
+            self.provider.absolute().inc(&key, &self.rate, 1).await?,
+            RateLimitDecision::Allowed
+        ))
     }
 }

@@ -79,7 +79,8 @@ pub(super) fn read(
     })
 }
 
-/// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, then `"REFERER" "USER AGENT"` and one more field.
+/// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, then `"REFERER" "USER AGENT"` and one more
+/// field.
 struct Line<'a> {
     address: &'a str,
     user: &'a str,

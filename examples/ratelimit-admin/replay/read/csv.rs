@@ -84,8 +84,8 @@ impl Columns {
             }),
             Some(Ok(_)) => Err("--status asks for a header with a column `status`".to_owned()),
             _ => Err(format!(
-                "it is no header with a column `{time_field}`, nor does it begin with a time, nor is it JSON or the line of \
-                 an access log"
+                "it is no header with a column `{time_field}`, nor does it begin with a time, nor \
+                 is it JSON or the line of an access log"
             )),
         }
     }

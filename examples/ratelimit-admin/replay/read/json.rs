@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::{Fields, Read, client, each_line, path};
 use crate::replay::arguments::Input;
 
-/// The servers' names for the time, the client's address and the user. Names of nested fields, as Caddy
-/// has them, contain a dot.
+/// The servers' names for the time, the client's address and the user. Names of nested fields, as
+/// Caddy has them, contain a dot.
 const TIMES: &[&str] = &[
     "time",
     "ts",

@@ -83,7 +83,8 @@ fn judged(statement: &Stmt) -> syn::Result<Vec<Prepared>> {
         _ => {}
     }
     let what = if exits::statement_leaves(statement) {
-        "this may leave the function without asking the limit, which is asked in the `async move` block"
+        "this may leave the function without asking the limit, which is asked in the `async move` \
+         block"
     } else {
         "this runs before the limit is asked, and for refused calls too"
     };
@@ -128,16 +129,17 @@ fn in_expr(expr: &Expr, locals: &mut Vec<Prepared>) -> Option<syn::Result<usize>
             _ => around(&call.method.to_token_stream(), expr),
         },
         Expr::If(_) | Expr::Match(_) => {
-            let message = "the function returns one of several futures, and the limit goes into one: make the function an \
-                           `async fn`, or put the choice inside of one `async move` block";
+            let message = "the function returns one of several futures, and the limit goes into \
+                one: make the function an `async fn`, or put the choice inside of one `async move` \
+                block";
             has_future(expr).then(|| Err(Error::new_spanned(expr, message)))
         }
         _ => has_future(expr).then(|| Err(Error::new_spanned(expr, NOT_LAST))),
     }
 }
 
-const NOT_LAST: &str = "the limit needs the future to be what the function returns: make the function an `async fn`, or \
-                        end the body with `async move { … }`";
+const NOT_LAST: &str = "the limit needs the future to be what the function returns: make the \
+    function an `async fn`, or end the body with `async move { … }`";
 
 /// Whether a function returns the future that it is given, as it is.
 pub(crate) fn pins(function: &Expr) -> bool {
@@ -157,8 +159,9 @@ pub(crate) fn pins(function: &Expr) -> bool {
 fn around(name: &TokenStream, call: &Expr) -> Option<syn::Result<usize>> {
     let name: String = name.to_string().split_whitespace().collect();
     let message = format!(
-        "`{name}` is given the future with the limit in it, and may run it twice, change the refusal or lose it: call \
-         it inside of the `async move` block, or make the function an `async fn`"
+        "`{name}` is given the future with the limit in it, and may run it twice, change the \
+         refusal or lose it: call it inside of the `async move` block, or make the function an \
+         `async fn`"
     );
     has_future(call).then(|| Err(Error::new_spanned(call, message)))
 }

@@ -75,17 +75,18 @@ impl Body {
     }
 }
 
-const NOT_ASYNC: &str = "`#[rate_limit]` goes on an async function: write `async fn`, or end the body with `async move { … }`";
+const NOT_ASYNC: &str = "`#[rate_limit]` goes on an async function: write `async fn`, or end the \
+    body with `async move { … }`";
 
 /// The error for a function that `#[tokio::main]`, `#[tokio::test]` and the like made blocking.
-const BLOCKING: &str = "this is no longer an async function where `#[rate_limit]` sees it, because an attribute above it has \
-                        made it one that blocks: swap them, so that `#[rate_limit]` stands above, as in \
-                        `#[rate_limit(…)] #[tokio::main]`";
+const BLOCKING: &str = "this is no longer an async function where `#[rate_limit]` sees it, because \
+    an attribute above it has made it one that blocks: swap them, so that `#[rate_limit]` stands \
+    above, as in `#[rate_limit(…)] #[tokio::main]`";
 
 /// An attribute takes the attributes below it along, if it knows them: not under another name. Two
 /// guards that do not know of each other would charge one for a call that the other refuses.
-const GUARDED: &str = "this function has two `#[rate_limit]` that cannot be asked together, because one of the two was imported \
-                       with `as`: write both as `#[rate_limit(…)]`";
+const GUARDED: &str = "this function has two `#[rate_limit]` that cannot be asked together, \
+    because one of the two was imported with `as`: write both as `#[rate_limit(…)]`";
 
 /// Whether a guard is among `tokens`, at any depth: `let __ratelimit_run =`.
 fn has_guard(tokens: TokenStream) -> bool {
@@ -132,10 +133,14 @@ mod tests {
             "fn f() -> impl Future<Output = R> + Send { async move { b } }",
             "fn f() -> BoxFuture<'static, R> { const X: u8 = 1; async move { b }.boxed() }",
             "fn f() -> Alias { return Box::pin(async move { b }) as Alias; }",
-            "fn f() -> R { #![allow(x)] use a::b; fn c() { return } { async move { #![allow(y)] half. } } }",
-            "fn f() -> R { let a = a.to_owned(); let n = Arc::clone(&self.n); async move { b }.instrument(info_span!(\"x\", a = ?b)) }",
-            "fn f() -> R { let Self { a, .. } = self; let (b, c) = (b.clone(), &d[1..]); let u = format!(\"{a}{}\", b); async move { b } }",
-            "fn f() -> R { let request = Request { email, id: self.id }; Either::Left(Box::pin(async move { b })) }",
+            "fn f() -> R { #![allow(x)] use a::b; fn c() { return } { async move { #![allow(y)] \
+             half. } } }",
+            "fn f() -> R { let a = a.to_owned(); let n = Arc::clone(&self.n); async move { b \
+             }.instrument(info_span!(\"x\", a = ?b)) }",
+            "fn f() -> R { let Self { a, .. } = self; let (b, c) = (b.clone(), &d[1..]); let u = \
+             format!(\"{a}{}\", b); async move { b } }",
+            "fn f() -> R { let request = Request { email, id: self.id }; \
+             Either::Left(Box::pin(async move { b })) }",
         ] {
             assert!(matches!(body(text).shape, Shape::Future(_)), "{text}");
         }
@@ -147,11 +152,13 @@ mod tests {
             if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<R> { return __ret; }
             let __self = self; let mut a = a; let (b, c) = { let __arg2 = __arg2; __arg2 };
             let __ret: R = { body }; __ret";
-        let signature = "fn f<'life0, 'async_trait>(&'life0 self, a: A, __arg2: B) -> Pin<Box<dyn Future<Output = R>>>";
+        let signature = "fn f<'life0, 'async_trait>(&'life0 self, a: A, __arg2: B) -> Pin<Box<dyn \
+            Future<Output = R>>>";
         let plain = format!("{signature} {{ Box::pin(async move {{ {INNER} }}) }}");
         let instrumented = format!(
-            "{signature} {{ Box::pin(async move {{ let s = span(); let f = async move {{ match async move {{ {INNER} \
-             }}.await {{ x => x }} }}; if on {{ i(f, s).await }} else {{ f.await }} }}) }}"
+            "{signature} {{ Box::pin(async move {{ let s = span(); let f = async move {{ match \
+             async move {{ {INNER} }}.await {{ x => x }} }}; if on {{ i(f, s).await }} else {{ \
+             f.await }} }}) }}"
         );
         for text in [plain, instrumented] {
             let body = body(&text);

@@ -198,8 +198,8 @@ impl Scope {
 /// The error where a local hides the argument called `name`.
 pub(crate) fn hidden(name: &str) -> String {
     format!(
-        "`{name}` is not the argument where the limit is asked, because a `let` before the `async move` block hides it: \
-         give the local another name"
+        "`{name}` is not the argument where the limit is asked, because a `let` before the \
+         `async move` block hides it: give the local another name"
     )
 }
 

@@ -19,19 +19,21 @@ pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
             let known = nearest(&root, names.iter().map(String::as_str));
             let meant = known.map_or_else(|| "the argument".to_owned(), |name| format!("`{name}`"));
             let message = format!(
-                "`{placeholder}` is only text here, because the key is an expression: write {meant} itself, or make all \
-                 of the key one template, as in `key = \"<email>:<ip>\"` (if the text is meant, make it a constant)"
+                "`{placeholder}` is only text here, because the key is an expression: write \
+                 {meant} itself, or make all of the key one template, as in \
+                 `key = \"<email>:<ip>\"` (if the text is meant, make it a constant)"
             );
             diagnostics.push(Error::new(literal.span(), message));
         }
         return;
     }
     if has_no_value(expr) {
-        let message = "this key has no value, so it is the same for every call: end it with what tells callers apart";
+        let message = "this key has no value, so it is the same for every call: end it with what \
+            tells callers apart";
         diagnostics.error(expr, message);
     } else if !varies::varies(expr, scope) {
-        let message = "this key is the same for every call: write what tells callers apart, as in `key = \"<email>\"`, or \
-                       leave `key` out for one bucket for all callers";
+        let message = "this key is the same for every call: write what tells callers apart, as in \
+            `key = \"<email>\"`, or leave `key` out for one bucket for all callers";
         diagnostics.error(expr, message);
     }
 }

@@ -50,7 +50,8 @@ pub(crate) fn read(
         return Some(Key::Expr(value.clone()));
     };
     if literal.value().is_empty() {
-        let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket for all callers";
+        let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket \
+            for all callers";
         diagnostics.error(literal, message);
         return None;
     }
@@ -118,14 +119,15 @@ fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<
     }
     if let Some((word, at)) = spelled::argument(chars, scope) {
         let message = format!(
-            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for all callers leave `key` out)"
+            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for all \
+             callers leave `key` out)"
         );
         return Some(pointed(&at, &message));
     }
     let message = match scope.bindings.first() {
         Some(first) => format!(
-            "this key is the same for every call: write an argument in brackets, as in `<{}>`, or leave `key` out for one \
-             bucket for all callers{}",
+            "this key is the same for every call: write an argument in brackets, as in `<{}>`, or \
+             leave `key` out for one bucket for all callers{}",
             first.text(),
             choice(scope)
         ),
@@ -191,12 +193,14 @@ fn root<'a>(placeholder: &Placeholder, scope: &'a Scope) -> Result<&'a Ident, St
     }
     if binding.ambiguous {
         return Err(format!(
-            "two arguments are called `{name}`, one of which a macro has named: make the key an expression, `key = …`"
+            "two arguments are called `{name}`, one of which a macro has named: make the key an \
+             expression, `key = …`"
         ));
     }
     if binding.conditional {
         return Err(format!(
-            "`{name}` is not always there: its argument is under `#[cfg]`, so it cannot be part of a key"
+            "`{name}` is not always there: its argument is under `#[cfg]`, so it cannot be part of \
+             a key"
         ));
     }
     Ok(&binding.ident)
@@ -205,7 +209,8 @@ fn root<'a>(placeholder: &Placeholder, scope: &'a Scope) -> Result<&'a Ident, St
 fn unknown(name: &str, scope: &Scope) -> String {
     if scope.has_other(name) {
         return format!(
-            "`{name}` is not an argument, and a placeholder begins with one: make the key an expression, `key = …`"
+            "`{name}` is not an argument, and a placeholder begins with one: make the key an \
+             expression, `key = …`"
         );
     }
     let meant = match nearest(name, scope.texts().iter().map(String::as_str)) {

@@ -96,7 +96,8 @@ mod tests {
     use super::*;
 
     fn meant(text: &str) -> Option<String> {
-        let signature = "fn f(&self, email: &str, users: &[User], state: State, id: u32, user_id: u32, tier1: u8)";
+        let signature = "fn f(&self, email: &str, users: &[User], state: State, id: u32, user_id: \
+            u32, tier1: u8)";
         let scope = Scope::of(&syn::parse_str(signature).unwrap());
         let chars: Vec<char> = text.chars().collect();
         argument(&chars, &scope).map(|(name, at)| {

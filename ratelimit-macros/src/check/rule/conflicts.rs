@@ -50,7 +50,8 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
     } else if limits.is_some() {
         leave_out(&given([window, max]), diagnostics, |names| {
             format!(
-                "`limits` says how much in how long, as in \"3/60s\": leave {names} out, or `limits`"
+                "`limits` says how much in how long, as in \"3/60s\": leave {names} out, or \
+                 `limits`"
             )
         });
         leave_out(&given([burst]), diagnostics, |_| {
@@ -64,16 +65,16 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
             diagnostics,
             |names| {
                 format!(
-                    "`concurrent` alone limits how many calls are in flight, not how many there are: leave {names} out, or \
-                 write `window` and `max` as well"
+                    "`concurrent` alone limits how many calls are in flight, not how many there \
+                     are: leave {names} out, or write `window` and `max` as well"
                 )
             },
         );
     }
     if concurrent.is_none() {
         leave_out(&given([lease]), diagnostics, |_| {
-            "`lease` is how long a process that dies keeps the places of its calls in flight: write `concurrent` as well, \
-             or leave `lease` out"
+            "`lease` is how long a process that dies keeps the places of its calls in flight: \
+             write `concurrent` as well, or leave `lease` out"
                 .to_owned()
         });
     }
@@ -84,8 +85,8 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
     }
     if actual_cost.is_some() {
         leave_out(&given([count]), diagnostics, |_| {
-            "an outcome either counts or has a cost of its own: leave `count` out, and give a cost of 0 to what does not \
-             count"
+            "an outcome either counts or has a cost of its own: leave `count` out, and give a cost \
+             of 0 to what does not count"
                 .to_owned()
         });
     }

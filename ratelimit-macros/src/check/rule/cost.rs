@@ -67,8 +67,8 @@ fn fault(closure: &ExprClosure) -> Option<String> {
 pub(crate) fn must_be_counted(argument: &Argument, limits: &Limits, diagnostics: &mut Diagnostics) {
     if limits.literal_maxima().any(|max| max > MOST_IN_LOG) {
         let message = format!(
-            "a sliding window counts at most {MOST_IN_LOG} of the actual cost of a call: write `algorithm = \"token_bucket\"` or \
-             \"sliding_counter\", which count any number"
+            "a sliding window counts at most {MOST_IN_LOG} of the actual cost of a call: write \
+             `algorithm = \"token_bucket\"` or \"sliding_counter\", which count any number"
         );
         diagnostics.error(&argument.name, message);
     }
@@ -77,8 +77,8 @@ pub(crate) fn must_be_counted(argument: &Argument, limits: &Limits, diagnostics:
 /// Reports an `actual_cost` without the estimate that is reserved before the body.
 pub(crate) fn must_have_an_estimate(arguments: &Arguments, diagnostics: &mut Diagnostics) {
     if let (Some(actual_cost), None) = (&arguments.actual_cost, &arguments.cost) {
-        let message = "`actual_cost` needs an estimate, which is charged before the body: write it as `cost`, or \
-                       `cost = 1` where nothing is known";
+        let message = "`actual_cost` needs an estimate, which is charged before the body: write it \
+            as `cost`, or `cost = 1` where nothing is known";
         diagnostics.error(&actual_cost.name, message);
     }
 }
@@ -94,8 +94,9 @@ pub(crate) fn must_fit(
     let Number::Fixed(cost) = cost else { return };
     if is_log && *cost > MOST_IN_LOG && limits.policy.is_none() {
         let message = format!(
-            "a call weighs at most {MOST_IN_LOG} in a sliding window, which keeps each unit by itself: write `algorithm = \
-             \"token_bucket\"` or \"sliding_counter\", which count any number"
+            "a call weighs at most {MOST_IN_LOG} in a sliding window, which keeps each unit by \
+             itself: write `algorithm = \"token_bucket\"` or \"sliding_counter\", which count any \
+             number"
         );
         return diagnostics.error(&argument.value, message);
     }

@@ -50,11 +50,14 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
             Lit::Int(number) => {
                 let digits = number.base10_digits();
                 format!(
-                    "`count` says which outcomes count: for a limit write `max = {digits}`, for the weight of a call \
-                     `cost = {digits}`"
+                    "`count` says which outcomes count: for a limit write `max = {digits}`, for \
+                     the weight of a call `cost = {digits}`"
                 )
             }
-            _ => format!("`count` says which outcomes count: write {}", OUTCOMES.advice()),
+            _ => format!(
+                "`count` says which outcomes count: write {}",
+                OUTCOMES.advice()
+            ),
         },
         Expr::Path(ExprPath { path, .. }) if path.is_ident("Ok") => {
             "an outcome is a string: write `count = \"ok\"`".to_owned()
@@ -63,9 +66,9 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
             "an outcome is a string: write `count = \"err\"`".to_owned()
         }
         Expr::Closure(closure) if constant::truth(&closure.body) == Some(false) => {
-            "no outcome counts, so no call is ever refused: write which do, as in `count = \"err\"`, or leave the attribute \
-             out"
-            .to_owned()
+            "no outcome counts, so no call is ever refused: write which do, as in \
+             `count = \"err\"`, or leave the attribute out"
+                .to_owned()
         }
         _ => {
             control_flow::check("count", value, diagnostics);

@@ -16,8 +16,9 @@ pub(crate) fn check(value: &Expr, diagnostics: &mut Diagnostics) {
         diagnostics.error(value, message);
     }
     if is_new(value, &[]) {
-        let message = "this makes a new limiter for every call, and that has counted nothing yet: make one, in a field or a \
-                       `static … : LazyLock<RateLimiter>`, and write where it is, as in `limiter = self.limiter`";
+        let message = "this makes a new limiter for every call, and that has counted nothing yet: \
+            make one, in a field or a `static … : LazyLock<RateLimiter>`, and write where it is, \
+            as in `limiter = self.limiter`";
         diagnostics.error(value, message);
     }
 }
@@ -170,9 +171,11 @@ mod tests {
             "RateLimiter::with_store(Arc::new(MemoryStore::new()))",
             "RateLimiter::builder().store(MemoryStore::new()).build().unwrap()",
             "self.limiter.as_ref().unwrap_or(&RateLimiter::memory())",
-            "match &self.limiter { Some(limiter) => limiter.clone(), None => RateLimiter::memory() }",
+            "match &self.limiter { Some(limiter) => limiter.clone(), None => RateLimiter::memory() \
+             }",
             "if strict { self.limiter.clone() } else { RateLimiter::memory() }",
-            "{ let limiter: RateLimiter = RateLimiter::memory(); let shared = &limiter; shared.clone() }",
+            "{ let limiter: RateLimiter = RateLimiter::memory(); let shared = &limiter; \
+             shared.clone() }",
             "{ let cell = OnceLock::new(); cell.get_or_init(RateLimiter::memory).clone() }",
             "(|| RateLimiter::memory())()",
             "RateLimiter::redis(URL)?",
@@ -205,9 +208,11 @@ mod tests {
             "RateLimiter::clone(&self.limiter)",
             "tenant.map_or_else(RateLimiter::current, |tenant| RateLimiter::clone(&tenant.limiter))",
             "RateLimiter::of(tenant)",
-            "self.of(tenant).unwrap_or_else(|| { let new = RateLimiter::memory(); self.keep(tenant, new.clone()); new })",
+            "self.of(tenant).unwrap_or_else(|| { let new = RateLimiter::memory(); \
+             self.keep(tenant, new.clone()); new })",
             "{ let new = RateLimiter::memory(); let kept = self.keep(tenant, new.clone()); new }",
-            "{ let new = RateLimiter::memory(); if let Some(map) = map { map.insert(tenant, new.clone()); } new }",
+            "{ let new = RateLimiter::memory(); if let Some(map) = map { map.insert(tenant, \
+             new.clone()); } new }",
             "{ static ONE: LazyLock<RateLimiter> = LazyLock::new(RateLimiter::memory); &ONE }",
         ] {
             assert!(errors(text).is_empty(), "{text}: {:?}", errors(text));

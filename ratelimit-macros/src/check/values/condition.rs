@@ -36,8 +36,8 @@ pub(crate) fn must_be_possible(when: Option<&Argument>, diagnostics: &mut Diagno
     if let Some(Argument { value, .. }) = when
         && constant::truth(value) == Some(false)
     {
-        let message = "this is never true, so no call is limited: write a condition over the arguments, as in \
-                       `when = !user.is_admin`, or leave the attribute out";
+        let message = "this is never true, so no call is limited: write a condition over the \
+            arguments, as in `when = !user.is_admin`, or leave the attribute out";
         diagnostics.error(value, message);
     }
 }

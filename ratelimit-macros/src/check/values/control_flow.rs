@@ -20,7 +20,8 @@ pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
             Kind::Try if before_the_limit && !beside_macro => continue,
             Kind::Try if before_the_limit => (
                 "?",
-                "a macro beside it may hide another way out; call that in a function, and the function here",
+                "a macro beside it may hide another way out; call that in a function, and the \
+                 function here",
             ),
             Kind::Leave(word) if before_the_limit => (
                 word,

@@ -40,7 +40,8 @@ pub(crate) const COST: Wording = Wording {
     noun: "cost",
     of: "number",
     example: 5,
-    zero: "a cost of 0 charges nothing: leave the attribute out, or say with `when` which calls it is for",
+    zero: "a cost of 0 charges nothing: leave the attribute out, or say with `when` which calls it \
+        is for",
 };
 
 pub(crate) const BURST: Wording = Wording {
@@ -113,7 +114,8 @@ pub(crate) fn read(
                 )
             }
             _ => format!(
-                "`{name}` is a whole {of}: write `{name} = {example}`, or an expression over the arguments"
+                "`{name}` is a whole {of}: write `{name} = {example}`, or an expression over the \
+                 arguments"
             ),
         },
         // `-3.5`

@@ -35,13 +35,13 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
         include_str!("../counter/counters.lua")
     ),
     reads: true,
-    // The level after the charge, in ticks of a microsecond.
-    number: |limit, level| {
+    // The level after the charge, in the ticks of the limit.
+    number: |limit, level, now| {
         let bucket = Bucket {
             level,
-            tick_bits: 0,
+            ..Bucket::default().in_ticks_of(limit)
         };
-        (bucket.remaining(limit), bucket.time_to_drain(level, limit))
+        (bucket.remaining(limit), bucket.wait(level, limit, now))
     },
 };
 
@@ -123,19 +123,33 @@ impl Bucket {
     }
 
     /// The same in the ticks that the limit and the level take.
+    #[inline]
+    fn in_ticks_of(self, limit: &Limit) -> Self {
+        if self.tick_bits == 0 && self.fits(limit) {
+            self
+        } else {
+            self.in_longer_ticks(limit)
+        }
+    }
+
+    /// They are the power of two that brings both below the bound, or twice that where one of them,
+    /// rounded up, comes to it.
     #[cold]
-    fn in_its_ticks(self, limit: &Limit) -> Self {
+    fn in_longer_ticks(self, limit: &Limit) -> Self {
         let level = u128::from(self.level) << self.tick_bits;
-        let in_ticks = |tick_bits: u32| {
-            let level = u64::try_from(level.div_ceil(1 << tick_bits)).unwrap_or(u64::MAX);
-            Some(Self { level, tick_bits }).filter(|bucket| bucket.fits(limit))
+        let full = u128::from(2 * limit.capacity()) * u128::from(limit.window_us());
+        let tick_bits = (full.max(level) / u128::from(BOUND)).checked_ilog2();
+        let tick_bits = tick_bits.map_or(0, |bits| bits + 1);
+        let in_ticks = |tick_bits| Self {
+            level: u64::try_from(level.div_ceil(1_u128 << tick_bits)).unwrap_or(u64::MAX),
+            tick_bits,
         };
-        let fitting = (0..=45).find_map(in_ticks);
-        debug_assert!(
-            fitting.is_some(),
-            "a window has less than 45 bits, twice a burst has 53: 45 are enough"
-        );
-        fitting.unwrap_or(self)
+        let bucket = in_ticks(tick_bits);
+        if bucket.fits(limit) {
+            bucket
+        } else {
+            in_ticks(tick_bits + 1)
+        }
     }
 
     /// For how long reservations by `count` count: from empty to full.
@@ -165,11 +179,7 @@ impl Bucket {
 impl Counter for Bucket {
     #[inline]
     fn at(self, limit: &Limit, newest: u64, now: u64) -> Self {
-        let bucket = if self.tick_bits == 0 && self.fits(limit) {
-            self
-        } else {
-            self.in_its_ticks(limit)
-        };
+        let bucket = self.in_ticks_of(limit);
         Self {
             level: bucket
                 .level
@@ -303,6 +313,51 @@ impl Counter for Bucket {
             (true, _) => Some((true, actual)),
             (false, true) => None,
             (false, false) => Some((false, 0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The ticks as the head of this file says them.
+    fn smallest(bucket: Bucket, limit: &Limit) -> Option<Bucket> {
+        let level = u128::from(bucket.level) << bucket.tick_bits;
+        (0..=60)
+            .map(|tick_bits| Bucket {
+                level: u64::try_from(level.div_ceil(1_u128 << tick_bits)).unwrap_or(u64::MAX),
+                tick_bits,
+            })
+            .find(|bucket| bucket.fits(limit))
+    }
+
+    #[test]
+    fn ticks_are_the_smallest_in_which_all_is_exact() {
+        let mut random = 1_u64;
+        // Numbers of any length, every other one beside a power of two.
+        let mut of_bits = |most: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let power = 1 << ((random >> 32) % most + 1);
+            if random >> 63 == 0 {
+                (random >> 11) % power + 1
+            } else {
+                power - 2 + (random >> 40) % 5
+            }
+        };
+        for _ in 0..200_000 {
+            let window = of_bits(44).clamp(1_000, 366 * 86_400_000_000);
+            let limit = Limit::new(Limit::MAX_COUNT, Duration::from_micros(window));
+            let limit = limit.with_burst(of_bits(52).max(1));
+            let (level, tick_bits) = (of_bits(53), of_bits(5).max(1).ilog2());
+            for bucket in [Bucket { level, tick_bits }, Bucket::default()] {
+                let found = Some(bucket.in_ticks_of(&limit));
+                assert_eq!(found, smallest(bucket, &limit), "{limit:?} {bucket:?}");
+            }
         }
     }
 }

@@ -11,7 +11,7 @@
 --
 -- Of a limit, a question says max, window and burst. Expiry: the first write lives until all has
 -- drained, a later one that needs more twice as long as from empty to full. A common answer: the
--- level.
+-- level, in ticks of the limit.
 local units, is_read = 0, false
 if state == nil then
   state, is_read = call('GET', key), true
@@ -19,29 +19,47 @@ end
 local burst = shared and shared.double or struct.unpack('<d', question, rest)
 local capacity = burst * window
 
--- The common question: one limit, nothing open, no block, a clock that goes forward, ticks of a
--- microsecond.
+-- The common question: one limit, nothing open, no block, a clock that goes forward.
 if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost > 0 and (not state or #state == 24) then
-  local newest, lives, level = 0, 0, 0
+  local newest, lives, level, tick, each = 0, 0, 0, 1, window
   if state then
     newest, lives, level = struct.unpack('<ddd', state)
   end
-  if newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 and capacity < 2 ^ 52 then
-    level = level - max * (now - newest)
+  local passed, begun, last = now - newest, 0, now
+  if capacity >= 2 ^ 52 then
+    -- The power of two that brings the capacity below 2^52, or twice that where the window, rounded
+    -- up, is too long.
+    tick = shared and shared.tick or capacity / math.frexp(capacity) / 2 ^ 52
+    each = window + -window % tick
+    if burst * each >= 2 ^ 52 * tick then
+      tick = 2 * tick
+      each = window + -window % tick
+    end
+    if shared then
+      shared.tick = tick
+    end
+    begun = now % tick
+    last = now + tick - 1
+    capacity = burst * each
+    level = level + -level % tick
+    passed = passed + newest % tick - begun
+  end
+  if newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 * tick then
+    level = level - max * passed
     level = level > 0 and level or 0
-    local weight, free, admitted, value = cost * window, capacity - level, callers, nil
+    local weight, free, admitted, value = cost * each, capacity - level, callers, nil
     if callers * weight > free then
       admitted = free > 0 and math.floor(free / weight) or 0
     end
     if (admitted == callers or shortest == 0) and (admitted > 0 or state ~= false) then
       if admitted > 0 then
         level = level + admitted * weight
-        local drained = now + level / max
+        local drained = last + level / max
         if drained <= lives then
           value = struct.pack('<ddd', now, lives, level)
           call('SETRANGE', key, '0', value)
         else
-          lives = state and now + 2 * capacity / max or drained
+          lives = state and last + 2 * capacity / max or drained
           value = struct.pack('<ddd', now, base == 0 and lives or -lives, level)
           local expiry = string.format('%d', (lives - base) / 1000 + 1)
           if state then
@@ -53,16 +71,21 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
         end
       end
       if admitted == callers then
-        return level, value
+        return level / tick, value
       end
       free = capacity - level
       local retry, reset = math.ceil((weight - free) / max), math.ceil(level / max)
+      if tick > 1 then
+        -- Both end with a tick.
+        retry = retry + -retry % tick - begun
+        reset = reset > 0 and reset + -reset % tick - begun or 0
+      end
       if admitted == 0 and lives > now and reset > lives + 2000 - now then
         -- Where `max` has fallen since the newest write, the key ends before its level has drained.
         reset = math.ceil(lives) + 2000 - now
         retry = math.min(retry, reset)
       end
-      return struct.pack('<HBddddd', admitted, 0, free > 0 and math.floor(free / window) or 0, retry, reset,
+      return struct.pack('<HBddddd', admitted, 0, free > 0 and math.floor(free / each) or 0, retry, reset,
         admitted > 0 and now or 0, 0), value
     end
   end
@@ -72,8 +95,10 @@ end
 local holds, first, own, opens = 'buckets', 3, 1, 3
 local function brought(at, now, max, window, burst, _, numbers, own, open)
   local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] <= at and 0 or numbers[own], 1
-  while 2 * burst * math.ceil(window / tick) >= 2 ^ 53 or math.ceil(level / tick) >= 2 ^ 53 do
-    tick = 2 * tick
+  if 2 * burst * window >= 2 ^ 53 or level >= 2 ^ 53 then
+    local units = math.max(2 * burst * window, level)
+    tick = units / math.frexp(units) / 2 ^ 53
+    tick = 2 * burst * math.ceil(window / tick) < 2 ^ 53 and tick or 2 * tick
   end
   local each, passed = math.ceil(window / tick) * tick, at - at % tick - (newest - newest % tick)
   level = math.max(0, math.ceil(level / tick) * tick - max * passed)

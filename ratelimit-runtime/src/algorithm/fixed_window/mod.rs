@@ -17,7 +17,7 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
     ),
     reads: true,
     // The number is the rest of `max`, in a window by the clock that begins now.
-    number: |limit, remaining| (remaining, limit.window_us()),
+    number: |limit, remaining, _| (remaining, limit.window_us()),
 };
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
     ),
     reads: true,
     // The number is the rest of `max`, in a window that begins now.
-    number: |limit, remaining| (remaining, 2 * limit.window_us()),
+    number: |limit, remaining, _| (remaining, 2 * limit.window_us()),
 };
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

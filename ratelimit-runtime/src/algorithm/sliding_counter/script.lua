@@ -31,10 +31,17 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
     if now >= ends and now < ends + window and current > 0 then
       start, ends, current, previous = ends, ends + window, 0, current
     end
-    local overlap, weighed = ends - now, previous * (ends - now)
+    local overlap, weighed, whole = ends - now, previous * (ends - now), 0
     if newest <= now and overlap > 0 and overlap <= window and current >= 0 and previous >= 0
-      and current + previous > 0 and weighed < 2 ^ 53 then
-      local left = max - current - (weighed + -weighed % window) / window
+      and current + previous > 0 and (weighed < 2 ^ 52 or previous < 2 ^ 30) then
+      if weighed >= 2 ^ 52 then
+        -- No longer exact, but the quotient is, to one. What it leaves is, where times stand in halves.
+        whole = weighed / window
+        whole = whole - whole % 1
+        local low, part = overlap % 2 ^ 22, window % 2 ^ 22
+        weighed = previous * (overlap - low) - whole * (window - part) + (previous * low - whole * part)
+      end
+      local left = max - current - whole - (weighed + -weighed % window) / window
       if units <= left then
         current = current + units
         local value = pack('<dddd', now, start, current, previous)
@@ -44,13 +51,21 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
           call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, string.format('%d', (ends + window - base) / 1000 + 1))
         end
         return pack('<dd', left - units, ends + window - now), value
-      elseif left < cost and shortest == 0 and (current + previous) * window < 2 ^ 53 then
+      elseif left < cost and shortest == 0
+        and (current < 2 ^ 30 and previous < 2 ^ 30 or (current + previous) * window < 2 ^ 53) then
         -- What still counts of a window has to sink to what leaves room.
         local room, last, free = max - cost - current, previous, ends
         if room < 0 then
           room, last, free = math.max(0, max - cost), current, ends + window
         end
-        return pack('<HBddddd', 0, 0, left > 0 and left or 0, free - math.floor(room * window / last) - now,
+        local sunk = room * window / last
+        sunk = sunk - sunk % 1
+        if room * window >= 2 ^ 53 then
+          local low, part = window % 2 ^ 22, sunk % 2 ^ 22
+          local rest = room * (window - low) - last * (sunk - part) + (room * low - last * part)
+          sunk = sunk + (rest - rest % last) / last
+        end
+        return pack('<HBddddd', 0, 0, left > 0 and left or 0, free - sunk - now,
           (current > 0 and ends + window or ends) - now, 0, 0)
       end
     end

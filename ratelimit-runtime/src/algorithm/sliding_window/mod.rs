@@ -19,7 +19,7 @@ use crate::rule::Limit;
 pub(crate) const SCRIPT: super::Lua = super::Lua {
     body: include_str!("script.lua"),
     reads: false,
-    number: |limit, remaining| (remaining, limit.window_us()),
+    number: |limit, remaining, _| (remaining, limit.window_us()),
 };
 
 /// How much of an actual cost counts: each unit takes room in a log.

@@ -148,7 +148,8 @@ impl Refusals {
         let has_room = refusals.len() < SET_SIZE;
         let mut places = refusals.iter_mut();
         if let Some(known) = places.find(|refusal| refusal.is_of(hash, request)) {
-            if known.looked_up.time <= looked_up.time {
+            // What a clock shows that was set back is newer all the same.
+            if known.looked_up.time <= looked_up.time || now.time < known.looked_up.time {
                 *known = newcomer;
             }
         } else if has_room {

@@ -49,8 +49,8 @@ pub struct MemoryStore {
 }
 
 const DEFAULT_CAPACITY: usize = 100_000;
-/// Shards for each processor, and in all: more keep threads out of each other's way, and take more of
-/// the caches.
+/// Shards for each processor, and in all: more keep threads out of each other's way, and take more
+/// of the caches.
 const SHARDS_PER_PROCESSOR: usize = 4;
 const MAX_SHARDS: usize = 64;
 /// A clock that is later stays in this second, 146,000 years after its start, so that no sum of
@@ -259,7 +259,8 @@ impl Store for MemoryStore {
         })))
     }
 
-    /// A page is a shard, and the cursor its index. Keys that share an overflow bucket are not listed.
+    /// A page is a shard, and the cursor its index. Keys that share an overflow bucket are not
+    /// listed.
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
         let index = from.map_or(Some(0_usize), |cursor| {
             std::str::from_utf8(&cursor).ok()?.parse().ok()

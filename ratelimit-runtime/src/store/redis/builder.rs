@@ -33,8 +33,8 @@ impl RedisStore {
         url::from_info(client.get_connection_info()).map(Self::on)
     }
 
-    /// Logs in with the credentials that `provider` returns, instead of the user and password of the
-    /// URL. Each connection calls `provider`, so passwords and tokens may change at run time:
+    /// Logs in with the credentials that `provider` returns, instead of the user and password of
+    /// the URL. Each connection calls `provider`, so passwords and tokens may change at run time:
     ///
     /// ```
     /// # use ratelimit_runtime::{RedisCredentials, RedisStore};

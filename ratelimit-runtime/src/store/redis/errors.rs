@@ -13,7 +13,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use StoreErrorKind::{Full, Misconfigured, Unavailable};
 
 /// The message for a key that this store cannot read.
-const FOREIGN: &str = "a key of the rate limiter holds something that another program has written: set a prefix of its own";
+const FOREIGN: &str = "a key of the rate limiter holds something that another program has written: \
+    set a prefix of its own";
 
 /// The message for a login that the server refuses.
 const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
@@ -35,7 +36,8 @@ const CODES: &[(&str, StoreErrorKind, &str)] = &[
     (
         "NOPERM",
         Misconfigured,
-        "the ACL of the Redis user forbids this: it needs the commands that `RedisStore` lists, and a pattern that its keys match",
+        "the ACL of the Redis user forbids this: it needs the commands that `RedisStore` lists, \
+         and a pattern that its keys match",
     ),
     ("WRONGTYPE", Misconfigured, FOREIGN),
     (

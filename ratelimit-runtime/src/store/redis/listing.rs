@@ -121,7 +121,8 @@ async fn scan(
     prefix: &[u8],
     cursor: u64,
 ) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
-    // A byte that means something in patterns is asked for as any byte; other keys are left out below.
+    // A byte that means something in patterns is asked for as any byte; other keys are left out
+    // below.
     let plain = |byte: &u8| {
         if b"*?[]\\".contains(byte) {
             b'?'

@@ -55,8 +55,8 @@ pub use self::settings::login::RedisCredentials;
 /// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
 /// scripts, the user needs those of [`RedisMode::Transactions`]. Listing keys needs `SCAN`. In a
 /// cluster, the user also needs `CLUSTER SLOTS` and `ASKING`, and `CLUSTER INFO` for
-/// [`ready`](crate::RateLimiter::ready) to see whether the cluster is up. The user of sentinels needs
-/// `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
+/// [`ready`](crate::RateLimiter::ready) to see whether the cluster is up. The user of sentinels
+/// needs `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
@@ -83,8 +83,8 @@ impl RedisStore {
     /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL has none of these
     /// forms. The message never repeats the URL, which may hold a password. With a master that no
     /// sentinel knows, a wrong password or a wrong certificate, calls and
-    /// [`ready`](crate::RateLimiter::ready) return `Misconfigured`; the store goes on connecting, with
-    /// pauses of up to a second, so that the mistake can be corrected without a restart.
+    /// [`ready`](crate::RateLimiter::ready) return `Misconfigured`; the store goes on connecting,
+    /// with pauses of up to a second, so that the mistake can be corrected without a restart.
     pub fn new(url: &str) -> Result<Self, StoreError> {
         url::settings(url).map(Self::on)
     }

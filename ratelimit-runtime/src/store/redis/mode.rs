@@ -27,11 +27,12 @@ pub enum RedisMode {
     /// charges of a refused call are refunded. A stack has at most one rule with `fixed_window`,
     /// which is charged last.
     ///
-    /// There are no blocks. Each algorithm has its own keys, which processes with scripts do not share.
+    /// There are no blocks. Each algorithm has its own keys, which processes with scripts do not
+    /// share.
     ///
     /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `ROLE`, `PEXPIRE`,
-    /// `UNLINK`, `ZADD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREM`, `ZREMRANGEBYSCORE`; for fixed windows
-    /// `SET`, `GET`, `BITFIELD`, `PTTL`.
+    /// `UNLINK`, `ZADD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREM`, `ZREMRANGEBYSCORE`; for fixed
+    /// windows `SET`, `GET`, `BITFIELD`, `PTTL`.
     Transactions,
     /// `leaky_bucket` by `CL.THROTTLE`, the command of the module redis-cell, which the server
     /// must have loaded; all other algorithms by scripts.

@@ -55,11 +55,9 @@ pub(crate) fn command(key: &[u8], request: &Request<'_>, charges: bool) -> Cmd {
 
 /// There is one: the store declares no more.
 fn limit(request: &Request<'_>) -> Limit {
-    request
-        .limits()
-        .first()
-        .copied()
-        .unwrap_or(Limit::per_second(1))
+    let limits = request.limits();
+    debug_assert!(limits.len() == 1, "others are not supported");
+    limits.first().copied().unwrap_or(Limit::per_second(1))
 }
 
 /// The verdict by the reply to [`command`]; `None` if the reply is not the module's.
@@ -99,8 +97,8 @@ pub(crate) fn verdict(reply: &Value, request: &Request<'_>, charges: bool) -> Op
         let drained = u128::from(units) * u128::from(limit.window_us());
         u64::try_from(drained.div_ceil(u128::from(limit.max().max(1)))).unwrap_or(u64::MAX)
     };
-    // Until what may stay has not drained yet: at most the time in which the missing units drain, and
-    // never less than the module said.
+    // Until what may stay has not drained yet: at most the time in which the missing units drain,
+    // and never less than the module said.
     let wait = empty_in.saturating_sub(drain(limit.capacity().saturating_sub(cost)));
     let least = (retry_after.min(LONGEST) * SECOND).max(1);
     // Where nothing remains, more may be used than the limit has: it may have been lowered.

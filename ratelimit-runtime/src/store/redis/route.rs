@@ -27,8 +27,8 @@ impl Route {
         Self::Script,
     ];
 
-    /// The suffix of stored keys: each route keeps a state of its own. No rendered key ends with one
-    /// of these.
+    /// The suffix of stored keys: each route keeps a state of its own. No rendered key ends with
+    /// one of these.
     fn suffix(self) -> &'static [u8] {
         match self {
             Self::Script => b"",
@@ -60,7 +60,8 @@ impl StoreSettings {
         for &algorithm in Algorithm::ALL {
             let row = algorithm.row();
             let features: &[Feature] = if self.mode.has_redis_cell() && row.redis_cell {
-                // The command does not declare its key, so a node of a cluster does not redirect it.
+                // The command does not declare its key, so a node of a cluster does not redirect
+                // it.
                 if self.clock.is_some() || self.is_cluster() {
                     continue;
                 }

@@ -77,6 +77,7 @@ impl Servers {
         match &self.reached {
             Reached::One(batcher) => batcher.ask(stack, until, false),
             Reached::Cluster(cluster) => {
+                debug_assert!(!stack.is_empty(), "a caller asks something");
                 let slot = stack.first().map_or(0, |(key, _)| slot_of(key));
                 let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, until, asking);
                 Reply::Alone(Box::pin(

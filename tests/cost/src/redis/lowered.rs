@@ -1,4 +1,5 @@
-//! [`lowered`]: what a refusal costs a redis-server whose sorted set holds far more than is admitted now.
+//! [`lowered`]: what a refusal costs a redis-server whose sorted set holds far more than is
+//! admitted now.
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::Request;

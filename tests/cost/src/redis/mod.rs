@@ -2,6 +2,7 @@
 
 mod client;
 mod decisions;
+mod large;
 mod lowered;
 mod server;
 mod stacked;
@@ -10,9 +11,8 @@ mod table;
 use std::fmt;
 use std::time::Duration;
 
-use ratelimit_runtime::Algorithm;
-
 pub use self::client::{Load, OnRedis};
+pub use self::large::{LARGE_COLUMNS, Large};
 pub use self::lowered::lowered;
 pub use self::server::CountedServer;
 pub use self::stacked::{STACKED_COLUMNS, Stacked};
@@ -21,19 +21,19 @@ pub use self::table::{COLUMNS, Table};
 /// How long a call may wait on a server whose instructions are counted, which is slow.
 const COUNTED: Duration = Duration::from_secs(60);
 
-/// A table with a row for each algorithm.
+/// A table, with a name before each row: an algorithm.
 fn rows<const N: usize>(
     f: &mut fmt::Formatter<'_>,
     title: &str,
     columns: [&str; N],
-    rows: &[(Algorithm, [u64; N])],
+    rows: &[(impl ToString, [u64; N])],
 ) -> fmt::Result {
     write!(f, "{title:<28}")?;
     columns
         .iter()
         .try_for_each(|column| write!(f, " {column:>11}"))?;
-    rows.iter().try_for_each(|(algorithm, counts)| {
-        write!(f, "\n{:<28}", algorithm.to_string())?;
+    rows.iter().try_for_each(|(name, counts)| {
+        write!(f, "\n{:<28}", name.to_string())?;
         counts
             .iter()
             .try_for_each(|count| write!(f, " {count:>11}"))

@@ -103,7 +103,8 @@ impl CountedServer {
             .status();
         assert!(
             !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound),
-            "instructions are counted by valgrind, which is not installed: scripts/test.sh --all installs it"
+            "instructions are counted by valgrind, which is not installed: scripts/test.sh --all \
+             installs it"
         );
         let mut command: Vec<OsString> = [
             "valgrind",

@@ -55,7 +55,8 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
             Some(limit) if read.iter().any(|other| other.window == limit.window) => {
                 diagnostics.error(
                     element,
-                    "another limit has this window, and only the smaller of the two ever decides: remove one",
+                    "another limit has this window, and only the smaller of the two ever decides: \
+                     remove one",
                 );
                 faultless = false;
             }
@@ -113,8 +114,8 @@ pub(crate) fn must_all_decide(
         };
         if let Some(other) = limits.iter().find(useless) {
             let message = format!(
-                "this limit never decides, because another one admits {} in a longer window: remove one, or swap their \
-                 numbers",
+                "this limit never decides, because another one admits {} in a longer window: \
+                 remove one, or swap their numbers",
                 other.max
             );
             diagnostics.error(element, message);
@@ -180,7 +181,8 @@ fn spelled(text: &str) -> Result<Limit, String> {
                 "how many calls? write a number before the `/`, as in \"3/60s\"".to_owned()
             }
             _ => format!(
-                "`{max}` is not a number of calls: write a whole number before the `/`, as in \"3/60s\""
+                "`{max}` is not a number of calls: write a whole number before the `/`, as \
+                 in \"3/60s\""
             ),
         });
     }

@@ -123,7 +123,8 @@ fn burst(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<u64> {
     match number::read(argument, &number::BURST, diagnostics)? {
         Number::Fixed(burst) => Some(burst),
         Number::Computed(expr) => {
-            let message = "`burst` is an integer literal, such as `burst = 10`: for one that changes use a `policy`";
+            let message = "`burst` is an integer literal, such as `burst = 10`: for one that \
+                changes use a `policy`";
             diagnostics.error(expr, message);
             None
         }

@@ -22,13 +22,17 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     let value = bare(&argument.value);
     let message = match (value, as_literal(value)) {
         (_, Some(Lit::Str(text))) if is_template(&text.value()) => {
-            "the name of a policy is no template: for one that differs from call to call write an expression over the \
-             arguments, `policy = plan.policy()`"
+            "the name of a policy is no template: for one that differs from call to call write an \
+             expression over the arguments, `policy = plan.policy()`"
                 .to_owned()
         }
-        (_, Some(Lit::Str(_))) => return label::read(argument, "login", diagnostics).map(PolicyName::Fixed),
+        (_, Some(Lit::Str(_))) => {
+            return label::read(argument, "login", diagnostics).map(PolicyName::Fixed);
+        }
         (_, Some(_)) => format!("`policy` is a name, which is a string: write {EXAMPLES}"),
-        (Expr::Closure(_), None) => format!("`policy` is a name, and no function: write {EXAMPLES}"),
+        (Expr::Closure(_), None) => {
+            format!("`policy` is a name, and no function: write {EXAMPLES}")
+        }
         _ => {
             control_flow::check("policy", value, diagnostics);
             return Some(PolicyName::Computed(argument.value.clone()));

@@ -76,14 +76,16 @@ impl Window {
             && UNITS.iter().any(|unit| unit.word == word)
         {
             return Err(format!(
-                "a time zone is an argument of its own: write \"{word}\", and `zone = \"{zone}\"` beside it"
+                "a time zone is an argument of its own: write \"{word}\", and `zone = \"{zone}\"` \
+                 beside it"
             ));
         }
         if let Some((word, _)) = text.split_once(' ')
             && UNITS.iter().any(|unit| unit.word == word)
         {
             return Err(format!(
-                "`{word}` stands alone: write \"{word}\", and a time zone as `zone = \"Europe/Berlin\"` beside it"
+                "`{word}` stands alone: write \"{word}\", and a time zone as \
+                 `zone = \"Europe/Berlin\"` beside it"
             ));
         }
         if text.len() < 3 || !text.chars().all(char::is_alphabetic) {
@@ -101,12 +103,13 @@ impl Window {
         let meant = meant.or_else(|| nearest(text, UNITS.iter().map(|unit| unit.word)));
         match UNITS.iter().find(|unit| Some(unit.word) == meant) {
             Some(Unit { word, span, .. }) => Err(format!(
-                "unknown unit `{text}`: write \"{word}\" for one of the calendar, or a time such as \"{span}\""
+                "unknown unit `{text}`: write \"{word}\" for one of the calendar, or a time such \
+                 as \"{span}\""
             )),
             None if unit_of_time(text).is_some() => Ok(None),
             None => Err(format!(
-                "`{text}` is no window: write a time such as \"60s\", or one of the calendar: \"hour\", \"day\", \"week\", \
-                 \"month\" or \"year\""
+                "`{text}` is no window: write a time such as \"60s\", or one of the \
+                 calendar: \"hour\", \"day\", \"week\", \"month\" or \"year\""
             )),
         }
     }
@@ -124,8 +127,15 @@ impl Window {
             return None;
         };
         (!algorithm.is_some_and(|algorithm| algorithm.keeps_calendars)).then(|| {
-            let write = if algorithm.is_some() { "`algorithm = \"fixed_window\"`" } else { "`algorithm = \"fixed_window\"` as well" };
-            format!("a calendar {word} is counted by a fixed window: write {write}, or \"{span}\" for a time that may begin at any moment")
+            let write = if algorithm.is_some() {
+                "`algorithm = \"fixed_window\"`"
+            } else {
+                "`algorithm = \"fixed_window\"` as well"
+            };
+            format!(
+                "a calendar {word} is counted by a fixed window: write {write}, or \"{span}\" for \
+                 a time that may begin at any moment"
+            )
         })
     }
 }

@@ -55,7 +55,8 @@ pub(crate) fn must_be_of_a_calendar(
         .any(|limit| matches!(limit.window, Window::Calendar(_)));
     // A policy may have one.
     if !by_calendar && limits.policy.is_none() {
-        let message = "`zone` says where a calendar day begins: write `window = \"day\"` or `limits = [\"500/day\"]`, or leave `zone` out";
+        let message = "`zone` says where a calendar day begins: write `window = \"day\"` or \
+            `limits = [\"500/day\"]`, or leave `zone` out";
         diagnostics.error(&argument.name, message);
     }
 }

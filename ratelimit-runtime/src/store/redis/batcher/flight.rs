@@ -172,6 +172,7 @@ impl Command {
         if self.keys.last() != Some(key) {
             self.keys.push(Arc::clone(key));
         }
+        debug_assert!(self.keys.len() <= MAX_KEYS, "a full flight takes no key");
         let index = u8::try_from(self.keys.len()).unwrap_or(u8::MAX);
         let mut others = self.asked.iter_mut().enumerate().skip(from);
         if let Some((at, asked)) = others.find(|(_, asked)| asked.question.is_same(&question)) {
@@ -206,10 +207,15 @@ impl Command {
     pub(super) fn call(&self, number: u32) -> Call<'_> {
         let asks = self.asked.iter().flat_map(|Asked { question, by }| {
             by.iter().map(move |(key, callers)| {
+                debug_assert!(
+                    callers.len() <= MAX_CALLERS,
+                    "a full flight takes no caller"
+                );
                 let callers = u16::try_from(callers.len()).unwrap_or(u16::MAX);
                 Ask {
                     question,
                     key: *key,
+                    // The caller of a stack stands with its first question.
                     callers: callers.max(1),
                 }
             })

@@ -1,10 +1,11 @@
-//! [`Batcher`]: group commit on a link: the callers that wait for each key, and the calls in flight.
+//! [`Batcher`]: group commit on a link: the callers that wait for each key, and the calls in
+//! flight.
 //!
 //! - A caller that finds the link idle takes a [`CallSlot`] and sends by itself, without a task in
 //!   between. All others wait in the [`queue`], and a task sends the next [`flight`], which carries
 //!   them. Both send and read by `send_all`.
-//! - A flight carries half of all callers at most, and two are not written at once: while the server
-//!   decides one, this process reads and writes the other.
+//! - A flight carries half of all callers at most, and two are not written at once: while the
+//!   server decides one, this process reads and writes the other.
 //! - At its timeout a caller is dropped. If it is queued, it is not sent. If it has sent by itself,
 //!   its slot stays taken until a PING behind its call is answered. A reply that is late makes the
 //!   link doubtful.
@@ -166,9 +167,9 @@ impl Batcher {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks a question about a key, or several on keys of one slot, which are charged all or none. It
-    /// enters at once. Questions that are still queued at `until` are not sent, nor those of a dropped
-    /// future.
+    /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
+    /// It enters at once. Questions that are still queued at `until` are not sent, nor those of a
+    /// dropped future.
     ///
     /// `asking` sends it by itself behind an `ASKING`, which lets a node answer for a slot that
     /// moves to it.
@@ -341,7 +342,8 @@ async fn run(batcher: Weak<Batcher>, wake: Arc<Notify>, mut status: watch::Recei
         batcher.gather().await;
         batcher.link.look().await;
         while batcher.send_next() {
-            // Two calls that are written at once are answered at once: then each side waits for the other.
+            // Two calls that are written at once are answered at once: then each side waits for the
+            // other.
             tokio::task::yield_now().await;
         }
         drop(batcher);

@@ -27,8 +27,8 @@ enum Turn {
     Stack(Box<Command>),
 }
 
-/// The callers that wait; those that gave up or are late are removed by the next call. That is soon:
-/// if no reply comes within the limiter's timeout, the link turns slow, and all callers fail.
+/// The callers that wait; those that gave up or are late are removed by the next call. That is
+/// soon: if no reply comes within the limiter's timeout, the link turns slow, and all callers fail.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// Stacks, and each key of `keys` once.
@@ -75,7 +75,8 @@ impl Queue {
         }
     }
 
-    /// The next commands, of at most so many callers, without those that were cancelled or are late.
+    /// The next commands, of at most so many callers, without those that were cancelled or are
+    /// late.
     pub(super) fn take(
         &mut self,
         callers: usize,
@@ -90,6 +91,7 @@ impl Queue {
             match self.order.pop_front() {
                 Some(Turn::Key(key)) => {
                     let Some(groups) = self.keys.remove(&key) else {
+                        debug_assert!(false, "callers wait for each key that has a turn");
                         continue;
                     };
                     self.callers -= count(&groups);

@@ -22,8 +22,8 @@ pub(super) fn lost() -> Failure {
     )
 }
 
-/// The failure of a command whose reply cannot answer it. The connection is ended: no other reply on
-/// it can be trusted either.
+/// The failure of a command whose reply cannot answer it. The connection is ended: no other reply
+/// on it can be trusted either.
 pub(super) fn foreign(connection: &Connection) -> Failure {
     connection.hang_up();
     Failure::Other(unexpected_reply().lost())
@@ -40,8 +40,8 @@ pub(super) struct CallSlot {
 }
 
 impl CallSlot {
-    /// Sends the questions of one caller, behind an `ASKING` or not. It needs no timer: a caller gives
-    /// up at its timeout.
+    /// Sends the questions of one caller, behind an `ASKING` or not. It needs no timer: a caller
+    /// gives up at its timeout.
     pub(super) async fn send(mut self, stack: &[KeyQuestion<'_>], asking: bool) -> Told {
         let calls = [Call::of_one(self.connection.number(), stack)];
         let mut replies = send_all(&self.connection, &calls, self.sent, asking).await;
@@ -50,7 +50,8 @@ impl CallSlot {
         told(&read(&self.connection, call, replies.pop().flatten())?, 0)
     }
 
-    /// Sends queued questions, and hands out the answers. Only the end of the connection ends it early.
+    /// Sends queued questions, and hands out the answers. Only the end of the connection ends it
+    /// early.
     pub(super) async fn send_queued(mut self, commands: Vec<Command>) {
         let answers = {
             let calls: Vec<_> = commands
@@ -78,8 +79,8 @@ impl CallSlot {
 }
 
 impl Drop for CallSlot {
-    /// The call of a caller that gives up stays in flight until its reply came. Replies are in order:
-    /// a task waits for one to a PING behind the call, and tells the link when that is late.
+    /// The call of a caller that gives up stays in flight until its reply came. Replies are in
+    /// order: a task waits for one to a PING behind the call, and tells the link when that is late.
     fn drop(&mut self) {
         if self.is_answered {
             return self.batcher.landed(self.callers);
@@ -173,6 +174,7 @@ pub(super) async fn pipe(
         pipeline.add_command(command);
     }
     let each = 1 + usize::from(asking);
+    // Where the connection ends, all replies are lost.
     let replies = connection.send_all(&pipeline).await.unwrap_or_default();
     replies
         .into_iter()

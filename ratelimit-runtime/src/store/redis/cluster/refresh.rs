@@ -55,9 +55,9 @@ impl Cluster {
         }
     }
 
-    /// The same. Waits while there has been no outcome at all, and for a moment where one takes long:
-    /// a runtime that runs only while a caller blocks on it would never end the task, if its calls
-    /// were answered at once. The error is that of the last outcome.
+    /// The same. Waits while there has been no outcome at all, and for a moment where one takes
+    /// long: a runtime that runs only while a caller blocks on it would never end the task, if its
+    /// calls were answered at once. The error is that of the last outcome.
     pub(super) async fn refreshed(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut outcome = self.outcome.subscribe();
         self.refresh();
@@ -94,7 +94,8 @@ impl Cluster {
     /// If there is none: the first `Misconfigured`, or else the last error.
     pub(super) async fn ask_for_slots(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut asked = JoinSet::new();
-        // Those that are known to serve, in an order that differs between processes; then the seeds.
+        // Those that are known to serve, in an order that differs between processes; then the
+        // seeds.
         let serving: Vec<_> = self
             .map()
             .masters()

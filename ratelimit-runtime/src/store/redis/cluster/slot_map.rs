@@ -113,6 +113,7 @@ impl SlotMap {
 
     /// Notes that the node at this address serves the slot, and gives it.
     pub(super) fn moved(&mut self, slot: u16, to: TcpAddress) -> Arc<Master> {
+        debug_assert!(slot < SLOTS, "it is the slot of a key");
         let master = self.master(to);
         if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
             *owner = Some(Arc::clone(&master));

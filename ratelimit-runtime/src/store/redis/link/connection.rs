@@ -104,10 +104,9 @@ impl Connection {
 
     /// The further connection at index `which` modulo 8; the first caller that needs it opens it.
     pub(crate) fn beside(&self, which: u16) -> Arc<Mutex<Option<Self>>> {
-        self.others
-            .get(usize::from(which) % OTHERS)
-            .map(Arc::clone)
-            .unwrap_or_default()
+        let other = self.others.get(usize::from(which) % OTHERS);
+        debug_assert!(other.is_some(), "a remainder is below its divisor");
+        other.map(Arc::clone).unwrap_or_default()
     }
 
     /// The number of the next call.
@@ -210,9 +209,9 @@ impl Connection {
         reply.await
     }
 
-    /// Notes what an error in reply to a call says of the server. A replica is left. One that is busy
-    /// or loading, or does not know the login any more, is doubtful: where it says the same to a
-    /// PING, it is slow, or another connection logs in anew.
+    /// Notes what an error in reply to a call says of the server. A replica is left. One that is
+    /// busy or loading, or does not know the login any more, is doubtful: where it says the same to
+    /// a PING, it is slow, or another connection logs in anew.
     pub(crate) fn note(&self, error: &ServerError) {
         if errors::is_replica(error) {
             self.end(errors::replica());
@@ -263,9 +262,9 @@ impl Drop for Connection {
     }
 }
 
-/// Lets the runtime read the bytes that have arrived, the end of a connection included. At the first
-/// return it has looked at its sockets; at the second the drivers of connections have had their turn,
-/// which come behind a caller that the runtime blocks on.
+/// Lets the runtime read the bytes that have arrived, the end of a connection included. At the
+/// first return it has looked at its sockets; at the second the drivers of connections have had
+/// their turn, which come behind a caller that the runtime blocks on.
 pub(crate) async fn look() {
     tokio::task::yield_now().await;
     tokio::task::yield_now().await;

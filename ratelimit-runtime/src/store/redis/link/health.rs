@@ -1,5 +1,5 @@
-//! [`LinkHealth`]: how a server is, and what its link does next. No I/O: what happens and the time go
-//! in, actions come out.
+//! [`LinkHealth`]: how a server is, and what its link does next. No I/O: what happens and the time
+//! go in, actions come out.
 //!
 //! | state | a call | left when |
 //! | --- | --- | --- |
@@ -127,7 +127,7 @@ impl LinkHealth {
         }
     }
 
-    /// The PING was answered: the server serves.
+    /// The PING was answered, or else the probe of a new connection: the server serves.
     pub(super) fn answered(&mut self, now: Instant) {
         let Some(ping) = self.ping.take() else { return };
         if self.state == LinkState::Up || now <= ping.sent + self.timeout {

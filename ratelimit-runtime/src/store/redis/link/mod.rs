@@ -1,4 +1,5 @@
-//! [`Link`]: one server for one tokio runtime: connecting, the connection, its health, reconnecting.
+//! [`Link`]: one server for one tokio runtime: connecting, the connection, its health,
+//! reconnecting.
 //!
 //! A task, [`upkeep`], does all that; callers read the status that it publishes. [`health`] decides
 //! its next action, without I/O.
@@ -98,8 +99,8 @@ impl Link {
         let published = self.published.borrow();
         match &published.status {
             LinkStatus::Up(connection) if connection.has_ended() => LinkStatus::Connecting,
-            // A runtime that runs only while a caller blocks on it has to be waited for, or it would
-            // never get to know that a server is back.
+            // A runtime that runs only while a caller blocks on it has to be waited for, or it
+            // would never get to know that a server is back.
             LinkStatus::Slow(..) | LinkStatus::Down(_) if published.at.elapsed() > UNDRIVEN => {
                 LinkStatus::Connecting
             }

@@ -181,6 +181,7 @@ async fn ask(kept: Option<Connection>, sentinel: Arc<Server>, name: String) -> A
             [address, fields] => {
                 let (host, port) =
                     from_redis_value_ref(address).map_err(|_| errors::unexpected_reply())?;
+                // An error, where the user may not ask for them.
                 let fields: HashMap<String, String> =
                     from_redis_value_ref(fields).unwrap_or_default();
                 let epoch = fields

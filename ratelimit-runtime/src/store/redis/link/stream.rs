@@ -20,8 +20,8 @@ pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
-/// Connects to a server, and speaks TLS where it asks for that. Its name is looked up each time, and
-/// all its addresses are tried.
+/// Connects to a server, and speaks TLS where it asks for that. Its name is looked up each time,
+/// and all its addresses are tried.
 pub(super) async fn open(server: &Server) -> io::Result<Box<dyn ByteStream>> {
     match &server.address {
         Address::Tcp(address) => {

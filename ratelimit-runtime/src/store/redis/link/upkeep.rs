@@ -1,5 +1,5 @@
-//! [`Upkeep`]: the task of a link. It connects, asks the server how it is, connects again, and alone
-//! publishes the status.
+//! [`Upkeep`]: the task of a link. It connects, asks the server how it is, connects again, and
+//! alone publishes the status.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -27,8 +27,9 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The pause after a login that could not be renewed.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
 const SILENT: &str = "Redis is connected, and does not answer in time";
-const PANICKED: &str = "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS needs a rustls crypto \
-                        provider to be installed first, and a provider of credentials must not panic";
+const PANICKED: &str = "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS \
+    needs a rustls crypto provider to be installed first, and a provider of credentials must not \
+    panic";
 
 pub(super) struct Upkeep {
     settings: LinkSettings,
@@ -229,6 +230,7 @@ impl Upkeep {
         self.tasks = JoinSet::new();
         let server = self.server();
         let Some(connection) = self.connection.take() else {
+            debug_assert!(false, "what tells that a connection is over ends with it");
             return;
         };
         connection.end(cause);
@@ -270,7 +272,13 @@ impl Upkeep {
                     "no connection to Redis at {upstream} yet; still trying"
                 ))
             })),
-            _ => LinkStatus::Connecting,
+            (state, _) => {
+                debug_assert!(
+                    state == LinkState::Connecting,
+                    "a link is up or slow on a connection"
+                );
+                LinkStatus::Connecting
+            }
         };
         let server = self.server();
         match (&status, &self.error) {

@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use self::task::Shared;
+use super::errors::unexpected_reply;
 use super::scripts::{KeyQuestion, Question};
 use super::servers::Servers;
 use crate::clock::Clock;
@@ -63,9 +64,7 @@ impl Permits {
                 .ask(&stack, place.timeout_at)
                 .await?
                 .into_iter();
-            let place = verdicts
-                .next()
-                .ok_or_else(|| StoreError::unavailable("Redis gave no answer").lost())?;
+            let place = verdicts.next().ok_or_else(|| unexpected_reply().lost())?;
             Ok(Entry {
                 is_full: !place.allowed,
                 in_flight: place.remaining,
@@ -93,7 +92,8 @@ impl Permits {
             .servers
             .ask(&[(&*place.key, question)], place.timeout_at)
             .await?;
-        Ok(verdicts.first().map_or(0, |verdict| verdict.remaining))
+        let verdict = verdicts.first().ok_or_else(unexpected_reply)?;
+        Ok(verdict.remaining)
     }
 
     /// Leaves the place of a permit; says whether it is one of these. Sends nothing by itself, and

@@ -6,14 +6,15 @@
 //!
 //! How many calls are pending is bounded for each server by itself: one that does not answer holds
 //! back its own permits, and none of another. A permit counts for the server that its key has when
-//! it becomes due, so that it follows a slot that moves.
+//! it becomes due, so that it follows a slot that moves. A server that is away is asked by one call
+//! for all of them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Servers;
-use crate::store::{PermitId, PlaceRequest};
+use crate::store::{Health, PermitId, PlaceRequest};
 
 /// Leases are renewed so many times while they last.
 const RENEWALS: u32 = 3;
@@ -45,14 +46,21 @@ pub(super) struct OpenPermits {
 struct ServerCalls {
     due: BTreeSet<(Instant, PermitId)>,
     pending: usize,
+    /// Whether the last call failed because the server does not serve.
+    is_away: bool,
 }
 
 impl ServerCalls {
     /// How many due permits may be taken. Those that are held back are taken once there is room for
     /// a full call.
     fn room(&self) -> usize {
-        let room = MAX_PENDING.saturating_sub(self.pending);
-        if room < MAX_CARRIED { 0 } else { room }
+        let (most, least) = if self.is_away {
+            (1, 1)
+        } else {
+            (MAX_PENDING, MAX_CARRIED)
+        };
+        let room = most.saturating_sub(self.pending);
+        if room < least { 0 } else { room }
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -126,8 +134,12 @@ impl OpenPermits {
             .range(first..)
             .take_while(|(of, _)| of == key)
             .take(MAX_CARRIED);
-        ids.filter_map(|(_, id)| Some(member(&self.permits.get(id)?.place)))
-            .collect()
+        ids.filter_map(|(_, id)| {
+            let permit = self.permits.get(id);
+            debug_assert!(permit.is_some(), "a permit that leaves is open until then");
+            Some(member(&permit?.place))
+        })
+        .collect()
     }
 
     /// Notes that a call has entered that was sent at `sent_at`.
@@ -188,15 +200,15 @@ impl OpenPermits {
                     server: *server,
                 });
             }
-            self.is_held_back |= calls.is_due(now);
+            self.is_held_back |= calls.is_due(now) && !calls.is_away;
         }
         taken
     }
 
-    /// `true` if a permit is due that may be taken, and is not to wait for others to share its call:
-    /// one that leaves, or one that was held back.
+    /// `true` if a permit is due that may be taken and is not to wait for others to share its
+    /// call: one that leaves, or one that was held back.
     pub(super) fn is_urgent(&self, now: Instant) -> bool {
-        let is_due = |calls: &ServerCalls| calls.room() > 0 && calls.is_due(now);
+        let is_due = |calls: &ServerCalls| !calls.is_away && calls.room() > 0 && calls.is_due(now);
         (self.has_leaving() || self.is_held_back) && self.calls.values().any(is_due)
     }
 
@@ -212,13 +224,18 @@ impl OpenPermits {
         let PlaceRequest {
             permit: id, lease, ..
         } = call.place;
-        let calls = self.calls.get_mut(&call.server);
-        debug_assert!(
-            calls.as_ref().is_some_and(|calls| calls.pending > 0),
-            "a call that was taken is pending until it ends"
-        );
-        if let Some(calls) = calls {
+        if let Some(calls) = self.calls.get_mut(&call.server) {
+            debug_assert!(calls.pending > 0, "a call that was taken is pending");
             calls.pending = calls.pending.saturating_sub(1);
+            calls.is_away = done.is_none() && self.servers.health(&call.place.key) != Health::Up;
+            if calls.is_away && calls.pending == 0 {
+                self.put_off(call.server, now);
+            }
+        } else {
+            debug_assert!(
+                false,
+                "the calls of a server are known while one is pending"
+            );
         }
         let Some(leaves_until) = self.permits.get(&id).map(|permit| permit.leaves_until) else {
             return false;
@@ -235,6 +252,25 @@ impl OpenPermits {
             _ => self.forget(id),
         }
         done == Some(false) && leaves_until.is_none()
+    }
+
+    /// Notes that the calls would fail that are due at this server.
+    fn put_off(&mut self, server: usize, now: Instant) {
+        let due = self
+            .calls
+            .get(&server)
+            .into_iter()
+            .flat_map(|calls| &calls.due);
+        let due = due.take_while(|(due, _)| *due <= now);
+        let all: Vec<PermitId> = due.map(|(_, id)| *id).collect();
+        for id in all {
+            let leaves_until = self.permits.get(&id).and_then(|permit| permit.leaves_until);
+            if leaves_until.is_some_and(|until| until < now) {
+                self.forget(id);
+            } else {
+                self.set_due(id, now + RETRY);
+            }
+        }
     }
 
     /// Lets all leases be renewed now.

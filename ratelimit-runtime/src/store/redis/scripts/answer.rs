@@ -59,8 +59,8 @@ impl ScriptAnswer {
         let all_admitted = |remaining, reset| (callers, 0, [remaining, 0, reset, now, 0]);
         let (admitted, limit_index, numbers) = match (head, counts.as_chunks::<8>()) {
             ([], ([number], [])) => {
-                let (remaining, reset) =
-                    (lua(question.algorithm).number)(question.limits.first()?, count(*number)?);
+                let read = lua(question.algorithm).number;
+                let (remaining, reset) = read(question.limits.first()?, count(*number)?, now);
                 all_admitted(remaining, reset)
             }
             ([], ([remaining, reset], [])) => all_admitted(count(*remaining)?, count(*reset)?),

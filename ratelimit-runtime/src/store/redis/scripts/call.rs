@@ -99,6 +99,7 @@ impl<'a> Call<'a> {
             .chunk_by(|one, other| !is_stack && std::ptr::eq(one.question, other.question))
         {
             let Some(Ask { question, .. }) = asks.first() else {
+                debug_assert!(false, "no chunk is empty");
                 continue;
             };
             bytes.extend(is_stack.then_some(question.script.number));

@@ -32,8 +32,8 @@ pub(crate) struct Question {
     pub(crate) script: &'static Script,
     /// The caller's time in microseconds; `None` for the server's.
     pub(crate) now: Option<u64>,
-    /// Whether it charges what is admitted. Callers of one key with the same such question share it:
-    /// they are decided one after the other.
+    /// Whether it charges what is admitted. Callers of one key with the same such question share
+    /// it: they are decided one after the other.
     pub(crate) is_charge: bool,
     pub(crate) algorithm: Algorithm,
     /// A lone number in an answer is read by the first of them.
@@ -97,9 +97,12 @@ impl Question {
             (Operation::Unblock, _) => "unblock",
         });
         question.doubles([request.cost()]);
-        question
-            .bytes
-            .push(u8::try_from(limits.len()).unwrap_or(u8::MAX));
+        let count = u8::try_from(limits.len());
+        debug_assert!(
+            count.is_ok_and(|count| count > 0),
+            "a request has 1 to 8 limits"
+        );
+        question.bytes.push(count.unwrap_or(u8::MAX));
         question.doubles([block.first_us(), block.longest_us()]);
         for limit in limits {
             question.limit(limit);
@@ -146,8 +149,11 @@ impl Question {
         question.doubles([1]);
         question.bytes.push(1);
         question.doubles([0, 0, max, lease_us]);
-        let count = u16::try_from(permits.len()).unwrap_or(u16::MAX);
-        question.bytes.extend_from_slice(&count.to_le_bytes());
+        let count = u16::try_from(permits.len());
+        debug_assert!(count.is_ok(), "a call carries at most 64 permits along");
+        question
+            .bytes
+            .extend_from_slice(&count.unwrap_or(u16::MAX).to_le_bytes());
         for permit in permits {
             question.text(permit);
         }
@@ -200,8 +206,9 @@ impl Question {
     }
 
     fn text(&mut self, text: &str) {
-        self.bytes
-            .push(u8::try_from(text.len()).unwrap_or_default());
+        let length = u8::try_from(text.len());
+        debug_assert!(length.is_ok(), "names and permits are short");
+        self.bytes.push(length.unwrap_or_default());
         self.bytes.extend_from_slice(text.as_bytes());
     }
 

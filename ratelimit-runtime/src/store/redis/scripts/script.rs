@@ -138,9 +138,9 @@ impl Script {
 
 /// The source of the script of stacks: a function for each decider.
 fn stack() -> String {
-    let parameters = HEAD
-        .rsplit_once("decide(")
-        .map_or("", |(_, parameters)| parameters);
+    let head = HEAD.rsplit_once("decide(");
+    debug_assert!(head.is_some(), "the head of the scripts ends with `decide`");
+    let parameters = head.map_or("", |(_, parameters)| parameters);
     let mut source = STACK_HEAD.to_owned();
     for Decider { number, body, .. } in Decider::algorithms().map(Decider::of).chain([PLACES]) {
         let _ = writeln!(

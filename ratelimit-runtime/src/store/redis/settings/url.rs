@@ -35,8 +35,9 @@ impl Form {
             parameters.join(", ")
         };
         StoreError::misconfigured(format!(
-            "the Redis URL is malformed: write {}, with special characters of a password percent-encoded (`/` as %2F, \
-             `#` as %23, `?` as %3F, `@` as %40); behind a `?` there may be {parameters}",
+            "the Redis URL is malformed: write {}, with special characters of a password \
+             percent-encoded (`/` as %2F, `#` as %23, `?` as %3F, `@` as %40); behind a `?` there \
+             may be {parameters}",
             self.0,
         ))
     }
@@ -73,8 +74,8 @@ pub(crate) fn settings(url: &str) -> Result<StoreSettings, StoreError> {
         ("redis" | "rediss" | "valkey" | "valkeys", "sentinel") => parts(&SENTINEL)?.sentinels(),
         ("redis" | "rediss" | "valkey" | "valkeys", "cluster") => parts(&CLUSTER)?.cluster(),
         _ => Err(StoreError::misconfigured(
-            "a Redis URL starts with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, \
-             redis+cluster:// or rediss+cluster://",
+            "a Redis URL starts with redis://, rediss://, unix://, redis+sentinel://, \
+             rediss+sentinel://, redis+cluster:// or rediss+cluster://",
         )),
     }
 }

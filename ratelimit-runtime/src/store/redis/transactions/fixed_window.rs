@@ -1,9 +1,9 @@
 //! The fixed window without scripts: a counter whose window begins with its first charge, in one
 //! transaction without `WATCH`.
 //!
-//! The key holds 8 bytes: the units used, as a big-endian integer. Redis ends the window by expiring
-//! the key, on a whole millisecond. The value does not tell one window from the next, so charges
-//! cannot be given back.
+//! The key holds 8 bytes: the units used, as a big-endian integer. Redis ends the window by
+//! expiring the key, on a whole millisecond. The value does not tell one window from the next, so
+//! charges cannot be given back.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
@@ -30,6 +30,7 @@ pub(super) async fn count(
     request: &Request<'_>,
 ) -> Result<Verdict, Failure> {
     let [limit] = request.limits() else {
+        debug_assert!(false, "others are not supported");
         return Err(Failure::Other(unexpected_reply()));
     };
     let charges = charges && request.cost() > 0;
@@ -107,8 +108,8 @@ fn peeked(replies: &[Value], cost: u64, limit: &Limit) -> Option<Verdict> {
     ))
 }
 
-/// `left` is the reply to `PTTL` in milliseconds. It is rounded down, so the key may live for one
-/// more.
+/// `left` is the reply to `PTTL` in milliseconds, below 0 without a key. It is rounded down, so the
+/// key may live for one more.
 fn verdict(allowed: bool, used: u64, left: i64, limit: &Limit) -> Verdict {
     let left = if left == NEVER {
         millis(limit)

@@ -1,5 +1,5 @@
-//! [`Lent`]: a connection for transactions, lent to one caller at a time: between `WATCH` and `EXEC`,
-//! a connection cannot be shared.
+//! [`Lent`]: a connection for transactions, lent to one caller at a time: between `WATCH` and
+//! `EXEC`, a connection cannot be shared.
 //!
 //! Callers of one key share a connection and so take turns: at the same time, they would only make
 //! each other's transactions fail. Connections are opened at first use, beside the link's own. A
@@ -74,8 +74,8 @@ impl<'a> Lent<'a> {
             if own.as_ref().is_some_and(|own| !own.has_ended()) {
                 break (own, main);
             }
-            // On a task of its own: if the caller gives up during a slow login, the next caller finds
-            // the connection open.
+            // On a task of its own: if the caller gives up during a slow login, the next caller
+            // finds the connection open.
             let connecting = tokio::spawn(async move {
                 *own = Some(log_in(&main.server).await.map_err(no_outage)?);
                 Ok((own, main))

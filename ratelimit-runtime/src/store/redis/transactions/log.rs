@@ -1,5 +1,5 @@
-//! [`StoredLog`]: the exact sliding window without scripts: a sorted set with a member for each unit
-//! of cost, whose score is its own microsecond, its ticket.
+//! [`StoredLog`]: the exact sliding window without scripts: a sorted set with a member for each
+//! unit of cost, whose score is its own microsecond, its ticket.
 //!
 //! The reads are by rank and so need no time: they go in one call with `TIME`. A limit refuses while
 //! the unit that must leave before the call fits is in its window; the units used are counted in the
@@ -14,9 +14,9 @@
 //! - Later: a window from the admission would end after that of the tickets. The call is not
 //!   admitted; its units are given back, and it asks anew, dated further ahead.
 //!
-//! A call admitted at *t* has read, at or before *t*, that what still counts leaves room for it. What
-//! was admitted in (*t* − window, *t*] has tickets above *t* − window, so it did count then: no more
-//! than `max` is ever admitted in a window. A caller that goes away before it has given back leaves
+//! A call admitted at *t* has read, at or before *t*, that what still counts leaves room for it.
+//! What was admitted in (*t* − window, *t*] has tickets above *t* − window, so it did count then: no
+//! more than `max` is ever admitted in a window. A caller that goes away before it has given back leaves
 //! units that nobody was admitted for, and that expire.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
@@ -47,7 +47,7 @@ pub(super) struct StoredLog<'a> {
     last: u64,
     /// The newest ticket ever given.
     newest: u64,
-    /// The newest unit that an admission may remove.
+    /// The newest unit that an admission may remove; all of fewer than [`TRIM`].
     trim: u64,
 }
 
@@ -77,8 +77,8 @@ fn max(limit: &Limit) -> u64 {
     limit.max().max(1)
 }
 
-/// The ticket of the unit in a reply to `ZRANGE`; 0 if there is none. `None` for a member of another
-/// program.
+/// The ticket of the unit in a reply to `ZRANGE`; 0 if there is none. `None` for a member of
+/// another program.
 #[allow(
     clippy::cast_precision_loss,
     clippy::float_cmp,
@@ -267,6 +267,7 @@ impl<'a> StoredLog<'a> {
         // The longest wait, then the least left.
         let decisive = standing.min_by_key(|(wait, left, ..)| (!wait, *left));
         let Some((wait, remaining, limit_index, window)) = decisive else {
+            debug_assert!(false, "a request has a limit");
             return Verdict::refused();
         };
         let last = if ticket > 0 {
