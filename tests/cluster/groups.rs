@@ -184,7 +184,8 @@ async fn a_caller_who_gives_up_is_given_back_what_was_decided() {
     assert!(admitted <= usize::try_from(MAX).unwrap(), "{admitted}");
 }
 
-/// The second node dies while it is looked at: the call fails, and the first was charged at no time.
+/// The second node dies while it is looked at: the call fails, and the first was charged at no
+/// time.
 #[tokio::test]
 async fn a_node_that_dies_while_it_is_looked_at_costs_nothing() {
     let mut cluster = RedisCluster::start_with(2, 0, &["--cluster-require-full-coverage", "no"]);

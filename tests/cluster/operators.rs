@@ -49,14 +49,21 @@ async fn a_rule_of_a_stack_blocks_where_it_alone_refuses() {
     }
 }
 
-#[rate_limit(name = "code_few", key = "<email>:<ip>", window = "1m", max = 1, block = "1h..1d", limiter = limiter)]
+#[rate_limit(
+    name = "code_few",
+    key = "<email>:<ip>",
+    window = "1m",
+    max = 1,
+    block = "1h..1d",
+    limiter = limiter
+)]
 #[rate_limit(name = "code_email", key = "<email>", window = "1h", max = 5, limiter = limiter)]
 async fn send_code(limiter: &RateLimiter, email: u64, ip: u64) -> Result<(), RateLimitError> {
     Ok(())
 }
 
-/// The example of the guide, on nodes of a cluster: a stranger who floods an address is blocked, and
-/// uses up nothing of what its owner may ask for.
+/// The example of the guide, on nodes of a cluster: a stranger who floods an address is blocked,
+/// and uses up nothing of what its owner may ask for.
 #[tokio::test]
 async fn a_flood_by_a_stranger_blocks_only_the_stranger() {
     let limiter = limiter().build().unwrap();

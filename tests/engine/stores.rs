@@ -149,7 +149,14 @@ async fn stacked() -> Outcome {
 }
 
 #[rate_limit(name = "own", key = "<ip>", window = "1h", max = 1, limiter = one)]
-#[rate_limit(name = "another's", key = "<email>", window = "1h", max = 5, block = "1h", limiter = other)]
+#[rate_limit(
+    name = "another's",
+    key = "<email>",
+    window = "1h",
+    max = 5,
+    block = "1h",
+    limiter = other
+)]
 async fn send_code(one: &RateLimiter, other: &RateLimiter, ip: u64, email: u64) -> Outcome {
     Ok(())
 }
