@@ -61,7 +61,8 @@ impl RateLimitError {
     }
 
     /// How long to wait until this very call would be admitted, if no other call arrives, as
-    /// [`Decision::retry_after`] says; `None` where waiting does not help, or the time is not known.
+    /// [`Decision::retry_after`] says; `None` where waiting does not help, or the time is not
+    /// known.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.decision().and_then(Decision::retry_after)

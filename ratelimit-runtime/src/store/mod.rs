@@ -40,9 +40,9 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///    `t + window`. Each call is measured against the `max` it brings.
 /// 3. **A refusal consumes nothing**, and writes nothing but the block that it sets. Several limits
 ///    are all looked at before any is charged.
-/// 4. **The clock is the store's**, in microseconds. A clock that steps back never admits more: time
-///    stands still at the newest write of a key until the clock has caught up. Until then the key
-///    is kept, and [`Verdict::retry_after`] includes the lag.
+/// 4. **The clock is the store's**, in microseconds. A clock that steps back never admits more:
+///    time stands still at the newest write of a key until the clock has caught up. Until then the
+///    key is kept, and [`Verdict::retry_after`] includes the lag.
 /// 5. **Everything expires** by itself: charges after at most two [horizons](Request::horizon), a
 ///    block and the offences before it when their times are over.
 /// 6. [`Verdict::retry_after`] is the earliest moment at which the same request would be admitted
@@ -55,12 +55,12 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///
 /// # Stacks
 ///
-/// Where several rules are stacked on one call, a limiter [looks](Self::peek) at all their keys on a
-/// store of another crate before it charges any. If all admit, it [reserves](Request::reserving)
-/// their costs without their blocks, and [commits](Self::settle) all reservations or releases them.
-/// Without reservations it charges, and [refunds](Self::refund) where another rule refuses; a stack
-/// has at most one rule whose store offers neither. The block of a rule that alone refuses is set by
-/// [`block`](Self::block).
+/// Where several rules are stacked on one call, a limiter [looks](Self::peek) at all their keys on
+/// a store of another crate before it charges any. If all admit, it
+/// [reserves](Request::reserving) their costs without their blocks, and [commits](Self::settle)
+/// all reservations or releases them. Without reservations it charges, and
+/// [refunds](Self::refund) where another rule refuses; a stack has at most one rule whose store
+/// offers neither. The block of a rule that alone refuses is set by [`block`](Self::block).
 ///
 /// A store of another crate has no permits for calls in flight: a rule with `concurrent` is
 /// `Misconfigured` on it.
