@@ -50,7 +50,11 @@ async fn a_rule_of_a_stack_blocks_where_it_alone_refuses() {
 }
 
 #[rate_limit(
-    name = "code_few", key = "<email>:<ip>", window = "1m", max = 1, block = "1h..1d",
+    name = "code_few",
+    key = "<email>:<ip>",
+    window = "1m",
+    max = 1,
+    block = "1h..1d",
     limiter = limiter
 )]
 #[rate_limit(name = "code_email", key = "<email>", window = "1h", max = 5, limiter = limiter)]

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
+use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, RateLimiter, RedisStore, Rule, Store, rate_limit,
+    Algorithm, Key, Limit, MemoryStore, RateLimiter, RedisStore, Rule, Source, Store, rate_limit,
 };
 
 use crate::Outcome;
@@ -144,6 +146,62 @@ async fn no_decision_goes_past_the_acquire_of_a_layer() {
 #[rate_limit(name = "other", window = "1h", max = 1)]
 async fn stacked() -> Outcome {
     Ok(())
+}
+
+#[rate_limit(name = "own", key = "<ip>", window = "1h", max = 1, limiter = one)]
+#[rate_limit(
+    name = "another's",
+    key = "<email>",
+    window = "1h",
+    max = 5,
+    block = "1h",
+    limiter = other
+)]
+async fn send_code(one: &RateLimiter, other: &RateLimiter, ip: u64, email: u64) -> Outcome {
+    Ok(())
+}
+
+/// Whoever his own limit refuses neither uses up nor blocks what is another's, in one step or in
+/// several.
+#[tokio::test]
+async fn what_one_limit_refuses_takes_nothing_from_another() {
+    let [memory, one, other, layer] = [
+        RateLimiter::memory(),
+        RateLimiter::memory(),
+        RateLimiter::memory(),
+        RateLimiter::with_store(counted(MemoryStore::new())),
+    ];
+    for (one, other) in [(&memory, &memory), (&one, &other), (&layer, &layer)] {
+        let send = async |ip| send_code(one, other, ip, 0).await;
+        assert!(send(0).await.is_ok());
+        for _ in 0..100 {
+            assert!(send(0).await.is_err());
+        }
+        for ip in 1..5 {
+            assert!(send(ip).await.is_ok(), "code {ip}");
+        }
+        assert!(send(5).await.is_err());
+    }
+}
+
+/// A client that asks again and again, whose refusals cost the store nothing.
+#[tokio::test(start_paused = true)]
+async fn a_stack_of_which_one_limit_is_known_to_refuse_does_not_ask() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::with_store(DenyCache::new(store.clone()));
+    let call = || limiter.scope(stacked());
+    assert!(call().await.is_ok());
+    assert!(call().await.is_err());
+    let asked = store.calls();
+    for _ in 0..100 {
+        let refused = call().await.unwrap_err();
+        let decision = refused.decision().unwrap();
+        assert_eq!(
+            (decision.rule(), decision.source()),
+            ("other", Source::DenyCache)
+        );
+    }
+    assert_eq!(store.calls(), asked);
 }
 
 /// As of any future: a second answer would be a decision that nobody made.

@@ -221,8 +221,8 @@ impl Rule {
     /// Callers of one limiter take turns, first come, first served, in a queue for each key that
     /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key
     /// find room in any case. A caller that finds none, or whose time is over before its turn, is
-    /// refused without asking the store. It is told the wait that is known, or else 50 ms, and never
-    /// less than until the first in the queue asks again.
+    /// refused without asking the store. It is told the wait that is known, or else 50 ms, and
+    /// never less than until the first in the queue asks again.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() {

@@ -18,8 +18,9 @@ use std::fmt;
 #[non_exhaustive]
 pub enum OnUnavailable {
     /// Go on limiting in the memory of this process, by the same limits; the decision is degraded.
-    /// Every process then has a budget of its own, which begins empty: with *N* processes, a window
-    /// that overlaps an outage admits up to (*N* + 1) · `max`.
+    /// Every process then has a budget of its own, of which nothing is used at first: with *N*
+    /// processes, a window that overlaps an outage, or has a call that the store answered too late,
+    /// admits up to (*N* + 1) · `max`.
     #[default]
     Local,
     /// Let calls through, unchecked, while the store is slow or down, or answers that it cannot serve

@@ -56,12 +56,11 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// # Stacks
 ///
 /// Where several rules are stacked on one call, a limiter [looks](Self::peek) at all their keys on
-/// a store of another crate before it charges any. If all admit, it [reserves](Request::reserving)
-/// their costs without their blocks, and [commits](Self::settle) all reservations or releases them.
-/// Without reservations it charges, and [refunds](Self::refund) where another rule refuses; a stack
-/// has at most one rule whose store offers neither. The block of a rule that alone refuses is set
-/// by
-/// [`block`](Self::block).
+/// a store of another crate before it charges any. If all admit, it
+/// [reserves](Request::reserving) their costs without their blocks, and [commits](Self::settle)
+/// all reservations or releases them. Without reservations it charges, and
+/// [refunds](Self::refund) where another rule refuses; a stack has at most one rule whose store
+/// offers neither. The block of a rule that alone refuses is set by [`block`](Self::block).
 ///
 /// A store of another crate has no permits for calls in flight: a rule with `concurrent` is
 /// `Misconfigured` on it.
