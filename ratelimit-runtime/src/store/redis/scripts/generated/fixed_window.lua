@@ -218,13 +218,14 @@ local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
 if at >= ends + (grows and longest or remembered) then
   strikes = 0
 end
-if operation == 'acquire' or operation == 'reserve' or operation == 'estimate' or operation == 'peek' then
+local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
+if charges or operation == 'peek' or operation == 'offend' then
   admitted = blocked and 0 or callers
   for i = 1, count do
     local free, weight = limits[i].free, cost * (limits[i].each or 1)
     admitted = math.min(admitted, free < weight and 0 or cost > 0 and math.floor(free / weight) or callers)
   end
-  units = operation == 'peek' and 0 or admitted * cost
+  units = charges and admitted * cost or 0
   charged, ticket = units > 0, units > 0 and at or 0
   -- What the limits say to the next caller. A number of 2^53 is no answer.
   local least, offends, most = 1 / 0, false, 2 ^ 53 - 1

@@ -168,7 +168,8 @@ local before, first, blocked = newest, math.max(now, newest + 1), ends > now
 if strikes > 0 and now >= ends + (longest > 0 and longest or remembered) then strikes = 0 end
 
 -- What goes: `extra` is to be charged anew, up to twice each `max`, and `dropped` if it is not.
-local decides = operation == 'acquire' or operation == 'reserve' or operation == 'estimate' or operation == 'peek'
+local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
+local decides = charges or operation == 'peek' or operation == 'offend'
 local removed, extra, dropped = false, 0, 0
 if operation == 'refund' then
   local ticket = struct.unpack('<d', question, rest)
@@ -217,7 +218,7 @@ if decides then
     -- A cost of 0 is admitted where the limit is not exceeded.
     admitted = math.max(0, math.min(admitted, cost > 0 and math.floor(left / cost) or left < 0 and 0 or callers))
   end
-  if operation ~= 'peek' then added = admitted * cost end
+  if charges then added = admitted * cost end
   if added > 0 and operation == 'estimate' then
     for mark = first + cost - 1, first + added - 1, cost do
       write(mark - cost + 1, cost - 1, '')

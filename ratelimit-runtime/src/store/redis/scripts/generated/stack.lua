@@ -145,7 +145,8 @@ local before, first, blocked = newest, math.max(now, newest + 1), ends > now
 if strikes > 0 and now >= ends + (longest > 0 and longest or remembered) then strikes = 0 end
 
 -- What goes: `extra` is to be charged anew, up to twice each `max`, and `dropped` if it is not.
-local decides = operation == 'acquire' or operation == 'reserve' or operation == 'estimate' or operation == 'peek'
+local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
+local decides = charges or operation == 'peek' or operation == 'offend'
 local removed, extra, dropped = false, 0, 0
 if operation == 'refund' then
   local ticket = struct.unpack('<d', question, rest)
@@ -194,7 +195,7 @@ if decides then
     -- A cost of 0 is admitted where the limit is not exceeded.
     admitted = math.max(0, math.min(admitted, cost > 0 and math.floor(left / cost) or left < 0 and 0 or callers))
   end
-  if operation ~= 'peek' then added = admitted * cost end
+  if charges then added = admitted * cost end
   if added > 0 and operation == 'estimate' then
     for mark = first + cost - 1, first + added - 1, cost do
       write(mark - cost + 1, cost - 1, '')
@@ -522,13 +523,14 @@ local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
 if at >= ends + (grows and longest or remembered) then
   strikes = 0
 end
-if operation == 'acquire' or operation == 'reserve' or operation == 'estimate' or operation == 'peek' then
+local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
+if charges or operation == 'peek' or operation == 'offend' then
   admitted = blocked and 0 or callers
   for i = 1, count do
     local free, weight = limits[i].free, cost * (limits[i].each or 1)
     admitted = math.min(admitted, free < weight and 0 or cost > 0 and math.floor(free / weight) or callers)
   end
-  units = operation == 'peek' and 0 or admitted * cost
+  units = charges and admitted * cost or 0
   charged, ticket = units > 0, units > 0 and at or 0
   -- What the limits say to the next caller. A number of 2^53 is no answer.
   local least, offends, most = 1 / 0, false, 2 ^ 53 - 1
@@ -800,13 +802,14 @@ local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
 if at >= ends + (grows and longest or remembered) then
   strikes = 0
 end
-if operation == 'acquire' or operation == 'reserve' or operation == 'estimate' or operation == 'peek' then
+local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
+if charges or operation == 'peek' or operation == 'offend' then
   admitted = blocked and 0 or callers
   for i = 1, count do
     local free, weight = limits[i].free, cost * (limits[i].each or 1)
     admitted = math.min(admitted, free < weight and 0 or cost > 0 and math.floor(free / weight) or callers)
   end
-  units = operation == 'peek' and 0 or admitted * cost
+  units = charges and admitted * cost or 0
   charged, ticket = units > 0, units > 0 and at or 0
   -- What the limits say to the next caller. A number of 2^53 is no answer.
   local least, offends, most = 1 / 0, false, 2 ^ 53 - 1
@@ -1123,13 +1126,14 @@ local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
 if at >= ends + (grows and longest or remembered) then
   strikes = 0
 end
-if operation == 'acquire' or operation == 'reserve' or operation == 'estimate' or operation == 'peek' then
+local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
+if charges or operation == 'peek' or operation == 'offend' then
   admitted = blocked and 0 or callers
   for i = 1, count do
     local free, weight = limits[i].free, cost * (limits[i].each or 1)
     admitted = math.min(admitted, free < weight and 0 or cost > 0 and math.floor(free / weight) or callers)
   end
-  units = operation == 'peek' and 0 or admitted * cost
+  units = charges and admitted * cost or 0
   charged, ticket = units > 0, units > 0 and at or 0
   -- What the limits say to the next caller. A number of 2^53 is no answer.
   local least, offends, most = 1 / 0, false, 2 ^ 53 - 1
@@ -1340,11 +1344,14 @@ local function ask(i, name, extra)
 end
 
 -- The last question is charged where all others admit, and looks for itself.
-local all, is_sound, blocking = true, true, {}
+local refusing, offender = 0, nil
 for i = 1, last - 1 do
   local admits, _, _, blocks = ask(i, 'look')
-  all, is_sound, blocking[i] = all and admits, is_sound and admits ~= nil, admits == false and blocks
+  if not admits then
+    refusing, offender = refusing + 1, blocks and i
+  end
 end
+local all = refusing == 0
 if all then
   local operations, tickets = {}, {}
   for turn = 0, last - 1 do
@@ -1367,12 +1374,11 @@ if all then
     end
   end
 else
-  local admits, _, _, blocks = ask(last, 'look')
-  is_sound, blocking[last] = is_sound and admits ~= nil, admits == false and blocks
-  for i = 1, last do
-    if is_sound and blocking[i] then
-      ask(i)
-    end
+  local admits = ask(last, 'look')
+  -- But for one alone the call would have run: that sets its block. Of several that refuse none does,
+  -- so that nobody blocks another's key by calls that his own limit refuses.
+  if admits and refusing == 1 and offender then
+    ask(offender)
   end
 end
 local reply = { number, now, all and 1 or 0 }
