@@ -36,7 +36,7 @@ pub(crate) async fn follow(url: String, limiter: RateLimiter) -> Result<(), Stri
                     in_force = rows;
                 }
                 Err(error) => {
-                    tracing::warn!("the policies cannot be read, and stay as they are: {error}")
+                    tracing::warn!("the policies cannot be read, and stay as they are: {error}");
                 }
             }
         }

@@ -54,7 +54,9 @@ impl KeyPart for Value {
             Self::List(values) => values.as_slice().write_key(key),
             // As the derive writes an enum.
             Self::Variant(name, values) => key.group(name, |group| {
-                values.iter().for_each(|value| group.part(value))
+                for value in values {
+                    group.part(value);
+                }
             }),
         }
     }

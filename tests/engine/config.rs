@@ -79,113 +79,116 @@ fn a_table_holds_all_settings_of_a_policy() {
     );
 }
 
+/// A configuration, and what the error says of it.
+const MISTAKES: &[(&str, &str)] = &[
+    (r#""0/1m""#, "refuses every call"),
+    (r#""5/1us""#, "at least one millisecond"),
+    (r#""5/53w""#, "at most 366 days"),
+    ("[]", "or a table of `limits`"),
+    (r#"{"limits": "5/1m", "brust": 5}"#, "unknown field `brust`"),
+    (r#"{"algorithm": "fixed_window"}"#, "missing field `limits`"),
+    (
+        r#"{"limits": "5/1m", "algorithm": "gcra"}"#,
+        "unknown algorithm \"gcra\": write sliding_window",
+    ),
+    (
+        r#"{"limits": "fixed_window 5/1m"}"#,
+        "`fixed_window 5` is not a number of calls",
+    ),
+    (
+        r#"{"limits": {"limits": "5/1m", "block": "1m"}}"#,
+        "or a list of them",
+    ),
+    (r#"{"limits": []}"#, "at least one limit"),
+    (
+        r#"{"limits": "5/1m", "burst": 5}"#,
+        "`sliding_window` has no burst",
+    ),
+    (
+        r#"{"limits": "5/1m", "block": "5"}"#,
+        "`5` is not a duration",
+    ),
+    (
+        r#"{"limits": "5/1m", "wait": "2s", "block": "1m"}"#,
+        "either waits or is blocked",
+    ),
+    (
+        r#"{"limits": "5/1m", "wait": "2s", "shadow": true}"#,
+        "`wait` is never used",
+    ),
+    (
+        r#"{"limits": "5/1m", "wait": "2h"}"#,
+        "from \"1ms\" to \"1h\"",
+    ),
+    (
+        r#"{"limits": "5/1m", "timeout": "2m"}"#,
+        "from \"1ms\" to \"60s\"",
+    ),
+    (
+        r#"{"limits": "5/1m", "on_unavailable": "open"}"#,
+        "write local, allow, deny",
+    ),
+    (
+        r#"{"limits": "5/1m", "shadow": "yes"}"#,
+        "expected a boolean",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"alice": 9}}"#,
+        "did you mean `<alice>`?",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"<a/b": 9}}"#,
+        "each value in its brackets",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"<%61>": 9}}"#,
+        "the override of `<%61>`: no call has this key",
+    ),
+    (
+        r##"{"limits": "5/1m", "overrides": {"#fdb7f3c40645e79ca4c5d1638753243c": 9}}"##,
+        "this key is hashed",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"": 9}}"#,
+        "no call has this key",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"<a>": 9, "<a>": 8}}"#,
+        "there is one already",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"<a>": 0}}"#,
+        "or block the key",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"<a>": -1}}"#,
+        "expected a number of calls, a list of them",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"<a>": {}}}"#,
+        "it changes nothing",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"<a>": [5, 6]}}"#,
+        "one `max` for each limit of the policy, in their order: 1",
+    ),
+    (
+        r#"{"limits": "5/1m, 9/1h", "overrides": {"<a>": 9}}"#,
+        "in their order: 2",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"<a>": {"window": "1h"}}}"#,
+        "or a table of `max` and `burst`",
+    ),
+    (
+        r#"{"limits": "5/1m", "overrides": {"<a>": {"burst": 9}}}"#,
+        "`sliding_window` has no burst",
+    ),
+];
+
 #[test]
 fn mistakes_in_a_configuration_are_named() {
-    for (json, expected) in [
-        (r#""0/1m""#, "refuses every call"),
-        (r#""5/1us""#, "at least one millisecond"),
-        (r#""5/53w""#, "at most 366 days"),
-        ("[]", "or a table of `limits`"),
-        (r#"{"limits": "5/1m", "brust": 5}"#, "unknown field `brust`"),
-        (r#"{"algorithm": "fixed_window"}"#, "missing field `limits`"),
-        (
-            r#"{"limits": "5/1m", "algorithm": "gcra"}"#,
-            "unknown algorithm \"gcra\": write sliding_window",
-        ),
-        (
-            r#"{"limits": "fixed_window 5/1m"}"#,
-            "`fixed_window 5` is not a number of calls",
-        ),
-        (
-            r#"{"limits": {"limits": "5/1m", "block": "1m"}}"#,
-            "or a list of them",
-        ),
-        (r#"{"limits": []}"#, "at least one limit"),
-        (
-            r#"{"limits": "5/1m", "burst": 5}"#,
-            "`sliding_window` has no burst",
-        ),
-        (
-            r#"{"limits": "5/1m", "block": "5"}"#,
-            "`5` is not a duration",
-        ),
-        (
-            r#"{"limits": "5/1m", "wait": "2s", "block": "1m"}"#,
-            "either waits or is blocked",
-        ),
-        (
-            r#"{"limits": "5/1m", "wait": "2s", "shadow": true}"#,
-            "`wait` is never used",
-        ),
-        (
-            r#"{"limits": "5/1m", "wait": "2h"}"#,
-            "from \"1ms\" to \"1h\"",
-        ),
-        (
-            r#"{"limits": "5/1m", "timeout": "2m"}"#,
-            "from \"1ms\" to \"60s\"",
-        ),
-        (
-            r#"{"limits": "5/1m", "on_unavailable": "open"}"#,
-            "write local, allow, deny",
-        ),
-        (
-            r#"{"limits": "5/1m", "shadow": "yes"}"#,
-            "expected a boolean",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"alice": 9}}"#,
-            "did you mean `<alice>`?",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"<a/b": 9}}"#,
-            "each value in its brackets",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"<%61>": 9}}"#,
-            "the override of `<%61>`: no call has this key",
-        ),
-        (
-            r##"{"limits": "5/1m", "overrides": {"#fdb7f3c40645e79ca4c5d1638753243c": 9}}"##,
-            "this key is hashed",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"": 9}}"#,
-            "no call has this key",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"<a>": 9, "<a>": 8}}"#,
-            "there is one already",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"<a>": 0}}"#,
-            "or block the key",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"<a>": -1}}"#,
-            "expected a number of calls, a list of them",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"<a>": {}}}"#,
-            "it changes nothing",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"<a>": [5, 6]}}"#,
-            "one `max` for each limit of the policy, in their order: 1",
-        ),
-        (
-            r#"{"limits": "5/1m, 9/1h", "overrides": {"<a>": 9}}"#,
-            "in their order: 2",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"<a>": {"window": "1h"}}}"#,
-            "or a table of `max` and `burst`",
-        ),
-        (
-            r#"{"limits": "5/1m", "overrides": {"<a>": {"burst": 9}}}"#,
-            "`sliding_window` has no burst",
-        ),
-    ] {
+    for (json, expected) in MISTAKES {
         let error = serde_json::from_str::<Policy>(json)
             .unwrap_err()
             .to_string();

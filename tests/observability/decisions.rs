@@ -219,7 +219,7 @@ fn the_current_recorder_is_asked_each_time() {
     let key = Key::of("alice");
     let by = |recorder: &metrics_exporter_prometheus::PrometheusRecorder| {
         metrics::with_local_recorder(recorder, || {
-            drop(runtime.block_on(limiter.acquire(&rule, &key)))
+            drop(runtime.block_on(limiter.acquire(&rule, &key)));
         });
         recorder.handle().render()
     };

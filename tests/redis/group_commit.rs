@@ -290,7 +290,7 @@ async fn a_group_that_cannot_be_decided_fails_alone_and_charges_nothing() {
             {
                 match told {
                     Err(error) if index % 7 == 3 => {
-                        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}")
+                        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
                     }
                     Ok(verdicts) if index % 7 != 3 => {
                         assert!(

@@ -44,9 +44,9 @@ async fn what_ends_while_the_server_stands_still_is_settled_to_the_unit() {
     server.freeze();
     for (nth, reservation) in reservations.into_iter().enumerate() {
         if nth % 2 == 0 {
-            reservation.release()
+            reservation.release();
         } else {
-            reservation.commit(2)
+            reservation.commit(2);
         }
     }
     assert!(

@@ -180,7 +180,7 @@ impl RedisServer {
                     return;
                 }
                 Err(StartError::PortTaken) if Instant::now() < deadline => {
-                    thread::sleep(Duration::from_millis(50))
+                    thread::sleep(Duration::from_millis(50));
                 }
                 Err(StartError::PortTaken) => {
                     panic!("port {} was taken while the server was down", self.port)

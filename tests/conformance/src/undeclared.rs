@@ -86,10 +86,10 @@ impl Need {
                 assert_unsupported(self, &bench.store.capabilities().supports(&request));
             }
             Self::Has(Feature::ActualCost) => {
-                assert_misconfigured(self, &limiter.reserve(&rule, &key).await)
+                assert_misconfigured(self, &limiter.reserve(&rule, &key).await);
             }
             Self::Has(Feature::Keys) => {
-                assert_misconfigured(self, &limiter.keys(&rule).next_page().await)
+                assert_misconfigured(self, &limiter.keys(&rule).next_page().await);
             }
             Self::Has(Feature::Concurrent) | Self::Places => {
                 assert_misconfigured(self, &limiter.enter(&rule.with_concurrent(1), &key).await);
