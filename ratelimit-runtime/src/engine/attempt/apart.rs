@@ -145,12 +145,29 @@ async fn look<'a>(
 ) -> Result<Indices, Refused> {
     let permits = held.parts(parts);
     let permits = permits.filter_map(|(at, part)| Some((at, part, part.permit.as_deref()?)));
-    let of_limits = held
-        .parts(limited)
-        .map(|(_, part)| Box::pin(part.look(time)) as Boxed<'_, _>);
-    let of_permits = permits.clone();
-    let of_permits = of_permits.map(|(_, part, permit)| Box::pin(part.look_for(permit, time)) as _);
-    let mut looked: Vec<Result<Decision, StoreError>> = all(of_limits.chain(of_permits)).await;
+    let mut looks = Vec::new();
+    // A key that stands twice has to have room for both.
+    for (at, part) in held.parts(limited) {
+        let check = part.check();
+        let so_far = held.parts(limited).filter(|(other, _)| *other <= at);
+        let same = so_far.filter(|(_, other)| {
+            other.engine.id == part.engine.id && other.check().request.key() == check.request.key()
+        });
+        let cost = same.map(|(_, other)| other.check().request.cost()).sum();
+        let may_be = part
+            .bound
+            .may_be_asked(check.terms, cost, check.request.reserves);
+        may_be.map_err(|error| Refused { by: at, error })?;
+        looks.push(Box::pin(part.look(cost, time)) as Boxed<'_, _>);
+    }
+    for (at, part, permit) in permits.clone() {
+        let same = permits.clone().filter(|(other, before, of_other)| {
+            *other < at && before.engine.id == part.engine.id && of_other.key == permit.key
+        });
+        let others = same.count() as u64;
+        looks.push(Box::pin(part.look_for(permit, others, time)) as Boxed<'_, _>);
+    }
+    let mut looked: Vec<Result<Decision, StoreError>> = all(looks).await;
     let of_permits = looked.split_off(limited.len());
     let (mut admitting, mut refusals) = (Indices::new(), Vec::new());
     for (at, looked) in limited.iter().copied().zip(looked) {
@@ -190,20 +207,23 @@ async fn offence(held: &Held<'_>, refused: Refused, time: Time, has_looked: bool
 }
 
 impl Part {
-    /// What the limits say, without a charge.
-    async fn look(&self, time: Time) -> Result<Decision, StoreError> {
+    /// What the limits say of this cost, without a charge.
+    async fn look(&self, cost: u64, time: Time) -> Result<Decision, StoreError> {
         let check = self.check();
-        let mut answer = self
-            .engine
-            .store
-            .peek(check.request.with_timeout_at(time.end));
+        let request = check.request.with_cost(cost).with_timeout_at(time.end);
+        let mut answer = self.engine.store.peek(request);
         let verdict = self.engine.answered(time, &mut answer).await;
         verdict.map(|verdict| check.decision(&verdict))
     }
 
-    /// Whether a permit is free.
-    async fn look_for(&self, permit: &PermitCheck, time: Time) -> Result<Decision, StoreError> {
-        let in_flight = self.ask_in_flight(permit, time).await?;
+    /// Whether a permit is free beside so many `others` that the call asks for.
+    async fn look_for(
+        &self,
+        permit: &PermitCheck,
+        others: u64,
+        time: Time,
+    ) -> Result<Decision, StoreError> {
+        let in_flight = self.ask_in_flight(permit, time).await? + others;
         Ok(if in_flight < permit.max {
             permit.admitted(in_flight, Source::Store)
         } else {
@@ -215,7 +235,7 @@ impl Part {
         let Some(permit) = self.permit.as_deref() else {
             return true;
         };
-        let looked = self.look_for(permit, time).await;
+        let looked = self.look_for(permit, 0, time).await;
         looked.is_ok_and(|decision| decision.is_allowed())
     }
 
