@@ -136,8 +136,8 @@ fn by_kind(held: &Held<'_>, parts: &[usize]) -> [Indices; 3] {
 /// # Errors
 ///
 /// The refusal that takes longest to end. Where it is the only one, it is an offence.
-async fn look<'a>(
-    held: &Held<'a>,
+async fn look(
+    held: &Held<'_>,
     parts: &[usize],
     limited: &[usize],
     time: Time,
@@ -274,9 +274,12 @@ impl Progress {
         let rooms: Option<Vec<Room>> = rooms.collect();
         let rooms = rooms.filter(|_| !time.is_over());
         let Some(rooms) = rooms else {
-            let error = || match time.is_over() {
-                true => time.out(),
-                false => StoreError::timed_out("too many charges are being settled"),
+            let error = || {
+                if time.is_over() {
+                    time.out()
+                } else {
+                    StoreError::timed_out("too many charges are being settled")
+                }
             };
             self.failed.extend(charging.iter().map(|at| (*at, error())));
             return Ok(());

@@ -32,7 +32,7 @@ pub(in crate::engine) async fn run(
     }
     let (tell, mut told) = oneshot::channel();
     let rooms = Arc::new(OnceCell::new());
-    let mut caller = Caller {
+    let mut caller = TaskCaller {
         stack,
         rooms: Arc::clone(&rooms),
         is_told: false,
@@ -71,14 +71,15 @@ pub(in crate::engine) async fn run(
     }
 }
 
-/// The caller of an attempt. If it goes away, the attempt is a settlement until it ends.
-struct Caller<'a> {
+/// The caller of an attempt that is a task. If it goes away, the attempt is a settlement until it
+/// ends.
+struct TaskCaller<'a> {
     stack: &'a [Part],
     rooms: Arc<OnceCell<Vec<Room>>>,
     is_told: bool,
 }
 
-impl Drop for Caller<'_> {
+impl Drop for TaskCaller<'_> {
     fn drop(&mut self) {
         if !self.is_told {
             let rooms = self.stack.iter();
