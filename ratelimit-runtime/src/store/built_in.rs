@@ -18,8 +18,8 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or with
-    /// a place by [`enter`](Self::enter). Where they are not, a limiter asks one after the other, the
-    /// place first, and gives back its charges.
+    /// a place by [`enter`](Self::enter). Where they are not, a limiter looks at all, reserves each,
+    /// takes the place last, and gives back what it has if one of them refuses.
     fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
         self.below()
             .is_some_and(|below| below.decides_together(place, requests))

@@ -50,9 +50,10 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// The crate `ratelimit-conformance` is this contract as tests: run them on your store with
 /// `ratelimit_conformance::conformance!`.
 ///
-/// Of rules that are stacked on one call, a store of another crate is asked one after the other,
-/// and earlier charges are given back when one of them refuses. It has no places for calls in
-/// flight: a rule with `concurrent` is `Misconfigured` on it.
+/// Of rules that are stacked on one call, a store of another crate is asked to peek each; if all
+/// admit, to reserve each, or to charge it where the store has no reservations. Charges are given
+/// back when one of them refuses then. The store has no places for calls in flight: a rule with
+/// `concurrent` is `Misconfigured` on it.
 ///
 /// No store is asked to acquire or peek a request with a cost above what its limits admit at once,
 /// nor one with a limit of 0. Resets, blocks and the like may bring either.
