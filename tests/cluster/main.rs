@@ -22,6 +22,7 @@ mod places;
 mod redirects;
 mod script;
 mod slots;
+mod stacks;
 
 use std::time::{Duration, Instant};
 

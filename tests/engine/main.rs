@@ -19,6 +19,7 @@ mod observed;
 mod outages;
 mod settlement;
 mod size;
+mod stacks;
 mod stores;
 mod text;
 mod timeouts;

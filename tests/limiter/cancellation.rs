@@ -4,9 +4,6 @@
 #![allow(clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
@@ -16,6 +13,7 @@ use ratelimit_runtime::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::support::polled;
 use crate::support::random::{Random, seed};
 use crate::support::redis::RedisServer;
 
@@ -31,24 +29,6 @@ struct Fate {
     admitted: u64,
     refused: u64,
     dropped: u64,
-}
-
-/// Polls so many times, each at its task's next turn or when it is woken, and then gives up.
-async fn polled<T>(future: impl Future<Output = T>, mut polls: u64) -> Option<T> {
-    let mut future = pin!(future);
-    poll_fn(|cx| match future.as_mut().poll(cx) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending if polls == 0 => Poll::Ready(None),
-        Poll::Pending => {
-            polls -= 1;
-            // Every second poll waits to be woken.
-            if polls.is_multiple_of(2) {
-                cx.waker().wake_by_ref();
-            }
-            Poll::Pending
-        }
-    })
-    .await
 }
 
 async fn caller(limiter: RateLimiter, rule: Rule, mut random: Random) -> Vec<Fate> {

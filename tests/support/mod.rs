@@ -16,7 +16,10 @@ pub(crate) mod sentinel;
 pub(crate) mod tls;
 pub(crate) mod worker;
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -55,6 +58,24 @@ pub(crate) async fn until(
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     start.elapsed()
+}
+
+/// Polls so many times, each at its task's next turn or when it is woken, and then gives up.
+pub(crate) async fn polled<T>(future: impl Future<Output = T>, mut polls: u64) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if polls == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            polls -= 1;
+            // Every second poll waits to be woken.
+            if polls.is_multiple_of(2) {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        }
+    })
+    .await
 }
 
 /// Waits for what the clock of a test cannot bring about; says whether it came. It gives up late,

@@ -22,7 +22,7 @@ use crate::engine::charge::{Charge, Completion, Room};
 use crate::engine::check::Check;
 use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::Part;
-use crate::engine::permit::OpenPermit;
+use crate::engine::permit::{OpenPermit, PermitCheck};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::{Answer, Feature, PermitId, Reserves, Store as _, Verdict};
@@ -80,7 +80,7 @@ pub(super) async fn step<'a>(
     for kind in [reserved, refunded] {
         match progress.charge(held, &kind, time, late).await {
             Err(refused) if parts.len() == 1 => {
-                return Err(offence(held, parts, refused, time).await);
+                return Err(offence(held, refused, time, false).await);
             }
             charged => charged?,
         }
@@ -130,12 +130,12 @@ fn by_kind(held: &Held<'_>, parts: &[usize]) -> [Indices; 3] {
     [reserved, refunded, plain]
 }
 
-/// Asks all limits at once whether they would admit. Gives those that do; the others have failed.
+/// Asks all limits and permits at once whether they would admit. Gives the limits that do; the
+/// others have failed.
 ///
 /// # Errors
 ///
-/// The refusal that takes longest to end. Where it is the only one, and all that the call asks for
-/// beside it is free, it is an offence.
+/// The refusal that takes longest to end. Where it is the only one, it is an offence.
 async fn look(
     held: &Held<'_>,
     parts: &[usize],
@@ -143,38 +143,62 @@ async fn look(
     time: Time,
     progress: &mut Progress,
 ) -> Result<Indices, Refused> {
-    let looks = held.parts(limited).map(|(_, part)| {
-        let look = async move {
-            let mut request = part.check().request;
-            request.timeout_at = Some(time.end);
-            let mut answer = part.engine.store.peek(request);
-            part.engine.answered(time, &mut answer).await
-        };
-        Box::pin(look) as Boxed<'_, Result<Verdict, StoreError>>
-    });
+    let permits = held.parts(parts);
+    let permits = permits.filter_map(|(at, part)| Some((at, part, part.permit.as_deref()?)));
+    let mut looks = Vec::new();
+    // A key that stands twice has to have room for both.
+    for (at, part) in held.parts(limited) {
+        let check = part.check();
+        let so_far = held.parts(limited).filter(|(other, _)| *other <= at);
+        let same = so_far.filter(|(_, other)| {
+            other.engine.id == part.engine.id && other.check().request.key() == check.request.key()
+        });
+        let cost = same.map(|(_, other)| other.check().request.cost()).sum();
+        let may_be = part
+            .bound
+            .may_be_asked(check.terms, cost, check.request.reserves);
+        may_be.map_err(|error| Refused { by: at, error })?;
+        looks.push(Box::pin(part.look(cost, time)) as Boxed<'_, _>);
+    }
+    for (at, part, permit) in permits.clone() {
+        let same = permits.clone().filter(|(other, before, of_other)| {
+            *other < at && before.engine.id == part.engine.id && of_other.key == permit.key
+        });
+        let others = same.count() as u64;
+        looks.push(Box::pin(part.look_for(permit, others, time)) as Boxed<'_, _>);
+    }
+    let mut looked: Vec<Result<Decision, StoreError>> = all(looks).await;
+    let of_permits = looked.split_off(limited.len());
     let (mut admitting, mut refusals) = (Indices::new(), Vec::new());
-    for ((at, part), looked) in held.parts(limited).zip(all(looks).await) {
+    for (at, looked) in limited.iter().copied().zip(looked) {
         match looked {
-            Ok(verdict) if verdict.allowed => admitting.push(at),
-            Ok(verdict) => refusals.push((at, part.check().decision(&verdict))),
+            Ok(decision) if decision.is_allowed() => admitting.push(at),
+            Ok(refusal) => refusals.push((at, refusal)),
             Err(error) => progress.failed.push((at, error)),
         }
     }
-    let is_only = refusals.len() == 1 && progress.failed.is_empty();
+    // A permit that nobody could look for is asked for in any case, and decided by policy then.
+    let is_known = progress.failed.is_empty() && of_permits.iter().all(Result::is_ok);
+    for ((at, ..), looked) in permits.zip(of_permits) {
+        let refusal = looked.ok().filter(|decision| !decision.is_allowed());
+        refusals.extend(refusal.map(|refusal| (at, refusal)));
+    }
+    let is_only = is_known && refusals.len() == 1;
     match admitted_or_longest(refusals) {
-        Err(refused) if is_only => Err(offence(held, parts, refused, time).await),
+        Err(refused) if is_only => Err(offence(held, refused, time, true).await),
         refused => refused.map(|()| admitting),
     }
 }
 
-/// Sets the block of the part that refused, if it has one and nothing but its limits refuses the
-/// call. Gives the refusal to tell.
-async fn offence(held: &Held<'_>, parts: &[usize], refused: Refused, time: Time) -> Refused {
+/// Sets the block of the part whose limits alone refused the call, if it has one. Where nobody has
+/// looked for the part's permit, that is done first. Gives the refusal to tell.
+async fn offence(held: &Held<'_>, refused: Refused, time: Time, has_looked: bool) -> Refused {
     let Refused { by, error } = refused;
     if let (RateLimitError::Exceeded(refusal), Some(part)) = (&error, held.stack.get(by))
         && !refusal.is_blocked()
+        && !refusal.is_in_flight_limit()
         && part.check().request.block.first_us() > 0
-        && permits_are_free(held, parts, time).await
+        && (has_looked || part.has_free_permit(time).await)
         && let Some(blocked) = part.offend(time).await
     {
         return Refused::new(by, blocked);
@@ -182,20 +206,39 @@ async fn offence(held: &Held<'_>, parts: &[usize], refused: Refused, time: Time)
     Refused { by, error }
 }
 
-/// Whether all permits that these parts ask for are free.
-async fn permits_are_free(held: &Held<'_>, parts: &[usize], time: Time) -> bool {
-    let asked = held.parts(parts).filter_map(|(_, part)| {
-        let permit = part.permit.as_deref()?;
-        let is_free = async move {
-            let in_flight = part.ask_in_flight(permit, time).await;
-            in_flight.is_ok_and(|in_flight| in_flight < permit.max)
-        };
-        Some(Box::pin(is_free) as Boxed<'_, _>)
-    });
-    all(asked).await.into_iter().all(|is_free| is_free)
-}
-
 impl Part {
+    /// What the limits say of this cost, without a charge.
+    async fn look(&self, cost: u64, time: Time) -> Result<Decision, StoreError> {
+        let check = self.check();
+        let request = check.request.with_cost(cost).with_timeout_at(time.end);
+        let mut answer = self.engine.store.peek(request);
+        let verdict = self.engine.answered(time, &mut answer).await;
+        verdict.map(|verdict| check.decision(&verdict))
+    }
+
+    /// Whether a permit is free beside so many `others` that the call asks for.
+    async fn look_for(
+        &self,
+        permit: &PermitCheck,
+        others: u64,
+        time: Time,
+    ) -> Result<Decision, StoreError> {
+        let in_flight = self.ask_in_flight(permit, time).await? + others;
+        Ok(if in_flight < permit.max {
+            permit.admitted(in_flight, Source::Store)
+        } else {
+            permit.refused(Source::Store)
+        })
+    }
+
+    async fn has_free_permit(&self, time: Time) -> bool {
+        let Some(permit) = self.permit.as_deref() else {
+            return true;
+        };
+        let looked = self.look_for(permit, 0, time).await;
+        looked.is_ok_and(|decision| decision.is_allowed())
+    }
+
     /// Sets the block of a rule whose limits refuse a call that nothing else refuses. Gives the
     /// refusal by it, where there is one now.
     async fn offend(&self, time: Time) -> Option<Decision> {

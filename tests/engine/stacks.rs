@@ -1,0 +1,506 @@
+//! Stacks that no store decides as one: looked at, reserved, committed, whatever becomes of the
+//! caller, of the stores and of the runtime meanwhile.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ratelimit_runtime::store::{
+    Answer, Capabilities, Feature, Request, Settled, StoreError, StoreErrorKind, Verdict,
+};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule,
+    Store, rate_limit,
+};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::Outcome;
+
+const MAX: u64 = 5;
+const SHORT: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_secs(20);
+
+#[rate_limit(limiter = one, name = "first", window = "1h", max = MAX)]
+#[rate_limit(limiter = other, name = "second", window = "1h", max = MAX)]
+async fn both(one: &RateLimiter, other: &RateLimiter) -> Outcome {
+    Ok(())
+}
+
+fn first() -> Rule {
+    Rule::new("first", Limit::per_hour(MAX))
+}
+
+fn second() -> Rule {
+    Rule::new("second", Limit::per_hour(MAX))
+}
+
+async fn left(limiter: &RateLimiter, rule: &Rule) -> u64 {
+    let peeked = limiter.peek(rule, &Key::global()).await;
+    peeked.unwrap().remaining()
+}
+
+/// What is left of both.
+async fn both_left(one: &RateLimiter, other: &RateLimiter) -> [u64; 2] {
+    [left(one, &first()).await, left(other, &second()).await]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Operation {
+    Peek,
+    Acquire,
+    Settle,
+}
+
+/// A layer whose answers about the rule `second` come when a test lets them: what they say has been
+/// done before. It counts what is acquired of the rule `first`.
+#[derive(Clone)]
+struct Held {
+    inner: Arc<MemoryStore>,
+    operations: Arc<watch::Sender<HashSet<Operation>>>,
+    /// Fails looks at `second` with this.
+    failure: Option<StoreErrorKind>,
+    acquired: Arc<AtomicU64>,
+    /// Whether peeks are answered at once.
+    looks_at_once: bool,
+}
+
+impl Held {
+    fn new() -> Self {
+        Self {
+            inner: Arc::new(MemoryStore::new()),
+            operations: Arc::new(watch::Sender::new(HashSet::new())),
+            failure: None,
+            acquired: Arc::default(),
+            looks_at_once: false,
+        }
+    }
+
+    fn hold(&self, operation: Operation) {
+        self.operations
+            .send_modify(|held| _ = held.insert(operation));
+    }
+
+    fn let_all_pass(&self) {
+        self.operations.send_modify(HashSet::clear);
+    }
+
+    fn limiter(&self, policy: OnUnavailable, timeout: Duration) -> RateLimiter {
+        let builder = RateLimiter::builder().store(self.clone()).timeout(timeout);
+        builder.on_unavailable(policy).build().unwrap()
+    }
+
+    fn later<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        operation: Operation,
+        request: Request<'a>,
+        answer: Answer<'a, T>,
+    ) -> Answer<'a, T> {
+        Answer::later(async move {
+            tokio::task::yield_now().await;
+            let answered = answer.await;
+            if is_second(&request) {
+                let mut held = self.operations.subscribe();
+                let _ = held.wait_for(|held| !held.contains(&operation)).await;
+            }
+            answered
+        })
+    }
+}
+
+fn is_second(request: &Request<'_>) -> bool {
+    request.key().windows(6).any(|part| part == b"second")
+}
+
+impl Store for Held {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&*self.inner)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        if !is_second(&request) {
+            self.acquired.fetch_add(1, Ordering::SeqCst);
+        }
+        // The memory decides as soon as it is called, an answer for later when it is polled.
+        let acquired = Answer::later(async move { self.inner.acquire(request).await });
+        self.later(Operation::Acquire, request, acquired)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        match self.failure.filter(|_| is_second(&request)) {
+            Some(kind) => Answer::ready(Err(StoreError::new(kind, "a test made it fail"))),
+            None if self.looks_at_once => self.inner.peek(request),
+            None => self.later(Operation::Peek, request, self.inner.peek(request)),
+        }
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.inner.reset(request)
+    }
+
+    fn settle<'a>(
+        &'a self,
+        request: Request<'a>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Answer<'a, Settled> {
+        let settled = Answer::later(self.inner.settle(request, ticket, actual_cost));
+        self.later(Operation::Settle, request, settled)
+    }
+}
+
+/// Polls a future once, and drops it.
+async fn begun<T>(future: impl Future<Output = T>) {
+    tokio::select! {
+        biased;
+        _ = future => panic!("it is not over at once"),
+        () = std::future::ready(()) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_leaves_a_stack_charged_as_a_whole() {
+    for operation in [Operation::Peek, Operation::Acquire, Operation::Settle] {
+        let store = Held::new();
+        let limiter = store.limiter(OnUnavailable::Deny, LONG);
+        store.hold(operation);
+        begun(both(&limiter, &limiter)).await;
+        assert!(
+            timeout(SHORT, limiter.settled()).await.is_err(),
+            "{operation:?}: it goes on without its caller"
+        );
+        store.let_all_pass();
+        limiter.settled().await;
+        assert_eq!(
+            both_left(&limiter, &limiter).await,
+            [MAX - 1; 2],
+            "{operation:?}"
+        );
+    }
+}
+
+/// What the caller was answered by policy for is given back, and the rest if the policy refuses.
+#[tokio::test]
+async fn a_charge_that_is_answered_late_is_released() {
+    for (policy, charged) in [
+        (OnUnavailable::Deny, 0),
+        (OnUnavailable::Local, 1),
+        (OnUnavailable::Allow, 1),
+    ] {
+        let store = Held::new();
+        let limiter = store.limiter(policy, SHORT);
+        store.hold(Operation::Acquire);
+        assert_eq!(
+            both(&limiter, &limiter).await.is_ok(),
+            charged > 0,
+            "{policy:?}"
+        );
+        assert!(
+            timeout(SHORT, limiter.settled()).await.is_err(),
+            "{policy:?}"
+        );
+        store.let_all_pass();
+        limiter.settled().await;
+        let left = both_left(&limiter, &limiter).await;
+        assert_eq!(left, [MAX - charged, MAX], "{policy:?}");
+    }
+}
+
+/// A look that is late ends the time of the call: nothing is charged but by the policy.
+#[tokio::test]
+async fn no_part_is_charged_after_the_timeout() {
+    for policy in [OnUnavailable::Deny, OnUnavailable::Local] {
+        let store = Held::new();
+        let limiter = store.limiter(policy, SHORT);
+        store.hold(Operation::Peek);
+        let is_admitted = both(&limiter, &limiter).await.is_ok();
+        assert_eq!(is_admitted, policy == OnUnavailable::Local);
+        store.let_all_pass();
+        limiter.settled().await;
+        assert_eq!(both_left(&limiter, &limiter).await, [MAX; 2], "{policy:?}");
+        assert_eq!(store.acquired.load(Ordering::SeqCst), 0, "{policy:?}");
+    }
+}
+
+/// Somebody whose own key is on a part of the store that is away must not reserve what is others'.
+#[tokio::test]
+async fn a_part_that_its_policy_refuses_ends_the_call_before_another_is_charged() {
+    for policy in [OnUnavailable::Deny, OnUnavailable::Local] {
+        let store = Held {
+            failure: Some(StoreErrorKind::Unavailable),
+            ..Held::new()
+        };
+        let limiter = store.limiter(policy, LONG);
+        let mut admitted = 0;
+        for _ in 0..3 * MAX {
+            admitted += u64::from(both(&limiter, &limiter).await.is_ok());
+        }
+        limiter.settled().await;
+        let expected = if policy == OnUnavailable::Deny {
+            0
+        } else {
+            MAX
+        };
+        assert_eq!(admitted, expected);
+        assert_eq!(
+            store.acquired.load(Ordering::SeqCst),
+            expected,
+            "{policy:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn where_there_is_no_room_for_settlements_the_policy_answers() {
+    const ROOM: u64 = 10_000;
+    for policy in [OnUnavailable::Deny, OnUnavailable::Local] {
+        let store = Held::new();
+        let limiter = store.limiter(policy, LONG);
+        store.hold(Operation::Settle);
+        let many = Rule::new("second of many", Limit::per_hour(ROOM))
+            .with_algorithm(Algorithm::TokenBucket);
+        for _ in 0..ROOM {
+            drop(limiter.reserve(&many, &Key::global()).await.unwrap());
+        }
+        match both(&limiter, &limiter).await {
+            Ok(()) => assert_eq!(policy, OnUnavailable::Local),
+            Err(RateLimitError::Unavailable(_)) => assert_eq!(policy, OnUnavailable::Deny),
+            Err(error) => panic!("{error:?}"),
+        }
+        assert_eq!(both_left(&limiter, &limiter).await, [MAX; 2], "{policy:?}");
+        store.let_all_pass();
+        limiter.settled().await;
+        both(&limiter, &limiter).await.unwrap();
+        limiter.settled().await;
+        assert_eq!(
+            both_left(&limiter, &limiter).await,
+            [MAX - 1; 2],
+            "{policy:?}"
+        );
+    }
+}
+
+#[rate_limit(limiter = limiter, name = "first", window = "1h", max = MAX)]
+#[rate_limit(limiter = limiter, name = "second", policy = "plan")]
+async fn by_policy(limiter: &RateLimiter) -> Outcome {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stack_ends_by_the_policies_that_it_began_with() {
+    let store = Held::new();
+    let limiter = store.limiter(OnUnavailable::Deny, LONG);
+    let plan = |max| [("plan", Policy::new(Limit::per_hour(max)))];
+    limiter.set_policies(plan(MAX)).unwrap();
+    let _ = limiter.acquire(&second(), &Key::global()).await.unwrap();
+    store.hold(Operation::Peek);
+    let change = async {
+        limiter.set_policies(plan(1)).unwrap();
+        store.let_all_pass();
+    };
+    let (outcome, ()) = tokio::join!(by_policy(&limiter), change);
+    outcome.unwrap();
+    assert!(by_policy(&limiter).await.is_err());
+    limiter.settled().await;
+    assert_eq!(both_left(&limiter, &limiter).await, [MAX - 1, MAX - 2]);
+}
+
+/// A store of another crate on which sliding windows have these features.
+struct Foreign(MemoryStore, &'static [Feature]);
+
+impl Foreign {
+    fn limiter(features: &'static [Feature]) -> RateLimiter {
+        RateLimiter::with_store(Self(MemoryStore::new(), features))
+    }
+
+    fn has(&self, feature: Feature) {
+        assert!(self.1.contains(&feature), "it has no {feature:?}");
+    }
+}
+
+impl Store for Foreign {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        if request.is_reservation() {
+            self.has(Feature::Reserve);
+        }
+        self.0.acquire(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.0.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.0.reset(request)
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.has(Feature::Refund);
+        self.0.refund(request, ticket)
+    }
+
+    fn settle<'a>(
+        &'a self,
+        request: Request<'a>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Answer<'a, Settled> {
+        self.has(Feature::Reserve);
+        self.0.settle(request, ticket, actual_cost)
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        self.has(Feature::Block);
+        self.0.block(request, duration)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none().with(Algorithm::SlidingWindow, self.1)
+    }
+}
+
+#[tokio::test]
+async fn one_part_of_a_stack_may_be_on_a_store_that_gives_nothing_back() {
+    const ALL: [&[Feature]; 3] = [&[], &[Feature::Refund], &[Feature::Reserve]];
+    for (one, other) in ALL.iter().flat_map(|one| ALL.map(|other| (*one, other))) {
+        let [one_limiter, other_limiter] = [one, other].map(Foreign::limiter);
+        let outcome = both(&one_limiter, &other_limiter).await;
+        if one.is_empty() && other.is_empty() {
+            assert!(
+                matches!(outcome, Err(RateLimitError::Misconfigured(_))),
+                "{outcome:?}"
+            );
+            assert_eq!(both_left(&one_limiter, &other_limiter).await, [MAX; 2]);
+            continue;
+        }
+        outcome.unwrap();
+        assert_eq!(both_left(&one_limiter, &other_limiter).await, [MAX - 1; 2]);
+        // Who is refused by either is charged by neither.
+        for _ in 1..MAX {
+            let _ = other_limiter
+                .acquire(&second(), &Key::global())
+                .await
+                .unwrap();
+        }
+        both(&one_limiter, &other_limiter).await.unwrap_err();
+        both(&other_limiter, &one_limiter).await.unwrap();
+        let left = both_left(&one_limiter, &other_limiter).await;
+        assert_eq!(left, [MAX - 1, 0], "{one:?}, {other:?}");
+    }
+}
+
+#[rate_limit(limiter = foreign, name = "first", window = "1h", max = MAX)]
+#[rate_limit(limiter = limiter, name = "permits", concurrent = 1)]
+async fn with_permit(foreign: &RateLimiter, limiter: &RateLimiter) -> Outcome {
+    Ok(())
+}
+
+/// The permits are another process's, so that this one has to ask.
+#[tokio::test]
+async fn a_call_without_a_permit_is_charged_nowhere() {
+    for features in [&[] as &[Feature], &[Feature::Refund], &[Feature::Reserve]] {
+        let memory = Arc::new(MemoryStore::new());
+        let [here, elsewhere] = [(); 2].map(|()| RateLimiter::with_store(Arc::clone(&memory)));
+        let foreign = Foreign::limiter(features);
+        let permits = Rule::in_flight("permits", 1);
+        let permit = elsewhere.enter(&permits, &Key::global()).await.unwrap();
+        let refused = with_permit(&foreign, &here).await.unwrap_err();
+        assert!(refused.decision().unwrap().is_in_flight_limit());
+        assert_eq!(left(&foreign, &first()).await, MAX, "{features:?}");
+        drop(permit);
+        with_permit(&foreign, &here).await.unwrap();
+        assert_eq!(left(&foreign, &first()).await, MAX - 1, "{features:?}");
+    }
+}
+
+#[rate_limit(limiter = foreign, name = "first", window = "1h", max = MAX, block = "1m")]
+#[rate_limit(limiter = limiter, name = "second", window = "1h", max = MAX)]
+async fn blocking(foreign: &RateLimiter, limiter: &RateLimiter) -> Outcome {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_of_another_crate_blocks_where_its_limit_alone_refuses() {
+    const FEATURES: &[Feature] = &[Feature::Reserve, Feature::Block];
+    let (foreign, limiter) = (Foreign::limiter(FEATURES), RateLimiter::memory());
+    for _ in 0..MAX {
+        let _ = foreign.acquire(&first(), &Key::global()).await.unwrap();
+        let _ = limiter.acquire(&second(), &Key::global()).await.unwrap();
+    }
+    let is_blocked = async || {
+        let refused = blocking(&foreign, &limiter).await.unwrap_err();
+        let peeked = foreign.peek(&first(), &Key::global()).await.unwrap();
+        (
+            refused.decision().unwrap().is_blocked(),
+            peeked.is_blocked(),
+        )
+    };
+    assert_eq!(is_blocked().await, (false, false));
+    assert!(limiter.reset(&second(), &Key::global()).await.unwrap());
+    assert_eq!(is_blocked().await, (true, true));
+    assert_eq!(left(&limiter, &second()).await, MAX);
+}
+
+/// The output of a future that no runtime drives.
+fn without_runtime<T>(future: impl Future<Output = T>) -> T {
+    let (mut future, mut cx) = (pin!(future), Context::from_waker(Waker::noop()));
+    // A refused call gives way to other tasks.
+    let polls = std::iter::repeat_with(|| future.as_mut().poll(&mut cx)).take(3);
+    let mut outputs = polls.filter_map(|polled| match polled {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    });
+    outputs.next().unwrap_or_else(|| panic!("it waits"))
+}
+
+/// Stores that answer at once need no runtime. Others cannot be waited for, and charge nothing.
+#[test]
+fn without_a_runtime_a_stack_is_decided_at_once_or_is_a_mistake() {
+    let (one, other) = (RateLimiter::memory(), RateLimiter::memory());
+    for admitted in (0..2 * MAX).map(|call| call < MAX) {
+        assert_eq!(without_runtime(both(&one, &other)).is_ok(), admitted);
+    }
+    for looks_at_once in [false, true] {
+        let store = Held {
+            looks_at_once,
+            ..Held::new()
+        };
+        let limiter = store.limiter(OnUnavailable::Local, LONG);
+        let outcome = without_runtime(both(&limiter, &limiter));
+        assert!(
+            matches!(outcome, Err(RateLimitError::Misconfigured(_))),
+            "{outcome:?}"
+        );
+        let inner = RateLimiter::with_store(Arc::clone(&store.inner));
+        assert_eq!(without_runtime(both_left(&inner, &inner)), [MAX; 2]);
+    }
+}
+
+/// A caller that another runtime drives, or none, is answered though the task of its call is gone.
+#[test]
+fn a_call_ends_where_its_runtime_does() {
+    let store = Held::new();
+    let limiter = store.limiter(OnUnavailable::Deny, LONG);
+    store.hold(Operation::Peek);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let handle = runtime.handle().clone();
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let outcome = handle.block_on(both(&limiter, &limiter));
+        tell.send(outcome).unwrap();
+    });
+    // It is on its way.
+    let is_asked = || store.operations.receiver_count() > 0;
+    while !is_asked() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    runtime.shutdown_background();
+    let outcome = told.recv_timeout(LONG / 4).unwrap();
+    assert!(
+        matches!(outcome, Err(RateLimitError::Unavailable(_))),
+        "{outcome:?}"
+    );
+}
