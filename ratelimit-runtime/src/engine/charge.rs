@@ -53,6 +53,8 @@ impl Completion {
 impl Engine {
     /// Returns once all settlements that calls have left behind are done.
     pub(crate) async fn settled(&self) {
+        // In this order: an attempt may leave a settlement behind.
+        self.abandoned.ended().await;
         self.settlements.ended().await;
         // A settlement that is given up is reported where that happens.
         let _ = self.store.innermost().settled().await;
@@ -65,7 +67,7 @@ impl Engine {
         real_time::timeout(timeout.min(Limit::MAX_WINDOW), self.settled())
             .await
             .map_err(|_| {
-                let open = match self.settlements.open() {
+                let open = match self.settlements.open() + self.abandoned.open() {
                     0 => "permits".to_owned(),
                     open => format!("{open} settlements"),
                 };
@@ -93,13 +95,17 @@ pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, Ra
     answer.map_err(Into::into)
 }
 
+/// How many settlements of a limiter there may be.
+const MAX_OPEN: usize = 10_000;
+
 /// Room for one of the settlements of a limiter.
 pub(super) struct Room(Arc<Engine>);
 
 impl Room {
     /// `None` if there are too many settlements already.
     pub(super) fn take(engine: &Arc<Engine>) -> Option<Self> {
-        engine.settlements.begin().then(|| Self(Arc::clone(engine)))
+        let has_begun = engine.settlements.begin(MAX_OPEN);
+        has_begun.then(|| Self(Arc::clone(engine)))
     }
 }
 

@@ -16,10 +16,9 @@ use tracing::Instrument as _;
 use tracing::instrument::WithSubscriber as _;
 
 use super::{Attempted, apart, attempt, is_apart};
-use crate::engine::charge::Room;
 use crate::engine::outage::Refused;
 use crate::engine::part::Part;
-use crate::engine::state::Turn;
+use crate::engine::state::{Engine, Turn};
 use crate::error::StoreError;
 
 /// Makes an attempt. The `turn` is given back when that ends.
@@ -31,15 +30,15 @@ pub(in crate::engine) async fn run(
         return (attempt(stack, &mut Vec::new()).await, None);
     }
     let (tell, mut told) = oneshot::channel();
-    let rooms = Arc::new(OnceCell::new());
+    let abandoned = Arc::new(OnceCell::new());
     let mut caller = TaskCaller {
         stack,
-        rooms: Arc::clone(&rooms),
+        abandoned: Arc::clone(&abandoned),
         is_told: false,
     };
     let stack = Arc::clone(stack);
     let mut work = Box::pin(async move {
-        let _rooms = rooms;
+        let _abandoned = abandoned;
         let mut late = Vec::new();
         let outcome = attempt(&stack, &mut late).await;
         // A caller that is gone takes nothing: all of it is dropped here.
@@ -71,21 +70,39 @@ pub(in crate::engine) async fn run(
     }
 }
 
-/// The caller of an attempt that is a task. If it goes away, the attempt is a settlement until it
-/// ends.
+/// The caller of an attempt that is a task.
 struct TaskCaller<'a> {
     stack: &'a [Part],
-    rooms: Arc<OnceCell<Vec<Room>>>,
+    abandoned: Arc<OnceCell<Abandoned>>,
     is_told: bool,
 }
 
 impl Drop for TaskCaller<'_> {
     fn drop(&mut self) {
         if !self.is_told {
-            let rooms = self.stack.iter();
-            let rooms = rooms.filter_map(|part| Room::take(&part.engine)).collect();
-            // The last that has them lets them go: an attempt that is over does so at once.
-            let _ = self.rooms.set(rooms);
+            let engines = self.stack.iter().map(|part| Arc::clone(&part.engine));
+            // The last that has it lets it go: an attempt that is over does so at once.
+            let _ = self.abandoned.set(Abandoned::new(engines.collect()));
+        }
+    }
+}
+
+/// An attempt that goes on without its caller, which the limiters of its parts count until it ends.
+struct Abandoned(Vec<Arc<Engine>>);
+
+impl Abandoned {
+    fn new(engines: Vec<Arc<Engine>>) -> Self {
+        for engine in &engines {
+            engine.abandoned.begin(usize::MAX);
+        }
+        Self(engines)
+    }
+}
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        for engine in &self.0 {
+            engine.abandoned.end();
         }
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Engine {
     pub(in crate::engine) turns: Arc<Turns>,
     pub(in crate::engine) permits: PermitCounts,
     pub(in crate::engine) settlements: Settlements,
+    /// Attempts that go on without their callers.
+    pub(in crate::engine) abandoned: Settlements,
     pub(crate) fallback: Fallback,
     #[cfg(feature = "http")]
     pub(crate) responses: crate::response::Responses,
@@ -74,6 +76,7 @@ impl Engine {
             turns: Arc::default(),
             permits: PermitCounts::default(),
             settlements: Settlements::default(),
+            abandoned: Settlements::default(),
             fallback: Fallback::default(),
             #[cfg(feature = "http")]
             responses: crate::response::Responses::default(),

@@ -2,9 +2,6 @@
 
 use tokio::sync::watch;
 
-/// How many there may be.
-pub(in crate::engine) const MAX_OPEN: usize = 10_000;
-
 /// How many settlements of a limiter have not ended.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Settlements {
@@ -22,10 +19,10 @@ impl Settlements {
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
     }
 
-    /// Begins another one, if there may be one more. Says whether it has.
-    pub(in crate::engine) fn begin(&self) -> bool {
+    /// Begins another one, if there are fewer than `max`. Says whether it has.
+    pub(in crate::engine) fn begin(&self, max: usize) -> bool {
         self.open.send_if_modified(|open| {
-            let may_begin = *open < MAX_OPEN;
+            let may_begin = *open < max;
             *open += usize::from(may_begin);
             may_begin
         })
