@@ -369,9 +369,8 @@ impl RateLimiter {
     /// Waits until the store has answered all settlements and refunds that calls left behind, and the
     /// permits of the current tokio runtime, as long as that takes. It also waits for calls of
     /// stacked rules that were dropped while the store was asked: they are charged or not without
-    /// their callers. A `main` calls it last: otherwise
-    /// a success under `count = "err"` stays counted as a failure, and a place stays taken until its
-    /// lease ends.
+    /// their callers. A `main` calls it last: otherwise a success under `count = "err"` stays
+    /// counted as a failure, and a place stays taken until its lease ends.
     pub async fn settled(&self) {
         self.engine.settled().await;
     }
