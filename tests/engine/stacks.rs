@@ -182,6 +182,27 @@ async fn a_caller_that_goes_away_leaves_a_stack_charged_as_a_whole() {
     }
 }
 
+#[rate_limit(limiter = limiter, name = "third", window = "1h", max = MAX)]
+#[rate_limit(limiter = limiter, name = "fourth", window = "1h", max = MAX)]
+async fn others(limiter: &RateLimiter) -> Outcome {
+    Ok(())
+}
+
+#[tokio::test]
+async fn callers_that_go_away_take_no_room_from_others() {
+    let store = Held::new();
+    let limiter = store.limiter(OnUnavailable::Deny, LONG);
+    store.hold(Operation::Peek);
+    for _ in 0..6_000 {
+        begun(both(&limiter, &limiter)).await;
+    }
+    others(&limiter).await.unwrap();
+    store.let_all_pass();
+    limiter.settled().await;
+    let [first, second] = both_left(&limiter, &limiter).await;
+    assert_eq!(first, second);
+}
+
 /// What the caller was answered by policy for is given back, and the rest if the policy refuses.
 #[tokio::test]
 async fn a_charge_that_is_answered_late_is_released() {

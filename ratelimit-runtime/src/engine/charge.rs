@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::part::Part;
 use super::state::Engine;
@@ -93,36 +94,20 @@ pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, Ra
     answer.map_err(Into::into)
 }
 
-/// Room for one of the settlements of a limiter.
-pub(super) struct Room(Arc<Engine>);
-
-impl Room {
-    /// `None` if there are too many settlements already.
-    pub(super) fn take(engine: &Arc<Engine>) -> Option<Self> {
-        engine.settlements.begin().then(|| Self(Arc::clone(engine)))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.0.settlements.end();
-    }
-}
-
-/// An attempt that may charge although its caller has gone away: it is waited for as settlements
-/// are. There is always room for it, because calls in progress must not take that of others.
+/// Something that is waited for although no caller does: a settlement, or an attempt that may leave
+/// one.
 pub(super) struct Ongoing(Arc<Engine>);
 
 impl Ongoing {
     pub(super) fn new(engine: &Arc<Engine>) -> Self {
-        engine.settlements.attempt(true);
+        engine.settlements.note(true);
         Self(Arc::clone(engine))
     }
 }
 
 impl Drop for Ongoing {
     fn drop(&mut self) {
-        self.0.settlements.attempt(false);
+        self.0.settlements.note(false);
     }
 }
 
@@ -141,7 +126,7 @@ impl Charge {
         reserves: Reserves,
         receipt: Receipt,
         since: Instant,
-        room: Option<Room>,
+        room: Option<OwnedSemaphorePermit>,
     ) -> Self {
         let open = (receipt != Receipt::None).then(|| OpenCharge {
             part: part.clone(),
@@ -219,7 +204,7 @@ struct OpenCharge {
     since: Instant,
     /// The runtime that the call was made on.
     runtime: Option<Handle>,
-    room: Option<Room>,
+    room: Option<OwnedSemaphorePermit>,
 }
 
 impl OpenCharge {
@@ -240,12 +225,16 @@ impl OpenCharge {
             let error = StoreError::unavailable("there is no tokio runtime to settle it on");
             return self.report(completion, &error);
         };
-        self.room = self.room.take().or_else(|| Room::take(&self.part.engine));
+        self.room = self
+            .room
+            .take()
+            .or_else(|| self.part.engine.settlements.try_room(1));
         if self.room.is_none() {
             let error = StoreError::unavailable("too many charges are being settled");
             return self.report(completion, &error);
         }
         let mut task = SettlementTask {
+            _ongoing: Ongoing::new(&self.part.engine),
             charge: self,
             completion,
             is_over: false,
@@ -336,6 +325,7 @@ impl OpenCharge {
 
 /// The task that ends a charge. One that is dropped, because its runtime ended, is reported.
 struct SettlementTask {
+    _ongoing: Ongoing,
     charge: Box<OpenCharge>,
     completion: Completion,
     is_over: bool,

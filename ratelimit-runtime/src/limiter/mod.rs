@@ -378,9 +378,10 @@ impl RateLimiter {
     }
 
     /// Waits until the store has answered all settlements and refunds that calls left behind, and
-    /// the releases of permits of the current tokio runtime, as long as that takes. A `main` calls
-    /// it last: otherwise a success under `count = "err"` stays counted as a failure, and a permit
-    /// stays taken until its lease ends.
+    /// the releases of permits of the current tokio runtime, as long as that takes. It also waits
+    /// for attempts at stacks that go on without their callers. A `main` calls it last: otherwise a
+    /// success under `count = "err"` stays counted as a failure, and a permit stays taken until its
+    /// lease ends.
     pub async fn settled(&self) {
         self.engine.settled().await;
     }

@@ -10,19 +10,24 @@
 //! No step begins after the deadline. What is answered after that is released: its caller has been
 //! told something else.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::held::{Held, Indices};
 use super::together::permit_by_policy;
 use crate::algorithm::RESERVED_WAIT;
 use crate::decision::{Decision, Source};
 use crate::engine::ask::{Boxed, LATEST, Time, all};
-use crate::engine::charge::{Charge, Completion, Room};
+use crate::engine::charge::{Charge, Completion};
 use crate::engine::check::Check;
 use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::Part;
 use crate::engine::permit::{OpenPermit, PermitCheck};
+use crate::engine::state::Engine;
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::{Answer, Feature, PermitId, Reserves, Store as _, Verdict};
@@ -32,7 +37,7 @@ pub(super) struct Late<'a> {
     part: &'a Part,
     reserves: Reserves,
     answer: Answer<'a, Verdict>,
-    room: Option<Room>,
+    room: Option<OwnedSemaphorePermit>,
 }
 
 /// What a store said in time, and its answer, which may still come.
@@ -268,21 +273,13 @@ impl Progress {
         time: Time,
         late: &mut Vec<Late<'a>>,
     ) -> Result<(), Refused> {
-        let rooms = held
-            .parts(charging)
-            .map(|(_, part)| Room::take(&part.engine));
-        let rooms: Option<Vec<Room>> = rooms.collect();
-        let rooms = rooms.filter(|_| !time.is_over());
-        let Some(rooms) = rooms else {
-            let error = || {
-                if time.is_over() {
-                    time.out()
-                } else {
-                    StoreError::timed_out("too many charges are being settled")
-                }
-            };
-            self.failed.extend(charging.iter().map(|at| (*at, error())));
-            return Ok(());
+        let rooms = match rooms(held, charging, time).await {
+            Ok(rooms) => rooms,
+            Err(error) => {
+                let failed = charging.iter().map(|at| (*at, error.clone()));
+                self.failed.extend(failed);
+                return Ok(());
+            }
         };
         let charges = held.parts(charging).map(|(_, part)| {
             let charge = async move {
@@ -366,6 +363,40 @@ impl Progress {
         }
         Ok(())
     }
+}
+
+/// Room to settle each of these charges, waited for until the deadline: a flood of stacks must not
+/// make its own outage.
+async fn rooms(
+    held: &Held<'_>,
+    charging: &[usize],
+    time: Time,
+) -> Result<Vec<OwnedSemaphorePermit>, StoreError> {
+    let mut rooms: Vec<(usize, OwnedSemaphorePermit)> = Vec::new();
+    let engines = held.parts(charging).map(|(_, part)| &part.engine);
+    // In one order everywhere, so that no two stacks wait for each other.
+    let engines: BTreeMap<u64, &Arc<Engine>> = engines.map(|engine| (engine.id, engine)).collect();
+    for (id, engine) in engines {
+        let of_engine = held
+            .parts(charging)
+            .filter(|(_, part)| part.engine.id == id);
+        let many = u32::try_from(of_engine.clone().count()).unwrap_or(u32::MAX);
+        let settlements = &engine.settlements;
+        let mut room = settlements.try_room(many);
+        if room.is_none() && real_time::can_wait().is_ok() {
+            let waited = real_time::timeout_at(time.start, time.end, settlements.room(many)).await;
+            room = waited.ok().flatten();
+        }
+        let full = || StoreError::timed_out("too many charges are being settled");
+        let mut room = room.ok_or_else(full)?;
+        rooms.extend(of_engine.filter_map(|(at, _)| Some((at, room.split(1)?))));
+    }
+    if time.is_over() {
+        return Err(time.out());
+    }
+    rooms.sort_by_key(|(at, _)| *at);
+    debug_assert_eq!(rooms.len(), charging.len(), "each charge has room");
+    Ok(rooms.into_iter().map(|(_, room)| room).collect())
 }
 
 /// Acquires the permits that these parts ask for: last, so that a call that a limit refuses takes

@@ -1,49 +1,56 @@
-//! [`Settlements`]: how many charges of a limiter are being settled.
+//! [`Settlements`]: the charges of a limiter that are being settled, and room for more.
 
-use tokio::sync::watch;
+use std::sync::Arc;
 
-/// How many there may be.
-pub(in crate::engine) const MAX_OPEN: usize = 10_000;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// How many settlements of a limiter have not ended.
-#[derive(Debug, Default)]
+/// How many settlements there may be.
+const MOST: usize = 10_000;
+
+/// The settlements of a limiter that have not ended.
+#[derive(Debug)]
 pub(in crate::engine) struct Settlements {
+    /// Those that end without a caller, and attempts that may leave some.
     open: watch::Sender<usize>,
-    /// Attempts of several steps, which may leave some.
-    attempts: watch::Sender<usize>,
+    room: Arc<Semaphore>,
+}
+
+impl Default for Settlements {
+    fn default() -> Self {
+        Self {
+            open: watch::Sender::default(),
+            room: Arc::new(Semaphore::new(MOST)),
+        }
+    }
 }
 
 impl Settlements {
-    /// How many there are now.
+    /// How many are open now.
     pub(in crate::engine) fn open(&self) -> usize {
         *self.open.borrow()
     }
 
-    /// Returns once none is open, and no attempt may leave one.
+    /// Returns once none is open.
     pub(in crate::engine) async fn ended(&self) {
-        let mut attempts = self.attempts.subscribe();
-        let _ = attempts.wait_for(|attempts| *attempts == 0).await;
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
     }
 
-    /// Begins another one, if there may be one more. Says whether it has.
-    pub(in crate::engine) fn begin(&self) -> bool {
-        self.open.send_if_modified(|open| {
-            let may_begin = *open < MAX_OPEN;
-            *open += usize::from(may_begin);
-            may_begin
-        })
+    /// Notes that one begins, or ends.
+    pub(in crate::engine) fn note(&self, begins: bool) {
+        self.open
+            .send_modify(|open| *open = if begins { *open + 1 } else { *open - 1 });
     }
 
-    /// Ends one of them.
-    pub(in crate::engine) fn end(&self) {
-        self.open.send_modify(|open| *open -= 1);
+    /// Room for so many more, if there is.
+    pub(in crate::engine) fn try_room(&self, many: u32) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.room).try_acquire_many_owned(many).ok()
     }
 
-    /// Notes that an attempt begins, or ends.
-    pub(in crate::engine) fn attempt(&self, begins: bool) {
-        self.attempts.send_modify(|attempts| {
-            *attempts = if begins { *attempts + 1 } else { *attempts - 1 };
-        });
+    /// Room for so many more, once there is. All of it is taken at once: callers that each had some
+    /// would wait for each other's.
+    pub(in crate::engine) async fn room(&self, many: u32) -> Option<OwnedSemaphorePermit> {
+        let room = Arc::clone(&self.room).acquire_many_owned(many).await;
+        debug_assert!(room.is_ok(), "the semaphore is never closed");
+        room.ok()
     }
 }
