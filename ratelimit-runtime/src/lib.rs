@@ -41,6 +41,7 @@ pub mod guide;
 mod key;
 mod limiter;
 pub mod observe;
+mod pace;
 mod parse_error;
 mod real_time;
 #[cfg(feature = "http")]

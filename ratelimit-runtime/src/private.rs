@@ -14,6 +14,7 @@ use crate::engine::{self, Check, Engine, Part};
 pub use crate::engine::{CallPermits, CheckBuilder, Completion, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
+use crate::pace;
 pub use crate::rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Rule};
 #[cfg(feature = "redis")]
 pub use crate::store::deny_cache::DenyCache;
@@ -141,7 +142,7 @@ impl<T: Unpin> Future for Guard<T> {
             Repr::Admitted(admitted) => Poll::Ready(Ok(admitted.take().expect(AGAIN))),
             Repr::Refused(error) => {
                 let error = error.take();
-                if engine::poll_give_way(cx).is_pending() {
+                if pace::poll_give_way(cx).is_pending() {
                     guard.0 = Repr::GaveWay(error);
                     return Poll::Pending;
                 }

@@ -63,6 +63,19 @@ async fn a_shadow_rule_adds_no_timeout_to_that_of_its_call() {
 }
 
 #[tokio::test]
+async fn a_look_at_limits_and_permits_takes_one_timeout() {
+    let rule = Rule::new("looked_at", Limit::per_hour(9)).with_concurrent(2);
+    for on_unavailable in [OnUnavailable::Local, OnUnavailable::Allow] {
+        let rule = rule.clone().with_on_unavailable(on_unavailable);
+        let start = Instant::now();
+        let decision = silent().peek(&rule, &Key::global()).await.unwrap();
+        let took = start.elapsed();
+        assert!(decision.is_degraded());
+        assert!(took >= TIMEOUT && took < TIMEOUT + SLACK, "{took:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_wait_ends_by_its_time_and_one_timeout() {
     let limiter = flooded();
     let rule = Rule::new("wait", Limit::per_hour(1)).with_wait(Duration::from_millis(50));

@@ -11,7 +11,7 @@ const RUNTIME: &[&[&str]] = &[
     &["parse_error"],
     &["key"],
     &["rule"],
-    &["decision", "error", "clock", "real_time"],
+    &["decision", "error", "clock", "pace", "real_time"],
     &["observe"],
     &["algorithm"],
     &["store"],

@@ -1,12 +1,9 @@
 //! The road of a call. [`decide_now`] gives the outcome of a check that takes no waiting;
 //! [`acquire`] awaits that of one check and of a stack alike.
 
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::task::Poll;
 
 use smallvec::SmallVec;
 
@@ -20,6 +17,7 @@ use super::state::Engine;
 use super::waiting;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
+use crate::pace::poll_give_way;
 
 /// Decides a check without waiting: asks a store in memory, and of any other store looks up whether
 /// it is known to refuse. Where the check has to wait, by [`acquire`], the outcome is `later`;
@@ -127,43 +125,4 @@ pub(crate) async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T
         .await;
     }
     outcome
-}
-
-/// How long refusals may keep a thread: ten thousand tasks that ask again and again then hold up
-/// any other for some ten milliseconds.
-const SLICE: Duration = Duration::from_micros(4);
-/// The clock is read for one refusal of so many.
-const LOOK_EVERY: u8 = 4;
-
-/// Ready, or pending once where refusals have kept this thread for longer than [`SLICE`]: a caller
-/// that asks again and again is answered at once each time, and other tasks have to run.
-#[inline]
-pub(crate) fn poll_give_way(cx: &mut Context<'_>) -> Poll<()> {
-    thread_local! {
-        static REFUSALS: Cell<u8> = const { Cell::new(0) };
-    }
-    let refusals = REFUSALS.get().wrapping_add(1);
-    REFUSALS.set(refusals);
-    if refusals.is_multiple_of(LOOK_EVERY) {
-        poll_slice(cx)
-    } else {
-        Poll::Ready(())
-    }
-}
-
-#[cold]
-fn poll_slice(cx: &mut Context<'_>) -> Poll<()> {
-    thread_local! {
-        static SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
-    }
-    let now = Instant::now();
-    if SINCE
-        .get()
-        .is_some_and(|since| now.duration_since(since) < SLICE)
-    {
-        return Poll::Ready(());
-    }
-    SINCE.set(Some(now));
-    // It is pending once, and wakes its task behind all others.
-    pin!(tokio::task::yield_now()).poll(cx)
 }

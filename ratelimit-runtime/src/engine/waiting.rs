@@ -111,6 +111,9 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             }
         }
         let (of, own) = turn.take().unzip();
+        if let Some(own) = &own {
+            own.begin(longest_attempt(stack));
+        }
         let (outcome, own) = attempt::run(stack, own).await;
         turn = of.zip(own);
         let (by, refusal) = match outcome {
@@ -141,6 +144,13 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             None => return Err(Refused::new(by, refusal)),
         }
     }
+}
+
+/// How long an attempt takes at most: the longest timeout of its parts.
+fn longest_attempt(stack: &[Part]) -> Duration {
+    let now = std::time::Instant::now();
+    let ends = stack.iter().map(|part| part.time(now).end);
+    ends.max().map_or(Duration::ZERO, |end| end - now)
 }
 
 /// How long to pause before a permit is asked for again.

@@ -2,8 +2,9 @@
 //! served.
 //!
 //! The first caller in a queue has the turn: it alone tries again, at the moment that its last
-//! refusal named. If it is dropped, or a second late because its runtime is not driven, the turn is
-//! that of the next caller; the late one joins again at the end.
+//! refusal named, and has the turn until that attempt has ended. If it is dropped, or a second late
+//! because its runtime is not driven, the turn is that of the next caller; the late one joins again
+//! at the end.
 //!
 //! One lock guards all queues of a limiter, and is never kept across an `.await`. A turn that comes
 //! between two looks at the queue is not lost: [`Notify`] keeps one notification until it is
@@ -24,8 +25,7 @@ use tokio::time::Instant;
 const MAX_OF_KEY: usize = 1_000;
 const MAX_OF_LIMITER: usize = 50_000;
 const FIRST_OF_KEY: usize = 16;
-/// How late the first in a queue may be, its attempt included. After that the turn is that of the
-/// next caller.
+/// How late the first in a queue may be. After that the turn is that of the next caller.
 const LATE: Duration = Duration::from_secs(1);
 /// After so many wake-ups in a row one is left out, if the places of a key are shared with other
 /// processes: these look now and then, and shall find a place.
@@ -51,8 +51,10 @@ struct Queues {
 struct Queue {
     /// With the notification by which each looks at the queue.
     waiters: BTreeMap<u64, Arc<Notify>>,
-    /// When the first tries again. If it is [`LATE`] then, the turn is the next caller's.
+    /// When the first tries again.
     retry_at: Instant,
+    /// When its attempt ends at the latest. If it is [`LATE`] then, the turn is the next caller's.
+    ends_at: Instant,
     wakes_in_a_row: u8,
 }
 
@@ -121,12 +123,16 @@ impl Queues {
         if let Some(queue) = self.by_key.get_mut(key) {
             queue.waiters.insert(number, Arc::clone(comes));
         } else {
-            let waiters = BTreeMap::from([(number, Arc::clone(comes))]);
+            let (waiters, now) = (
+                BTreeMap::from([(number, Arc::clone(comes))]),
+                Instant::now(),
+            );
             self.by_key.insert(
                 key.into(),
                 Queue {
                     waiters,
-                    retry_at: Instant::now(),
+                    retry_at: now,
+                    ends_at: now,
                     wakes_in_a_row: 0,
                 },
             );
@@ -143,6 +149,7 @@ impl Queue {
         self.waiters.remove(&number);
         if had_turn && let Some(first) = self.waiters.values().next() {
             self.retry_at = Instant::now();
+            self.ends_at = self.retry_at;
             first.notify_one();
         }
         !self.waiters.is_empty()
@@ -170,7 +177,7 @@ impl Turn {
         until: Instant,
         is_woken: bool,
     ) -> bool {
-        if self.keeps_until(retry_at) {
+        if self.keeps(retry_at, retry_at) {
             if is_woken {
                 let _ = tokio::time::timeout_at(retry_at, self.comes.notified()).await;
             } else {
@@ -188,8 +195,14 @@ impl Turn {
         true
     }
 
-    /// Says that the next attempt is made at this moment, if this caller has the turn.
-    fn keeps_until(&self, retry_at: Instant) -> bool {
+    /// Keeps the turn for an attempt that begins now and takes so long at most.
+    pub(in crate::engine) fn begin(&self, longest: Duration) {
+        let now = Instant::now();
+        self.keeps(now, now + longest);
+    }
+
+    /// Says when the next attempt is made and ends, if this caller has the turn.
+    fn keeps(&self, retry_at: Instant, ends_at: Instant) -> bool {
         let mut queues = self.turns.lock();
         let Some(queue) = queues
             .by_key
@@ -198,7 +211,7 @@ impl Turn {
         else {
             return false;
         };
-        queue.retry_at = retry_at;
+        (queue.retry_at, queue.ends_at) = (retry_at, ends_at);
         true
     }
 
@@ -216,8 +229,8 @@ impl Turn {
                 continue;
             };
             match queue.waiters.keys().next().copied() {
-                Some(first) if first != self.number && Instant::now() < queue.retry_at + LATE => {
-                    return Some(queue.retry_at + LATE);
+                Some(first) if first != self.number && Instant::now() < queue.ends_at + LATE => {
+                    return Some(queue.ends_at + LATE);
                 }
                 Some(first) if first != self.number => queue.leave(first),
                 _ => return None,

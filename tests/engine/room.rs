@@ -1,0 +1,221 @@
+//! Room to wait: how many callers wait, and what those are told for whom there is no room.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ratelimit_runtime::store::{Answer, Request, Verdict};
+use ratelimit_runtime::testkit::FaultyStore;
+use ratelimit_runtime::{
+    Decision, Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, Store,
+};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, advance, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// How many callers may wait for a key.
+const MOST: usize = 1_000;
+
+type Waiting = JoinHandle<Result<Decision, RateLimitError>>;
+
+/// One slot, which is free again in an hour.
+fn hourly(name: &'static str) -> Rule {
+    Rule::new(name, Limit::per_hour(1)).with_wait(SECOND * 7200)
+}
+
+fn wait(limiter: &RateLimiter, rule: &Rule, key: &Key) -> Waiting {
+    let (limiter, rule, key) = (limiter.clone(), rule.clone(), key.clone());
+    tokio::spawn(async move { limiter.acquire(&rule, &key).await })
+}
+
+/// Lets all tasks go as far as they can.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Open calls of one client that wait for his keys, as many as he likes, leave others their room.
+#[tokio::test(start_paused = true)]
+async fn whoever_makes_others_wait_for_his_own_keys_takes_no_room_of_others() {
+    for (keys, callers) in [(10_u64, 1_000), (60, 1_000), (4_000, 16)] {
+        let limiter = RateLimiter::memory();
+        let hers = hourly("hers");
+        let mut open = JoinSet::new();
+        for key in 0..keys {
+            let key = Key::of(&key);
+            let _ = limiter.acquire(&hers, &key).await.unwrap();
+            for _ in 0..callers {
+                let (limiter, rule, key) = (limiter.clone(), hers.clone(), key.clone());
+                open.spawn(async move { limiter.acquire(&rule, &key).await });
+            }
+        }
+        settle().await;
+        let soon = Rule::new("soon", Limit::new(1, SECOND / 5)).with_wait(SECOND);
+        let others: Vec<Key> = (0..20_u64).map(|other| Key::of(&other)).collect();
+        for other in &others {
+            let _ = limiter.acquire(&soon, other).await.unwrap();
+        }
+        let start = Instant::now();
+        let others: Vec<_> = others
+            .iter()
+            .map(|key| wait(&limiter, &soon, key))
+            .collect();
+        for other in others {
+            assert!(other.await.unwrap().is_ok());
+        }
+        assert!(
+            start.elapsed() < SECOND / 4,
+            "{keys} keys: {:?}",
+            start.elapsed()
+        );
+    }
+}
+
+/// Neither a caller for whom there is no room asks the store, nor one whose time is over before its
+/// turn: of a limiter that is full as of a key that is.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_not_served_in_a_queue_costs_the_store_no_call() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::with_store(store.clone());
+    let (rule, key) = (hourly("full"), Key::global());
+    let _ = limiter.acquire(&rule, &key).await.unwrap();
+    let mut open: Vec<Waiting> = (0..MOST - 100)
+        .map(|_| wait(&limiter, &rule, &key))
+        .collect();
+    let impatient = Rule::new("full", Limit::per_hour(1)).with_wait(SECOND);
+    let short: Vec<Waiting> = (0..100).map(|_| wait(&limiter, &impatient, &key)).collect();
+    settle().await;
+    let asked = store.calls();
+    let all_refused = async || {
+        for _ in 0..10_000 {
+            let refused = limiter.acquire(&rule, &key).await.unwrap_err();
+            let wait = refused.retry_after().unwrap();
+            assert!(wait > SECOND * 3590 && wait <= SECOND * 3600, "{wait:?}");
+        }
+    };
+    all_refused().await;
+    for short in short {
+        let refused = short.await.unwrap().unwrap_err();
+        assert!(refused.retry_after().unwrap() > SECOND * 3590);
+    }
+    assert_eq!(store.calls(), asked);
+
+    // A limiter that is full has room for the first callers of each key.
+    for other in 0..50_u64 {
+        let other = Key::of(&other);
+        let _ = limiter.acquire(&rule, &other).await.unwrap();
+        open.extend((0..MOST).map(|_| wait(&limiter, &rule, &other)));
+        settle().await;
+    }
+    let asked = store.calls();
+    all_refused().await;
+    assert_eq!(store.calls(), asked);
+}
+
+/// A memory that answers while it is open. For all that the limiter knows it is up.
+struct Late {
+    memory: MemoryStore,
+    asked: AtomicU64,
+    is_open: watch::Sender<bool>,
+}
+
+impl Late {
+    fn open() -> Arc<Self> {
+        Arc::new(Self {
+            memory: MemoryStore::new(),
+            asked: AtomicU64::new(0),
+            is_open: watch::Sender::new(true),
+        })
+    }
+
+    fn asked(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Store for Late {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.memory)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Answer::later(async move {
+            let _ = self.is_open.subscribe().wait_for(|is_open| *is_open).await;
+            self.memory.acquire(request).await
+        })
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.memory.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.memory.reset(request)
+    }
+}
+
+/// The first in a queue asks a store that is late, and goes; so do others, one after the other. A
+/// question is on its way all the time, and is the only one.
+#[tokio::test(start_paused = true)]
+async fn a_turn_passes_on_when_its_attempt_ends_and_not_when_its_caller_goes() {
+    let store = Late::open();
+    let limiter = RateLimiter::with_store(Arc::clone(&store));
+    let rule = Rule::new("late", Limit::new(1, SECOND * 10))
+        .with_wait(SECOND * 3600)
+        .with_timeout(SECOND * 30);
+    let key = Key::global();
+    let _ = limiter.acquire(&rule, &key).await.unwrap();
+    let mut waiting = vec![wait(&limiter, &rule, &key)];
+    settle().await;
+    waiting.extend((1..MOST).map(|_| wait(&limiter, &rule, &key)));
+    settle().await;
+    let asked = store.asked();
+    store.is_open.send_replace(false);
+    advance(SECOND * 10).await;
+    settle().await;
+    assert_eq!(store.asked(), asked + 1, "the first has asked");
+    for gone in waiting.drain(..MOST / 2) {
+        gone.abort();
+        settle().await;
+    }
+    waiting.extend((0..MOST / 2).map(|_| wait(&limiter, &rule, &key)));
+    // A store may be as late as the timeout says, and the turn is that of the attempt.
+    advance(SECOND * 10).await;
+    settle().await;
+    assert_eq!(store.asked(), asked + 1);
+    // Nobody knows how long those wait for whom there is no room.
+    let refused = limiter.acquire(&rule, &key).await.unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::from_millis(50)));
+    assert_eq!(store.asked(), asked + 1);
+
+    // What the first has is nobody's: the next is refused once, and served when that is over.
+    store.is_open.send_replace(true);
+    let start = Instant::now();
+    assert!(waiting.swap_remove(0).await.unwrap().is_ok());
+    assert_eq!(start.elapsed().as_secs(), 10);
+    // The next but one has asked as well, when the next was served.
+    assert_eq!(store.asked(), asked + 4);
+}
+
+/// A queue that its first caller leaves goes on without it.
+#[tokio::test(start_paused = true)]
+async fn callers_that_go_leave_the_turn_to_the_next() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::new("left", Limit::new(1, SECOND * 10)).with_wait(SECOND * 60);
+    let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
+    let start = Instant::now();
+    let mut waiting: Vec<Waiting> = (0..10)
+        .map(|_| wait(&limiter, &rule, &Key::global()))
+        .collect();
+    settle().await;
+    sleep(SECOND).await;
+    for gone in waiting.drain(..9) {
+        gone.abort();
+        settle().await;
+    }
+    assert!(waiting.swap_remove(0).await.unwrap().is_ok());
+    assert_eq!(start.elapsed().as_secs(), 10);
+}
