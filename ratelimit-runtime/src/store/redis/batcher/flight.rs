@@ -10,7 +10,7 @@ use crate::store::redis::scripts::call::{Answers, Ask, Call};
 use crate::store::redis::scripts::{KeyQuestion, Question, Script};
 
 /// Keys in one call.
-const MAX_KEYS: usize = 64;
+pub(super) const MAX_KEYS: usize = 64;
 /// Entries that one call adds to logs: 10,000 would keep the server busy for 27 ms.
 const MAX_UNITS: u64 = 1_000;
 /// Questions in one call: what ends reservations is a question for each caller.

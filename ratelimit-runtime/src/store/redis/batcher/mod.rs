@@ -27,6 +27,7 @@ use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
+use self::flight::MAX_KEYS;
 use self::queue::Queue;
 use self::sending::CallSlot;
 use super::errors;
@@ -34,6 +35,13 @@ use super::link::{Connection, Link, LinkStatus, Published};
 use super::scripts::{KeyQuestion, ScriptAnswer};
 use crate::error::StoreError;
 use crate::store::Verdict;
+
+/// While fewer callers wait for replies, each sends by itself. *Measured* on one machine, thousands
+/// of decisions a second by 4, 8, 16, 32 and 64 callers: 48, 87, 105, 144 and 167; in batches alone
+/// 38, 55, 82, 98 and 112. With 24 in place of 16 the same, with 8 as in batches from 8 callers on.
+const FEW_CALLERS: usize = 16;
+/// Calls in flight at most.
+const MAX_CALLS: usize = 64;
 
 /// Why a question has no answer.
 #[derive(Debug, Clone)]
@@ -116,8 +124,9 @@ pub(crate) struct Batcher {
 #[derive(Default)]
 struct State {
     queue: Queue,
-    /// How many calls are in flight, and of how many callers.
+    /// How many calls from the queue are in flight.
     in_flight: usize,
+    /// How many callers wait for a reply, those that sent by themselves included.
     callers: usize,
 }
 
@@ -141,6 +150,19 @@ impl Future for Reply<'_> {
                 .poll(cx)
                 .map(|told| told.unwrap_or_else(|_| Err(sending::lost()))),
         }
+    }
+}
+
+impl State {
+    /// Whether the next caller sends by itself.
+    fn is_for_few(&self) -> bool {
+        self.queue.is_empty() && self.callers < FEW_CALLERS
+    }
+
+    /// Whether a call from the queue may be sent: a full one gains nothing by waiting.
+    fn may_send(&self, connection: &Connection) -> bool {
+        self.in_flight < connection.depth()
+            || (self.queue.keys() >= MAX_KEYS && self.in_flight < MAX_CALLS)
     }
 }
 
@@ -185,7 +207,7 @@ impl Batcher {
         let batcher = Arc::clone(self);
         Reply::Alone(Box::pin(async move {
             let connection = batcher.connected().await?;
-            let slot = batcher.take_slot(&mut batcher.state(), 1, connection, Instant::now());
+            let slot = batcher.take_slot(&mut batcher.state(), None, connection, Instant::now());
             slot.send(stack, true).await
         }))
     }
@@ -223,27 +245,26 @@ impl Batcher {
         until: Option<Instant>,
     ) -> Reply<'a> {
         let mut state = self.state();
-        let is_idle = state.in_flight == 0 && state.queue.is_empty();
         match self.link.status() {
-            LinkStatus::Up(connection) if is_idle && until.is_some() => {
+            LinkStatus::Up(connection) if until.is_some() && state.is_for_few() => {
                 let now = Instant::now();
                 if !connection.is_unread(now) {
                     return Reply::Alone(Box::pin(
-                        self.take_slot(&mut state, 1, connection, now)
+                        self.take_slot(&mut state, None, connection, now)
                             .send(stack, false),
                     ));
                 }
                 self.wake.notify_one();
             }
-            // The leases of permits are renewed meanwhile, and wait as long as that takes.
+            // Renewals of permits and settlements wait as long as that takes.
             LinkStatus::Slow(connection, _) if until.is_none() => {
-                let slot = self.take_slot(&mut state, 1, connection, Instant::now());
+                let slot = self.take_slot(&mut state, None, connection, Instant::now());
                 return Reply::Alone(Box::pin(slot.send(stack, false)));
             }
             LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
                 return Reply::Alone(Box::pin(ready(Err(why.into()))));
             }
-            LinkStatus::Up(connection) if state.in_flight < connection.depth() => {
+            LinkStatus::Up(connection) if state.may_send(&connection) => {
                 self.wake.notify_one();
             }
             LinkStatus::Up(_) | LinkStatus::Connecting => {}
@@ -256,15 +277,17 @@ impl Batcher {
     fn take_slot(
         self: &Arc<Self>,
         state: &mut State,
-        callers: usize,
+        queued: Option<usize>,
         on: Arc<Connection>,
         sent: Instant,
     ) -> CallSlot {
-        state.in_flight += 1;
+        let (callers, is_lone) = (queued.unwrap_or(1), queued.is_none());
         state.callers += callers;
+        state.in_flight += usize::from(!is_lone);
         CallSlot {
             batcher: Arc::clone(self),
             callers,
+            is_lone,
             connection: on,
             sent,
             is_answered: false,
@@ -272,10 +295,10 @@ impl Batcher {
     }
 
     /// A call of so many callers is not in flight any more.
-    fn landed(&self, callers: usize) {
+    fn landed(&self, callers: usize, is_lone: bool) {
         let mut state = self.state();
-        state.in_flight -= 1;
         state.callers -= callers;
+        state.in_flight -= usize::from(!is_lone);
         if !state.queue.is_empty() {
             self.wake.notify_one();
         }
@@ -310,7 +333,7 @@ impl Batcher {
             return false;
         }
         let connection = match self.link.status() {
-            LinkStatus::Up(connection) if state.in_flight < connection.depth() => connection,
+            LinkStatus::Up(connection) if state.may_send(&connection) => connection,
             LinkStatus::Up(_) | LinkStatus::Connecting => return false,
             LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
                 let queue = std::mem::take(&mut state.queue);
@@ -324,7 +347,7 @@ impl Batcher {
         let now = Instant::now();
         let flight = state.queue.take(half, self.slot_of, now);
         if !flight.commands.is_empty() {
-            let slot = self.take_slot(&mut state, flight.callers, connection, now);
+            let slot = self.take_slot(&mut state, Some(flight.callers), connection, now);
             drop(state);
             self.runtime.spawn(slot.send_queued(flight.commands));
         }

@@ -42,6 +42,11 @@ impl Queue {
         self.order.is_empty()
     }
 
+    /// How many keys and stacks callers wait for.
+    pub(super) fn keys(&self) -> usize {
+        self.order.len()
+    }
+
     /// How many callers wait.
     pub(super) fn callers(&self) -> usize {
         self.callers

@@ -34,6 +34,8 @@ pub(super) struct CallSlot {
     pub(super) batcher: Arc<Batcher>,
     /// How many callers it carries.
     pub(super) callers: usize,
+    /// Whether its one caller sends by itself.
+    pub(super) is_lone: bool,
     pub(super) connection: Arc<Connection>,
     pub(super) sent: Instant,
     pub(super) is_answered: bool,
@@ -83,17 +85,17 @@ impl Drop for CallSlot {
     /// order: a task waits for one to a PING behind the call, and tells the link when that is late.
     fn drop(&mut self) {
         if self.is_answered {
-            return self.batcher.landed(self.callers);
+            return self.batcher.landed(self.callers, self.is_lone);
         }
         let (batcher, connection) = (Arc::clone(&self.batcher), Arc::clone(&self.connection));
-        let (callers, sent) = (self.callers, self.sent);
+        let (callers, is_lone, sent) = (self.callers, self.is_lone, self.sent);
         self.batcher.runtime.spawn(async move {
             let ping = redis::cmd("PING");
             let reply = connection.send(&ping, Instant::now());
             let _ = connection
                 .awaited(sent, batcher.link.timeout(), reply)
                 .await;
-            batcher.landed(callers);
+            batcher.landed(callers, is_lone);
         });
     }
 }
