@@ -136,13 +136,13 @@ impl RateLimiter {
         let engine = &self.engine;
         let decided = check.with_check(engine, |check| {
             let later = || Err(Part::new(Arc::clone(engine), check));
-            engine::decide_now(engine, check, || None).map_or_else(later, Ok)
+            engine::decide_now::<Result<_, _>>(engine, check, later)
         });
         match decided {
             Ok(decided) => engine::cooperate(decided).await,
             Err(part) => {
                 // Kept apart, so that most checks have a small future.
-                Box::pin(async move { engine::acquire([part]).await?.decision() }).await
+                Box::pin(async move { engine::decide_later(&part).await }).await
             }
         }
     }
