@@ -26,7 +26,7 @@ use tokio::task::yield_now;
 
 /// The clock is read for one refusal of so many: for each of four, a lone caller is refused some
 /// hundredths less often.
-const LOOK_EVERY: u8 = 8;
+const LOOK_EVERY: u8 = 32;
 /// How long refusals may keep a thread while others stand in line. Ten thousand are round in some
 /// 30 ms then, so long may one wait who was refused by chance.
 const SLICE: Duration = Duration::from_micros(5);
@@ -52,20 +52,27 @@ impl Line {
 /// again and again is answered at once each time, and other tasks have to run.
 #[inline]
 pub(crate) fn poll_give_way(cx: &mut Context<'_>) -> Poll<()> {
-    thread_local! {
-        static REFUSALS: Cell<u8> = const { Cell::new(0) };
-    }
-    let refusals = REFUSALS.get().wrapping_add(1);
-    REFUSALS.set(refusals);
-    if refusals.is_multiple_of(LOOK_EVERY) {
+    if is_due() {
         poll_slice(cx)
     } else {
         Poll::Ready(())
     }
 }
 
+/// Whether it is this refusal for which [`poll_slice`] looks at the clock.
+#[inline]
+pub(crate) fn is_due() -> bool {
+    thread_local! {
+        static REFUSALS: Cell<u8> = const { Cell::new(0) };
+    }
+    let refusals = REFUSALS.get().wrapping_add(1);
+    REFUSALS.set(refusals);
+    refusals.is_multiple_of(LOOK_EVERY)
+}
+
+/// [`poll_give_way`] of a refusal that [is due](is_due).
 #[cold]
-fn poll_slice(cx: &mut Context<'_>) -> Poll<()> {
+pub(crate) fn poll_slice(cx: &mut Context<'_>) -> Poll<()> {
     thread_local! {
         /// When a task last gave way on this thread, and the address of its waker.
         static LAST: Cell<Option<(Instant, usize)>> = const { Cell::new(None) };

@@ -26,14 +26,20 @@ impl Engine {
             return Arc::clone(bound);
         }
         let Some(policy) = called.or(rule.policy()) else {
-            return self.registry.rules.find(rule, "").unwrap_or_else(|| {
+            let bound = self.registry.rules.find(rule, "").unwrap_or_else(|| {
                 let bound = Arc::new(self.bind_by_itself(rule));
                 self.registry.rules.insert(rule, "", &bound);
-                rule.keep(Arc::clone(&bound));
                 bound
             });
+            if bound.has_max_of(rule) {
+                rule.keep(Arc::clone(&bound));
+            }
+            return bound;
         };
         if let Some(bound) = self.policies.current().rules.find(rule, policy) {
+            if called.is_none() {
+                rule.keep(Arc::clone(&bound));
+            }
             return bound;
         }
         let (set, found) = self.policies.used(policy, !rule.terms().wait.is_zero());
@@ -82,6 +88,7 @@ impl Engine {
             };
             vain.or(unzoned).or_else(|| compare().and_then(Result::err))
         });
+        bound.is_plain = false;
         bound.policy = Some(policy);
         bound
     }
@@ -109,6 +116,7 @@ impl Engine {
             }),
             terms: *terms,
             policy: None,
+            is_plain: self.key_hasher.is_none(),
             concurrent: in_flight.map(|limit| BoundConcurrent {
                 head: head(&of_concurrent),
                 limit,

@@ -20,6 +20,9 @@ pub(crate) struct BoundRule {
     pub(super) terms: Terms,
     /// The policy, which may override the terms of single keys.
     pub(super) policy: Option<Arc<Policy>>,
+    /// Whether keys and terms of a call are as it gives them: there is no policy, and keys are not
+    /// hidden.
+    pub(super) is_plain: bool,
     pub(super) concurrent: Option<BoundConcurrent>,
     pub(super) capabilities: Capabilities,
     /// The reason why no check of the rule can be made.
@@ -60,6 +63,11 @@ impl BoundRule {
             ..
         } = &self.origin;
         *site == rule.site() && rule.binds_as(terms, *in_flight)
+    }
+
+    /// Whether the first limit of a rule like this one is the same, as a call may change it.
+    pub(super) fn has_max_of(&self, rule: &Rule) -> bool {
+        self.origin.terms.limits().first() == rule.limits().first()
     }
 
     /// `Ok` where the store may be asked to decide on a call by these terms, which are the rule's

@@ -115,57 +115,54 @@ impl<'r> CheckBuilder<'r> {
         engine: &Engine,
         decide: impl FnOnce(&Check<'_>) -> T,
     ) -> T {
-        let rule = self.rule;
-        match engine.first_look(rule) {
-            Some(bound) if self.policy.is_none() => self.with_bound(engine, bound, decide),
-            _ => self.with_rule_bound(engine, decide),
+        let found;
+        let bound = match engine.first_look(self.rule) {
+            Some(bound) if self.policy.is_none() => bound,
+            _ => {
+                found = self.bind(engine);
+                &found
+            }
+        };
+        let changed;
+        let mut terms = &bound.terms;
+        if self.max.is_some() || !bound.is_plain {
+            changed = self.change(engine, bound);
+            terms = changed.as_ref().unwrap_or(terms);
         }
+        let key = self.key.behind(&bound.head);
+        let Self {
+            cost,
+            reserves,
+            shadow,
+            ..
+        } = *self;
+        decide(&Check::new(bound, terms, key, cost, reserves, shadow))
     }
 
     #[inline(never)]
-    fn with_rule_bound<T>(&mut self, engine: &Engine, decide: impl FnOnce(&Check<'_>) -> T) -> T {
-        let bound = engine.bind(self.rule, self.policy.as_deref());
-        self.with_bound(engine, &bound, decide)
+    fn bind(&mut self, engine: &Engine) -> Arc<BoundRule> {
+        // It may have been bound from a rule with another `max`.
+        self.max = self.max.or_else(|| Some(max_of(self.rule.limits())));
+        engine.bind(self.rule, self.policy.as_deref())
     }
 
-    #[allow(clippy::inline_always, reason = "as that of `with_check`")]
-    #[inline(always)]
-    fn with_bound<T>(
-        &mut self,
-        engine: &Engine,
-        bound: &Arc<BoundRule>,
-        decide: impl FnOnce(&Check<'_>) -> T,
-    ) -> T {
-        let changed = self.changed_terms(bound);
-        let terms = changed.as_ref().unwrap_or(&bound.terms);
+    /// Makes what differs from call to call: hides the key, and puts the policy's shadow mode in
+    /// the place of the call's. The terms, where they are not those of the bound rule: by another
+    /// `max`, or because the policy overrides them for the key.
+    #[inline(never)]
+    fn change(&mut self, engine: &Engine, bound: &BoundRule) -> Option<Terms> {
+        let changed = if let Some(policy) = &bound.policy {
+            self.shadow = policy.shadow.unwrap_or(self.shadow);
+            let values = policy.overrides.get(&*self.key);
+            values.map(|values| bound.terms.with_override(values))
+        } else {
+            let own = self.max.filter(|max| *max != max_of(bound.terms.limits()));
+            own.map(|max| bound.terms.with_max(max))
+        };
         if let Some(hasher) = &engine.key_hasher {
             hasher.hide(&bound.head, &mut self.key);
         }
-        let shadow = self.shadow;
-        let policy = bound.policy.as_ref();
-        let shadow = policy.map_or(shadow, |policy| policy.shadow.unwrap_or(shadow));
-        let key = self.key.behind(&bound.head);
-        decide(&Check::new(
-            bound,
-            terms,
-            key,
-            self.cost,
-            self.reserves,
-            shadow,
-        ))
-    }
-
-    /// The terms of this call, where they differ from those of its rule: by another `max`, or
-    /// because the policy overrides them for the key.
-    #[inline]
-    fn changed_terms(&self, bound: &BoundRule) -> Option<Terms> {
-        if let Some(policy) = &bound.policy {
-            let values = policy.overrides.get(&*self.key)?;
-            return Some(bound.terms.with_override(values));
-        }
-        let max = |limits: &[Limit]| limits.first().map_or(0, Limit::max);
-        let own = self.max.unwrap_or_else(|| max(self.rule.limits()));
-        (own != max(bound.terms.limits())).then(|| bound.terms.with_max(own))
+        changed
     }
 
     /// The check for this limiter, to be kept.
@@ -192,6 +189,11 @@ impl<'r> CheckBuilder<'r> {
         });
         part.with_permit(permit)
     }
+}
+
+/// The `max` that a call may change.
+fn max_of(limits: &[Limit]) -> u64 {
+    limits.first().map_or(0, Limit::max)
 }
 
 impl fmt::Debug for CheckBuilder<'_> {

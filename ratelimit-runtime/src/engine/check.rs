@@ -98,16 +98,16 @@ impl Conclusion for Result<Decision, RateLimitError> {
     }
 }
 
-/// A conclusion, where it is known.
-impl<T: Conclusion> Conclusion for Option<T> {
+/// A conclusion, or what it takes to wait for it.
+impl<T: Conclusion, L> Conclusion for Result<T, L> {
     #[inline]
     fn admitted(decision: impl FnOnce() -> Decision) -> Self {
-        Some(T::admitted(decision))
+        Ok(T::admitted(decision))
     }
 
     #[inline]
     fn refused(error: RateLimitError) -> Self {
-        Some(T::refused(error))
+        Ok(T::refused(error))
     }
 }
 

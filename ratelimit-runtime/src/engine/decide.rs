@@ -1,9 +1,11 @@
-//! The road of a call. [`decide_now`] gives the outcome of a check that takes no waiting;
-//! [`acquire`] awaits that of one check and of a stack alike.
+//! The road of a call. [`decide_now`] gives the outcome of a check that takes no waiting, and
+//! [`decide_later`] awaits that of one check. [`acquire`] awaits that of a stack, and of one check
+//! that waits for its turn, reserves its cost or asks for a permit.
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 
@@ -49,6 +51,33 @@ pub(crate) fn decide_now<T: Conclusion>(
     }
 }
 
+/// Waits until the check that [`decide_now`] could not decide is decided.
+pub(crate) async fn decide_later(part: &Part) -> Result<Decision, RateLimitError> {
+    let (engine, check) = (&part.engine, part.check());
+    if check.waits() {
+        return Box::pin(acquire([part.clone()])).await?.decision();
+    }
+    let time = engine.time_of(&check, Instant::now());
+    let mut answer = engine
+        .store
+        .acquire(check.request.with_timeout_at(time.end));
+    let outcome = match engine.answered(time, &mut answer).await {
+        Ok(verdict) => check.conclude_verdict(&verdict),
+        Err(error) => {
+            let decided = engine.decide_by_policy(&[check], &error);
+            check.conclude(decided.map_err(|refused| refused.error).and_then(only))
+        }
+    };
+    cooperate(outcome).await
+}
+
+/// The decision on the first part of a stack.
+fn only(decisions: impl IntoIterator<Item = Decision>) -> Result<Decision, RateLimitError> {
+    let first = decisions.into_iter().next();
+    debug_assert!(first.is_some(), "a stack has a part");
+    first.ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
+}
+
 /// What a call that is let through gets.
 pub(crate) struct Admitted {
     /// Of each part of the stack.
@@ -60,9 +89,7 @@ pub(crate) struct Admitted {
 impl Admitted {
     /// The decision on the first part.
     pub(crate) fn decision(&self) -> Result<Decision, RateLimitError> {
-        debug_assert!(!self.decisions.is_empty(), "a stack has a part");
-        let unasked = || RateLimitError::misconfigured("nothing was asked");
-        self.decisions.first().copied().ok_or_else(unasked)
+        only(self.decisions.iter().copied())
     }
 
     /// The reservations and the permits, where only some of `N` checks were made: each reservation

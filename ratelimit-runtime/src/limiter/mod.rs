@@ -138,13 +138,13 @@ impl RateLimiter {
             check.key(key);
             check.with_check(engine, |check| {
                 let later = || Err(Box::new(Part::new(Arc::clone(engine), check)));
-                engine::decide_now(engine, check, || None).map_or_else(later, Ok)
+                engine::decide_now::<Result<_, _>>(engine, check, later)
             })
         };
         match decided {
             Ok(decided) => engine::cooperate(decided).await,
             // Kept apart, so that most checks have a small future.
-            Err(part) => Box::pin(async move { engine::acquire([*part]).await?.decision() }).await,
+            Err(part) => Box::pin(async move { engine::decide_later(&part).await }).await,
         }
     }
 

@@ -53,7 +53,7 @@ impl Slot {
     }
 
     pub(super) fn set<T: Send + Sync + 'static>(&self, kept: Arc<T>) {
-        let _ = self.kept.set((self.revision, Arc::new(kept)));
+        self.kept.get_or_init(|| (self.revision, Arc::new(kept)));
     }
 
     #[inline]

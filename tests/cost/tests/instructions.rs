@@ -39,7 +39,7 @@ const MOST: [Row; 15] = [
     (Work::LeakyAnew, 1_046, Some((Work::Governor, Budget(0.8)))),
     (
         Work::LeakyRefused,
-        1_118,
+        1_125,
         Some((Work::GovernorDenied, SoFar(0.86, 0.8))),
     ),
     (Work::Sliding, 1_035, Some((Work::Governor, Budget(0.8)))),
@@ -55,7 +55,7 @@ const MOST: [Row; 15] = [
     ),
     (
         Work::RefusedAgain,
-        970,
+        985,
         Some((Work::GovernorDenied, Budget(0.9))),
     ),
     (Work::ByHand, 1_155, None),
