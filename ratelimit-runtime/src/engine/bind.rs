@@ -45,7 +45,7 @@ impl Engine {
         let (set, found) = self.policies.used(policy, !rule.terms().wait.is_zero());
         let Some(found) = found else {
             // A call may make up the name, so this is not kept.
-            let mut bound = self.with_terms(rule, *rule.terms(), set.version);
+            let mut bound = self.with_terms(rule, rule.terms(), set.version);
             bound.problem = Some(RateLimitError::misconfigured(set.unknown(policy)));
             return Arc::new(bound);
         };
@@ -58,8 +58,8 @@ impl Engine {
     }
 
     fn bind_by_itself(&self, rule: &Rule) -> BoundRule {
-        let (terms, unzoned) = zoned(*rule.terms());
-        let mut bound = self.with_terms(rule, terms, 0);
+        let (terms, unzoned) = zoned(rule.terms());
+        let mut bound = self.with_terms(rule, &terms, 0);
         bound.problem = bound.problem.or_else(|| {
             if rule.has_policy() {
                 // A rule of an attribute is used by hand.
@@ -76,8 +76,8 @@ impl Engine {
     }
 
     fn bind_by_policy(&self, rule: &Rule, name: &str, policy: Arc<Policy>, set: u64) -> BoundRule {
-        let (terms, unzoned) = zoned(rule.terms().with_policy(&policy));
-        let mut bound = self.with_terms(rule, terms, set);
+        let (terms, unzoned) = zoned(&rule.terms().with_policy(&policy));
+        let mut bound = self.with_terms(rule, &terms, set);
         bound.problem = bound.problem.or_else(|| {
             let vain = || RateLimitError::misconfigured(waits_in_vain(name));
             let vain = terms.waits_in_vain().then(vain);
@@ -94,7 +94,7 @@ impl Engine {
     }
 
     /// The rule by these terms, with the problem that its store has with it.
-    fn with_terms(&self, rule: &Rule, terms: Terms, policies: u64) -> BoundRule {
+    fn with_terms(&self, rule: &Rule, terms: &Terms, policies: u64) -> BoundRule {
         let names = rule.names();
         let head = |push: &dyn Fn(&mut String)| {
             let mut head = String::from(&*self.prefix);
@@ -114,7 +114,7 @@ impl Engine {
             } else {
                 &of_concurrent
             }),
-            terms,
+            terms: *terms,
             policy: None,
             is_plain: self.key_hasher.is_none(),
             concurrent: in_flight.map(|limit| BoundConcurrent {
@@ -139,10 +139,10 @@ impl Engine {
 }
 
 /// The terms in their time zone, or the reason why there is none.
-fn zoned(terms: Terms) -> (Terms, Option<RateLimitError>) {
+fn zoned(terms: &Terms) -> (Terms, Option<RateLimitError>) {
     match terms.in_its_zone() {
         Ok(zoned) => (zoned, None),
-        Err(why) => (terms, Some(RateLimitError::misconfigured(why))),
+        Err(why) => (*terms, Some(RateLimitError::misconfigured(why))),
     }
 }
 

@@ -135,15 +135,15 @@ impl RateLimiter {
         check.key(key);
         let engine = &self.engine;
         let decided = check.with_check(engine, |check| {
-            let later = || Err(Part::new(Arc::clone(engine), check));
-            engine::decide_now::<Result<_, _>>(engine, check, later)
+            engine::decide_now::<Result<_, _>>(engine, check, || {
+                let part = Part::new(Arc::clone(engine), check);
+                // Kept apart, so that most checks have a small future.
+                Err(Box::pin(async move { engine::decide_later(&part).await }))
+            })
         });
         match decided {
             Ok(decided) => engine::cooperate(decided).await,
-            Err(part) => {
-                // Kept apart, so that most checks have a small future.
-                Box::pin(async move { engine::decide_later(&part).await }).await
-            }
+            Err(later) => later.await,
         }
     }
 

@@ -90,6 +90,7 @@ pub(super) async fn step<'a>(
     } in progress.charged
     {
         let Some(part) = held.stack.get(at) else {
+            debug_assert!(false, "a part of the stack was charged");
             continue;
         };
         if part.reserves() {
@@ -116,8 +117,8 @@ fn is_given_back(part: &Part) -> bool {
 ///
 /// The refusal that takes longest to end. Where it is the only one, and all that the call asks for
 /// beside it is free, it is an offence.
-async fn look<'a>(
-    held: &Held<'a>,
+async fn look(
+    held: &Held<'_>,
     parts: &[usize],
     limited: &[usize],
     time: Time,
@@ -233,9 +234,12 @@ impl Progress {
         let rooms: Option<Vec<Room>> = rooms.collect();
         let rooms = rooms.filter(|_| !time.is_over());
         let Some(rooms) = rooms else {
-            let error = || match time.is_over() {
-                true => time.out(),
-                false => StoreError::timed_out("too many charges are being settled"),
+            let error = || {
+                if time.is_over() {
+                    time.out()
+                } else {
+                    StoreError::timed_out("too many charges are being settled")
+                }
             };
             self.failed.extend(charging.iter().map(|at| (*at, error())));
             return Ok(());
@@ -288,6 +292,7 @@ impl Progress {
         let mut failed = std::mem::take(&mut self.failed);
         while let Some((at, error)) = failed.pop() {
             let Some(first) = held.stack.get(at) else {
+                debug_assert!(false, "a part of the stack has failed");
                 continue;
             };
             let is_with = |(at, _): &(usize, StoreError)| {
@@ -352,6 +357,7 @@ async fn acquire_permit(
     time: Time,
 ) -> Result<(), Refused> {
     let (engine, Some(permit)) = (&part.engine, &part.permit) else {
+        debug_assert!(false, "a part that asks for a permit");
         return Ok(());
     };
     let is_logged = !part.is_limited();
@@ -360,6 +366,7 @@ async fn acquire_permit(
     }
     let open = OpenPermit::new(engine, permit, Some(PermitId::next()));
     let Some(place) = open.request(Some(time.end)) else {
+        debug_assert!(false, "a permit that is asked for has an id");
         return Ok(());
     };
     let mut answer = engine.store.innermost().enter(place, &[]);
