@@ -310,9 +310,13 @@ impl Progress {
                 .map(|(_, part)| part.check())
                 .collect();
             let decided = first.engine.decide_by_policy(&checks, &error);
-            let decided = decided.map_err(|refused| Refused {
-                by: together.get(refused.by).copied().unwrap_or(at),
-                ..refused
+            let decided = decided.map_err(|refused| {
+                let by = together.get(refused.by).copied();
+                debug_assert!(by.is_some(), "one of the checks refuses");
+                Refused {
+                    by: by.unwrap_or(at),
+                    ..refused
+                }
             })?;
             for ((at, part), decision) in held.parts(&together).zip(decided) {
                 let reserves = part.check().request.reserves;
