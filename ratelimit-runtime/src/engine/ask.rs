@@ -82,11 +82,10 @@ pub(super) async fn all<T: Unpin>(futures: impl IntoIterator<Item = Boxed<'_, T>
         if is_pending {
             return Poll::Pending;
         }
-        Poll::Ready(
-            each.iter_mut()
-                .filter_map(|(_, output)| output.take())
-                .collect(),
-        )
+        let outputs = each.iter_mut().map(|(_, output)| output.take());
+        let outputs: Option<Vec<T>> = outputs.collect();
+        debug_assert!(outputs.is_some(), "each is ready once none is pending");
+        Poll::Ready(outputs.unwrap_or_default())
     })
     .await
 }

@@ -77,6 +77,7 @@ impl Engine {
 
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, RateLimitError> {
+    part.bound.is_sound()?;
     part.bound.require(Feature::Refund)?;
     let now = Instant::now();
     let charge = OpenCharge {
@@ -87,7 +88,8 @@ pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, Ra
         runtime: None,
         room: None,
     };
-    let Some(mut answer) = charge.ask(Completion::Refund, false)? else {
+    // Nothing was charged for a call that was let through unchecked.
+    let Some(mut answer) = charge.ask(Completion::Refund, false) else {
         return Ok(false);
     };
     let answer = part.engine.answered(part.time(now), &mut answer).await;
@@ -209,7 +211,8 @@ struct OpenCharge {
 
 impl OpenCharge {
     fn complete(mut self: Box<Self>, completion: Completion) {
-        let Ok(Some(answer)) = self.ask(completion, false) else {
+        let Some(answer) = self.ask(completion, false) else {
+            debug_assert!(false, "what is open was charged");
             return;
         };
         match answer.known() {
@@ -258,7 +261,9 @@ impl OpenCharge {
         let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
         let check = self.part.charged_as(self.reserves);
         let limits = check.terms.limits().iter();
-        let window = limits.map(Limit::window).max().unwrap_or_default();
+        let window = limits.map(Limit::window).max();
+        debug_assert!(window.is_some(), "what was charged has a limit");
+        let window = window.unwrap_or_default();
         let names_entries = check.terms.algorithm().row().is_log;
         let store = self.part.engine.store.innermost();
         loop {
@@ -271,7 +276,8 @@ impl OpenCharge {
             if !counts && charges.is_none_or(|actual| actual == 0) {
                 return Ok(());
             }
-            let Ok(Some(answer)) = self.ask(completion, is_sent_again) else {
+            let Some(answer) = self.ask(completion, is_sent_again) else {
+                debug_assert!(false, "what is open was charged");
                 return Ok(());
             };
             let Err(error) = answer.await else {
@@ -292,30 +298,24 @@ impl OpenCharge {
 
     /// Asks the store that made the charge, be it the engine's or the fallback, whether there was
     /// anything of it; `None` if nothing was charged.
-    fn ask(
-        &self,
-        completion: Completion,
-        is_sent_again: bool,
-    ) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
+    fn ask(&self, completion: Completion, is_sent_again: bool) -> Option<Answer<'_, bool>> {
         let engine = &self.part.engine;
         let (store, ticket): (&dyn Store, u64) = match self.receipt {
-            Receipt::None => return Ok(None),
+            Receipt::None => return None,
             Receipt::Store(ticket) => (&*engine.store, ticket),
             Receipt::Fallback(ticket) => (engine.fallback.store(), ticket),
         };
-        self.part.bound.is_sound()?;
         let mut request = self.part.charged_as(self.reserves).request;
         request.is_sent_again = is_sent_again;
         let Some(actual) = completion.actual(request.cost()) else {
-            return Ok(Some(store.refund(request, ticket)));
+            return Some(store.refund(request, ticket));
         };
         let name = self.part.bound.name;
-        Ok(Some(store.settle(request, ticket, actual).map(
-            move |settled| {
-                observe::cost_dropped(name, settled.dropped);
-                settled.was_open
-            },
-        )))
+        let settled = store.settle(request, ticket, actual);
+        Some(settled.map(move |settled| {
+            observe::cost_dropped(name, settled.dropped);
+            settled.was_open
+        }))
     }
 
     fn report(&self, completion: Completion, error: &StoreError) {

@@ -98,6 +98,12 @@ impl Admitted {
         self,
         is_made: [bool; N],
     ) -> (Reservations<N>, CallPermits) {
+        let made = is_made.iter().filter(|is_made| **is_made).count();
+        debug_assert_eq!(
+            made,
+            self.reservations.len(),
+            "each check that is made is a part"
+        );
         let mut made = self.reservations.into_iter();
         let reserved = is_made.map(|is_made| is_made.then(|| made.next()).flatten().flatten());
         (Reservations(reserved), self.permits)
@@ -132,7 +138,9 @@ fn conclude(
             debug_assert!(by < stack.len(), "a part of the stack refuses");
             let part = stack.get(by);
             let concluded = part.map(|part| part.check().conclude(Err(error.clone())));
-            Err(concluded.and_then(Result::err).unwrap_or(error))
+            let told = concluded.and_then(Result::err);
+            debug_assert!(told.is_some(), "a part in shadow mode refuses nothing");
+            Err(told.unwrap_or(error))
         }
     }
 }

@@ -71,7 +71,7 @@ impl Engine {
         let by_fallback = by_fallback.filter(|(_, source)| is_fallback(source));
         let requests: Vec<Request<'_>> = by_fallback.map(|(check, _)| check.request).collect();
         let verdicts = self.fallback.acquire_all(&requests);
-        let verdicts = verdicts.map_err(|error| Refused { by: 0, error })?;
+        debug_assert_eq!(verdicts.len(), requests.len(), "a verdict for each");
         let mut verdicts = verdicts.into_iter();
         let decided = checks.iter().zip(&sources).map(|(check, source)| {
             let verdict = is_fallback(source).then(|| verdicts.next()).flatten();

@@ -46,7 +46,9 @@ impl Part {
 
     /// The same, of a call that asks for this permit as well: the last of its limits.
     pub(crate) fn with_permit(self, permit: Option<PermitCheck>) -> Self {
-        let index = u8::try_from(self.bound.terms.limits().len()).unwrap_or(u8::MAX);
+        let index = u8::try_from(self.bound.terms.limits().len());
+        debug_assert!(index.is_ok(), "a rule has few limits");
+        let index = index.unwrap_or(u8::MAX);
         let permit = permit.map(|permit| Arc::new(PermitCheck { index, ..permit }));
         Self { permit, ..self }
     }
@@ -213,7 +215,7 @@ impl Part {
         }
         match engine.outage_source(&check, &error) {
             Some(Source::Fallback) => {
-                Ok(check.fallback_decision(&engine.fallback.peek(check.request)?))
+                Ok(check.fallback_decision(&engine.fallback.peek(&check.request)))
             }
             Some(_) => Ok(check.unchecked()),
             None => Err(error.into()),

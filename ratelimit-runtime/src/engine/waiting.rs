@@ -126,6 +126,7 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         let now = Instant::now();
         let is_permit = refusal.is_in_flight_limit();
         next = WaitedFor::of(stack, by, is_permit);
+        debug_assert!(next.is_some(), "limits or a permit of a part refuse");
         let retry = next.and_then(|key| {
             let until = start + key.wait();
             if !is_permit {
@@ -150,7 +151,7 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
 fn longest_attempt(stack: &[Part]) -> Duration {
     let now = std::time::Instant::now();
     let ends = stack.iter().map(|part| part.time(now).end);
-    ends.max().map_or(Duration::ZERO, |end| end - now)
+    ends.fold(now, Ord::max) - now
 }
 
 /// How long to pause before a permit is asked for again.

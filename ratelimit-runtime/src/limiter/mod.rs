@@ -137,14 +137,16 @@ impl RateLimiter {
             let mut check = CheckBuilder::of(rule, None);
             check.key(key);
             check.with_check(engine, |check| {
-                let later = || Err(Box::new(Part::new(Arc::clone(engine), check)));
-                engine::decide_now::<Result<_, _>>(engine, check, later)
+                engine::decide_now::<Result<_, _>>(engine, check, || {
+                    let part = Part::new(Arc::clone(engine), check);
+                    // Kept apart, so that most checks have a small future.
+                    Err(Box::pin(async move { engine::decide_later(&part).await }))
+                })
             })
         };
         match decided {
             Ok(decided) => engine::cooperate(decided).await,
-            // Kept apart, so that most checks have a small future.
-            Err(part) => Box::pin(async move { engine::decide_later(&part).await }).await,
+            Err(later) => later.await,
         }
     }
 

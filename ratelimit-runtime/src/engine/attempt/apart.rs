@@ -102,6 +102,7 @@ pub(super) async fn step<'a>(
     } in progress.charged
     {
         let Some(part) = held.stack.get(at) else {
+            debug_assert!(false, "a part of the stack was charged");
             continue;
         };
         if part.reserves() {
@@ -330,6 +331,7 @@ impl Progress {
         let mut failed = std::mem::take(&mut self.failed);
         while let Some((at, error)) = failed.pop() {
             let Some(first) = held.stack.get(at) else {
+                debug_assert!(false, "a part of the stack has failed");
                 continue;
             };
             let is_with = |(at, _): &(usize, StoreError)| {
@@ -347,9 +349,13 @@ impl Progress {
                 .map(|(_, part)| part.check())
                 .collect();
             let decided = first.engine.decide_by_policy(&checks, &error);
-            let decided = decided.map_err(|refused| Refused {
-                by: together.get(refused.by).copied().unwrap_or(at),
-                ..refused
+            let decided = decided.map_err(|refused| {
+                let by = together.get(refused.by).copied();
+                debug_assert!(by.is_some(), "one of the checks refuses");
+                Refused {
+                    by: by.unwrap_or(at),
+                    ..refused
+                }
             })?;
             for ((at, part), decision) in held.parts(&together).zip(decided) {
                 let reserves = part.check().request.reserves;
@@ -428,6 +434,7 @@ async fn acquire_permit(
     time: Time,
 ) -> Result<(), Refused> {
     let (engine, Some(permit)) = (&part.engine, &part.permit) else {
+        debug_assert!(false, "a part that asks for a permit");
         return Ok(());
     };
     let is_logged = !part.is_limited();
@@ -436,6 +443,7 @@ async fn acquire_permit(
     }
     let open = OpenPermit::new(engine, permit, Some(PermitId::next()));
     let Some(place) = open.request(Some(time.end)) else {
+        debug_assert!(false, "a permit that is asked for has an id");
         return Ok(());
     };
     let mut answer = engine.store.innermost().enter(place, &[]);

@@ -54,6 +54,10 @@ impl<'a> Held<'a> {
         parts: &'s [usize],
     ) -> impl Iterator<Item = (usize, &'a Part)> + Clone + use<'a, 's> {
         let stack = self.stack;
+        debug_assert!(
+            parts.iter().all(|at| *at < stack.len()),
+            "parts are those of the stack"
+        );
         parts.iter().filter_map(|at| Some((*at, stack.get(*at)?)))
     }
 
@@ -64,7 +68,9 @@ impl<'a> Held<'a> {
     }
 
     pub(super) fn note(&mut self, at: usize, decided: Result<Decision, RateLimitError>) {
-        if let Some(noted) = self.admission.decisions.get_mut(at) {
+        let noted = self.admission.decisions.get_mut(at);
+        debug_assert!(noted.is_some(), "a part of the stack is noted");
+        if let Some(noted) = noted {
             *noted = decided;
         }
     }

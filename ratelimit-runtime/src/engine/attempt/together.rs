@@ -93,6 +93,7 @@ async fn ask(
     time: Time,
 ) -> Result<Entry, StoreError> {
     let Some((_, Part { engine, .. })) = held.parts(parts).next() else {
+        debug_assert!(false, "a step has a part");
         return Err(StoreError::unavailable("nothing was asked"));
     };
     let requests: Vec<Request<'_>> = checks.iter().map(|check| check.request).collect();
@@ -132,6 +133,7 @@ fn by_policy(
         permit_by_policy(held, at, part, error, checks.is_empty())?;
     }
     let Some((_, Part { engine, .. })) = held.parts(parts).next() else {
+        debug_assert!(false, "a step has a part");
         return Ok(());
     };
     if checks.is_empty() {
@@ -140,6 +142,7 @@ fn by_policy(
     let limited = held.parts(parts).filter(|(_, part)| part.is_limited());
     let decided = engine.decide_by_policy(checks, error).map_err(|refused| {
         let by = limited.clone().nth(refused.by).map(|(at, _)| at);
+        debug_assert!(by.is_some(), "one of the checks refuses");
         Refused {
             by: by.unwrap_or(refused.by),
             ..refused
@@ -161,6 +164,7 @@ pub(super) fn permit_by_policy(
     is_logged: bool,
 ) -> Result<(), Refused> {
     let (engine, Some(permit)) = (&part.engine, &part.permit) else {
+        debug_assert!(false, "a part that asks for a permit");
         return Ok(());
     };
     let source = if is_logged {

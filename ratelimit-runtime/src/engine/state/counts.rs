@@ -20,16 +20,23 @@ impl PermitCounts {
     pub(in crate::engine) fn add_below(&self, key: &[u8], max: u64) -> Option<u64> {
         let mut by_key = self.lock();
         match by_key.get_mut(key) {
-            Some(open) if *open >= max => return None,
-            Some(open) => *open += 1,
-            None => _ = by_key.insert(key.into(), 1),
+            Some(open) if *open >= max => None,
+            Some(open) => {
+                *open += 1;
+                Some(*open)
+            }
+            None => {
+                by_key.insert(key.into(), 1);
+                Some(1)
+            }
         }
-        by_key.get(key).copied()
     }
 
     pub(in crate::engine) fn remove(&self, key: &[u8]) {
         let mut by_key = self.lock();
-        if let Some(open) = by_key.get_mut(key) {
+        let open = by_key.get_mut(key);
+        debug_assert!(open.is_some(), "a permit that is open is counted");
+        if let Some(open) = open {
             *open -= 1;
             if *open == 0 {
                 by_key.remove(key);

@@ -10,9 +10,8 @@ use std::time::Duration;
 use once_cell::sync::OnceCell;
 
 use crate::engine::check::Check;
-use crate::error::{RateLimitError, StoreError};
 use crate::store::memory::MemoryStore;
-use crate::store::{Answer, BuiltInStore as _, Request, Store as _, Verdict};
+use crate::store::{Answer, Request, Store as _, Verdict};
 
 /// The memory of one limiter, made when it is first needed.
 #[derive(Debug, Default)]
@@ -23,19 +22,16 @@ pub(crate) struct Fallback {
 }
 
 impl Fallback {
-    pub(in crate::engine) fn acquire_all(
-        &self,
-        requests: &[Request<'_>],
-    ) -> Result<Vec<Verdict>, RateLimitError> {
-        let verdicts = known(self.store().acquire_all(requests))?;
+    pub(in crate::engine) fn acquire_all(&self, requests: &[Request<'_>]) -> Vec<Verdict> {
+        let verdicts = self.store().decide_all(requests);
         if verdicts.iter().any(|verdict| verdict.blocked) {
             self.has_blocked.store(true, Ordering::Relaxed);
         }
-        Ok(verdicts)
+        verdicts
     }
 
-    pub(in crate::engine) fn peek(&self, request: Request<'_>) -> Result<Verdict, RateLimitError> {
-        Ok(known(self.store().peek(request))?)
+    pub(in crate::engine) fn peek(&self, request: &Request<'_>) -> Verdict {
+        self.store().peek_now(request)
     }
 
     /// Whether it may hold blocks.
@@ -50,21 +46,19 @@ impl Fallback {
             .memory
             .get()
             .filter(|_| self.may_block() && !check.shadow)?;
-        known(memory.peek(check.request))
-            .ok()
-            .filter(|verdict| verdict.blocked)
+        Some(memory.peek_now(&check.request)).filter(|verdict| verdict.blocked)
     }
 
     /// Forgets the key here as well.
     pub(crate) fn reset(&self, request: Request<'_>) -> bool {
         self.memory
             .get()
-            .is_some_and(|memory| known(memory.reset(request)).unwrap_or(false))
+            .is_some_and(|memory| changed(memory.reset(request)))
     }
 
     /// Blocks the key in this process; where the memory has no room for that, it does not.
     pub(crate) fn block(&self, request: Request<'_>, duration: Duration) {
-        let is_blocked = known(self.store().block(request, duration)).is_ok();
+        let is_blocked = matches!(self.store().block(request, duration).known(), Ok(Ok(())));
         self.has_blocked.fetch_or(is_blocked, Ordering::Relaxed);
     }
 
@@ -72,7 +66,7 @@ impl Fallback {
     pub(crate) fn unblock(&self, request: Request<'_>) -> bool {
         self.memory
             .get()
-            .is_some_and(|memory| known(memory.unblock(request)).unwrap_or(false))
+            .is_some_and(|memory| changed(memory.unblock(request)))
     }
 
     pub(in crate::engine) fn store(&self) -> &MemoryStore {
@@ -80,11 +74,12 @@ impl Fallback {
     }
 }
 
-/// Memory answers at once.
-fn known<T>(answer: Answer<'_, T>) -> Result<T, StoreError> {
-    answer.known().unwrap_or_else(|_| {
-        Err(StoreError::unavailable(
-            "the memory of this process did not answer at once",
-        ))
-    })
+/// Whether this memory changed something: it answers at once.
+fn changed(answer: Answer<'_, bool>) -> bool {
+    let changed = answer.known();
+    debug_assert!(
+        matches!(changed, Ok(Ok(_))),
+        "memory answers at once, and does not fail to forget"
+    );
+    matches!(changed, Ok(Ok(true)))
 }

@@ -109,7 +109,9 @@ impl Turns {
             return;
         }
         queue.wakes_in_a_row = queue.wakes_in_a_row.saturating_add(1);
-        if let Some(first) = queue.waiters.values().next() {
+        let first = queue.waiters.values().next();
+        debug_assert!(first.is_some(), "a queue that is empty is taken away");
+        if let Some(first) = first {
             first.notify_one();
         }
     }

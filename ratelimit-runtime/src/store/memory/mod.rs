@@ -160,7 +160,7 @@ impl MemoryStore {
     }
 
     /// Decides several requests under the locks of all their shards.
-    fn decide_all(&self, requests: &[Request<'_>]) -> Vec<Verdict> {
+    pub(crate) fn decide_all(&self, requests: &[Request<'_>]) -> Vec<Verdict> {
         if let [request] = requests {
             return vec![self.decide(request)];
         }
@@ -188,7 +188,8 @@ impl MemoryStore {
         group::decide(&mut shards, &members, self.now())
     }
 
-    fn peek_now(&self, request: &Request<'_>) -> Verdict {
+    /// Decides without charging.
+    pub(crate) fn peek_now(&self, request: &Request<'_>) -> Verdict {
         self.with(request, |shard, hash, now| shard.peek(request, hash, now))
     }
 
