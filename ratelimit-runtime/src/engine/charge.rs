@@ -124,10 +124,11 @@ impl Charge {
     pub(super) fn new(
         part: &Part,
         reserves: Reserves,
-        receipt: Receipt,
+        decision: &Decision,
         since: Instant,
         room: Option<OwnedSemaphorePermit>,
     ) -> Self {
+        let receipt = decision.charge();
         let open = (receipt != Receipt::None).then(|| OpenCharge {
             part: part.clone(),
             reserves,

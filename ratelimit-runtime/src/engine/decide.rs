@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use smallvec::SmallVec;
 
-use super::attempt::Admission;
+use super::attempt::Attempted;
 use super::charge::{Charge, Reservations};
 use super::check::{Check, Conclusion};
 use super::outage::Refused;
@@ -87,18 +87,20 @@ pub(crate) async fn acquire(
 }
 
 /// Observes the decisions on all parts, or the refusal.
-fn conclude(
-    stack: &[Part],
-    outcome: Result<Admission, Refused>,
-) -> Result<Admitted, RateLimitError> {
+fn conclude(stack: &[Part], outcome: Attempted) -> Result<Admitted, RateLimitError> {
     match outcome {
-        Ok(admission) => {
-            let decided = stack.iter().zip(admission.decisions);
-            let decided = decided.map(|(part, decided)| part.check().conclude(decided));
+        Ok(admissions) => {
+            let (mut decisions, mut reservations) = (SmallVec::new(), SmallVec::new());
+            let mut permits = Vec::new();
+            for (part, admission) in stack.iter().zip(admissions) {
+                decisions.push(part.check().conclude(admission.decided)?);
+                reservations.push(admission.charge);
+                permits.extend(admission.permit);
+            }
             Ok(Admitted {
-                decisions: decided.collect::<Result<_, _>>()?,
-                reservations: admission.reservations,
-                permits: CallPermits::new(admission.permits),
+                decisions,
+                reservations,
+                permits: CallPermits::new(permits),
             })
         }
         Err(Refused { by, error }) => {

@@ -9,7 +9,7 @@ use super::check::Check;
 use super::permit::PermitCheck;
 use super::state::Engine;
 use crate::decision::{Decision, Source};
-use crate::error::{RateLimitError, StoreError};
+use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::key::KeyBuf;
 use crate::rule::Terms;
 use crate::store::{Answer, Feature, PermitId, Request, Reserves, Store};
@@ -140,14 +140,56 @@ impl Part {
         self.ask_in_flight(permit, time).await.map_err(Into::into)
     }
 
-    pub(super) async fn ask_in_flight(
-        &self,
-        permit: &PermitCheck,
-        time: Time,
-    ) -> Result<u64, StoreError> {
+    async fn ask_in_flight(&self, permit: &PermitCheck, time: Time) -> Result<u64, StoreError> {
         let request = permit.request(PermitId::next(), Some(time.end));
         let mut answer = self.engine.store.innermost().in_flight(request);
         self.engine.answered(time, &mut answer).await
+    }
+
+    /// What the limits say of this cost, without a charge.
+    pub(super) async fn look(&self, cost: u64, time: Time) -> Result<Decision, StoreError> {
+        let check = self.check();
+        let request = check.request.with_cost(cost).with_timeout_at(time.end);
+        let mut answer = self.engine.store.peek(request);
+        let verdict = self.engine.answered(time, &mut answer).await;
+        verdict.map(|verdict| check.decision(&verdict))
+    }
+
+    /// Whether a permit is free beside so many `others` that the call asks for.
+    pub(super) async fn look_for(
+        &self,
+        permit: &PermitCheck,
+        others: u64,
+        time: Time,
+    ) -> Result<Decision, StoreError> {
+        let in_flight = self.ask_in_flight(permit, time).await? + others;
+        Ok(permit.decision(in_flight, Source::Store))
+    }
+
+    pub(super) async fn has_free_permit(&self, time: Time) -> bool {
+        let Some(permit) = self.permit.as_deref() else {
+            return true;
+        };
+        let looked = self.look_for(permit, 0, time).await;
+        looked.is_ok_and(|decision| decision.is_allowed())
+    }
+
+    /// Sets the block of a rule whose limits refuse a call that nothing else refuses. Gives the
+    /// refusal by it, where there is one now.
+    pub(super) async fn offend(&self, time: Time) -> Option<Decision> {
+        let (engine, check) = (&self.engine, self.check());
+        let request = check.request.with_timeout_at(time.end);
+        let mut answer = engine.store.innermost().offend(request);
+        match engine.answered(time, &mut answer).await {
+            Ok(verdict) => (!verdict.allowed).then(|| check.decision(&verdict)),
+            // A store of another crate cannot look and block in one step.
+            Err(error) if error.kind() == StoreErrorKind::Unsupported => {
+                let mut answer = engine.store.block(request, request.block());
+                let blocked = engine.answered(time, &mut answer).await;
+                blocked.ok().map(|()| check.blocked())
+            }
+            Err(_) => None,
+        }
     }
 
     /// Decides without charging, and acquires no permit.
@@ -180,21 +222,18 @@ impl Part {
         permit: &PermitCheck,
         time: Time,
     ) -> Result<Decision, RateLimitError> {
-        let (source, in_flight) = match self.ask_in_flight(permit, time).await {
-            Ok(in_flight) => (Source::Store, in_flight),
-            Err(error) => match self.engine.outage_source(&self.check(), &error) {
-                Some(Source::Fallback) => {
-                    (Source::Fallback, self.engine.permits.count(&permit.key))
-                }
-                Some(nobody) => (nobody, 0),
-                None => return Err(error.into()),
-            },
+        let error = match self.look_for(permit, 0, time).await {
+            Ok(decision) => return Ok(decision),
+            Err(error) => error,
         };
-        Ok(if in_flight < permit.max {
-            permit.admitted(in_flight, source)
-        } else {
-            permit.refused(source)
-        })
+        let Some(source) = self.engine.outage_source(&self.check(), &error) else {
+            return Err(error.into());
+        };
+        let in_flight = match source {
+            Source::Fallback => self.engine.permits.count(&permit.key),
+            _ => 0,
+        };
+        Ok(permit.decision(in_flight, source))
     }
 
     async fn peek_limits(&self, time: Time) -> Result<Decision, RateLimitError> {
@@ -202,10 +241,8 @@ impl Part {
         if let Some(blocked) = engine.fallback.blocked(&check) {
             return Ok(check.fallback_decision(&blocked));
         }
-        let request = check.request.with_timeout_at(time.end);
-        let mut answer = engine.store.peek(request);
-        let error = match engine.answered(time, &mut answer).await {
-            Ok(verdict) => return Ok(check.decision(&verdict)),
+        let error = match self.look(check.request.cost(), time).await {
+            Ok(decision) => return Ok(decision),
             Err(error) => error,
         };
         if let Some(refusal) = engine.known_refusal(&check, &error) {

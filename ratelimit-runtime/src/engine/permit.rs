@@ -61,7 +61,7 @@ impl PermitCheck {
         };
         Decision {
             remaining,
-            ..self.decision(source)
+            ..self.by(source)
         }
     }
 
@@ -70,11 +70,20 @@ impl PermitCheck {
         Decision {
             status: Status::Exceeded,
             retry_after_us: NEVER_US,
-            ..self.decision(source)
+            ..self.by(source)
         }
     }
 
-    fn decision(&self, source: Source) -> Decision {
+    /// The decision on one more call where so many are in flight.
+    pub(super) fn decision(&self, in_flight: u64, source: Source) -> Decision {
+        if in_flight < self.max {
+            self.admitted(in_flight, source)
+        } else {
+            self.refused(source)
+        }
+    }
+
+    fn by(&self, source: Source) -> Decision {
         let decision = Decision::unchecked(self.name, self.max, 0, Measure::InFlight);
         Decision {
             limit_index: self.index,
@@ -136,12 +145,13 @@ impl OpenPermit {
         }
     }
 
-    /// The permit of a call that begins, which [`PermitCounts`](crate::engine::state::PermitCounts)
-    /// has counted.
-    pub(super) fn counted(mut self) -> Self {
+    /// Counts it as that of a call that begins, unless this process has `max` of its key. Says how
+    /// many there are with it.
+    pub(super) fn count_below(&mut self, max: u64) -> Option<u64> {
+        let in_flight = self.engine.permits.add_below(&self.check.key, max)?;
         observe::in_flight(self.check.name, true);
         self.is_counted = true;
-        self
+        Some(in_flight)
     }
 
     /// The request to acquire it, of a caller that waits until then, or to release it.

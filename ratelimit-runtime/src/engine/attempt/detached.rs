@@ -14,7 +14,9 @@ use tokio::sync::oneshot;
 use tracing::Instrument as _;
 use tracing::instrument::WithSubscriber as _;
 
-use super::{Attempted, apart, attempt, is_apart};
+use super::held::Held;
+use super::{Attempted, attempt, steps, together};
+use crate::engine::ask::all;
 use crate::engine::charge::Ongoing;
 use crate::engine::outage::Refused;
 use crate::engine::part::Part;
@@ -26,8 +28,8 @@ pub(in crate::engine) async fn run(
     stack: &Arc<[Part]>,
     turn: Option<Turn>,
 ) -> (Attempted, Option<Turn>) {
-    if turn.is_none() && !is_apart(stack) {
-        return (attempt(stack, &mut Vec::new()).await, None);
+    if turn.is_none() && steps(stack).all(|parts| together::is_possible(&parts)) {
+        return (attempt(&mut Held::new(stack), stack).await, None);
     }
     let (tell, mut told) = oneshot::channel();
     let stack = Arc::clone(stack);
@@ -36,11 +38,11 @@ pub(in crate::engine) async fn run(
             .iter()
             .map(|part| Ongoing::new(&part.engine))
             .collect();
-        let mut late = Vec::new();
-        let outcome = attempt(&stack, &mut late).await;
+        let mut held = Held::new(&stack);
+        let outcome = attempt(&mut held, &stack).await;
         // A caller that is gone takes nothing: all of it is dropped here.
         let _ = tell.send((outcome, turn));
-        apart::release_late(late).await;
+        all(held.late).await;
     });
     // What is known at once needs no task.
     let is_done = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_ready())).await;
