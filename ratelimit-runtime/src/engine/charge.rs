@@ -7,14 +7,13 @@
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::part::Part;
-use super::state::Engine;
+use super::state::{Engine, OpenSettlement};
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
@@ -78,37 +77,15 @@ impl Engine {
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, RateLimitError> {
     part.bound.require(Feature::Refund)?;
+    part.bound.is_sound()?;
     let now = Instant::now();
-    let charge = OpenCharge {
-        part: part.clone(),
-        reserves: Reserves::Nothing,
-        receipt: admission.charge(),
-        since: now,
-        runtime: None,
-        room: None,
-    };
-    let Some(mut answer) = charge.ask(Completion::Refund, false)? else {
+    let mut charge = Charge::new(part, Reserves::Nothing, admission, now, None);
+    let Some(open) = charge.open.take() else {
         return Ok(false);
     };
+    let mut answer = open.ask(Completion::Refund, false);
     let answer = part.engine.answered(part.time(now), &mut answer).await;
     answer.map_err(Into::into)
-}
-
-/// Something that is waited for although no caller does: a settlement, or an attempt that may leave
-/// one.
-pub(super) struct Ongoing(Arc<Engine>);
-
-impl Ongoing {
-    pub(super) fn new(engine: &Arc<Engine>) -> Self {
-        engine.settlements.note(true);
-        Self(Arc::clone(engine))
-    }
-}
-
-impl Drop for Ongoing {
-    fn drop(&mut self) {
-        self.0.settlements.note(false);
-    }
 }
 
 /// The charge of a call. Where it is dropped before anybody ends it, because the call was cancelled
@@ -128,10 +105,8 @@ impl Charge {
         since: Instant,
         room: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        let receipt = decision.charge();
-        let open = (receipt != Receipt::None).then(|| OpenCharge {
-            part: part.clone(),
-            reserves,
+        let open = decision.charge().map(|receipt| OpenCharge {
+            part: part.charged_as(reserves),
             receipt,
             since,
             runtime: Handle::try_current().ok(),
@@ -197,9 +172,8 @@ impl<const N: usize> fmt::Debug for Reservations<N> {
 
 /// A charge that can be ended.
 struct OpenCharge {
+    /// With the kind of reservation that was charged.
     part: Part,
-    /// As what it was charged.
-    reserves: Reserves,
     receipt: Receipt,
     /// When the store was first asked for it.
     since: Instant,
@@ -210,10 +184,7 @@ struct OpenCharge {
 
 impl OpenCharge {
     fn complete(mut self: Box<Self>, completion: Completion) {
-        let Ok(Some(answer)) = self.ask(completion, false) else {
-            return;
-        };
-        match answer.known() {
+        match self.ask(completion, false).known() {
             Ok(Ok(_)) => return,
             Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => {
                 return self.report(completion, &error);
@@ -235,18 +206,12 @@ impl OpenCharge {
             return self.report(completion, &error);
         }
         let mut task = SettlementTask {
-            _ongoing: Ongoing::new(&self.part.engine),
+            _open: self.part.engine.settlements.begin(),
             charge: self,
             completion,
-            is_over: false,
+            outcome: Err(StoreError::unavailable("its tokio runtime has ended")),
         };
-        runtime.spawn(async move {
-            let completed = task.charge.complete_once_served(completion).await;
-            task.is_over = true;
-            if let Err(error) = completed {
-                task.charge.report(completion, &error);
-            }
-        });
+        runtime.spawn(async move { task.run().await });
     }
 
     /// Waits until the store serves, and completes the charge. No timeout gives it up: the store
@@ -257,7 +222,7 @@ impl OpenCharge {
     /// within the window.
     async fn complete_once_served(&self, completion: Completion) -> Result<(), StoreError> {
         let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
-        let check = self.part.charged_as(self.reserves);
+        let check = self.part.check();
         let limits = check.terms.limits().iter();
         let window = limits.map(Limit::window).max().unwrap_or_default();
         let names_entries = check.terms.algorithm().row().is_log;
@@ -272,10 +237,7 @@ impl OpenCharge {
             if !counts && charges.is_none_or(|actual| actual == 0) {
                 return Ok(());
             }
-            let Ok(Some(answer)) = self.ask(completion, is_sent_again) else {
-                return Ok(());
-            };
-            let Err(error) = answer.await else {
+            let Err(error) = self.ask(completion, is_sent_again).await else {
                 return Ok(());
             };
             let may_pass = matches!(
@@ -292,31 +254,23 @@ impl OpenCharge {
     }
 
     /// Asks the store that made the charge, be it the engine's or the fallback, whether there was
-    /// anything of it; `None` if nothing was charged.
-    fn ask(
-        &self,
-        completion: Completion,
-        is_sent_again: bool,
-    ) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
+    /// anything of it.
+    fn ask(&self, completion: Completion, is_sent_again: bool) -> Answer<'_, bool> {
         let engine = &self.part.engine;
         let (store, ticket): (&dyn Store, u64) = match self.receipt {
-            Receipt::None => return Ok(None),
             Receipt::Store(ticket) => (&*engine.store, ticket),
             Receipt::Fallback(ticket) => (engine.fallback.store(), ticket),
         };
-        self.part.bound.is_sound()?;
-        let mut request = self.part.charged_as(self.reserves).request;
+        let mut request = self.part.check().request;
         request.is_sent_again = is_sent_again;
         let Some(actual) = completion.actual(request.cost()) else {
-            return Ok(Some(store.refund(request, ticket)));
+            return store.refund(request, ticket);
         };
         let name = self.part.bound.name;
-        Ok(Some(store.settle(request, ticket, actual).map(
-            move |settled| {
-                observe::cost_dropped(name, settled.dropped);
-                settled.was_open
-            },
-        )))
+        store.settle(request, ticket, actual).map(move |settled| {
+            observe::cost_dropped(name, settled.dropped);
+            settled.was_open
+        })
     }
 
     fn report(&self, completion: Completion, error: &StoreError) {
@@ -324,19 +278,26 @@ impl OpenCharge {
     }
 }
 
-/// The task that ends a charge. One that is dropped, because its runtime ended, is reported.
+/// The task that ends a charge. When it is dropped, be it because its runtime ended, it reports that
+/// it has failed, if it has.
 struct SettlementTask {
-    _ongoing: Ongoing,
+    _open: OpenSettlement,
     charge: Box<OpenCharge>,
     completion: Completion,
-    is_over: bool,
+    /// That of a task which ends before it is done, until it is done.
+    outcome: Result<(), StoreError>,
+}
+
+impl SettlementTask {
+    async fn run(&mut self) {
+        self.outcome = self.charge.complete_once_served(self.completion).await;
+    }
 }
 
 impl Drop for SettlementTask {
     fn drop(&mut self) {
-        if !self.is_over {
-            let error = StoreError::unavailable("its tokio runtime has ended");
-            self.charge.report(self.completion, &error);
+        if let Err(error) = &self.outcome {
+            self.charge.report(self.completion, error);
         }
     }
 }

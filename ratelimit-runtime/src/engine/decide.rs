@@ -41,7 +41,7 @@ pub(crate) fn decide_now<T: Conclusion>(
     if engine.fallback.may_block()
         && let Some(blocked) = engine.fallback.blocked(check)
     {
-        return T::of(check.conclude(Ok(check.fallback_decision(&blocked))));
+        return T::of(check.conclude(Ok(blocked)));
     }
     match &engine.store.own().decide_at_once(&check.request) {
         Some(verdict) => check.conclude_verdict(verdict),

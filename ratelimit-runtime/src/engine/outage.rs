@@ -1,19 +1,11 @@
 //! Outages: what answers a check whose store gave no answer.
 
 use super::check::Check;
-use super::part::Part;
 use super::state::Engine;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
-use crate::observe;
 use crate::rule::OnUnavailable;
 use crate::store::Health;
-
-/// A part of a stack, and its index.
-pub(super) type At<'a> = (usize, &'a Part);
-
-/// A part whose store gave an error in place of an answer.
-pub(super) type Failed<'a> = (usize, &'a Part, StoreError);
 
 /// Why a call was not let through.
 #[derive(Debug)]
@@ -28,13 +20,6 @@ impl Refused {
         Self {
             by,
             error: RateLimitError::Exceeded(refusal),
-        }
-    }
-
-    pub(super) fn failed(by: usize, error: &StoreError) -> Self {
-        Self {
-            by,
-            error: error.clone().into(),
         }
     }
 }
@@ -57,48 +42,6 @@ pub(super) fn admitted_or_longest(
 }
 
 impl Engine {
-    /// The decisions on parts of this engine whose store gave no answer. Those that the fallback
-    /// decides are charged together: all or none.
-    ///
-    /// # Errors
-    ///
-    /// The longest refusal that is known to hold for one of them, or the error of a part that gets
-    /// no other answer.
-    #[cold]
-    pub(super) fn decide_by_policy(&self, failed: &[Failed<'_>]) -> Result<Vec<Decision>, Refused> {
-        let known = failed.iter();
-        let known = known
-            .filter_map(|(at, part, error)| Some((*at, self.known_refusal(&part.check(), error)?)));
-        admitted_or_longest(known)?;
-        let (mut sources, mut requests) = (Vec::new(), Vec::new());
-        for (at, part, error) in failed {
-            let check = part.check();
-            let source = self.outage_source(&check, error);
-            observe::no_answer(part.bound.name, source, error);
-            let source = source.ok_or_else(|| Refused::failed(*at, error))?;
-            if source == Source::Fallback {
-                requests.push(check.request);
-            }
-            sources.push(source);
-        }
-        let by = failed.first().map_or(0, |(at, ..)| *at);
-        let verdicts = self.fallback.acquire_all(&requests);
-        let mut verdicts = verdicts.map_err(|error| Refused { by, error })?.into_iter();
-        let decided = failed.iter().zip(sources).map(|((_, part, _), source)| {
-            let is_fallback = source == Source::Fallback;
-            let verdict = is_fallback.then(|| verdicts.next()).flatten();
-            let check = part.check();
-            verdict.map_or_else(
-                || check.unchecked(),
-                |verdict| check.fallback_decision(&verdict),
-            )
-        });
-        let decided: Vec<Decision> = decided.collect();
-        let each = failed.iter().map(|(at, ..)| *at);
-        admitted_or_longest(each.zip(decided.iter().copied()))?;
-        Ok(decided)
-    }
-
     /// The refusal that still holds for a check whose store gave this error. A mistake in a setting
     /// is an error even if a refusal is known.
     pub(super) fn known_refusal(&self, check: &Check<'_>, error: &StoreError) -> Option<Decision> {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::state::Engine;
 use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
-use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Name;
 use crate::store::{PermitId, PlaceRequest};
@@ -37,19 +36,6 @@ impl PermitCheck {
             permit,
             timeout_at,
         }
-    }
-
-    /// `Ok` where a call can ever have a permit.
-    pub(super) fn may_be_asked(&self) -> Result<(), RateLimitError> {
-        if self.max == 0 {
-            return Err(RateLimitError::cost_exceeds(
-                self.name.as_str(),
-                1,
-                0,
-                false,
-            ));
-        }
-        Ok(())
     }
 
     /// The decision where so many calls are in flight, this one included.

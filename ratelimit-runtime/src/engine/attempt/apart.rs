@@ -17,14 +17,15 @@ use std::time::Instant;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::held::{Held, Parts};
+use super::held::{Failed, Held, Parts};
 use super::together;
 use crate::algorithm::RESERVED_WAIT;
 use crate::decision::Decision;
 use crate::engine::ask::{Boxed, LATEST, Time, all};
 use crate::engine::charge::Charge;
-use crate::engine::outage::{At, Failed, Refused, admitted_or_longest};
-use crate::engine::part::Part;
+use crate::engine::outage::{Refused, admitted_or_longest};
+use crate::engine::part::{At, Part};
+use crate::engine::question::Question;
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::{Answer, Feature, Store as _, Verdict};
@@ -68,7 +69,7 @@ pub(super) async fn step<'a>(
     let charging = if is_lone {
         limited
     } else {
-        let (admitting, failed) = look(parts, &limited, time).await?;
+        let (admitting, failed) = look(parts, time).await?;
         // Where the policy refuses a part that gave no answer, nothing is charged.
         held.decide_failed(failed)?;
         admitting
@@ -97,47 +98,35 @@ pub(super) async fn step<'a>(
 /// # Errors
 ///
 /// The refusal that takes longest to end. Where it is the only one, it is an offence.
-async fn look<'a>(
-    parts: &[At<'a>],
-    limited: &[At<'a>],
-    time: Time,
-) -> Result<(Parts<'a>, Vec<Failed<'a>>), Refused> {
-    let (mut looks, mut looked_at) = (Vec::<Boxed<'a, _>>::new(), Vec::new());
-    // A key that stands twice has to have room for both.
-    for (index, &(at, part)) in limited.iter().enumerate() {
-        let check = part.check();
-        let same = limited.iter().take(index + 1).filter(|(_, other)| {
-            other.engine.id == part.engine.id && other.check().request.key() == check.request.key()
+async fn look<'a>(parts: &[At<'a>], time: Time) -> Result<(Parts<'a>, Vec<Failed<'a>>), Refused> {
+    let questions = parts.iter().copied().flat_map(Question::of);
+    let questions: Vec<Question<'a>> = questions.collect();
+    let mut looks = Vec::<Boxed<'a, _>>::new();
+    for (index, question) in questions.iter().enumerate() {
+        let &Question { at, part, permit } = question;
+        // A key that stands twice has to have room for both.
+        let same = questions.iter().take(index + 1).filter(|other| {
+            other.part.engine.id == part.engine.id && other.key() == question.key()
         });
-        let cost = same.map(|(_, other)| other.check().request.cost()).sum();
-        let may_be = part
-            .bound
-            .may_be_asked(check.terms, cost, check.request.reserves);
-        may_be.map_err(|error| Refused { by: at, error })?;
-        looks.push(Box::pin(part.look(cost, time)));
-        looked_at.push((at, part, true));
-    }
-    for (index, &(at, part)) in parts.iter().enumerate() {
-        let Some(permit) = &part.permit else {
-            continue;
-        };
-        let same = parts.iter().take(index).filter(|(_, other)| {
-            let of_other = other.permit.as_ref().map(|other| &other.key);
-            other.engine.id == part.engine.id && of_other == Some(&permit.key)
-        });
-        let others = same.count() as u64;
-        looks.push(Box::pin(part.look_for(permit, others, time)));
-        looked_at.push((at, part, false));
+        let cost = same.map(Question::cost).sum();
+        if permit.is_none() {
+            let check = part.check();
+            let may_be = part
+                .bound
+                .may_be_asked(check.terms, cost, check.request.reserves);
+            may_be.map_err(|error| Refused { by: at, error })?;
+        }
+        looks.push(Box::pin(question.look(cost, time)));
     }
     let (mut admitting, mut failed) = (Parts::new(), Vec::new());
     let (mut refusals, mut is_known) = (Vec::new(), true);
-    for ((at, part, is_limits), looked) in looked_at.into_iter().zip(all(looks).await) {
+    for (Question { at, part, permit }, looked) in questions.into_iter().zip(all(looks).await) {
         is_known &= looked.is_ok();
         match looked {
             Ok(refusal) if !refusal.is_allowed() => refusals.push((at, refusal)),
             // A permit that nobody could look for is asked for in any case, and decided by policy
             // then.
-            _ if !is_limits => {}
+            _ if permit.is_some() => {}
             Ok(_) => admitting.push((at, part)),
             Err(error) => failed.push((at, part, error)),
         }
@@ -154,16 +143,26 @@ async fn look<'a>(
 async fn offence(parts: &[At<'_>], refused: Refused, time: Time, has_looked: bool) -> Refused {
     let Refused { by, error } = refused;
     if let RateLimitError::Exceeded(refusal) = &error
-        && let Some((_, part)) = parts.iter().find(|(at, _)| *at == by)
+        && let Some(&(at, part)) = parts.iter().find(|(at, _)| *at == by)
         && !refusal.is_blocked()
         && !refusal.is_in_flight_limit()
         && part.check().request.block.first_us() > 0
-        && (has_looked || part.has_free_permit(time).await)
+        && (has_looked || has_free_permit((at, part), time).await)
         && let Some(blocked) = part.offend(time).await
     {
         return Refused::new(by, blocked);
     }
     Refused { by, error }
+}
+
+async fn has_free_permit(part: At<'_>, time: Time) -> bool {
+    match Question::of(part).find(|question| question.permit.is_some()) {
+        Some(permit) => {
+            let looked = permit.look(1, time).await;
+            looked.is_ok_and(|decision| decision.is_allowed())
+        }
+        None => true,
+    }
 }
 
 /// Charges these limits at once, for now. Gives those that gave no answer.

@@ -1,5 +1,6 @@
 //! [`Held`]: what an attempt has so far; [`Admission`]: what its caller gets for one part.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use smallvec::SmallVec;
@@ -7,14 +8,17 @@ use smallvec::SmallVec;
 use crate::decision::{Decision, Source};
 use crate::engine::ask::Boxed;
 use crate::engine::charge::{Charge, Completion};
-use crate::engine::outage::{At, Failed, Refused};
-use crate::engine::part::Part;
+use crate::engine::outage::{Refused, admitted_or_longest};
+use crate::engine::part::{At, Part};
 use crate::engine::permit::OpenPermit;
 use crate::error::{RateLimitError, StoreError};
 use crate::observe;
 
 /// Some parts of a stack.
 pub(super) type Parts<'a> = SmallVec<[At<'a>; 4]>;
+
+/// A part whose store gave an error in place of an answer.
+pub(super) type Failed<'a> = (usize, &'a Part, StoreError);
 
 /// What the parts of a stack have got, in their order.
 pub(in crate::engine) type Admissions = SmallVec<[Admission; 1]>;
@@ -99,20 +103,55 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Decides parts whose store gave no answer by their policies; those that one fallback decides
-    /// are charged together.
-    pub(super) fn decide_failed(&mut self, mut failed: Vec<Failed<'_>>) -> Result<(), Refused> {
-        while let Some((_, first, _)) = failed.first() {
-            let engine = &first.engine;
-            let of_engine = |(_, part, _): &Failed<'_>| part.engine.id == engine.id;
-            let (together, others) = failed.into_iter().partition::<Vec<_>, _>(of_engine);
-            let decided = engine.decide_by_policy(&together)?;
-            for (&(at, part, _), decision) in together.iter().zip(decided) {
+    /// Decides parts whose store gave no answer by their policies. Those that one fallback decides
+    /// are charged together: all or none.
+    ///
+    /// # Errors
+    ///
+    /// The longest refusal that is known to hold for one of them, or the error of a part that gets
+    /// no other answer.
+    #[cold]
+    pub(super) fn decide_failed(&mut self, failed: Vec<Failed<'_>>) -> Result<(), Refused> {
+        admitted_or_longest(failed.iter().filter_map(|(at, part, error)| {
+            let refusal = part.engine.known_refusal(&part.check(), error)?;
+            Some((*at, refusal))
+        }))?;
+        let mut by_fallback = BTreeMap::<u64, Parts<'_>>::new();
+        for (at, part, error) in failed {
+            let check = part.check();
+            let source = part.engine.outage_source(&check, &error);
+            observe::no_answer(part.bound.name, source, &error);
+            match source {
+                Some(Source::Fallback) => {
+                    let together = by_fallback.entry(part.engine.id).or_default();
+                    together.push((at, part));
+                }
+                Some(_) => self.admit(at, check.unchecked(), None),
+                None => {
+                    let error = error.into();
+                    return Err(Refused { by: at, error });
+                }
+            }
+        }
+        for parts in by_fallback.into_values() {
+            let Some(&(by, Part { engine, .. })) = parts.first() else {
+                continue;
+            };
+            let requests = parts.iter().map(|(_, part)| part.check().request);
+            let requests: Vec<_> = requests.collect();
+            let verdicts = engine.fallback.acquire_all(&requests);
+            let verdicts = verdicts.map_err(|error| Refused { by, error })?;
+            let decided = parts.iter().zip(&verdicts).map(|(&(at, part), verdict)| {
+                let decision = part.check().fallback_decision(verdict);
+                (at, part, decision)
+            });
+            let each = decided.clone().map(|(at, _, decision)| (at, decision));
+            admitted_or_longest(each)?;
+            for (at, part, decision) in decided {
                 let reserves = part.check().request.reserves;
                 let charge = Charge::new(part, reserves, &decision, self.start, None);
                 self.admit(at, decision, Some(charge));
             }
-            failed = others;
         }
         Ok(())
     }
@@ -132,7 +171,10 @@ impl<'a> Held<'a> {
         if is_logged {
             observe::no_answer(part.bound.name, source, error);
         }
-        let source = source.ok_or_else(|| Refused::failed(at, error))?;
+        let source = source.ok_or_else(|| Refused {
+            by: at,
+            error: error.clone().into(),
+        })?;
         let max = if source == Source::Fallback {
             permit.max
         } else {

@@ -18,8 +18,8 @@ mod together;
 pub(super) use self::detached::run;
 pub(super) use self::held::Admissions;
 use self::held::{Admission, Held, Parts};
-use super::outage::{At, Refused, admitted_or_longest};
-use super::part::Part;
+use super::outage::{Refused, admitted_or_longest};
+use super::part::{At, Part};
 use crate::decision::{Decision, Source};
 
 /// The outcome of an attempt.
@@ -29,7 +29,7 @@ pub(super) type Attempted = Result<Admissions, Refused>;
 /// others have admitted the call, because it has no say.
 fn steps(stack: &[Part]) -> impl Iterator<Item = Parts<'_>> {
     let parts = stack.iter().enumerate();
-    let (shadows, deciding): (Parts<'_>, _) = parts.partition(|(_, part)| part.is_shadow());
+    let (shadows, deciding): (Parts<'_>, _) = parts.partition(|(_, part)| part.shadow);
     let shadows = shadows
         .into_iter()
         .map(|shadow| Parts::from_slice(&[shadow]));
@@ -47,7 +47,7 @@ async fn take_steps<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Result<(), Re
     for parts in steps(stack) {
         match (step(held, &parts).await, parts.first()) {
             // The refusal is noted, and refuses nothing.
-            (Err(refused), Some(&(at, shadow))) if shadow.is_shadow() => {
+            (Err(refused), Some(&(at, shadow))) if shadow.shadow => {
                 if let Some(admission) = held.admissions.get_mut(at) {
                     *admission = Admission::of(Err(refused.error));
                 }
@@ -70,10 +70,8 @@ async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> 
         return Ok(());
     };
     let is_lone = parts.len() == 1;
-    admitted_or_longest(parts.iter().flat_map(|&(at, part)| {
-        let known = known(part, is_lone).into_iter().flatten();
-        known.map(move |refusal| (at, refusal))
-    }))?;
+    let known = parts.iter();
+    admitted_or_longest(known.filter_map(|&(at, part)| Some((at, known_refusal(part, is_lone)?))))?;
     let limited = parts.iter().copied().filter(|(_, part)| part.is_limited());
     let limited: Parts<'a> = limited.collect();
     if together::is_possible(parts) {
@@ -86,17 +84,18 @@ async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> 
     Ok(())
 }
 
-/// The refusals that are known without asking, by permit and limits. A lone check without a permit
-/// is asked in any case: its store looks by itself.
-fn known(part: &Part, is_lone: bool) -> [Option<Decision>; 2] {
+/// The refusal that is known without asking: by the limits, or else for want of a permit. A lone
+/// check without a permit is asked in any case: its store looks by itself.
+fn known_refusal(part: &Part, is_lone: bool) -> Option<Decision> {
     let (engine, check, permit) = (&part.engine, part.check(), part.permit.as_ref());
     let is_asked = is_lone && permit.is_none();
-    let is_full = permit.filter(|permit| engine.permits.count(&permit.key) >= permit.max);
-    let blocked = || Some(check.fallback_decision(&engine.fallback.blocked(&check)?));
     let known = || Some(check.decision(&engine.store.own().known_refusal(&check.request)?));
-    let limits = || blocked().or_else(|| (!is_asked).then(known).flatten());
-    [
-        is_full.map(|permit| permit.refused(Source::Store)),
-        part.is_limited().then(limits).flatten(),
-    ]
+    let limits = || {
+        let blocked = engine.fallback.blocked(&check);
+        blocked.or_else(|| (!is_asked).then(known).flatten())
+    };
+    part.is_limited().then(limits).flatten().or_else(|| {
+        let full = permit.filter(|permit| engine.permits.count(&permit.key) >= permit.max)?;
+        Some(full.refused(Source::Store))
+    })
 }

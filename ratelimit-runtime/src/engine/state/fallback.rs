@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
+use crate::decision::Decision;
 use crate::engine::check::Check;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::memory::MemoryStore;
@@ -45,14 +46,12 @@ impl Fallback {
     }
 
     /// The refusal of a key that was blocked here while the store did not answer.
-    pub(in crate::engine) fn blocked(&self, check: &Check<'_>) -> Option<Verdict> {
-        let memory = self
-            .memory
-            .get()
-            .filter(|_| self.may_block() && !check.shadow)?;
-        known(memory.peek(check.request))
-            .ok()
-            .filter(|verdict| verdict.blocked)
+    pub(in crate::engine) fn blocked(&self, check: &Check<'_>) -> Option<Decision> {
+        if !self.may_block() || check.shadow {
+            return None;
+        }
+        let verdict = self.peek(check.request).ok()?;
+        verdict.blocked.then(|| check.fallback_decision(&verdict))
     }
 
     /// Forgets the key here as well.
