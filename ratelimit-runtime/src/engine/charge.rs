@@ -77,12 +77,12 @@ impl Engine {
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, RateLimitError> {
     part.bound.require(Feature::Refund)?;
-    part.bound.is_sound()?;
     let now = Instant::now();
     let mut charge = Charge::new(part, Reserves::Nothing, admission, now, None);
     let Some(open) = charge.open.take() else {
         return Ok(false);
     };
+    part.bound.is_sound()?;
     let mut answer = open.ask(Completion::Refund, false);
     let answer = part.engine.answered(part.time(now), &mut answer).await;
     answer.map_err(Into::into)
@@ -105,12 +105,16 @@ impl Charge {
         since: Instant,
         room: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        let open = decision.charge().map(|receipt| OpenCharge {
-            part: part.charged_as(reserves),
-            receipt,
-            since,
-            runtime: Handle::try_current().ok(),
-            room,
+        let open = decision.charge().map(|receipt| {
+            let mut part = part.clone();
+            part.reserves = reserves;
+            OpenCharge {
+                part,
+                receipt,
+                since,
+                runtime: Handle::try_current().ok(),
+                room,
+            }
         });
         let otherwise = match reserves {
             Reserves::Nothing => Completion::Refund,
@@ -278,13 +282,13 @@ impl OpenCharge {
     }
 }
 
-/// The task that ends a charge. When it is dropped, be it because its runtime ended, it reports that
-/// it has failed, if it has.
+/// The task that ends a charge. When it is dropped, also because its runtime has ended, it reports
+/// its failure.
 struct SettlementTask {
     _open: OpenSettlement,
     charge: Box<OpenCharge>,
     completion: Completion,
-    /// That of a task which ends before it is done, until it is done.
+    /// The error of a runtime that has ended, until the task is done.
     outcome: Result<(), StoreError>,
 }
 

@@ -100,7 +100,9 @@ fn conclude(stack: &[Part], outcome: Attempted) -> Result<Admitted, RateLimitErr
             Ok(Admitted {
                 decisions,
                 reservations,
-                permits: CallPermits::new(permits),
+                permits: CallPermits {
+                    _open: permits.into_boxed_slice(),
+                },
             })
         }
         Err(Refused { by, error }) => {

@@ -23,7 +23,7 @@ pub(crate) struct Part {
     terms: Option<Box<Terms>>,
     key: KeyBuf,
     cost: u64,
-    reserves: Reserves,
+    pub(super) reserves: Reserves,
     pub(super) shadow: bool,
     pub(crate) permit: Option<Arc<PermitCheck>>,
 }
@@ -63,14 +63,6 @@ impl Part {
             ..
         } = *self;
         Check::new(&self.bound, terms, &self.key, cost, reserves, shadow)
-    }
-
-    /// The same, charged as this kind of reservation.
-    pub(super) fn charged_as(&self, reserves: Reserves) -> Self {
-        Self {
-            reserves,
-            ..self.clone()
-        }
     }
 
     /// The check as it is charged for now, to be given back unless all of its stack is charged: as

@@ -83,15 +83,7 @@ impl PermitCheck {
 #[derive(Default)]
 #[must_use = "dropping them ends the call"]
 pub struct CallPermits {
-    _open: Box<[OpenPermit]>,
-}
-
-impl CallPermits {
-    pub(super) fn new(permits: Vec<OpenPermit>) -> Self {
-        Self {
-            _open: permits.into_boxed_slice(),
-        }
-    }
+    pub(super) _open: Box<[OpenPermit]>,
 }
 
 /// A panic leaves them to be dropped, and state that they share is behind locks.

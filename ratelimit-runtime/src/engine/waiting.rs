@@ -13,9 +13,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::attempt::{self, Attempted};
+use super::inquiry::Inquiry;
 use super::outage::Refused;
 use super::part::Part;
-use super::question::Question;
 use super::state::Turn;
 use crate::algorithm::RESERVED_WAIT;
 use crate::decision::{Decision, Source};
@@ -27,10 +27,10 @@ use crate::store::Health;
 const SHORTEST_PAUSE: u64 = 50;
 const LONGEST_PAUSE: u64 = 250;
 
-/// The questions whose refusals are waited for.
-fn waited_for(stack: &[Part]) -> impl Iterator<Item = Question<'_>> {
-    let questions = stack.iter().enumerate().flat_map(Question::of);
-    questions.filter(|question| !question.part.wait().is_zero())
+/// The inquiries whose refusals are waited for.
+fn waited_for(stack: &[Part]) -> impl Iterator<Item = Inquiry<'_>> {
+    let inquiries = stack.iter().enumerate().flat_map(Inquiry::of);
+    inquiries.filter(|inquiry| !inquiry.part.wait().is_zero())
 }
 
 /// Asks for a stack, and again for as long as the rules that refuse it wait.
@@ -51,22 +51,22 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     let mut refused: Option<(Decision, Instant)> = None;
     let (mut retry_at, mut has_asked_for_permit) = (start, false);
     // A caller that comes while others wait is behind them.
-    let mut next = waited_for(stack)
-        .find(|question| question.part.engine.turns.front(question.key()).is_some());
+    let mut next =
+        waited_for(stack).find(|inquiry| inquiry.part.engine.turns.front(inquiry.key()).is_some());
     loop {
-        if let Some(question) = next {
-            let (turns, key) = (&question.part.engine.turns, question.key());
+        if let Some(inquiry) = next {
+            let (turns, key) = (&inquiry.part.engine.turns, inquiry.key());
             // The turn of another key is given up first, so that no caller waits for one key while
             // it keeps the turn of another.
             let kept = turn.take().filter(|turn| turn.is_of(turns, key));
             turn = kept.or_else(|| turns.join(key));
-            let until = start + question.part.wait();
+            let until = start + inquiry.part.wait();
             let comes_in_time = match &mut turn {
-                Some(turn) => turn.wait(retry_at, until, question.permit.is_some()).await,
+                Some(turn) => turn.wait(retry_at, until, inquiry.permit.is_some()).await,
                 None => false,
             };
             if !comes_in_time {
-                return out_of_time(stack, &question, refused).await;
+                return out_of_time(stack, &inquiry, refused).await;
             }
         }
         if let Some(turn) = &turn {
@@ -84,8 +84,8 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         let now = Instant::now();
         let is_permit = refusal.is_in_flight_limit();
         next = waited_for(stack)
-            .find(|question| question.at == by && question.permit.is_some() == is_permit);
-        let retry = next.and_then(|Question { part, .. }| {
+            .find(|inquiry| inquiry.at == by && inquiry.permit.is_some() == is_permit);
+        let retry = next.and_then(|Inquiry { part, .. }| {
             let until = start + part.wait();
             if !is_permit {
                 return Some(now + refusal.retry_after()?).filter(|retry| *retry <= until);
@@ -122,14 +122,14 @@ fn pause() -> Duration {
 /// callers that give up at this moment would ask at once.
 async fn out_of_time(
     stack: &Arc<[Part]>,
-    question: &Question<'_>,
+    inquiry: &Inquiry<'_>,
     refused: Option<(Decision, Instant)>,
 ) -> Attempted {
-    let &Question {
+    let &Inquiry {
         at: by,
         part,
         permit,
-    } = question;
+    } = inquiry;
     let check = part.check();
     let store = part.engine.store.innermost();
     let refusal = |error| Refused { by, error };
@@ -148,7 +148,7 @@ async fn out_of_time(
         .or_else(known)
         .unwrap_or_else(|| check.unasked(RESERVED_WAIT));
     // A slot may be free already, but not for this caller.
-    let first = part.engine.turns.front(question.key());
+    let first = part.engine.turns.front(inquiry.key());
     let first = first.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
     let at_least = first.max(Duration::from_millis(1)).as_micros();
     let at_least = u64::try_from(at_least).unwrap_or(u64::MAX);

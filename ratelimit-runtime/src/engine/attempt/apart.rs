@@ -17,15 +17,15 @@ use std::time::Instant;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::held::{Failed, Held, Parts};
+use super::held::{Failed, Held, StepParts};
 use super::together;
 use crate::algorithm::RESERVED_WAIT;
 use crate::decision::Decision;
 use crate::engine::ask::{Boxed, LATEST, Time, all};
 use crate::engine::charge::Charge;
+use crate::engine::inquiry::Inquiry;
 use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::{At, Part};
-use crate::engine::question::Question;
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::{Answer, Feature, Store as _, Verdict};
@@ -55,14 +55,14 @@ impl Undo {
 pub(super) async fn step<'a>(
     held: &mut Held<'a>,
     parts: &[At<'a>],
-    limited: Parts<'a>,
+    limited: StepParts<'a>,
     time: Time,
 ) -> Result<(), Refused> {
     let lasting = |(_, part): &&At<'_>| Undo::of(part) == Undo::Never;
     if let Some(&(by, part)) = limited.iter().filter(lasting).nth(1) {
         // The first of them could not be given back where the second refuses.
-        let error = part.bound.require(Feature::Refund).err();
-        return error.map_or(Ok(()), |error| Err(Refused { by, error }));
+        let refused = |error| Refused { by, error };
+        part.bound.require(Feature::Refund).map_err(refused)?;
     }
     let is_lone = parts.len() == 1;
     // The permit of a lone rule is as much its caller's as the limits are: no look protects anybody.
@@ -81,7 +81,7 @@ pub(super) async fn step<'a>(
             acquire_permits(held, parts, time).await?;
         }
         let of_kind = charging.iter().copied();
-        let of_kind: Parts<'a> = of_kind.filter(|(_, part)| Undo::of(part) == undo).collect();
+        let of_kind: StepParts<'a> = of_kind.filter(|(_, part)| Undo::of(part) == undo).collect();
         match charge(held, &of_kind, time).await {
             Err(refused) if is_lone && undo != Undo::Never => {
                 return Err(offence(parts, refused, time, false).await);
@@ -92,23 +92,27 @@ pub(super) async fn step<'a>(
     Ok(())
 }
 
-/// Asks all limits and permits at once whether they would admit. Gives the limits that do, and those
-/// that gave no answer.
+/// Asks all limits and permits at once whether they would admit. Gives the limits that do, and
+/// those that gave no answer.
 ///
 /// # Errors
 ///
 /// The refusal that takes longest to end. Where it is the only one, it is an offence.
-async fn look<'a>(parts: &[At<'a>], time: Time) -> Result<(Parts<'a>, Vec<Failed<'a>>), Refused> {
-    let questions = parts.iter().copied().flat_map(Question::of);
-    let questions: Vec<Question<'a>> = questions.collect();
+async fn look<'a>(
+    parts: &[At<'a>],
+    time: Time,
+) -> Result<(StepParts<'a>, Vec<Failed<'a>>), Refused> {
+    let inquiries = parts.iter().copied().flat_map(Inquiry::of);
+    let inquiries: Vec<Inquiry<'a>> = inquiries.collect();
     let mut looks = Vec::<Boxed<'a, _>>::new();
-    for (index, question) in questions.iter().enumerate() {
-        let &Question { at, part, permit } = question;
+    for (index, inquiry) in inquiries.iter().enumerate() {
+        let &Inquiry { at, part, permit } = inquiry;
         // A key that stands twice has to have room for both.
-        let same = questions.iter().take(index + 1).filter(|other| {
-            other.part.engine.id == part.engine.id && other.key() == question.key()
-        });
-        let cost = same.map(Question::cost).sum();
+        let same = inquiries
+            .iter()
+            .take(index + 1)
+            .filter(|other| other.part.engine.id == part.engine.id && other.key() == inquiry.key());
+        let cost = same.map(Inquiry::cost).sum();
         if permit.is_none() {
             let check = part.check();
             let may_be = part
@@ -116,11 +120,11 @@ async fn look<'a>(parts: &[At<'a>], time: Time) -> Result<(Parts<'a>, Vec<Failed
                 .may_be_asked(check.terms, cost, check.request.reserves);
             may_be.map_err(|error| Refused { by: at, error })?;
         }
-        looks.push(Box::pin(question.look(cost, time)));
+        looks.push(Box::pin(inquiry.look(cost, time)));
     }
-    let (mut admitting, mut failed) = (Parts::new(), Vec::new());
+    let (mut admitting, mut failed) = (StepParts::new(), Vec::new());
     let (mut refusals, mut is_known) = (Vec::new(), true);
-    for (Question { at, part, permit }, looked) in questions.into_iter().zip(all(looks).await) {
+    for (Inquiry { at, part, permit }, looked) in inquiries.into_iter().zip(all(looks).await) {
         is_known &= looked.is_ok();
         match looked {
             Ok(refusal) if !refusal.is_allowed() => refusals.push((at, refusal)),
@@ -156,7 +160,7 @@ async fn offence(parts: &[At<'_>], refused: Refused, time: Time, has_looked: boo
 }
 
 async fn has_free_permit(part: At<'_>, time: Time) -> bool {
-    match Question::of(part).find(|question| question.permit.is_some()) {
+    match Inquiry::of(part).find(|inquiry| inquiry.permit.is_some()) {
         Some(permit) => {
             let looked = permit.look(1, time).await;
             looked.is_ok_and(|decision| decision.is_allowed())
@@ -219,8 +223,8 @@ async fn charge<'a>(
     admitted_or_longest(refusals).map(|()| failed)
 }
 
-/// Room to settle each of these charges, by engine, waited for until the deadline: a flood of stacks
-/// must not make its own outage.
+/// Room to settle each of these charges, by engine, waited for until the deadline: a flood of
+/// stacks must not make its own outage.
 async fn rooms(
     parts: &[At<'_>],
     time: Time,
@@ -257,7 +261,7 @@ async fn acquire_permits<'a>(
         if time.is_over() {
             held.permit_by_policy((at, part), &time.out(), !part.is_limited())?;
         } else {
-            together::step(held, Parts::new(), Some((at, part)), time).await?;
+            together::step(held, StepParts::new(), Some((at, part)), time).await?;
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ use crate::error::{RateLimitError, StoreError};
 use crate::observe;
 
 /// Some parts of a stack.
-pub(super) type Parts<'a> = SmallVec<[At<'a>; 4]>;
+pub(super) type StepParts<'a> = SmallVec<[At<'a>; 4]>;
 
 /// A part whose store gave an error in place of an answer.
 pub(super) type Failed<'a> = (usize, &'a Part, StoreError);
@@ -116,7 +116,7 @@ impl<'a> Held<'a> {
             let refusal = part.engine.known_refusal(&part.check(), error)?;
             Some((*at, refusal))
         }))?;
-        let mut by_fallback = BTreeMap::<u64, Parts<'_>>::new();
+        let mut by_fallback = BTreeMap::<u64, StepParts<'_>>::new();
         for (at, part, error) in failed {
             let check = part.check();
             let source = part.engine.outage_source(&check, &error);
@@ -148,8 +148,7 @@ impl<'a> Held<'a> {
             let each = decided.clone().map(|(at, _, decision)| (at, decision));
             admitted_or_longest(each)?;
             for (at, part, decision) in decided {
-                let reserves = part.check().request.reserves;
-                let charge = Charge::new(part, reserves, &decision, self.start, None);
+                let charge = Charge::new(part, part.reserves, &decision, self.start, None);
                 self.admit(at, decision, Some(charge));
             }
         }

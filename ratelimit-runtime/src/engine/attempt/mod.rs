@@ -17,7 +17,7 @@ mod together;
 
 pub(super) use self::detached::run;
 pub(super) use self::held::Admissions;
-use self::held::{Admission, Held, Parts};
+use self::held::{Admission, Held, StepParts};
 use super::outage::{Refused, admitted_or_longest};
 use super::part::{At, Part};
 use crate::decision::{Decision, Source};
@@ -27,12 +27,12 @@ pub(super) type Attempted = Result<Admissions, Refused>;
 
 /// The parts of each step: those that decide together, then each in shadow mode by itself, once the
 /// others have admitted the call, because it has no say.
-fn steps(stack: &[Part]) -> impl Iterator<Item = Parts<'_>> {
+fn steps(stack: &[Part]) -> impl Iterator<Item = StepParts<'_>> {
     let parts = stack.iter().enumerate();
-    let (shadows, deciding): (Parts<'_>, _) = parts.partition(|(_, part)| part.shadow);
+    let (shadows, deciding): (StepParts<'_>, _) = parts.partition(|(_, part)| part.shadow);
     let shadows = shadows
         .into_iter()
-        .map(|shadow| Parts::from_slice(&[shadow]));
+        .map(|shadow| StepParts::from_slice(&[shadow]));
     [deciding].into_iter().chain(shadows)
 }
 
@@ -73,7 +73,7 @@ async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> 
     let known = parts.iter();
     admitted_or_longest(known.filter_map(|&(at, part)| Some((at, known_refusal(part, is_lone)?))))?;
     let limited = parts.iter().copied().filter(|(_, part)| part.is_limited());
-    let limited: Parts<'a> = limited.collect();
+    let limited: StepParts<'a> = limited.collect();
     if together::is_possible(parts) {
         let permitted = parts.iter().find(|(_, part)| part.permit.is_some());
         together::step(held, limited, permitted.copied(), time).await?;

@@ -1,6 +1,6 @@
 //! A step that one store decides at once: limits, a permit, or both.
 
-use super::held::{Held, Parts};
+use super::held::{Held, StepParts};
 use crate::decision::Source;
 use crate::engine::ask::Time;
 use crate::engine::charge::Charge;
@@ -35,7 +35,7 @@ pub(super) fn is_possible(parts: &[At<'_>]) -> bool {
 /// Charges these limits and acquires the permit of the part `permitted`, or neither.
 pub(super) async fn step<'a>(
     held: &mut Held<'a>,
-    limited: Parts<'a>,
+    limited: StepParts<'a>,
     permitted: Option<At<'a>>,
     time: Time,
 ) -> Result<(), Refused> {
@@ -79,8 +79,7 @@ pub(super) async fn step<'a>(
         held.hold((at, part), open, decision);
     }
     for (at, part, decision) in decided {
-        let reserves = part.check().request.reserves;
-        let charge = || Charge::new(part, reserves, &decision, held.start, None);
+        let charge = || Charge::new(part, part.reserves, &decision, held.start, None);
         let charge = part.reserves().then(charge);
         held.admit(at, decision, charge);
     }

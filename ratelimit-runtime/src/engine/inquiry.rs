@@ -1,4 +1,4 @@
-//! [`Question`]: what a part asks for: room in its limits, or a permit; and a look at the answer,
+//! [`Inquiry`]: what a part asks for: room in its limits, or a permit; and a look at the answer,
 //! which charges nothing.
 
 use std::time::Instant;
@@ -10,9 +10,9 @@ use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
 use crate::store::Store as _;
 
-/// One of the two questions of a part: each has a key of its own, which may refuse.
+/// One of the two inquiries of a part: each has a key of its own, which may refuse.
 #[derive(Clone, Copy)]
-pub(super) struct Question<'a> {
+pub(super) struct Inquiry<'a> {
     /// The index of the part in its stack.
     pub(super) at: usize,
     pub(super) part: &'a Part,
@@ -20,7 +20,7 @@ pub(super) struct Question<'a> {
     pub(super) permit: Option<&'a PermitCheck>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> Inquiry<'a> {
     /// Those of a part: first of the limits, if it has any, then of the permit.
     pub(super) fn of((at, part): At<'a>) -> impl Iterator<Item = Self> {
         let limits = part.is_limited().then_some(None);
@@ -38,7 +38,7 @@ impl<'a> Question<'a> {
         self.permit.map_or_else(limits, |_| 1)
     }
 
-    /// What the store says of this cost: more than the question's own, where others of the stack
+    /// What the store says of this cost: more than the inquiry's own, where others of the stack
     /// ask for the same key.
     pub(super) async fn look(self, cost: u64, time: Time) -> Result<Decision, StoreError> {
         if let Some(permit) = self.permit {
@@ -88,7 +88,7 @@ impl Part {
         self.may_be_asked()?;
         let time = self.time(Instant::now());
         // At once: one timeout is for both.
-        let asked = Question::of((0, self)).map(|question| question.peek(time));
+        let asked = Inquiry::of((0, self)).map(|inquiry| inquiry.peek(time));
         let decided = all(asked.map(|asked| Box::pin(asked) as Boxed<'_, _>)).await;
         let decided = decided.into_iter();
         let decided = decided.collect::<Result<Vec<Decision>, RateLimitError>>()?;
