@@ -55,8 +55,6 @@ pub(crate) enum Status {
 /// The charge of a decision, and where it is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receipt {
-    /// Nothing.
-    None,
     /// The store, under this ticket.
     Store(u64),
     /// The fallback memory of this process, under this ticket.
@@ -183,11 +181,11 @@ impl Decision {
         }
     }
 
-    pub(crate) fn charge(&self) -> Receipt {
+    pub(crate) fn charge(&self) -> Option<Receipt> {
         match (self.ticket, self.source) {
-            (0, _) | (_, Source::DenyCache | Source::Nobody) => Receipt::None,
-            (ticket, Source::Store) => Receipt::Store(ticket),
-            (ticket, Source::Fallback) => Receipt::Fallback(ticket),
+            (0, _) | (_, Source::DenyCache | Source::Nobody) => None,
+            (ticket, Source::Store) => Some(Receipt::Store(ticket)),
+            (ticket, Source::Fallback) => Some(Receipt::Fallback(ticket)),
         }
     }
 

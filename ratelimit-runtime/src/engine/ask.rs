@@ -5,12 +5,10 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use super::check::Check;
 use super::state::Engine;
 use crate::error::StoreError;
 use crate::observe;
 use crate::real_time::{self, Elapsed};
-use crate::rule::Limit;
 use crate::store::Answer;
 
 /// The time of a check, all its parts included.
@@ -34,14 +32,6 @@ impl Time {
 }
 
 impl Engine {
-    /// The time of a check that began at `start`.
-    pub(super) fn time_of(&self, check: &Check<'_>, start: Instant) -> Time {
-        let timeout = check.terms.timeout.unwrap_or(self.timeout);
-        // No call waits for a year, and a sum of times must not overflow.
-        let end = start + timeout.min(Limit::MAX_WINDOW);
-        Time { start, end }
-    }
-
     /// Waits for an answer until the end of `time`, whatever the store does meanwhile. Real time: a
     /// server does not know that the clock of a test is paused.
     pub(super) async fn answered<T: Unpin>(
@@ -69,25 +59,20 @@ impl Engine {
 pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Waits for all of these at once; the outputs in their order.
-pub(super) async fn all<T: Unpin>(futures: impl IntoIterator<Item = Boxed<'_, T>>) -> Vec<T> {
+pub(super) async fn all<T>(futures: impl IntoIterator<Item = Boxed<'_, T>>) -> Vec<T> {
     let mut each: Vec<_> = futures.into_iter().map(|future| (future, None)).collect();
     poll_fn(|cx| {
-        let mut is_pending = false;
+        let mut outcome = Poll::Ready(());
         for (future, output) in each.iter_mut().filter(|(_, output)| output.is_none()) {
             match future.as_mut().poll(cx) {
                 Poll::Ready(done) => *output = Some(done),
-                Poll::Pending => is_pending = true,
+                Poll::Pending => outcome = Poll::Pending,
             }
         }
-        if is_pending {
-            return Poll::Pending;
-        }
-        let outputs = each.iter_mut().map(|(_, output)| output.take());
-        let outputs: Option<Vec<T>> = outputs.collect();
-        debug_assert!(outputs.is_some(), "each is ready once none is pending");
-        Poll::Ready(outputs.unwrap_or_default())
+        outcome
     })
-    .await
+    .await;
+    each.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 /// The longest that nobody waits for an answer that came too late: a reservation has lapsed then.

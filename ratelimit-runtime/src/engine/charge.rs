@@ -7,14 +7,13 @@
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::part::Part;
-use super::state::Engine;
+use super::state::{Engine, OpenSettlement};
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
@@ -80,37 +79,14 @@ pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, Ra
     part.bound.is_sound()?;
     part.bound.require(Feature::Refund)?;
     let now = Instant::now();
-    let charge = OpenCharge {
-        part: part.clone(),
-        reserves: Reserves::Nothing,
-        receipt: admission.charge(),
-        since: now,
-        runtime: None,
-        room: None,
-    };
-    // Nothing was charged for a call that was let through unchecked.
-    let Some(mut answer) = charge.ask(Completion::Refund, false) else {
+    let mut charge = Charge::new(part, Reserves::Nothing, admission, now, None);
+    let Some(open) = charge.open.take() else {
         return Ok(false);
     };
+    part.bound.is_sound()?;
+    let mut answer = open.ask(Completion::Refund, false);
     let answer = part.engine.answered(part.time(now), &mut answer).await;
     answer.map_err(Into::into)
-}
-
-/// Something that is waited for although no caller does: a settlement, or an attempt that may leave
-/// one.
-pub(super) struct Ongoing(Arc<Engine>);
-
-impl Ongoing {
-    pub(super) fn new(engine: &Arc<Engine>) -> Self {
-        engine.settlements.note(true);
-        Self(Arc::clone(engine))
-    }
-}
-
-impl Drop for Ongoing {
-    fn drop(&mut self) {
-        self.0.settlements.note(false);
-    }
 }
 
 /// The charge of a call. Where it is dropped before anybody ends it, because the call was cancelled
@@ -126,17 +102,20 @@ impl Charge {
     pub(super) fn new(
         part: &Part,
         reserves: Reserves,
-        receipt: Receipt,
+        decision: &Decision,
         since: Instant,
         room: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        let open = (receipt != Receipt::None).then(|| OpenCharge {
-            part: part.clone(),
-            reserves,
-            receipt,
-            since,
-            runtime: Handle::try_current().ok(),
-            room,
+        let open = decision.charge().map(|receipt| {
+            let mut part = part.clone();
+            part.reserves = reserves;
+            OpenCharge {
+                part,
+                receipt,
+                since,
+                runtime: Handle::try_current().ok(),
+                room,
+            }
         });
         let otherwise = match reserves {
             Reserves::Nothing => Completion::Refund,
@@ -198,9 +177,8 @@ impl<const N: usize> fmt::Debug for Reservations<N> {
 
 /// A charge that can be ended.
 struct OpenCharge {
+    /// With the kind of reservation that was charged.
     part: Part,
-    /// As what it was charged.
-    reserves: Reserves,
     receipt: Receipt,
     /// When the store was first asked for it.
     since: Instant,
@@ -211,11 +189,7 @@ struct OpenCharge {
 
 impl OpenCharge {
     fn complete(mut self: Box<Self>, completion: Completion) {
-        let Some(answer) = self.ask(completion, false) else {
-            debug_assert!(false, "what is open was charged");
-            return;
-        };
-        match answer.known() {
+        match self.ask(completion, false).known() {
             Ok(Ok(_)) => return,
             Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => {
                 return self.report(completion, &error);
@@ -237,18 +211,12 @@ impl OpenCharge {
             return self.report(completion, &error);
         }
         let mut task = SettlementTask {
-            _ongoing: Ongoing::new(&self.part.engine),
+            _open: self.part.engine.settlements.begin(),
             charge: self,
             completion,
-            is_over: false,
+            outcome: Err(StoreError::unavailable("its tokio runtime has ended")),
         };
-        runtime.spawn(async move {
-            let completed = task.charge.complete_once_served(completion).await;
-            task.is_over = true;
-            if let Err(error) = completed {
-                task.charge.report(completion, &error);
-            }
-        });
+        runtime.spawn(async move { task.run().await });
     }
 
     /// Waits until the store serves, and completes the charge. No timeout gives it up: the store
@@ -259,7 +227,7 @@ impl OpenCharge {
     /// within the window.
     async fn complete_once_served(&self, completion: Completion) -> Result<(), StoreError> {
         let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
-        let check = self.part.charged_as(self.reserves);
+        let check = self.part.check();
         let limits = check.terms.limits().iter();
         let window = limits.map(Limit::window).max();
         debug_assert!(window.is_some(), "what was charged has a limit");
@@ -276,11 +244,7 @@ impl OpenCharge {
             if !counts && charges.is_none_or(|actual| actual == 0) {
                 return Ok(());
             }
-            let Some(answer) = self.ask(completion, is_sent_again) else {
-                debug_assert!(false, "what is open was charged");
-                return Ok(());
-            };
-            let Err(error) = answer.await else {
+            let Err(error) = self.ask(completion, is_sent_again).await else {
                 return Ok(());
             };
             let may_pass = matches!(
@@ -297,25 +261,23 @@ impl OpenCharge {
     }
 
     /// Asks the store that made the charge, be it the engine's or the fallback, whether there was
-    /// anything of it; `None` if nothing was charged.
-    fn ask(&self, completion: Completion, is_sent_again: bool) -> Option<Answer<'_, bool>> {
+    /// anything of it.
+    fn ask(&self, completion: Completion, is_sent_again: bool) -> Answer<'_, bool> {
         let engine = &self.part.engine;
         let (store, ticket): (&dyn Store, u64) = match self.receipt {
-            Receipt::None => return None,
             Receipt::Store(ticket) => (&*engine.store, ticket),
             Receipt::Fallback(ticket) => (engine.fallback.store(), ticket),
         };
-        let mut request = self.part.charged_as(self.reserves).request;
+        let mut request = self.part.check().request;
         request.is_sent_again = is_sent_again;
         let Some(actual) = completion.actual(request.cost()) else {
-            return Some(store.refund(request, ticket));
+            return store.refund(request, ticket);
         };
         let name = self.part.bound.name;
-        let settled = store.settle(request, ticket, actual);
-        Some(settled.map(move |settled| {
+        store.settle(request, ticket, actual).map(move |settled| {
             observe::cost_dropped(name, settled.dropped);
             settled.was_open
-        }))
+        })
     }
 
     fn report(&self, completion: Completion, error: &StoreError) {
@@ -323,19 +285,26 @@ impl OpenCharge {
     }
 }
 
-/// The task that ends a charge. One that is dropped, because its runtime ended, is reported.
+/// The task that ends a charge. When it is dropped, also because its runtime has ended, it reports
+/// its failure.
 struct SettlementTask {
-    _ongoing: Ongoing,
+    _open: OpenSettlement,
     charge: Box<OpenCharge>,
     completion: Completion,
-    is_over: bool,
+    /// The error of a runtime that has ended, until the task is done.
+    outcome: Result<(), StoreError>,
+}
+
+impl SettlementTask {
+    async fn run(&mut self) {
+        self.outcome = self.charge.complete_once_served(self.completion).await;
+    }
 }
 
 impl Drop for SettlementTask {
     fn drop(&mut self) {
-        if !self.is_over {
-            let error = StoreError::unavailable("its tokio runtime has ended");
-            self.charge.report(self.completion, &error);
+        if let Err(error) = &self.outcome {
+            self.charge.report(self.completion, error);
         }
     }
 }

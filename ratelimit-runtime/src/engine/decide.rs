@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::attempt::Admission;
+use super::attempt::Attempted;
 use super::charge::{Charge, Reservations};
 use super::check::{Check, Conclusion};
 use super::outage::Refused;
@@ -43,7 +43,7 @@ pub(crate) fn decide_now<T: Conclusion>(
     if engine.fallback.may_block()
         && let Some(blocked) = engine.fallback.blocked(check)
     {
-        return T::of(check.conclude(Ok(check.fallback_decision(&blocked))));
+        return T::of(check.conclude(Ok(blocked)));
     }
     match &engine.store.own().decide_at_once(&check.request) {
         Some(verdict) => check.conclude_verdict(verdict),
@@ -120,18 +120,22 @@ pub(crate) async fn acquire(
 }
 
 /// Observes the decisions on all parts, or the refusal.
-fn conclude(
-    stack: &[Part],
-    outcome: Result<Admission, Refused>,
-) -> Result<Admitted, RateLimitError> {
+fn conclude(stack: &[Part], outcome: Attempted) -> Result<Admitted, RateLimitError> {
     match outcome {
-        Ok(admission) => {
-            let decided = stack.iter().zip(admission.decisions);
-            let decided = decided.map(|(part, decided)| part.check().conclude(decided));
+        Ok(admissions) => {
+            let (mut decisions, mut reservations) = (SmallVec::new(), SmallVec::new());
+            let mut permits = Vec::new();
+            for (part, admission) in stack.iter().zip(admissions) {
+                decisions.push(part.check().conclude(admission.decided)?);
+                reservations.push(admission.charge);
+                permits.extend(admission.permit);
+            }
             Ok(Admitted {
-                decisions: decided.collect::<Result<_, _>>()?,
-                reservations: admission.reservations,
-                permits: CallPermits::new(admission.permits),
+                decisions,
+                reservations,
+                permits: CallPermits {
+                    _open: permits.into_boxed_slice(),
+                },
             })
         }
         Err(Refused { by, error }) => {

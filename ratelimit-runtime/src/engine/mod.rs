@@ -9,6 +9,7 @@
 //! outage    what answers where the store gives no answer
 //! permit    a call in flight
 //! part      a check that is kept across an `.await`
+//! inquiry   what a part asks for, and a look that charges nothing
 //! charge    commits, releases and refunds after the call
 //! attempt/  asks for a stack once: all of it is charged, or nothing
 //! waiting   attempts again for as long as the rules that refuse wait
@@ -24,6 +25,7 @@ mod builder;
 mod charge;
 mod check;
 mod decide;
+mod inquiry;
 mod outage;
 mod part;
 mod permit;

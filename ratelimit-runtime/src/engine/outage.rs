@@ -4,9 +4,8 @@ use super::check::Check;
 use super::state::Engine;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
-use crate::observe;
 use crate::rule::OnUnavailable;
-use crate::store::{Health, Request};
+use crate::store::Health;
 
 /// Why a call was not let through.
 #[derive(Debug)]
@@ -43,48 +42,6 @@ pub(super) fn admitted_or_longest(
 }
 
 impl Engine {
-    /// The decisions on checks whose store gave this error. Those that the fallback decides are
-    /// charged together: all or none.
-    ///
-    /// # Errors
-    ///
-    /// The longest refusal that is known to hold for one of them, or the error of a check that gets
-    /// no other answer.
-    #[cold]
-    pub(super) fn decide_by_policy(
-        &self,
-        checks: &[Check<'_>],
-        error: &StoreError,
-    ) -> Result<Vec<Decision>, Refused> {
-        let known = checks.iter().enumerate();
-        let known = known.filter_map(|(by, check)| Some((by, self.known_refusal(check, error)?)));
-        admitted_or_longest(known)?;
-        let sources = checks.iter().enumerate().map(|(by, check)| {
-            self.answer_outage(check, error).ok_or_else(|| Refused {
-                by,
-                error: error.clone().into(),
-            })
-        });
-        let sources = sources.collect::<Result<Vec<Source>, Refused>>()?;
-        let is_fallback = |source: &Source| *source == Source::Fallback;
-        let by_fallback = checks.iter().zip(&sources);
-        let by_fallback = by_fallback.filter(|(_, source)| is_fallback(source));
-        let requests: Vec<Request<'_>> = by_fallback.map(|(check, _)| check.request).collect();
-        let verdicts = self.fallback.acquire_all(&requests);
-        debug_assert_eq!(verdicts.len(), requests.len(), "a verdict for each");
-        let mut verdicts = verdicts.into_iter();
-        let decided = checks.iter().zip(&sources).map(|(check, source)| {
-            let verdict = is_fallback(source).then(|| verdicts.next()).flatten();
-            verdict.map_or_else(
-                || check.unchecked(),
-                |verdict| check.fallback_decision(&verdict),
-            )
-        });
-        let decided: Vec<Decision> = decided.collect();
-        admitted_or_longest(decided.iter().copied().enumerate())?;
-        Ok(decided)
-    }
-
     /// The refusal that still holds for a check whose store gave this error. A mistake in a setting
     /// is an error even if a refusal is known.
     pub(super) fn known_refusal(&self, check: &Check<'_>, error: &StoreError) -> Option<Decision> {
@@ -96,13 +53,6 @@ impl Engine {
                 .known_refusal(&check.request)
                 .map(|refusal| check.decision(&refusal)),
         }
-    }
-
-    /// [`outage_source`](Self::outage_source) of a check that decides a call: it is logged.
-    pub(super) fn answer_outage(&self, check: &Check<'_>, error: &StoreError) -> Option<Source> {
-        let source = self.outage_source(check, error);
-        observe::no_answer(check.bound.name, source, error);
-        source
     }
 
     /// The source that answers a check in place of the store that gave this error: the fallback, or

@@ -1,17 +1,17 @@
 //! [`Part`]: a check that is kept across an `.await`, alone or in a stack.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::ask::{Boxed, Time, all};
+use super::ask::Time;
 use super::bound::BoundRule;
 use super::check::Check;
 use super::permit::PermitCheck;
 use super::state::Engine;
-use crate::decision::{Decision, Source};
-use crate::error::{RateLimitError, StoreError};
+use crate::decision::Decision;
+use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::key::KeyBuf;
-use crate::rule::Terms;
+use crate::rule::{Limit, Terms};
 use crate::store::{Answer, Feature, PermitId, Request, Reserves, Store};
 
 /// A [`Check`] that owns what it has, and the permit that the call asks for beside it.
@@ -23,10 +23,13 @@ pub(crate) struct Part {
     terms: Option<Box<Terms>>,
     key: KeyBuf,
     cost: u64,
-    reserves: Reserves,
-    shadow: bool,
+    pub(super) reserves: Reserves,
+    pub(super) shadow: bool,
     pub(crate) permit: Option<Arc<PermitCheck>>,
 }
+
+/// A part of a stack, and its index.
+pub(super) type At<'a> = (usize, &'a Part);
 
 impl Part {
     #[inline]
@@ -64,21 +67,15 @@ impl Part {
         Check::new(&self.bound, terms, &self.key, cost, reserves, shadow)
     }
 
-    /// The check that was charged as this kind of reservation.
-    pub(super) fn charged_as(&self, reserves: Reserves) -> Check<'_> {
-        let mut check = self.check();
-        check.request.reserves = reserves;
-        check
-    }
-
     /// The check as it is charged for now, to be given back unless all of its stack is charged: as
     /// a reservation by `count`, if its store has those, and without its block.
     pub(super) fn charged_for_now(&self, time: Time) -> Check<'_> {
-        let mut check = self.charged_as(if self.bound.has(Feature::Reserve) {
+        let mut check = self.check();
+        check.request.reserves = if self.bound.has(Feature::Reserve) {
             Reserves::Cost
         } else {
             Reserves::Nothing
-        });
+        };
         check.request.block = check.request.block.without_offences();
         check.request.timeout_at = Some(time.end);
         check
@@ -94,12 +91,21 @@ impl Part {
         self.reserves != Reserves::Nothing
     }
 
-    pub(super) fn is_shadow(&self) -> bool {
-        self.shadow
+    pub(super) fn time(&self, start: Instant) -> Time {
+        let timeout = self.check().terms.timeout.unwrap_or(self.engine.timeout);
+        // No call waits for a year, and a sum of times must not overflow.
+        let end = start + timeout.min(Limit::MAX_WINDOW);
+        Time { start, end }
     }
 
-    pub(super) fn time(&self, start: Instant) -> Time {
-        self.engine.time_of(&self.check(), start)
+    /// How long a refused call waits; zero for not at all.
+    pub(super) fn wait(&self) -> Duration {
+        let check = self.check();
+        if check.waits() {
+            check.terms.wait
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// `Ok` where the store may be asked for all of it.
@@ -109,7 +115,11 @@ impl Part {
             return Ok(());
         };
         self.bound.require(Feature::Concurrent)?;
-        permit.may_be_asked()
+        if permit.max == 0 {
+            let rule = permit.name.as_str();
+            return Err(RateLimitError::cost_exceeds(rule, 1, 0, false));
+        }
+        Ok(())
     }
 
     /// The error of a call whose rule has no permits.
@@ -152,73 +162,21 @@ impl Part {
         self.engine.answered(time, &mut answer).await
     }
 
-    /// Decides without charging, and acquires no permit.
-    pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
-        self.may_be_asked()?;
-        let time = self.time(Instant::now());
-        let limits = self.is_limited().then(|| self.peek_limits(time));
-        let permit = self.permit.as_ref();
-        let permit = permit.map(|permit| self.peek_permit(permit, time));
-        // At once: one timeout is for both.
-        let asked = [
-            limits.map(|limits| Box::pin(limits) as Boxed<'_, _>),
-            permit.map(|permit| Box::pin(permit) as Boxed<'_, _>),
-        ];
-        let decided = all(asked.into_iter().flatten()).await;
-        let decided: Result<Vec<Decision>, RateLimitError> = decided.into_iter().collect();
-        // A refusal by the limits, which knows its end, before one for want of a permit.
-        let strictest = decided?.into_iter().reduce(|limits, permit| {
-            if !limits.is_allowed() || permit.is_allowed() {
-                limits
-            } else {
-                permit
-            }
-        });
-        strictest.ok_or_else(|| self.no_concurrent())
-    }
-
-    async fn peek_permit(
-        &self,
-        permit: &PermitCheck,
-        time: Time,
-    ) -> Result<Decision, RateLimitError> {
-        let (source, in_flight) = match self.ask_in_flight(permit, time).await {
-            Ok(in_flight) => (Source::Store, in_flight),
-            Err(error) => match self.engine.outage_source(&self.check(), &error) {
-                Some(Source::Fallback) => {
-                    (Source::Fallback, self.engine.permits.count(&permit.key))
-                }
-                Some(nobody) => (nobody, 0),
-                None => return Err(error.into()),
-            },
-        };
-        Ok(if in_flight < permit.max {
-            permit.admitted(in_flight, source)
-        } else {
-            permit.refused(source)
-        })
-    }
-
-    async fn peek_limits(&self, time: Time) -> Result<Decision, RateLimitError> {
+    /// Sets the block of a rule whose limits refuse a call that nothing else refuses. Gives the
+    /// refusal by it, where there is one now.
+    pub(super) async fn offend(&self, time: Time) -> Option<Decision> {
         let (engine, check) = (&self.engine, self.check());
-        if let Some(blocked) = engine.fallback.blocked(&check) {
-            return Ok(check.fallback_decision(&blocked));
-        }
         let request = check.request.with_timeout_at(time.end);
-        let mut answer = engine.store.peek(request);
-        let error = match engine.answered(time, &mut answer).await {
-            Ok(verdict) => return Ok(check.decision(&verdict)),
-            Err(error) => error,
-        };
-        if let Some(refusal) = engine.known_refusal(&check, &error) {
-            return Ok(refusal);
-        }
-        match engine.outage_source(&check, &error) {
-            Some(Source::Fallback) => {
-                Ok(check.fallback_decision(&engine.fallback.peek(&check.request)))
+        let mut answer = engine.store.innermost().offend(request);
+        match engine.answered(time, &mut answer).await {
+            Ok(verdict) => (!verdict.allowed).then(|| check.decision(&verdict)),
+            // A store of another crate cannot look and block in one step.
+            Err(error) if error.kind() == StoreErrorKind::Unsupported => {
+                let mut answer = engine.store.block(request, request.block());
+                let blocked = engine.answered(time, &mut answer).await;
+                blocked.ok().map(|()| check.blocked())
             }
-            Some(_) => Ok(check.unchecked()),
-            None => Err(error.into()),
+            Err(_) => None,
         }
     }
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::state::Engine;
 use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
-use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Name;
 use crate::store::{PermitId, PlaceRequest};
@@ -39,19 +38,6 @@ impl PermitCheck {
         }
     }
 
-    /// `Ok` where a call can ever have a permit.
-    pub(super) fn may_be_asked(&self) -> Result<(), RateLimitError> {
-        if self.max == 0 {
-            return Err(RateLimitError::cost_exceeds(
-                self.name.as_str(),
-                1,
-                0,
-                false,
-            ));
-        }
-        Ok(())
-    }
-
     /// The decision where so many calls are in flight, this one included.
     pub(super) fn admitted(&self, in_flight: u64, source: Source) -> Decision {
         let remaining = if source == Source::Nobody {
@@ -61,7 +47,7 @@ impl PermitCheck {
         };
         Decision {
             remaining,
-            ..self.decision(source)
+            ..self.by(source)
         }
     }
 
@@ -70,11 +56,20 @@ impl PermitCheck {
         Decision {
             status: Status::Exceeded,
             retry_after_us: NEVER_US,
-            ..self.decision(source)
+            ..self.by(source)
         }
     }
 
-    fn decision(&self, source: Source) -> Decision {
+    /// The decision on one more call where so many are in flight.
+    pub(super) fn decision(&self, in_flight: u64, source: Source) -> Decision {
+        if in_flight < self.max {
+            self.admitted(in_flight, source)
+        } else {
+            self.refused(source)
+        }
+    }
+
+    fn by(&self, source: Source) -> Decision {
         let decision = Decision::unchecked(self.name, self.max, 0, Measure::InFlight);
         Decision {
             limit_index: self.index,
@@ -88,15 +83,7 @@ impl PermitCheck {
 #[derive(Default)]
 #[must_use = "dropping them ends the call"]
 pub struct CallPermits {
-    _open: Box<[OpenPermit]>,
-}
-
-impl CallPermits {
-    pub(super) fn new(permits: Vec<OpenPermit>) -> Self {
-        Self {
-            _open: permits.into_boxed_slice(),
-        }
-    }
+    pub(super) _open: Box<[OpenPermit]>,
 }
 
 /// A panic leaves them to be dropped, and state that they share is behind locks.
@@ -136,12 +123,13 @@ impl OpenPermit {
         }
     }
 
-    /// The permit of a call that begins, which [`PermitCounts`](crate::engine::state::PermitCounts)
-    /// has counted.
-    pub(super) fn counted(mut self) -> Self {
+    /// Counts it as that of a call that begins, unless this process has `max` of its key. Says how
+    /// many there are with it.
+    pub(super) fn count_below(&mut self, max: u64) -> Option<u64> {
+        let in_flight = self.engine.permits.add_below(&self.check.key, max)?;
         observe::in_flight(self.check.name, true);
         self.is_counted = true;
-        self
+        Some(in_flight)
     }
 
     /// The request to acquire it, of a caller that waits until then, or to release it.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::attempt::{self, Attempted};
+use super::inquiry::Inquiry;
 use super::outage::Refused;
 use super::part::Part;
 use super::state::Turn;
@@ -26,53 +27,15 @@ use crate::store::Health;
 const SHORTEST_PAUSE: u64 = 50;
 const LONGEST_PAUSE: u64 = 250;
 
-/// A key that may refuse an attempt: that of a part's limits, or of its permit.
-#[derive(Clone, Copy)]
-struct WaitedFor<'a> {
-    at: usize,
-    part: &'a Part,
-    key: &'a [u8],
-    is_permit: bool,
-}
-
-impl<'a> WaitedFor<'a> {
-    fn of(stack: &'a [Part], at: usize, is_permit: bool) -> Option<Self> {
-        let part = stack.get(at)?;
-        let key = if is_permit {
-            &*part.permit.as_ref()?.key
-        } else {
-            part.check().request.key()
-        };
-        (is_permit || part.is_limited()).then_some(Self {
-            at,
-            part,
-            key,
-            is_permit,
-        })
-    }
-
-    /// How long its rule waits; zero for not at all.
-    fn wait(&self) -> Duration {
-        wait_of(self.part)
-    }
-
-    fn is(&self, other: &Self) -> bool {
-        (self.at, self.is_permit) == (other.at, other.is_permit)
-    }
-}
-
-fn wait_of(part: &Part) -> Duration {
-    let check = part.check();
-    if check.waits() {
-        check.terms.wait
-    } else {
-        Duration::ZERO
-    }
+/// The inquiries whose refusals are waited for.
+fn waited_for(stack: &[Part]) -> impl Iterator<Item = Inquiry<'_>> {
+    let inquiries = stack.iter().enumerate().flat_map(Inquiry::of);
+    inquiries.filter(|inquiry| !inquiry.part.wait().is_zero())
 }
 
 /// Asks for a stack, and again for as long as the rules that refuse it wait.
 pub(super) async fn acquire(stack: &Arc<[Part]>) -> Attempted {
-    match stack.iter().position(|part| !wait_of(part).is_zero()) {
+    match stack.iter().position(|part| !part.wait().is_zero()) {
         None => attempt::run(stack, None).await.0,
         Some(first) => Box::pin(acquire_in_turn(stack, first)).await,
     }
@@ -84,38 +47,33 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         return Err(Refused { by: first, error });
     }
     let start = Instant::now();
-    let mut turn: Option<(WaitedFor<'_>, Turn)> = None;
+    let mut turn: Option<Turn> = None;
     let mut refused: Option<(Decision, Instant)> = None;
     let (mut retry_at, mut has_asked_for_permit) = (start, false);
     // A caller that comes while others wait is behind them.
-    let keys = (0..stack.len())
-        .flat_map(|at| [false, true].map(|is_permit| WaitedFor::of(stack, at, is_permit)));
-    let mut next = keys
-        .flatten()
-        .find(|key| !key.wait().is_zero() && key.part.engine.turns.are_waited_for(key.key));
+    let mut next =
+        waited_for(stack).find(|inquiry| inquiry.part.engine.turns.front(inquiry.key()).is_some());
     loop {
-        if let Some(key) = next {
+        if let Some(inquiry) = next {
+            let (turns, key) = (&inquiry.part.engine.turns, inquiry.key());
             // The turn of another key is given up first, so that no caller waits for one key while
             // it keeps the turn of another.
-            let kept = turn.take().filter(|(of, _)| of.is(&key));
-            let kept = kept.map(|(_, turn)| turn);
-            let joined = kept.or_else(|| key.part.engine.turns.join(key.key));
-            let Some(mut joined) = joined else {
-                return out_of_time(stack, &key, refused).await;
+            let kept = turn.take().filter(|turn| turn.is_of(turns, key));
+            turn = kept.or_else(|| turns.join(key));
+            let until = start + inquiry.part.wait();
+            let comes_in_time = match &mut turn {
+                Some(turn) => turn.wait(retry_at, until, inquiry.permit.is_some()).await,
+                None => false,
             };
-            let until = start + key.wait();
-            let comes_in_time = joined.wait(retry_at, until, key.is_permit).await;
-            turn = Some((key, joined));
             if !comes_in_time {
-                return out_of_time(stack, &key, refused).await;
+                return out_of_time(stack, &inquiry, refused).await;
             }
         }
-        let (of, own) = turn.take().unzip();
-        if let Some(own) = &own {
-            own.begin(longest_attempt(stack));
+        if let Some(turn) = &turn {
+            turn.begin(longest_attempt(stack));
         }
-        let (outcome, own) = attempt::run(stack, own).await;
-        turn = of.zip(own);
+        let outcome;
+        (outcome, turn) = attempt::run(stack, turn).await;
         let (by, refusal) = match outcome {
             Err(Refused {
                 by,
@@ -125,19 +83,18 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         };
         let now = Instant::now();
         let is_permit = refusal.is_in_flight_limit();
-        next = WaitedFor::of(stack, by, is_permit);
-        debug_assert!(next.is_some(), "limits or a permit of a part refuse");
-        let retry = next.and_then(|key| {
-            let until = start + key.wait();
+        next = waited_for(stack)
+            .find(|inquiry| inquiry.at == by && inquiry.permit.is_some() == is_permit);
+        let retry = next.and_then(|Inquiry { part, .. }| {
+            let until = start + part.wait();
             if !is_permit {
-                return Some(now + refusal.retry_after()?)
-                    .filter(|retry| !key.wait().is_zero() && *retry <= until);
+                return Some(now + refusal.retry_after()?).filter(|retry| *retry <= until);
             }
             // In a memory of this process a permit may have been released before this caller had
             // the turn, when no caller was woken: so the first time it asks at once. The last
             // attempt is made when the time is up.
             let is_first =
-                !std::mem::replace(&mut has_asked_for_permit, true) && key.part.engine.in_memory;
+                !std::mem::replace(&mut has_asked_for_permit, true) && part.engine.in_memory;
             (now < until).then(|| until.min(now + if is_first { Duration::ZERO } else { pause() }))
         });
         match retry {
@@ -165,31 +122,33 @@ fn pause() -> Duration {
 /// callers that give up at this moment would ask at once.
 async fn out_of_time(
     stack: &Arc<[Part]>,
-    key: &WaitedFor<'_>,
+    inquiry: &Inquiry<'_>,
     refused: Option<(Decision, Instant)>,
 ) -> Attempted {
-    let (by, part, engine) = (key.at, key.part, &key.part.engine);
+    let &Inquiry {
+        at: by,
+        part,
+        permit,
+    } = inquiry;
     let check = part.check();
+    let store = part.engine.store.innermost();
     let refusal = |error| Refused { by, error };
     part.may_be_asked().map_err(refusal)?;
-    if engine.store.innermost().health(&check.request) != Health::Up {
+    if store.health(&check.request) != Health::Up {
         // There are no slots to wait for: the policy answers.
         return attempt::run(stack, None).await.0;
     }
-    if let Some(permit) = part.permit.as_ref().filter(|_| key.is_permit) {
+    if let Some(permit) = permit {
         return Err(Refused::new(by, permit.refused(Source::Store)));
     }
     let now = Instant::now();
-    let known = || engine.store.innermost().known_refusal(&check.request);
-    let refusal = match (refused, known) {
-        (Some((refusal, then)), _) => refusal.aged(now.saturating_duration_since(then)),
-        (None, known) => known().map_or_else(
-            || check.unasked(RESERVED_WAIT),
-            |verdict| check.decision(&verdict),
-        ),
-    };
+    let known = || Some(check.decision(&store.known_refusal(&check.request)?));
+    let refusal = refused
+        .map(|(refusal, then)| refusal.aged(now.saturating_duration_since(then)))
+        .or_else(known)
+        .unwrap_or_else(|| check.unasked(RESERVED_WAIT));
     // A slot may be free already, but not for this caller.
-    let first = engine.turns.front(key.key);
+    let first = part.engine.turns.front(inquiry.key());
     let first = first.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
     let at_least = first.max(Duration::from_millis(1)).as_micros();
     let at_least = u64::try_from(at_least).unwrap_or(u64::MAX);

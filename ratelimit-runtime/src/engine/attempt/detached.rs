@@ -14,8 +14,9 @@ use tokio::sync::oneshot;
 use tracing::Instrument as _;
 use tracing::instrument::WithSubscriber as _;
 
-use super::{Attempted, apart, attempt, is_apart};
-use crate::engine::charge::Ongoing;
+use super::held::Held;
+use super::{Attempted, attempt, steps, together};
+use crate::engine::ask::all;
 use crate::engine::outage::Refused;
 use crate::engine::part::Part;
 use crate::engine::state::Turn;
@@ -26,40 +27,35 @@ pub(in crate::engine) async fn run(
     stack: &Arc<[Part]>,
     turn: Option<Turn>,
 ) -> (Attempted, Option<Turn>) {
-    if turn.is_none() && !is_apart(stack) {
-        return (attempt(stack, &mut Vec::new()).await, None);
+    if turn.is_none() && steps(stack).all(|parts| together::is_possible(&parts)) {
+        return (attempt(&mut Held::new(stack), stack).await, None);
     }
-    let (tell, mut told) = oneshot::channel();
+    let (tell, told) = oneshot::channel();
     let stack = Arc::clone(stack);
     let mut work = Box::pin(async move {
-        let _ongoing: Vec<_> = stack
+        let _open: Vec<_> = stack
             .iter()
-            .map(|part| Ongoing::new(&part.engine))
+            .map(|part| part.engine.settlements.begin())
             .collect();
-        let mut late = Vec::new();
-        let outcome = attempt(&stack, &mut late).await;
+        let mut held = Held::new(&stack);
+        let outcome = attempt(&mut held, &stack).await;
         // A caller that is gone takes nothing: all of it is dropped here.
         let _ = tell.send((outcome, turn));
-        apart::release_late(late).await;
+        all(held.late).await;
     });
     // What is known at once needs no task.
     let is_done = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_ready())).await;
-    if let Ok(outcome) = told.try_recv() {
-        if !is_done {
-            tokio::spawn(work.in_current_span().with_current_subscriber());
-        }
+    let task = (!is_done).then(|| tokio::spawn(work.in_current_span().with_current_subscriber()));
+    if let Ok(outcome) = told.await {
         return outcome;
     }
-    let task = tokio::spawn(work.in_current_span().with_current_subscriber());
-    match told.await {
-        Ok(outcome) => outcome,
-        Err(_) => match task.await {
-            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // A thread that no runtime drives may wait for one that has ended.
-            _ => {
-                let error = StoreError::unavailable("its tokio runtime has ended").into();
-                (Err(Refused { by: 0, error }), None)
-            }
-        },
+    if let Some(task) = task
+        && let Err(ended) = task.await
+        && ended.is_panic()
+    {
+        resume_unwind(ended.into_panic());
     }
+    // A thread that no runtime drives may wait for one that has ended.
+    let error = StoreError::unavailable("its tokio runtime has ended").into();
+    (Err(Refused { by: 0, error }), None)
 }

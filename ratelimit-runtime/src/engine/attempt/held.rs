@@ -1,104 +1,189 @@
-//! [`Held`]: what an attempt has so far; [`Admission`]: what its caller gets.
+//! [`Held`]: what an attempt has so far; [`Admission`]: what its caller gets for one part.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use crate::decision::Decision;
-use crate::engine::ask::Time;
+use crate::decision::{Decision, Source};
+use crate::engine::ask::Boxed;
 use crate::engine::charge::{Charge, Completion};
-use crate::engine::part::Part;
+use crate::engine::outage::{Refused, admitted_or_longest};
+use crate::engine::part::{At, Part};
 use crate::engine::permit::OpenPermit;
-use crate::error::RateLimitError;
-use crate::store::Reserves;
+use crate::error::{RateLimitError, StoreError};
+use crate::observe;
 
-/// The indices of some parts of a stack.
-pub(super) type Indices = SmallVec<[usize; 4]>;
+/// Some parts of a stack.
+pub(super) type StepParts<'a> = SmallVec<[At<'a>; 4]>;
 
-/// The decisions, reservations and permits so far. Dropping it releases the permits; reservations
-/// count, as those of a call that is cancelled.
-pub(super) struct Held<'a> {
-    pub(super) stack: &'a [Part],
-    pub(super) start: Instant,
-    admission: Admission,
-    pub(super) permits: Vec<OpenPermit>,
+/// A part whose store gave an error in place of an answer.
+pub(super) type Failed<'a> = (usize, &'a Part, StoreError);
+
+/// What the parts of a stack have got, in their order.
+pub(in crate::engine) type Admissions = SmallVec<[Admission; 1]>;
+
+/// What one part has got. Dropping it releases the permit, and ends the charge as that says.
+pub(in crate::engine) struct Admission {
+    /// An error only in shadow mode.
+    pub(in crate::engine) decided: Result<Decision, RateLimitError>,
+    /// In the end only where the outcome of the call decides what it costs.
+    pub(in crate::engine) charge: Option<Charge>,
+    pub(in crate::engine) permit: Option<OpenPermit>,
 }
 
-/// The outcome of a stack that is let through.
-pub(in crate::engine) struct Admission {
-    /// Of each part, in their order. Parts with an error are in shadow mode.
-    pub(in crate::engine) decisions: SmallVec<[Result<Decision, RateLimitError>; 1]>,
-    /// Of each part whose outcome decides what it costs.
-    pub(in crate::engine) reservations: SmallVec<[Option<Charge>; 1]>,
-    pub(in crate::engine) permits: Vec<OpenPermit>,
+impl Admission {
+    pub(super) fn of(decided: Result<Decision, RateLimitError>) -> Self {
+        Self {
+            decided,
+            charge: None,
+            permit: None,
+        }
+    }
+}
+
+/// What an attempt has so far. Dropping it gives all of it back that is not confirmed.
+pub(super) struct Held<'a> {
+    pub(super) start: Instant,
+    pub(super) admissions: Admissions,
+    /// Charges whose answers did not come in time: each waits for its own, and gives it back.
+    pub(super) late: Vec<Boxed<'a, ()>>,
 }
 
 impl<'a> Held<'a> {
-    pub(super) fn new(stack: &'a [Part], start: Instant) -> Self {
+    pub(super) fn new(stack: &'a [Part]) -> Self {
         let unasked = || Err(RateLimitError::misconfigured("a check was not asked"));
         Self {
-            stack,
-            start,
-            admission: Admission {
-                decisions: stack.iter().map(|_| unasked()).collect(),
-                reservations: stack.iter().map(|_| None).collect(),
-                permits: Vec::new(),
-            },
-            permits: Vec::new(),
+            start: Instant::now(),
+            admissions: stack.iter().map(|_| Admission::of(unasked())).collect(),
+            late: Vec::new(),
         }
     }
 
-    /// These parts of the stack, with their indices.
-    pub(super) fn parts<'s>(
-        &self,
-        parts: &'s [usize],
-    ) -> impl Iterator<Item = (usize, &'a Part)> + Clone + use<'a, 's> {
-        let stack = self.stack;
-        debug_assert!(
-            parts.iter().all(|at| *at < stack.len()),
-            "parts are those of the stack"
-        );
-        parts.iter().filter_map(|at| Some((*at, stack.get(*at)?)))
+    fn of(&mut self, at: usize) -> Option<&mut Admission> {
+        debug_assert!(at < self.admissions.len(), "a part of the stack");
+        self.admissions.get_mut(at)
     }
 
-    /// The time of an attempt at these, which is that of the most impatient; `None` for no parts.
-    pub(super) fn time(&self, parts: &[usize]) -> Option<Time> {
-        let times = self.parts(parts).map(|(_, part)| part.time(self.start));
-        times.min_by_key(|time| time.end)
-    }
-
-    pub(super) fn note(&mut self, at: usize, decided: Result<Decision, RateLimitError>) {
-        let noted = self.admission.decisions.get_mut(at);
-        debug_assert!(noted.is_some(), "a part of the stack is noted");
-        if let Some(noted) = noted {
-            *noted = decided;
+    /// Notes that the limits of a part admit, and the charge, where it may have to be ended.
+    pub(super) fn admit(&mut self, at: usize, decision: Decision, charge: Option<Charge>) {
+        if let Some(admission) = self.of(at) {
+            (admission.decided, admission.charge) = (Ok(decision), charge);
         }
     }
 
-    /// Notes a part that is admitted, and keeps its reservation if the outcome of the call decides
-    /// what it costs.
-    pub(super) fn admit(&mut self, at: usize, decision: Decision, reservation: Option<Charge>) {
-        if let (Some(mut reservation), Some(kept)) =
-            (reservation, self.admission.reservations.get_mut(at))
-        {
-            reservation.otherwise = Completion::Commit;
-            *kept = Some(reservation);
+    /// Keeps the permit of a part, which has been counted. What its limits say comes before what
+    /// `decision` says of the permit.
+    pub(super) fn hold(&mut self, (at, part): At<'_>, permit: OpenPermit, decision: Decision) {
+        if let Some(admission) = self.of(at) {
+            admission.permit = Some(permit);
+            if !part.is_limited() {
+                admission.decided = Ok(decision);
+            }
         }
-        self.note(at, Ok(decision));
     }
 
-    /// Notes a part that was decided as it is: its charge stays, or is a reservation of its own.
-    pub(super) fn admit_decided(&mut self, at: usize, part: &Part, decision: Decision) {
-        let reserves = part.check().request.reserves;
-        let charge = (reserves != Reserves::Nothing)
-            .then(|| Charge::new(part, reserves, decision.charge(), self.start, None));
-        self.admit(at, decision, charge);
+    /// Ends a step that admits these: what they were charged for now stays, or is a reservation
+    /// that its call ends.
+    pub(super) fn confirm(&mut self, parts: &[At<'_>]) {
+        for &(at, part) in parts {
+            let Some(Admission { charge, .. }) = self.of(at) else {
+                continue;
+            };
+            if part.reserves() {
+                if let Some(charge) = charge {
+                    charge.otherwise = Completion::Commit;
+                }
+            } else if let Some(charge) = charge.take() {
+                match charge.otherwise {
+                    Completion::Release => charge.complete(Completion::Commit),
+                    _ => charge.keep(),
+                }
+            }
+        }
     }
 
-    pub(super) fn admitted(self) -> Admission {
-        Admission {
-            permits: self.permits,
-            ..self.admission
+    /// Decides parts whose store gave no answer by their policies. Those that one fallback decides
+    /// are charged together: all or none.
+    ///
+    /// # Errors
+    ///
+    /// The longest refusal that is known to hold for one of them, or the error of a part that gets
+    /// no other answer.
+    #[cold]
+    pub(super) fn decide_failed(&mut self, failed: Vec<Failed<'_>>) -> Result<(), Refused> {
+        admitted_or_longest(failed.iter().filter_map(|(at, part, error)| {
+            let refusal = part.engine.known_refusal(&part.check(), error)?;
+            Some((*at, refusal))
+        }))?;
+        let mut by_fallback = BTreeMap::<u64, StepParts<'_>>::new();
+        for (at, part, error) in failed {
+            let check = part.check();
+            let source = part.engine.outage_source(&check, &error);
+            observe::no_answer(part.bound.name, source, &error);
+            match source {
+                Some(Source::Fallback) => {
+                    let together = by_fallback.entry(part.engine.id).or_default();
+                    together.push((at, part));
+                }
+                Some(_) => self.admit(at, check.unchecked(), None),
+                None => {
+                    let error = error.into();
+                    return Err(Refused { by: at, error });
+                }
+            }
         }
+        for parts in by_fallback.into_values() {
+            let Some(&(by, Part { engine, .. })) = parts.first() else {
+                continue;
+            };
+            let requests = parts.iter().map(|(_, part)| part.check().request);
+            let requests: Vec<_> = requests.collect();
+            let verdicts = engine.fallback.acquire_all(&requests);
+            let verdicts = verdicts.map_err(|error| Refused { by, error })?;
+            let decided = parts.iter().zip(&verdicts).map(|(&(at, part), verdict)| {
+                let decision = part.check().fallback_decision(verdict);
+                (at, part, decision)
+            });
+            let each = decided.clone().map(|(at, _, decision)| (at, decision));
+            admitted_or_longest(each)?;
+            for (at, part, decision) in decided {
+                let charge = Charge::new(part, part.reserves, &decision, self.start, None);
+                self.admit(at, decision, Some(charge));
+            }
+        }
+        Ok(())
+    }
+
+    /// The permit of a part whose store gave no answer: the count of this process goes on. It is
+    /// logged unless the limits beside it are.
+    pub(super) fn permit_by_policy(
+        &mut self,
+        (at, part): At<'_>,
+        error: &StoreError,
+        is_logged: bool,
+    ) -> Result<(), Refused> {
+        let (engine, Some(permit)) = (&part.engine, &part.permit) else {
+            return Ok(());
+        };
+        let source = engine.outage_source(&part.check(), error);
+        if is_logged {
+            observe::no_answer(part.bound.name, source, error);
+        }
+        let source = source.ok_or_else(|| Refused {
+            by: at,
+            error: error.clone().into(),
+        })?;
+        let max = if source == Source::Fallback {
+            permit.max
+        } else {
+            u64::MAX
+        };
+        let mut open = OpenPermit::new(engine, permit, None);
+        let Some(in_flight) = open.count_below(max) else {
+            return Err(Refused::new(at, permit.refused(source)));
+        };
+        self.hold((at, part), open, permit.admitted(in_flight, source));
+        Ok(())
     }
 }

@@ -15,92 +15,87 @@ mod detached;
 mod held;
 mod together;
 
-use std::time::Instant;
-
-use self::apart::Late;
 pub(super) use self::detached::run;
-pub(super) use self::held::Admission;
-use self::held::{Held, Indices};
+pub(super) use self::held::Admissions;
+use self::held::{Admission, Held, StepParts};
 use super::outage::{Refused, admitted_or_longest};
-use super::part::Part;
+use super::part::{At, Part};
 use crate::decision::{Decision, Source};
 
 /// The outcome of an attempt.
-pub(super) type Attempted = Result<Admission, Refused>;
+pub(super) type Attempted = Result<Admissions, Refused>;
 
-/// The parts that decide together, and those in shadow mode, which have no say.
-fn by_shadow(stack: &[Part]) -> (Indices, Indices) {
-    (0..stack.len()).partition(|at| !stack.get(*at).is_some_and(Part::is_shadow))
+/// The parts of each step: those that decide together, then each in shadow mode by itself, once the
+/// others have admitted the call, because it has no say.
+fn steps(stack: &[Part]) -> impl Iterator<Item = StepParts<'_>> {
+    let parts = stack.iter().enumerate();
+    let (shadows, deciding): (StepParts<'_>, _) = parts.partition(|(_, part)| part.shadow);
+    let shadows = shadows
+        .into_iter()
+        .map(|shadow| StepParts::from_slice(&[shadow]));
+    [deciding].into_iter().chain(shadows)
 }
 
-/// Whether an attempt takes several steps.
-fn is_apart(stack: &[Part]) -> bool {
-    let (parts, shadows) = by_shadow(stack);
-    !together::is_possible(stack, &parts)
-        || shadows
-            .iter()
-            .any(|at| !together::is_possible(stack, &[*at]))
+/// Asks once for all parts.
+async fn attempt<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Attempted {
+    let outcome = take_steps(held, stack).await;
+    let admissions = std::mem::take(&mut held.admissions);
+    outcome.map(|()| admissions)
 }
 
-/// Asks once for all parts. Those in shadow mode have no say: each is asked by itself once the
-/// others have admitted the call.
-async fn attempt<'a>(stack: &'a [Part], late: &mut Vec<Late<'a>>) -> Attempted {
-    let mut held = Held::new(stack, Instant::now());
-    let (parts, shadows) = by_shadow(stack);
-    step(&mut held, &parts, late).await?;
-    for at in shadows {
-        // The refusal is noted, and refuses nothing.
-        if let Err(refused) = step(&mut held, &[at], late).await {
-            held.note(at, Err(refused.error));
+async fn take_steps<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Result<(), Refused> {
+    for parts in steps(stack) {
+        match (step(held, &parts).await, parts.first()) {
+            // The refusal is noted, and refuses nothing.
+            (Err(refused), Some(&(at, shadow))) if shadow.shadow => {
+                if let Some(admission) = held.admissions.get_mut(at) {
+                    *admission = Admission::of(Err(refused.error));
+                }
+            }
+            (outcome, _) => outcome?,
         }
     }
-    Ok(held.admitted())
+    Ok(())
 }
 
 /// Charges the limits of these parts and acquires their permits, or neither.
-async fn step<'a>(
-    held: &mut Held<'a>,
-    parts: &[usize],
-    late: &mut Vec<Late<'a>>,
-) -> Result<(), Refused> {
-    for (by, part) in held.parts(parts) {
+async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> {
+    for &(by, part) in parts {
         let refused = |error| Refused { by, error };
         part.may_be_asked().map_err(refused)?;
     }
-    let Some(time) = held.time(parts) else {
+    // The time of the most impatient; there may be no parts.
+    let times = parts.iter().map(|(_, part)| part.time(held.start));
+    let Some(time) = times.min_by_key(|time| time.end) else {
         return Ok(());
     };
-    admitted_or_longest(known(held, parts))?;
-    if together::is_possible(held.stack, parts) {
-        together::step(held, parts, time).await
+    let is_lone = parts.len() == 1;
+    let known = parts.iter();
+    admitted_or_longest(known.filter_map(|&(at, part)| Some((at, known_refusal(part, is_lone)?))))?;
+    let limited = parts.iter().copied().filter(|(_, part)| part.is_limited());
+    let limited: StepParts<'a> = limited.collect();
+    if together::is_possible(parts) {
+        let permitted = parts.iter().find(|(_, part)| part.permit.is_some());
+        together::step(held, limited, permitted.copied(), time).await?;
     } else {
-        Box::pin(apart::step(held, parts, time, late)).await
+        Box::pin(apart::step(held, parts, limited, time)).await?;
     }
+    held.confirm(parts);
+    Ok(())
 }
 
-/// The refusals that are known without asking. A lone check without a permit is asked in any case:
-/// its store looks by itself.
-fn known<'a>(
-    held: &Held<'a>,
-    parts: &'a [usize],
-) -> impl Iterator<Item = (usize, Decision)> + use<'a> {
-    let is_lone = parts.len() == 1;
-    held.parts(parts).flat_map(move |(at, part)| {
-        let (engine, check) = (&part.engine, part.check());
-        let permit = part.permit.as_ref();
-        let is_lone = is_lone && permit.is_none();
-        let refused = permit
-            .filter(|permit| engine.permits.count(&permit.key) >= permit.max)
-            .map(|permit| permit.refused(Source::Store));
-        let is_limited = part.is_limited();
-        let blocked = || Some(check.fallback_decision(&engine.fallback.blocked(&check)?));
-        let known = || Some(check.decision(&engine.store.own().known_refusal(&check.request)?));
-        let limits = is_limited
-            .then(|| blocked().or_else(|| (!is_lone).then(known).flatten()))
-            .flatten();
-        [refused, limits]
-            .into_iter()
-            .flatten()
-            .map(move |it| (at, it))
+/// The refusal that is known without asking: by the limits, or else for want of a permit. A lone
+/// check without a permit is asked in any case: its store looks by itself.
+fn known_refusal(part: &Part, is_lone: bool) -> Option<Decision> {
+    let (engine, check, permit) = (&part.engine, part.check(), part.permit.as_ref());
+    let is_asked = is_lone && permit.is_none();
+    let known = || Some(check.decision(&engine.store.own().known_refusal(&check.request)?));
+    let limits = || {
+        let blocked = engine.fallback.blocked(&check);
+        blocked.or_else(|| (!is_asked).then(known).flatten())
+    };
+    part.is_limited().then(limits).flatten().or_else(|| {
+        let full = permit.filter(|permit| engine.permits.count(&permit.key) >= permit.max)?;
+        Some(full.refused(Source::Store))
     })
 }

@@ -1,14 +1,14 @@
 //! [`PermitCounts`]: how many permits of each key are open in this process.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many permits of each key a limiter has open. There is an entry for each call in flight at
 /// most.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct PermitCounts {
     /// Never 0.
-    by_key: Mutex<HashMap<Box<[u8]>, u64>>,
+    by_key: Mutex<HashMap<Arc<[u8]>, u64>>,
 }
 
 impl PermitCounts {
@@ -17,19 +17,15 @@ impl PermitCounts {
     }
 
     /// Counts one more, and says how many there are with it; `None` if there are so many already.
-    pub(in crate::engine) fn add_below(&self, key: &[u8], max: u64) -> Option<u64> {
+    pub(in crate::engine) fn add_below(&self, key: &Arc<[u8]>, max: u64) -> Option<u64> {
+        debug_assert!(max > 0, "a permit can be had");
         let mut by_key = self.lock();
-        match by_key.get_mut(key) {
-            Some(open) if *open >= max => None,
-            Some(open) => {
-                *open += 1;
-                Some(*open)
-            }
-            None => {
-                by_key.insert(key.into(), 1);
-                Some(1)
-            }
+        let open = by_key.entry(Arc::clone(key)).or_default();
+        if *open >= max {
+            return None;
         }
+        *open += 1;
+        Some(*open)
     }
 
     pub(in crate::engine) fn remove(&self, key: &[u8]) {
@@ -44,7 +40,7 @@ impl PermitCounts {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, u64>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, u64>> {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
+use crate::decision::Decision;
 use crate::engine::check::Check;
 use crate::store::memory::MemoryStore;
 use crate::store::{Answer, Request, Store as _, Verdict};
@@ -41,12 +42,12 @@ impl Fallback {
     }
 
     /// The refusal of a key that was blocked here while the store did not answer.
-    pub(in crate::engine) fn blocked(&self, check: &Check<'_>) -> Option<Verdict> {
-        let memory = self
-            .memory
-            .get()
-            .filter(|_| self.may_block() && !check.shadow)?;
-        Some(memory.peek_now(&check.request)).filter(|verdict| verdict.blocked)
+    pub(in crate::engine) fn blocked(&self, check: &Check<'_>) -> Option<Decision> {
+        if !self.may_block() || check.shadow {
+            return None;
+        }
+        let verdict = self.peek(check.request).ok()?;
+        verdict.blocked.then(|| check.fallback_decision(&verdict))
     }
 
     /// Forgets the key here as well.

@@ -18,6 +18,7 @@ use self::fallback::Fallback;
 use self::policies::PolicyBook;
 pub(in crate::engine) use self::policies::waits_in_vain;
 use self::registry::Registry;
+pub(in crate::engine) use self::settlements::OpenSettlement;
 use self::settlements::Settlements;
 pub(in crate::engine) use self::turns::Turn;
 use self::turns::Turns;

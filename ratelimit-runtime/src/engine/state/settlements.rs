@@ -10,10 +10,13 @@ const MOST: usize = 10_000;
 /// The settlements of a limiter that have not ended.
 #[derive(Debug)]
 pub(in crate::engine) struct Settlements {
-    /// Those that end without a caller, and attempts that may leave some.
-    open: watch::Sender<usize>,
+    /// Each receiver is one that ends without a caller, or an attempt that may leave some.
+    open: watch::Sender<()>,
     room: Arc<Semaphore>,
 }
+
+/// A settlement that is waited for until this is dropped.
+pub(in crate::engine) type OpenSettlement = watch::Receiver<()>;
 
 impl Default for Settlements {
     fn default() -> Self {
@@ -27,18 +30,16 @@ impl Default for Settlements {
 impl Settlements {
     /// How many are open now.
     pub(in crate::engine) fn open(&self) -> usize {
-        *self.open.borrow()
+        self.open.receiver_count()
     }
 
     /// Returns once none is open.
     pub(in crate::engine) async fn ended(&self) {
-        let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
+        self.open.closed().await;
     }
 
-    /// Notes that one begins, or ends.
-    pub(in crate::engine) fn note(&self, begins: bool) {
-        self.open
-            .send_modify(|open| *open = if begins { *open + 1 } else { *open - 1 });
+    pub(in crate::engine) fn begin(&self) -> OpenSettlement {
+        self.open.subscribe()
     }
 
     /// Room for so many more, if there is.

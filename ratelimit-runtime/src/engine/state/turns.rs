@@ -63,22 +63,19 @@ impl Turns {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(in crate::engine) fn are_waited_for(&self, key: &[u8]) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0 && self.lock().by_key.contains_key(key)
-    }
-
-    /// When the first in the queue of this key tries again.
+    /// When the first in the queue of this key tries again; `None` where nobody waits.
     pub(in crate::engine) fn front(&self, key: &[u8]) -> Option<Instant> {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
         self.lock().by_key.get(key).map(|queue| queue.retry_at)
     }
 
     /// The last turn of a key; `None` if too many callers wait already.
     pub(in crate::engine) fn join(self: &Arc<Self>, key: &[u8]) -> Option<Turn> {
         let mut queues = self.lock();
-        let of_key = queues
-            .by_key
-            .get(key)
-            .map_or(0, |queue| queue.waiters.len());
+        let of_key = queues.by_key.get(key);
+        let of_key = of_key.map_or(0, |queue| queue.waiters.len());
         let of_limiter = self.waiting.load(Ordering::Relaxed);
         if of_key >= MAX_OF_KEY || (of_limiter >= MAX_OF_LIMITER && of_key >= FIRST_OF_KEY) {
             return None;
@@ -122,23 +119,14 @@ impl Queues {
     fn join(&mut self, key: &[u8], comes: &Arc<Notify>) -> u64 {
         let number = self.next;
         self.next += 1;
-        if let Some(queue) = self.by_key.get_mut(key) {
-            queue.waiters.insert(number, Arc::clone(comes));
-        } else {
-            let (waiters, now) = (
-                BTreeMap::from([(number, Arc::clone(comes))]),
-                Instant::now(),
-            );
-            self.by_key.insert(
-                key.into(),
-                Queue {
-                    waiters,
-                    retry_at: now,
-                    ends_at: now,
-                    wakes_in_a_row: 0,
-                },
-            );
-        }
+        let now = Instant::now();
+        let queue = self.by_key.entry(key.into()).or_insert_with(|| Queue {
+            waiters: BTreeMap::new(),
+            retry_at: now,
+            ends_at: now,
+            wakes_in_a_row: 0,
+        });
+        queue.waiters.insert(number, Arc::clone(comes));
         number
     }
 }
@@ -171,6 +159,10 @@ pub(in crate::engine) struct Turn {
 }
 
 impl Turn {
+    pub(in crate::engine) fn is_of(&self, turns: &Arc<Turns>, key: &[u8]) -> bool {
+        Arc::ptr_eq(&self.turns, turns) && *self.key == *key
+    }
+
     /// Waits for the turn. A caller that has it waits until `retry_at`, or, if it `is_woken`, until
     /// a place is left before that. Says whether the turn came before `until`.
     pub(in crate::engine) async fn wait(

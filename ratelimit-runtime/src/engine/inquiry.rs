@@ -1,0 +1,100 @@
+//! [`Inquiry`]: what a part asks for: room in its limits, or a permit; and a look at the answer,
+//! which charges nothing.
+
+use std::time::Instant;
+
+use super::ask::{Boxed, Time, all};
+use super::part::{At, Part};
+use super::permit::PermitCheck;
+use crate::decision::{Decision, Source};
+use crate::error::{RateLimitError, StoreError};
+use crate::store::Store as _;
+
+/// One of the two inquiries of a part: each has a key of its own, which may refuse.
+#[derive(Clone, Copy)]
+pub(super) struct Inquiry<'a> {
+    /// The index of the part in its stack.
+    pub(super) at: usize,
+    pub(super) part: &'a Part,
+    /// `None` for the limits.
+    pub(super) permit: Option<&'a PermitCheck>,
+}
+
+impl<'a> Inquiry<'a> {
+    /// Those of a part: first of the limits, if it has any, then of the permit.
+    pub(super) fn of((at, part): At<'a>) -> impl Iterator<Item = Self> {
+        let limits = part.is_limited().then_some(None);
+        let both = limits.into_iter().chain(part.permit.as_deref().map(Some));
+        both.map(move |permit| Self { at, part, permit })
+    }
+
+    pub(super) fn key(&self) -> &'a [u8] {
+        let limits = || self.part.check().request.key();
+        self.permit.map_or_else(limits, |permit| &permit.key)
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        let limits = || self.part.check().request.cost();
+        self.permit.map_or_else(limits, |_| 1)
+    }
+
+    /// What the store says of this cost: more than the inquiry's own, where others of the stack
+    /// ask for the same key.
+    pub(super) async fn look(self, cost: u64, time: Time) -> Result<Decision, StoreError> {
+        if let Some(permit) = self.permit {
+            let others = self.part.ask_in_flight(permit, time).await?;
+            let others = others.saturating_add(cost - 1);
+            return Ok(permit.decision(others, Source::Store));
+        }
+        let (engine, check) = (&self.part.engine, self.part.check());
+        let request = check.request.with_cost(cost).with_timeout_at(time.end);
+        let mut answer = engine.store.peek(request);
+        let verdict = engine.answered(time, &mut answer).await;
+        verdict.map(|verdict| check.decision(&verdict))
+    }
+
+    /// The same of its own cost; where the store gives no answer, that of the policy.
+    async fn peek(self, time: Time) -> Result<Decision, RateLimitError> {
+        let (engine, check) = (&self.part.engine, self.part.check());
+        let is_limits = self.permit.is_none();
+        if let Some(blocked) = engine.fallback.blocked(&check).filter(|_| is_limits) {
+            return Ok(blocked);
+        }
+        let error = match self.look(self.cost(), time).await {
+            Ok(decision) => return Ok(decision),
+            Err(error) => error,
+        };
+        let known = engine.known_refusal(&check, &error);
+        if let Some(refusal) = known.filter(|_| is_limits) {
+            return Ok(refusal);
+        }
+        let source = engine.outage_source(&check, &error).ok_or(error)?;
+        Ok(match (self.permit, source) {
+            (Some(permit), Source::Fallback) => {
+                permit.decision(engine.permits.count(&permit.key), source)
+            }
+            (Some(permit), _) => permit.decision(0, source),
+            (None, Source::Fallback) => {
+                check.fallback_decision(&engine.fallback.peek(check.request)?)
+            }
+            (None, _) => check.unchecked(),
+        })
+    }
+}
+
+impl Part {
+    /// Decides without charging, and acquires no permit.
+    pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
+        self.may_be_asked()?;
+        let time = self.time(Instant::now());
+        // At once: one timeout is for both.
+        let asked = Inquiry::of((0, self)).map(|inquiry| inquiry.peek(time));
+        let decided = all(asked.map(|asked| Box::pin(asked) as Boxed<'_, _>)).await;
+        let decided = decided.into_iter();
+        let decided = decided.collect::<Result<Vec<Decision>, RateLimitError>>()?;
+        // A refusal by the limits, which knows its end, before one for want of a permit.
+        let refusal = decided.iter().find(|decision| !decision.is_allowed());
+        let strictest = refusal.or(decided.first()).copied();
+        strictest.ok_or_else(|| self.no_concurrent())
+    }
+}
