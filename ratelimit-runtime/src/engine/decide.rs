@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::attempt::Attempted;
+use super::attempt::{self, Attempted};
 use super::charge::{Charge, Reservations};
 use super::check::{Check, Conclusion};
 use super::outage::Refused;
@@ -57,25 +57,15 @@ pub(crate) async fn decide_later(part: &Part) -> Result<Decision, RateLimitError
     if check.waits() {
         return Box::pin(acquire([part.clone()])).await?.decision();
     }
-    let time = engine.time_of(&check, Instant::now());
+    let time = part.time(Instant::now());
     let mut answer = engine
         .store
         .acquire(check.request.with_timeout_at(time.end));
     let outcome = match engine.answered(time, &mut answer).await {
         Ok(verdict) => check.conclude_verdict(&verdict),
-        Err(error) => {
-            let decided = engine.decide_by_policy(&[check], &error);
-            check.conclude(decided.map_err(|refused| refused.error).and_then(only))
-        }
+        Err(error) => check.conclude(attempt::decide_failed(part, error)),
     };
     cooperate(outcome).await
-}
-
-/// The decision on the first part of a stack.
-fn only(decisions: impl IntoIterator<Item = Decision>) -> Result<Decision, RateLimitError> {
-    let first = decisions.into_iter().next();
-    debug_assert!(first.is_some(), "a stack has a part");
-    first.ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
 }
 
 /// What a call that is let through gets.
@@ -89,7 +79,9 @@ pub(crate) struct Admitted {
 impl Admitted {
     /// The decision on the first part.
     pub(crate) fn decision(&self) -> Result<Decision, RateLimitError> {
-        only(self.decisions.iter().copied())
+        let first = self.decisions.first().copied();
+        debug_assert!(first.is_some(), "a stack has a part");
+        first.ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
     }
 
     /// The reservations and the permits, where only some of `N` checks were made: each reservation

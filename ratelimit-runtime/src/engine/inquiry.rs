@@ -75,7 +75,7 @@ impl<'a> Inquiry<'a> {
             }
             (Some(permit), _) => permit.decision(0, source),
             (None, Source::Fallback) => {
-                check.fallback_decision(&engine.fallback.peek(check.request)?)
+                check.fallback_decision(&engine.fallback.peek(&check.request))
             }
             (None, _) => check.unchecked(),
         })

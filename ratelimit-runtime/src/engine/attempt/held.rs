@@ -134,13 +134,12 @@ impl<'a> Held<'a> {
             }
         }
         for parts in by_fallback.into_values() {
-            let Some(&(by, Part { engine, .. })) = parts.first() else {
+            let Some((_, Part { engine, .. })) = parts.first() else {
                 continue;
             };
             let requests = parts.iter().map(|(_, part)| part.check().request);
             let requests: Vec<_> = requests.collect();
             let verdicts = engine.fallback.acquire_all(&requests);
-            let verdicts = verdicts.map_err(|error| Refused { by, error })?;
             let decided = parts.iter().zip(&verdicts).map(|(&(at, part), verdict)| {
                 let decision = part.check().fallback_decision(verdict);
                 (at, part, decision)

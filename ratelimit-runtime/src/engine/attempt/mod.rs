@@ -21,6 +21,7 @@ use self::held::{Admission, Held, StepParts};
 use super::outage::{Refused, admitted_or_longest};
 use super::part::{At, Part};
 use crate::decision::{Decision, Source};
+use crate::error::{RateLimitError, StoreError};
 
 /// The outcome of an attempt.
 pub(super) type Attempted = Result<Admissions, Refused>;
@@ -82,6 +83,19 @@ async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> 
     }
     held.confirm(parts);
     Ok(())
+}
+
+/// The decision on a check by itself whose store gave this error.
+#[cold]
+pub(super) fn decide_failed(part: &Part, error: StoreError) -> Result<Decision, RateLimitError> {
+    let mut held = Held::new(std::slice::from_ref(part));
+    let outcome = held.decide_failed(vec![(0, part, error)]);
+    outcome.map_err(|refused| refused.error)?;
+    held.confirm(&[(0, part)]);
+    let admission = held.admissions.pop();
+    debug_assert!(admission.is_some(), "a place for each part");
+    let unasked = || Err(RateLimitError::misconfigured("nothing was asked"));
+    admission.map_or_else(unasked, |admission| admission.decided)
 }
 
 /// The refusal that is known without asking: by the limits, or else for want of a permit. A lone

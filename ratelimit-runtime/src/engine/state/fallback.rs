@@ -46,7 +46,7 @@ impl Fallback {
         if !self.may_block() || check.shadow {
             return None;
         }
-        let verdict = self.peek(check.request).ok()?;
+        let verdict = self.peek(&check.request);
         verdict.blocked.then(|| check.fallback_decision(&verdict))
     }
 
