@@ -9,8 +9,9 @@
 //! lets a few at a time go on, however long the line is.
 //!
 //! *Measured* with 10,000 such callers on two threads, beside a flood without the deny cache: nine
-//! of ten sleeps of 2 ms on the runtime came no later, and one of a hundred 0.2 to 2 times as late. Where tasks only yielded, one of a hundred came 6 times as late, after a second, and the
-//! connection was late enough to be given up.
+//! of ten sleeps of 2 ms on the runtime came no later, and one of a hundred 0.2 to 2 times as late.
+//! Where tasks only yielded, one of a hundred came 6 times as late, after a second, and so did the
+//! task of the connection.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -30,8 +31,8 @@ const LOOK_EVERY: u8 = 32;
 /// How long refusals may keep a thread while others stand in line. Ten thousand are round in some
 /// 30 ms then: so long may wait who was refused only once, at the end of a slice.
 const SLICE: Duration = Duration::from_micros(5);
-/// How long they may while nobody does. A lone caller that gave way after each [`SLICE`] was refused
-/// 0.4 times as often as one that kept its thread; after this, 0.97 times.
+/// How long they may while nobody does. A lone caller that gave way after each [`SLICE`] was
+/// refused 0.4 times as often as one that kept its thread; after this, 0.97 times.
 const LONE_SLICE: Duration = Duration::from_micros(500);
 /// How many go on at each turn of the pacer. Up to 16 were alike; 64 fill the queues again.
 const TURNS: usize = 4;
