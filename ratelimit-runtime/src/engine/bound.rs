@@ -85,21 +85,21 @@ impl BoundRule {
         reserves: Reserves,
     ) -> Result<(), RateLimitError> {
         let most = terms.most();
-        let is_sound = self.problem.is_none() && most > 0 && cost <= most;
-        if is_sound && reserves == Reserves::Nothing {
+        let is_decided = self.problem.is_none() && most > 0 && cost <= most;
+        if is_decided && reserves == Reserves::Nothing {
             return Ok(());
         }
-        self.may_be_reserved(terms, cost, reserves)
+        self.why_not(terms, cost, reserves)
     }
 
     #[cold]
-    fn may_be_reserved(
+    fn why_not(
         &self,
         terms: &Terms,
         cost: u64,
         reserves: Reserves,
     ) -> Result<(), RateLimitError> {
-        self.is_sound()?;
+        self.has_no_mistake()?;
         let (rule, capacity, most) = (self.name.as_str(), terms.capacity(), terms.most());
         if terms.is_calendar_misplaced() {
             let algorithm = terms.algorithm();
@@ -130,7 +130,7 @@ impl BoundRule {
     }
 
     /// `Ok` where the rule has no mistake, whatever a call of it costs.
-    pub(super) fn is_sound(&self) -> Result<(), RateLimitError> {
+    pub(super) fn has_no_mistake(&self) -> Result<(), RateLimitError> {
         self.problem.clone().map_or(Ok(()), Err)
     }
 

@@ -76,14 +76,14 @@ impl Engine {
 
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, RateLimitError> {
-    part.bound.is_sound()?;
+    part.bound.has_no_mistake()?;
     part.bound.require(Feature::Refund)?;
     let now = Instant::now();
     let mut charge = Charge::new(part, Reserves::Nothing, admission, now, None);
     let Some(open) = charge.open.take() else {
         return Ok(false);
     };
-    part.bound.is_sound()?;
+    part.bound.has_no_mistake()?;
     let mut answer = open.ask(Completion::Refund, false);
     let answer = part.engine.answered(part.time(now), &mut answer).await;
     answer.map_err(Into::into)

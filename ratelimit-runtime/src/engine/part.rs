@@ -138,7 +138,7 @@ impl Part {
     ///
     /// A mistake in the rule: an unknown policy, two meanings of a name.
     pub(crate) fn key_request(&self) -> Result<Request<'_>, RateLimitError> {
-        self.bound.is_sound()?;
+        self.bound.has_no_mistake()?;
         Ok(self.check().request)
     }
 
