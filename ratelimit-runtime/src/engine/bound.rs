@@ -93,12 +93,7 @@ impl BoundRule {
     }
 
     #[cold]
-    fn why_not(
-        &self,
-        terms: &Terms,
-        cost: u64,
-        reserves: Reserves,
-    ) -> Result<(), RateLimitError> {
+    fn why_not(&self, terms: &Terms, cost: u64, reserves: Reserves) -> Result<(), RateLimitError> {
         self.has_no_mistake()?;
         let (rule, capacity, most) = (self.name.as_str(), terms.capacity(), terms.most());
         if terms.is_calendar_misplaced() {
