@@ -129,6 +129,10 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]; `Misconfigured` also where the rule limits calls in flight, which
     /// [`enter`](Self::enter) counts. A refused call is charged nothing.
+    #[allow(
+        clippy::result_large_err,
+        reason = "a part that waits for its store is kept in this future"
+    )]
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         must_not_limit_calls_in_flight(rule)?;
         let engine = &self.engine;
@@ -137,16 +141,13 @@ impl RateLimiter {
             let mut check = CheckBuilder::of(rule, None);
             check.key(key);
             check.with_check(engine, |check| {
-                engine::decide_now::<Result<_, _>>(engine, check, || {
-                    let part = Part::new(Arc::clone(engine), check);
-                    // Kept apart, so that most checks have a small future.
-                    Err(Box::pin(async move { engine::decide_later(&part).await }))
-                })
+                let later = || Err(Part::new(Arc::clone(engine), check));
+                engine::decide_now::<Result<_, _>>(engine, check, later)
             })
         };
         match decided {
             Ok(decided) => engine::cooperate(decided).await,
-            Err(later) => later.await,
+            Err(part) => engine::decide_later(&part).await,
         }
     }
 

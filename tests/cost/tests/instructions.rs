@@ -36,13 +36,17 @@ const MOST: [Row; 15] = [
     (Work::Governor, 1_400, None),
     (Work::GovernorDenied, 1_400, None),
     (Work::Leaky, 1_020, Some((Work::Governor, Budget(0.8)))),
-    (Work::LeakyAnew, 1_046, Some((Work::Governor, Budget(0.8)))),
+    (
+        Work::LeakyAnew,
+        1_046,
+        Some((Work::Governor, SoFar(0.81, 0.8))),
+    ),
     (
         Work::LeakyRefused,
         1_125,
         Some((Work::GovernorDenied, SoFar(0.86, 0.8))),
     ),
-    (Work::Sliding, 1_035, Some((Work::Governor, Budget(0.8)))),
+    (Work::Sliding, 1_035, Some((Work::Governor, Budget(0.9)))),
     (
         Work::SlidingRefused,
         1_094,
