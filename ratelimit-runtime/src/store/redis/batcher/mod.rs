@@ -128,6 +128,9 @@ struct State {
     in_flight: usize,
     /// How many callers wait for a reply, those that sent by themselves included.
     callers: usize,
+    /// Whether the last call from the queue was of more than a few callers. What they ask shares
+    /// calls, and so do those who are answered and ask again.
+    is_busy: bool,
 }
 
 /// What the questions of one caller are answered.
@@ -156,7 +159,8 @@ impl Future for Reply<'_> {
 impl State {
     /// Whether the next caller sends by itself.
     fn is_for_few(&self) -> bool {
-        self.queue.is_empty() && self.callers < FEW_CALLERS
+        let few = if self.is_busy { 1 } else { FEW_CALLERS };
+        self.queue.is_empty() && self.callers < few
     }
 
     /// Whether a call from the queue may be sent: a full one gains nothing by waiting.
@@ -347,6 +351,7 @@ impl Batcher {
         let now = Instant::now();
         let flight = state.queue.take(half, self.slot_of, now);
         if !flight.commands.is_empty() {
+            state.is_busy = flight.callers >= FEW_CALLERS;
             let slot = self.take_slot(&mut state, Some(flight.callers), connection, now);
             drop(state);
             self.runtime.spawn(slot.send_queued(flight.commands));
