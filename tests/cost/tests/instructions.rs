@@ -46,7 +46,11 @@ const MOST: [Row; 15] = [
         1_125,
         Some((Work::GovernorDenied, SoFar(0.86, 0.8))),
     ),
-    (Work::Sliding, 1_035, Some((Work::Governor, Budget(0.9)))),
+    (
+        Work::Sliding,
+        1_035,
+        Some((Work::Governor, SoFar(0.8, 0.8))),
+    ),
     (
         Work::SlidingRefused,
         1_094,
