@@ -39,18 +39,21 @@ impl<'a> Check<'a> {
         } else {
             terms.block
         };
-        let request = Request::new(key, terms.algorithm(), terms.limits()).with_cost(cost);
-        let request = Request {
-            rule_len: bound.head.len(),
-            block,
-            reserves,
-            ..request
-        };
         Self {
             bound,
             terms,
             shadow,
-            request,
+            request: Request {
+                key,
+                rule_len: bound.head.len(),
+                algorithm: terms.algorithm(),
+                limits: terms.limits(),
+                cost,
+                block,
+                reserves,
+                is_sent_again: false,
+                timeout_at: None,
+            },
         }
     }
 

@@ -171,7 +171,11 @@ impl Log {
     }
 
     /// The same for a long log without reservations.
-    #[inline]
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost what an eighth of it does"
+    )]
+    #[inline(always)]
     fn take_one_of_many(&mut self, limit: &Limit, demand: &Demand<'_>, now: u64) -> Taken {
         let Some(long) = self.long.as_mut().filter(|long| long.is_plain()) else {
             return Taken::step_by_step(self, demand, now);
