@@ -93,11 +93,7 @@ impl<'r> CheckBuilder<'r> {
     }
 
     /// The value of a placeholder.
-    #[allow(
-        clippy::inline_always,
-        reason = "a call to it would cost what an eighth of it does"
-    )]
-    #[inline(always)]
+    #[inline]
     pub fn part<T: KeyPart + ?Sized>(&mut self, value: &T) {
         key::push_part(&mut self.key, value);
     }
