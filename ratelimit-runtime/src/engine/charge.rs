@@ -17,13 +17,13 @@ use super::state::{Engine, OpenSettlement};
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
+use crate::pace::Backoff;
 use crate::real_time;
 use crate::rule::Limit;
 use crate::store::{Answer, Feature, Health, Reserves, Store};
 
-/// The first pause between two attempts; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The pauses between two attempts.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
 /// How a charge ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,7 +226,7 @@ impl OpenCharge {
     /// ticket names entries, which cannot be completed twice: in the log of a sliding window,
     /// within the window.
     async fn complete_once_served(&self, completion: Completion) -> Result<(), StoreError> {
-        let (mut pause, mut is_sent_again) = (FIRST_PAUSE, false);
+        let (mut pauses, mut is_sent_again) = (PAUSES, false);
         let check = self.part.check();
         let limits = check.terms.limits().iter();
         let window = limits.map(Limit::window).max();
@@ -255,8 +255,7 @@ impl OpenCharge {
                 return Err(error);
             }
             is_sent_again |= error.is_lost();
-            real_time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            real_time::sleep(pauses.pause()).await;
         }
     }
 

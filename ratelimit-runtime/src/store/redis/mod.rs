@@ -17,7 +17,6 @@ use crate::clock::WallClock;
 use crate::error::StoreError;
 
 mod backend;
-mod backoff;
 mod batcher;
 mod builder;
 mod clients;

@@ -34,6 +34,7 @@ use super::errors;
 use super::link::{Connection, Link, LinkStatus, Published};
 use super::scripts::{KeyQuestion, ScriptAnswer};
 use crate::error::StoreError;
+use crate::pace::{BETWEEN_CALLS, CALLERS_RETURN};
 use crate::store::Verdict;
 
 /// While fewer callers wait for replies, each sends by itself. *Measured*: where client and server
@@ -315,18 +316,15 @@ impl Batcher {
     }
 
     /// Lets callers that were just answered ask again, so that they come along: until as many are
-    /// queued as in flight, or no more come, and for three turns of the runtime at most.
+    /// queued as in flight, or no more come.
     async fn gather(&self) {
-        for _ in 0..3 {
+        let mut before = None;
+        let more_come = || {
             let (queued, in_flight) = self.callers();
-            if in_flight > 0 && queued >= in_flight {
-                return;
-            }
-            tokio::task::yield_now().await;
-            if self.callers().0 == queued {
-                return;
-            }
-        }
+            let is_enough = in_flight > 0 && queued >= in_flight;
+            before.replace(queued) != Some(queued) && !is_enough
+        };
+        CALLERS_RETURN.pass_while(more_come).await;
     }
 
     /// Sends the next call, if there is one and it may be sent.
@@ -370,9 +368,7 @@ async fn run(batcher: Weak<Batcher>, wake: Arc<Notify>, mut status: watch::Recei
         batcher.gather().await;
         batcher.link.look().await;
         while batcher.send_next() {
-            // Two calls that are written at once are answered at once: then each side waits for the
-            // other.
-            tokio::task::yield_now().await;
+            BETWEEN_CALLS.pass().await;
         }
         drop(batcher);
         // At first without waiting: the link may be up since before its changes were seen.

@@ -261,11 +261,3 @@ impl Drop for Connection {
         self.driver.abort();
     }
 }
-
-/// Lets the runtime read the bytes that have arrived, the end of a connection included. At the
-/// first return it has looked at its sockets; at the second the drivers of connections have had
-/// their turn, which come behind a caller that the runtime blocks on.
-pub(crate) async fn look() {
-    tokio::task::yield_now().await;
-    tokio::task::yield_now().await;
-}

@@ -13,7 +13,7 @@
 use std::time::{Duration, Instant};
 
 pub(super) use crate::observe::ConnectionState as LinkState;
-use crate::store::redis::backoff::Backoff;
+use crate::pace::Backoff;
 
 /// A connection without a reply for this long, while a PING is unanswered, is given up.
 const SILENCE: Duration = Duration::from_secs(2);

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use self::upkeep::Upkeep;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::pace::SOCKETS_ARE_READ;
 use crate::store::Health;
 use crate::store::redis::errors;
 
@@ -29,7 +30,7 @@ mod upkeep;
 mod upstream;
 
 pub(crate) use self::connect::log_in;
-pub(crate) use self::connection::{Connection, Lost, look};
+pub(crate) use self::connection::{Connection, Lost};
 pub(crate) use self::sentinel::Sentinels;
 pub(crate) use self::upstream::Upstream;
 
@@ -175,7 +176,7 @@ impl Link {
     pub(crate) async fn look(&self) {
         if matches!(self.status(), LinkStatus::Up(connection) if connection.is_unread(Instant::now()))
         {
-            look().await;
+            SOCKETS_ARE_READ.pass().await;
         }
     }
 }

@@ -15,13 +15,10 @@ use super::health::{Action, LinkHealth, LinkState};
 use super::probe::{Probed, probe};
 use super::{BEAT, LinkSettings, LinkStatus, Published, Upstream, pause_until};
 use crate::error::StoreError;
+use crate::pace::REPLIES_ARRIVE;
 use crate::store::redis::errors;
 use crate::{observe, real_time};
 
-/// How many times all other tasks have their turn before a server counts as slow: the driver of the
-/// connection is woken in the first, reads in the second, the task that has asked is woken in the
-/// third, and the answer is there in the fourth.
-const TURNS: usize = 4;
 /// How long a replaced connection may still answer the calls in flight on it.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The pause after a login that could not be renewed.
@@ -112,9 +109,7 @@ impl Upkeep {
             }
             // On a runtime with thousands of tasks the driver may not have had its turn for long.
             // Before the server is judged, it reads the replies that have arrived.
-            for _ in 0..TURNS {
-                tokio::task::yield_now().await;
-            }
+            REPLIES_ARRIVE.pass().await;
         };
         let told = async {
             match &self.connection {

@@ -13,12 +13,12 @@ use redis::{Cmd, Pipeline, Value, cmd};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::error::{StoreError, StoreErrorKind};
+use crate::pace::{Backoff, SOCKETS_ARE_READ};
 use crate::real_time;
-use crate::store::redis::backoff::Backoff;
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::cluster::slot_of;
 use crate::store::redis::errors::{self, unexpected_reply};
-use crate::store::redis::link::{Connection, Link, log_in, look};
+use crate::store::redis::link::{Connection, Link, log_in};
 
 /// The pauses after a transaction that failed because the key had changed.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(32));
@@ -67,7 +67,7 @@ impl<'a> Lent<'a> {
             let main = link.connected().await?;
             let mut own = main.beside(slot_of(key)).lock_owned().await;
             // The driver sees here that the server has closed an idle connection.
-            look().await;
+            SOCKETS_ARE_READ.pass().await;
             if main.has_ended() {
                 continue;
             }

@@ -6,14 +6,14 @@ use std::time::Duration;
 /// Pauses between attempts: each about twice as long as the one before, up to a longest. Half of
 /// each is random, so that clients that fail together do not try again together.
 #[derive(Debug, Clone)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     shortest: Duration,
     longest: Duration,
     next: Duration,
 }
 
 impl Backoff {
-    pub(super) const fn new(shortest: Duration, longest: Duration) -> Self {
+    pub(crate) const fn new(shortest: Duration, longest: Duration) -> Self {
         Self {
             shortest,
             longest,
@@ -22,7 +22,7 @@ impl Backoff {
     }
 
     /// The pause before the next attempt.
-    pub(super) fn pause(&mut self) -> Duration {
+    pub(crate) fn pause(&mut self) -> Duration {
         let half = self.next / 2;
         self.next = (self.next * 2).min(self.longest);
         let micros = u64::try_from(half.as_micros()).unwrap_or(u64::MAX);
@@ -30,12 +30,12 @@ impl Backoff {
     }
 
     /// Whether there has been no pause since the last reset.
-    pub(super) fn is_fresh(&self) -> bool {
+    pub(crate) fn is_fresh(&self) -> bool {
         self.next == self.shortest
     }
 
     /// Begins with the shortest pause again.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = self.shortest;
     }
 }

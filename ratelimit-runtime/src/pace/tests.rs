@@ -1,0 +1,131 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::yield_now;
+
+use super::{BETWEEN_CALLS, CALLERS_RETURN, REPLIES_ARRIVE, SOCKETS_ARE_READ};
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Both ends of a connection: that of this runtime, and one that blocks.
+async fn connection() -> (TcpStream, std::net::TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).await;
+    let far = listener.accept().await.unwrap().0.into_std().unwrap();
+    far.set_nonblocking(false).unwrap();
+    (near.unwrap(), far)
+}
+
+/// A driver that reads a reply and hands it to the task that has asked, which notes it.
+async fn driven() -> (std::net::TcpStream, Arc<AtomicBool>, Arc<AtomicBool>) {
+    let (mut near, far) = connection().await;
+    let (is_read, is_answered) = (Arc::default(), Arc::default());
+    let (reply, asked) = oneshot::channel();
+    let (read, answered) = (Arc::clone(&is_read), Arc::clone(&is_answered));
+    tokio::spawn(async move {
+        near.read_u8().await.unwrap();
+        AtomicBool::store(&read, true, Ordering::Relaxed);
+        reply.send(()).unwrap();
+    });
+    tokio::spawn(async move {
+        asked.await.unwrap();
+        AtomicBool::store(&answered, true, Ordering::Relaxed);
+    });
+    for _ in 0..8 {
+        yield_now().await;
+    }
+    (far, is_read, is_answered)
+}
+
+#[test]
+fn a_driver_reads_what_has_arrived_within_two_turns() {
+    runtime().block_on(async {
+        let (mut far, is_read, _) = driven().await;
+        far.write_all(b"!").unwrap();
+        SOCKETS_ARE_READ.pass().await;
+        assert!(is_read.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn a_reply_reaches_the_task_that_has_asked_within_four_turns_among_thousands_of_tasks() {
+    runtime().block_on(async {
+        for _ in 0..5_000 {
+            tokio::spawn(async {
+                loop {
+                    yield_now().await;
+                }
+            });
+        }
+        let (mut far, _, is_answered) = driven().await;
+        let judge = tokio::spawn(async move {
+            far.write_all(b"!").unwrap();
+            REPLIES_ARRIVE.pass().await;
+            is_answered.load(Ordering::Relaxed)
+        });
+        assert!(judge.await.unwrap());
+    });
+}
+
+#[test]
+fn callers_that_are_answered_ask_again_within_three_turns() {
+    const CALLERS: usize = 100;
+    runtime().block_on(async {
+        let (call, asked) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                let (answer, answered) = oneshot::channel();
+                let asked = Arc::clone(&asked);
+                tokio::spawn(async move {
+                    answered.await.unwrap();
+                    asked.fetch_add(1, Ordering::Relaxed);
+                });
+                answer
+            })
+            .collect();
+        let replied = Arc::clone(&call);
+        tokio::spawn(async move {
+            replied.notified().await;
+            for answer in callers {
+                answer.send(()).unwrap();
+            }
+        });
+        let batcher = tokio::spawn(async move {
+            yield_now().await;
+            call.notify_one();
+            let mut turns = 0;
+            CALLERS_RETURN
+                .pass_while(|| {
+                    turns += 1;
+                    asked.load(Ordering::Relaxed) < CALLERS
+                })
+                .await;
+            assert!(turns > 1, "callers need a turn to ask");
+            asked.load(Ordering::Relaxed)
+        });
+        assert_eq!(batcher.await.unwrap(), CALLERS);
+    });
+}
+
+#[test]
+fn a_call_is_on_its_way_after_one_turn() {
+    runtime().block_on(async {
+        let sends = tokio::spawn(async {
+            let is_sent = Arc::new(AtomicBool::new(false));
+            let sent = Arc::clone(&is_sent);
+            tokio::spawn(async move { sent.store(true, Ordering::Relaxed) });
+            BETWEEN_CALLS.pass().await;
+            is_sent.load(Ordering::Relaxed)
+        });
+        assert!(sends.await.unwrap());
+    });
+}
