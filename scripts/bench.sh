@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Measures this crate beside its peers, in one run on this machine, and writes the figures into
-# benches/peers/RESULTS.md, two charts, and a sentence into each README. It takes some ten minutes on two idle cores once
+# benches/peers/RESULTS.md, two charts, and a sentence into each README. It takes some twelve minutes on two idle cores once
 # everything is built, which takes five. No time here gates anything. All sides run with one worker and with two.
 #
 #   scripts/bench.sh            all of it
 #   scripts/bench.sh --quick    all of it in four minutes, with figures to match; printed, not written
 #   scripts/bench.sh --build    builds what it needs
-#   scripts/bench.sh [--quick] throughput | open-loop | server-time | in-process | bytes | growth    one part, printed
+#   scripts/bench.sh [--quick] throughput | callers | open-loop | server-time | in-process | bytes | growth    one part, printed
 #
 # It needs redis-server; another one is named by RATELIMIT_TEST_REDIS_BIN.
 set -euo pipefail
@@ -48,7 +48,7 @@ case "$*" in
     # Above the mark is what people wrote.
     { sed '/^<!-- generated/q' "$page"; printf '\n'; cat "$results/figures.md"; } >"$results/page"
     cat "$results/page" >"$page"
-    cp "$results/performance.svg" "$results/open-loop.svg" docs/
+    cp "$results/performance.svg" "$results/callers.svg" "$results/open-loop.svg" docs/
     { read -r english && read -r chinese; } <"$results/headlines" || english='' chinese=''
     english=$(fold -s -w 118 <<<"$english" | sed 's/ *$//')
     written README.md "$english"

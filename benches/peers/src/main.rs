@@ -1,11 +1,12 @@
 //! This crate beside its peers, on one machine in one run. `scripts/bench.sh` runs it.
 //!
 //! ```text
-//! ratelimit-peers [--quick] [throughput | open-loop | server-time | in-process | bytes | growth]
+//! ratelimit-peers [--quick] [PART]
 //! ratelimit-peers [--quick] all FOLDER
 //! ```
 //!
-//! prints one part, or all of it. Then the folder is given the charts and the sentences of the
+//! prints one part (throughput, callers, open-loop, server-time, in-process, bytes or growth), or
+//! all of it. Then the folder is given the charts and the sentences of the
 //! READMEs, and has in a file what another program printed: `compile-cost`.
 
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ mod measure;
 mod page;
 mod parts;
 mod peer;
+mod proxy;
 mod server;
 mod table;
 mod work;
@@ -32,6 +34,7 @@ use self::page::budgets::{self, Measured};
 use self::page::printed::Printed;
 use self::page::{chart, curves, headline, machine};
 use self::parts::bytes::Bytes;
+use self::parts::callers::Callers;
 use self::parts::growth::{self, Extent};
 use self::parts::in_process::{self, InProcess};
 use self::parts::open_loop::{self, OpenLoop};
@@ -42,6 +45,8 @@ use self::server::Server;
 
 /// Where `scripts/bench.sh` puts them.
 const CURVES: &str = "![Latency over the rate of arrivals](../../docs/open-loop.svg)";
+const BY_CALLERS: &str =
+    "![Decisions and latency over the number of callers](../../docs/callers.svg)";
 
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -88,6 +93,10 @@ async fn run() -> Result<(), Failure> {
             print!("{}", throughput(&server, quick, 1).await?.report());
             print!("\n{}", throughput(&server, quick, 2).await?.rates());
         }
+        ["callers"] => {
+            print!("{}", callers(&server, quick, 1).await?.report());
+            print!("{}", callers(&server, quick, 2).await?.report());
+        }
         ["server-time"] => print!("{}", server_time(&server, quick).await.report()),
         ["in-process"] => print!("{}", in_process(quick).report()),
         ["open-loop"] => {
@@ -112,9 +121,12 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     let machine = machine::report(server)?;
     let two_workers = throughput(server, quick, 2).await?.rates();
     let throughput = throughput(server, quick, 1).await?;
+    let by_callers = callers(server, quick, 1).await?;
+    let by_callers_of_two = callers(server, quick, 2).await?.report();
     let open_loop =
         OpenLoop::measure(server, open_loop::capacities(&throughput)?, rounds(quick)).await;
     fs::write(folder.join("performance.svg"), chart::draw(&throughput))?;
+    fs::write(folder.join("callers.svg"), page::callers::draw(&by_callers))?;
     fs::write(folder.join("open-loop.svg"), curves::draw(&open_loop))?;
     fs::write(folder.join("headlines"), headline::sentences(&throughput))?;
     let server_time = server_time(server, quick).await;
@@ -129,6 +141,7 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     let growth = growth::report(server, extent(quick), ping.map(|ping| (ping, unbatched))).await;
     let budgets = budgets::report(&Measured {
         throughput: &throughput,
+        callers: &by_callers,
         open_loop: &open_loop,
         in_process: &in_process,
         bytes: &bytes,
@@ -144,6 +157,10 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
         (
             "Beside its peers",
             format!("{}\n{two_workers}", throughput.report()),
+        ),
+        (
+            "By the number of callers",
+            format!("{BY_CALLERS}\n\n{}{by_callers_of_two}", by_callers.report()),
         ),
         (
             "Arrivals that do not wait",
@@ -176,6 +193,21 @@ async fn throughput(
         .spawn(async move { Throughput::measure(&server, workers, rounds, time).await })
         .await;
     // Connections of peers may still have tasks; nothing of them is waited for.
+    runtime.shutdown_background();
+    Ok(measured?)
+}
+
+/// On a runtime of so many workers.
+async fn callers(server: &Arc<Server>, quick: bool, workers: usize) -> Result<Callers, Failure> {
+    let (rounds, time) = if quick {
+        (1, Duration::from_millis(150))
+    } else {
+        (3, Duration::from_millis(200))
+    };
+    let (runtime, server) = (runtime(workers)?, Arc::clone(server));
+    let measured = runtime
+        .spawn(async move { Callers::measure(&server, workers, rounds, time).await })
+        .await;
     runtime.shutdown_background();
     Ok(measured?)
 }

@@ -52,7 +52,7 @@ pub async fn measure(
     time: Duration,
 ) -> Result<Figures, Failure> {
     server.empty()?;
-    let peer = Arc::new(Peer::open(kind, server, work.max()).await?);
+    let peer = Arc::new(Peer::open(kind, server, work.rate()).await?);
     for key in 0..work.exhausted() {
         for _ in 0..work.max() {
             peer.admits(&format!("user{key}")).await?;

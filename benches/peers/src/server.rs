@@ -5,11 +5,12 @@ use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Failure;
+use crate::{Failure, proxy};
 
 /// The server is the child of a shell that waits for its standard input to end, so it goes however
 /// this program ends.
@@ -38,10 +39,21 @@ const OUTERMOST: [&str; 7] = [
 /// Commands that never run inside another one, and are part of a decision.
 const NEVER_INSIDE: [&str; 4] = ["multi", "watch", "unwatch", "script|load"];
 
+/// A server that is far, for as long as this lives.
+pub struct Far<'a>(&'a Server);
+
+impl Drop for Far<'_> {
+    fn drop(&mut self) {
+        self.0.reached_by.store(self.0.port, Relaxed);
+    }
+}
+
 /// A redis-server on a free port, without persistence.
 pub struct Server {
     watchdog: Child,
     port: u16,
+    /// The port that [`url`](Self::url) names: the server's own, or that of a delaying proxy.
+    reached_by: AtomicU16,
     admin: Mutex<redis::Connection>,
     /// Whether it has the module redis-cell.
     pub has_cell: bool,
@@ -102,14 +114,23 @@ impl Server {
         Ok(Self {
             watchdog,
             port,
+            reached_by: AtomicU16::new(port),
             admin: Mutex::new(admin),
             has_cell: module.is_some(),
         })
     }
 
-    /// `redis://127.0.0.1:<port>/`
+    /// `redis://127.0.0.1:<port>/`, by way of the delaying proxy while the server is
+    /// [far](Self::far).
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        format!("redis://127.0.0.1:{}/", self.reached_by.load(Relaxed))
+    }
+
+    /// Reaches the server through a proxy that delays each way, while the value lives. The
+    /// connections that are open meanwhile go on through it afterwards.
+    pub fn far(&self) -> Result<Far<'_>, Failure> {
+        self.reached_by.store(proxy::start(self.port)?, Relaxed);
+        Ok(Far(self))
     }
 
     /// Forgets all keys, not the scripts.

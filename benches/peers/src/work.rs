@@ -5,11 +5,33 @@ use std::time::Duration;
 /// Long, so that nothing expires while it is measured.
 pub const WINDOW: Duration = Duration::from_secs(3600);
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// At most `max` calls in any `window`.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    pub max: u32,
+    pub window: Duration,
+}
+
+/// So many calls per [`WINDOW`].
+impl From<u32> for Rate {
+    fn from(max: u32) -> Self {
+        Self {
+            max,
+            window: WINDOW,
+        }
+    }
+}
+
 /// Fewer than the memory store holds, and asked so seldom that none is used up.
 pub const DISTINCT: Keys = Keys::Among(50_000);
 
 /// All calls on one.
 pub const HOT: Keys = Keys::Among(1);
+
+/// As [`DISTINCT`], each with a limit of a million calls a day.
+pub const LARGE: Keys = Keys::Large(50_000);
 
 /// The keys that are used up, where most calls are refused.
 const REFUSED: u64 = 64;
@@ -18,6 +40,8 @@ const REFUSED: u64 = 64;
 pub enum Keys {
     /// So many in turn, all admitted.
     Among(u64),
+    /// The same under a large limit.
+    Large(u64),
     /// Of a hundred calls one is admitted, on a fresh key; 99 are refused.
     MostlyRefused,
     /// One key that is used up.
@@ -65,11 +89,22 @@ pub const ALL: [Work; 6] = [
 ];
 
 impl Work {
+    /// The limit.
+    pub fn rate(&self) -> Rate {
+        match self.keys {
+            Keys::Large(_) => Rate {
+                max: 1_000_000,
+                window: DAY,
+            },
+            _ => self.max().into(),
+        }
+    }
+
     /// The limit, per [`WINDOW`].
     pub fn max(&self) -> u32 {
         match self.keys {
             HOT => 100_000_000,
-            Keys::Among(_) => 100,
+            Keys::Among(_) | Keys::Large(_) => 100,
             Keys::MostlyRefused | Keys::Exhausted => 10,
         }
     }
@@ -77,7 +112,7 @@ impl Work {
     /// The keys to use up beforehand.
     pub fn exhausted(&self) -> u64 {
         match self.keys {
-            Keys::Among(_) => 0,
+            Keys::Among(_) | Keys::Large(_) => 0,
             Keys::MostlyRefused => REFUSED,
             Keys::Exhausted => 1,
         }
@@ -95,7 +130,7 @@ impl Work {
     pub fn key(&self, caller: u64, call: u64) -> u64 {
         let n = caller + call * self.callers;
         match self.keys {
-            Keys::Among(keys) => n % keys,
+            Keys::Among(keys) | Keys::Large(keys) => n % keys,
             Keys::Exhausted => 0,
             Keys::MostlyRefused if (caller + call) % 100 == 0 => REFUSED + n,
             Keys::MostlyRefused => n % REFUSED,
@@ -105,7 +140,7 @@ impl Work {
     /// The share of calls that is to be admitted.
     pub fn admitted(&self) -> f64 {
         match self.keys {
-            Keys::Among(_) => 1.0,
+            Keys::Among(_) | Keys::Large(_) => 1.0,
             Keys::MostlyRefused => 0.01,
             Keys::Exhausted => 0.0,
         }

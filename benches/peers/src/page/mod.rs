@@ -1,6 +1,7 @@
 //! What is said of all parts together, and where they were measured.
 
 pub mod budgets;
+pub mod callers;
 pub mod chart;
 pub mod curves;
 pub mod headline;

@@ -1,6 +1,7 @@
 //! What is measured, each with the tables that it becomes.
 
 pub mod bytes;
+pub mod callers;
 pub mod growth;
 pub mod in_process;
 mod log;

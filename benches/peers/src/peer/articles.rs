@@ -9,7 +9,7 @@ use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, IntoConnectionInfo as _}
 
 use crate::Failure;
 use crate::server::Server;
-use crate::work::WINDOW;
+use crate::work::{Rate, WINDOW};
 
 /// A sliding window in a sorted set, on the caller's clock.
 const ZSET: &str = include_str!("zset.lua");
@@ -17,14 +17,25 @@ const ZSET: &str = include_str!("zset.lua");
 /// A fixed window in a counter.
 const INCR: &str = include_str!("incr.lua");
 
-/// The connection that all of these use, with TCP_NODELAY, which redis-rs leaves off.
+/// Whether a connection sends at once what it is given, or waits for earlier bytes to be
+/// acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoDelay {
+    /// TCP_NODELAY is set.
+    Set,
+    /// As redis-rs makes a connection: it is not.
+    AsMade,
+}
+
+/// The connection that all of these use.
 #[derive(Clone)]
 pub struct Connection(MultiplexedConnection);
 
 impl Connection {
-    pub async fn open(server: &Server) -> Result<Self, Failure> {
+    pub async fn open(server: &Server, no_delay: NoDelay) -> Result<Self, Failure> {
         let info = server.url().into_connection_info()?;
-        let info = info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
+        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(no_delay == NoDelay::Set);
+        let info = info.set_tcp_settings(tcp);
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         Ok(Self(
             redis::Client::open(info)?
@@ -50,18 +61,17 @@ impl Connection {
 pub struct Zset {
     connection: Connection,
     sha: String,
-    max: u32,
+    rate: Rate,
     calls: AtomicU64,
 }
 
 impl Zset {
-    pub async fn open(server: &Server, max: u32) -> Result<Self, Failure> {
-        let connection = Connection::open(server).await?;
+    pub async fn open(connection: Connection, rate: Rate) -> Result<Self, Failure> {
         let sha = connection.load(ZSET).await?;
         Ok(Self {
             connection,
             sha,
-            max,
+            rate,
             calls: AtomicU64::new(0),
         })
     }
@@ -74,8 +84,8 @@ impl Zset {
         command.arg(&self.sha).arg(1).arg(format!("rate:{user}"));
         command
             .arg(now)
-            .arg(WINDOW.as_millis() as u64)
-            .arg(self.max)
+            .arg(self.rate.window.as_millis() as u64)
+            .arg(self.rate.max)
             .arg(member);
         self.connection.send(&command).await
     }
@@ -88,8 +98,7 @@ pub struct Incr {
 }
 
 impl Incr {
-    pub async fn open(server: &Server, max: u32) -> Result<Self, Failure> {
-        let connection = Connection::open(server).await?;
+    pub async fn open(connection: Connection, max: u32) -> Result<Self, Failure> {
         let sha = connection.load(INCR).await?;
         Ok(Self {
             connection,

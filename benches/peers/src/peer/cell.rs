@@ -3,25 +3,22 @@
 use super::articles::Connection;
 use crate::Failure;
 use crate::server::Server;
-use crate::work::WINDOW;
+use crate::work::Rate;
 
 pub struct Cell {
     connection: Connection,
-    max: u32,
+    rate: Rate,
 }
 
 impl Cell {
-    pub async fn open(server: &Server, max: u32) -> Result<Self, Failure> {
+    pub fn open(server: &Server, connection: Connection, rate: Rate) -> Result<Self, Failure> {
         if !server.has_cell {
             return Err(
                 "RATELIMIT_REDIS_CELL does not name the module; scripts/redis-cell.sh builds it"
                     .into(),
             );
         }
-        Ok(Self {
-            connection: Connection::open(server).await?,
-            max,
-        })
+        Ok(Self { connection, rate })
     }
 
     pub async fn admits(&self, user: &str) -> Result<bool, Failure> {
@@ -29,9 +26,9 @@ impl Cell {
         // It admits one more than the burst that it is told.
         command
             .arg(format!("rate:{user}"))
-            .arg(self.max - 1)
-            .arg(self.max)
-            .arg(WINDOW.as_secs())
+            .arg(self.rate.max - 1)
+            .arg(self.rate.max)
+            .arg(self.rate.window.as_secs())
             .arg(1);
         let (refused, ..): (u8, i64, i64, i64, i64) = self.connection.send(&command).await?;
         Ok(refused == 0)

@@ -4,6 +4,7 @@ use ratelimit_runtime::Algorithm;
 
 use crate::Failure;
 use crate::server::Server;
+use crate::work::Rate;
 
 mod articles;
 mod cell;
@@ -17,8 +18,12 @@ mod trypema;
 pub enum Kind {
     Ping,
     ArticleZset,
+    /// On a connection as redis-rs makes it, without TCP_NODELAY.
+    ArticleZsetAsMade,
     ArticleIncr,
     RedisCell,
+    /// On a connection as redis-rs makes it, without TCP_NODELAY.
+    RedisCellAsMade,
     OnRedis(Algorithm),
     Trypema,
     ActixLimitation,
@@ -26,11 +31,13 @@ pub enum Kind {
     InMemory(Algorithm),
 }
 
-pub const ALL: [Kind; 14] = [
+pub const ALL: [Kind; 16] = [
     Kind::Ping,
     Kind::ArticleZset,
+    Kind::ArticleZsetAsMade,
     Kind::ArticleIncr,
     Kind::RedisCell,
+    Kind::RedisCellAsMade,
     Kind::OnRedis(Algorithm::SlidingWindow),
     Kind::OnRedis(Algorithm::SlidingCounter),
     Kind::OnRedis(Algorithm::FixedWindow),
@@ -48,8 +55,10 @@ impl Kind {
         match self {
             Self::Ping => "PING".to_owned(),
             Self::ArticleZset => "the articles' ZSET Lua".to_owned(),
+            Self::ArticleZsetAsMade => format!("{}, no TCP_NODELAY", Self::ArticleZset.name()),
             Self::ArticleIncr => "the articles' INCR Lua".to_owned(),
             Self::RedisCell => "redis-cell".to_owned(),
+            Self::RedisCellAsMade => format!("{}, no TCP_NODELAY", Self::RedisCell.name()),
             Self::OnRedis(algorithm) => format!("**this crate**, {algorithm}"),
             Self::Trypema => "trypema, on Redis".to_owned(),
             Self::ActixLimitation => "actix-limitation".to_owned(),
@@ -63,7 +72,7 @@ impl Kind {
     }
 }
 
-/// A limiter of so many calls per [`WINDOW`](crate::work::WINDOW) and key.
+/// A limiter of so many calls per key.
 pub enum Peer {
     Ping(articles::Connection),
     ArticleZset(articles::Zset),
@@ -77,16 +86,32 @@ pub enum Peer {
 
 impl Peer {
     /// Connects, and loads what it needs.
-    pub async fn open(kind: Kind, server: &Server, max: u32) -> Result<Self, Failure> {
+    pub async fn open(kind: Kind, server: &Server, rate: impl Into<Rate>) -> Result<Self, Failure> {
+        let rate = rate.into();
+        let max = rate.max;
+        let connection = || articles::Connection::open(server, articles::NoDelay::Set);
+        let as_made = || articles::Connection::open(server, articles::NoDelay::AsMade);
         Ok(match kind {
-            Kind::Ping => Self::Ping(articles::Connection::open(server).await?),
-            Kind::ArticleZset => Self::ArticleZset(articles::Zset::open(server, max).await?),
-            Kind::ArticleIncr => Self::ArticleIncr(articles::Incr::open(server, max).await?),
-            Kind::RedisCell => Self::RedisCell(cell::Cell::open(server, max).await?),
-            Kind::OnRedis(algorithm) => {
-                Self::Ours(ours::Ours::on_redis(server, algorithm, max).await?)
+            Kind::Ping => Self::Ping(connection().await?),
+            Kind::ArticleZset => {
+                Self::ArticleZset(articles::Zset::open(connection().await?, rate).await?)
             }
-            Kind::InMemory(algorithm) => Self::Ours(ours::Ours::in_memory(algorithm, max)),
+            Kind::ArticleZsetAsMade => {
+                Self::ArticleZset(articles::Zset::open(as_made().await?, rate).await?)
+            }
+            Kind::ArticleIncr => {
+                Self::ArticleIncr(articles::Incr::open(connection().await?, max).await?)
+            }
+            Kind::RedisCell => {
+                Self::RedisCell(cell::Cell::open(server, connection().await?, rate)?)
+            }
+            Kind::RedisCellAsMade => {
+                Self::RedisCell(cell::Cell::open(server, as_made().await?, rate)?)
+            }
+            Kind::OnRedis(algorithm) => {
+                Self::Ours(ours::Ours::on_redis(server, algorithm, rate).await?)
+            }
+            Kind::InMemory(algorithm) => Self::Ours(ours::Ours::in_memory(algorithm, rate)),
             Kind::Trypema => Self::Trypema(trypema::Trypema::open(server, max).await?),
             Kind::ActixLimitation => {
                 Self::ActixLimitation(limitation::Limitation::open(server, max)?)

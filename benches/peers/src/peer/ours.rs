@@ -6,7 +6,7 @@ use ratelimit_runtime::{Algorithm, Limit, OnUnavailable, RateLimitError, RateLim
 
 use crate::Failure;
 use crate::server::Server;
-use crate::work::WINDOW;
+use crate::work::Rate;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -32,15 +32,15 @@ impl Ours {
     pub async fn on_redis(
         server: &Server,
         algorithm: Algorithm,
-        max: u32,
+        rate: Rate,
     ) -> Result<Self, Failure> {
-        Self::with_rule(server, rule(algorithm, max)).await
+        Self::with_rule(server, rule(algorithm, rate)).await
     }
 
-    pub fn in_memory(algorithm: Algorithm, max: u32) -> Self {
+    pub fn in_memory(algorithm: Algorithm, rate: Rate) -> Self {
         Self {
             limiter: RateLimiter::memory(),
-            rule: rule(algorithm, max),
+            rule: rule(algorithm, rate),
         }
     }
 
@@ -53,7 +53,8 @@ impl Ours {
     }
 }
 
-/// One limit per [`WINDOW`].
-pub fn rule(algorithm: Algorithm, max: u32) -> Rule {
-    Rule::new("rate", Limit::new(max.into(), WINDOW)).with_algorithm(algorithm)
+/// One limit.
+pub fn rule(algorithm: Algorithm, rate: impl Into<Rate>) -> Rule {
+    let Rate { max, window } = rate.into();
+    Rule::new("rate", Limit::new(max.into(), window)).with_algorithm(algorithm)
 }
