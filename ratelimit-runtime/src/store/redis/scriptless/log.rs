@@ -21,7 +21,6 @@
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
-use super::{Time, servers};
 use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
@@ -32,6 +31,25 @@ const LARGEST: f64 = 9_007_199_254_740_992.0;
 /// The member that remembers the newest ticket after its unit was given back. Its score is the
 /// negative ticket, which is outside all counts and ranks.
 const NEWEST: &str = "newest";
+
+/// The time of a decision.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Time {
+    /// In microseconds.
+    pub(super) now: u64,
+    /// By how much a charge is dated ahead: the time until `EXEC`, most often; 0 by a clock of the
+    /// caller.
+    pub(super) ahead: u64,
+}
+
+/// The server's time in microseconds, from the reply to `TIME`.
+pub(super) fn servers(time: &Value) -> Option<u64> {
+    let (seconds, micros): (u64, u64) = from_redis_value_ref(time).ok()?;
+    seconds
+        .checked_mul(1_000_000)?
+        .checked_add(micros)
+        .filter(|time| *time <= Limit::MAX_COUNT)
+}
 
 /// The state of a key, read for a request.
 #[derive(Debug)]
@@ -245,8 +263,10 @@ impl<'a> StoredLog<'a> {
     /// The command that lets the key live until this ticket has left all windows.
     fn expire(&self, newest: u64) -> Cmd {
         let until = newest + self.request.demand().horizon_us();
+        // A clock of the caller may be coarse or behind the server's.
+        let slack_ms = if self.time.ahead > 0 { 0 } else { 1_000 };
         // Rounded up: Redis removes a key at the start of a millisecond.
-        let lasts = until.saturating_sub(self.time.now) / 1_000 + 1 + self.time.slack_ms;
+        let lasts = until.saturating_sub(self.time.now) / 1_000 + 1 + slack_ms;
         self.command("PEXPIRE").arg(lasts).take()
     }
 

@@ -22,7 +22,7 @@ const USED: &str = "1";
 const NEVER: i64 = -1;
 
 /// Decides, and charges the request if it is admitted and `charges`.
-pub(super) async fn count(
+pub(super) async fn decide(
     link: &Link,
     asking: bool,
     charges: bool,
@@ -31,7 +31,7 @@ pub(super) async fn count(
 ) -> Result<Verdict, Failure> {
     let [limit] = request.limits() else {
         debug_assert!(false, "others are not supported");
-        return Err(Failure::Other(unexpected_reply()));
+        return Err(unexpected_reply().into());
     };
     let charges = charges && request.cost() > 0;
     let commands = if charges {
@@ -46,9 +46,9 @@ pub(super) async fn count(
             let expire = cmd("PEXPIRE").arg(key).arg(millis(limit)).take();
             let _ = execute(link, vec![expire], asking).await;
         }
-        return acquired(&replies, limit).ok_or_else(|| Failure::Other(unexpected_reply().lost()));
+        return Ok(acquired(&replies, limit).ok_or_else(|| unexpected_reply().lost())?);
     }
-    peeked(&replies, request.cost(), limit).ok_or_else(|| Failure::Other(foreign_key()))
+    Ok(peeked(&replies, request.cost(), limit).ok_or_else(foreign_key)?)
 }
 
 /// `BITFIELD` adds the cost and as much as the field has room for above `max`, then subtracts the
@@ -63,19 +63,14 @@ fn acquire(key: &[u8], cost: u64, limit: &Limit) -> Vec<Cmd> {
         .arg("NX")
         .take();
     let spare = TOP - max(limit);
-    let mut raise = cmd("BITFIELD");
-    raise.arg(key).arg("OVERFLOW").arg("FAIL");
-    raise
-        .arg("INCRBY")
-        .arg("u63")
-        .arg(USED)
-        .arg(spare + cost.min(max(limit)));
-    raise
-        .arg("INCRBY")
-        .arg("u63")
-        .arg(USED)
-        .arg(format!("-{spare}"));
-    raise.arg("GET").arg("u63").arg(USED);
+    let raise = cmd("BITFIELD")
+        .arg(key)
+        .arg(&["OVERFLOW", "FAIL", "INCRBY", "u63", USED])
+        .arg(spare + cost.min(max(limit)))
+        .arg(&["INCRBY", "u63", USED])
+        .arg(format!("-{spare}"))
+        .arg(&["GET", "u63", USED])
+        .take();
     vec![set, raise, cmd("PTTL").arg(key).take()]
 }
 

@@ -37,8 +37,7 @@ pub(super) async fn execute(
         transaction(commands, asking),
     )
     .await;
-    executed(replies.map_err(|error| Failure::Other(error.lost()))?)?
-        .ok_or_else(|| Failure::Other(unexpected_reply().lost()))
+    Ok(executed(replies.map_err(StoreError::lost)?)?.ok_or_else(|| unexpected_reply().lost())?)
 }
 
 /// Turns an outage into a timeout: a lent connection may fail while the server serves, such as at
@@ -136,7 +135,7 @@ impl<'a> Lent<'a> {
         commands: Vec<Cmd>,
     ) -> Result<Option<Vec<Value>>, Failure> {
         let replies = self.send(transaction(commands, self.asking)).await;
-        let executed = executed(replies.map_err(|error| Failure::Other(error.lost()))?)?;
+        let executed = executed(replies.map_err(StoreError::lost)?)?;
         if executed.is_none() {
             real_time::sleep(self.pauses.pause()).await;
         }
@@ -189,6 +188,6 @@ fn executed(mut replies: Vec<Value>) -> Result<Option<Vec<Value>>, Failure> {
     match replies.pop() {
         Some(Value::Array(replies)) => Ok(Some(replies)),
         Some(Value::Nil) => Ok(None),
-        _ => Err(Failure::Other(unexpected_reply().lost())),
+        _ => Err(unexpected_reply().lost().into()),
     }
 }
