@@ -77,17 +77,14 @@ impl Backend {
         request: Request<'_>,
     ) -> Result<Verdict, StoreError> {
         let route = self.settings.route(operation, &request)?;
+        let (client, clock) = (self.client()?, self.clock());
         if route != Route::Script {
             // Large, and most stores run scripts.
-            let client = self.client()?;
-            let carried_out = route.carry_out(&client.servers, self.clock(), operation, request);
+            let carried_out = route.carry_out(&client.servers, clock, operation, request);
             return Box::pin(carried_out).await;
         }
-        let question = [(
-            request.key(),
-            Question::new(operation, &request, own_time(self.clock())?),
-        )];
-        let client = self.client()?;
+        let question = Question::new(operation, &request, own_time(clock)?);
+        let question = [(request.key(), question)];
         let verdicts = client.servers.ask(&question, request.timeout_at()).await?;
         verdicts.into_iter().next().ok_or_else(unexpected_reply)
     }

@@ -4,7 +4,7 @@
 //! than it has to be. And it counts in nanoseconds rounded down, so a rate that does not divide
 //! runs fast, by less than one part in a million, and its remaining units are rounded by that.
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
 use crate::error::StoreError;
 use crate::rule::Limit;
@@ -77,18 +77,10 @@ fn limit(request: &Request<'_>) -> Limit {
 
 /// The verdict by the reply to [`command`]; `None` if the reply is not the module's.
 fn verdict(reply: &Value, request: &Request<'_>, charges: bool) -> Option<Verdict> {
-    let Value::Array(reply) = reply else {
-        return None;
-    };
-    let number = |value: &Value| match value {
-        // -1 stands for nothing to wait for.
-        Value::Int(number) => Some(u64::try_from(*number).unwrap_or(0)),
-        _ => None,
-    };
-    let numbers = reply.iter().map(number).collect::<Option<Vec<u64>>>()?;
-    let [limited, _, remaining, retry_after, reset_after] = *numbers.as_slice() else {
-        return None;
-    };
+    let numbers: [i64; 5] = from_redis_value_ref(reply).ok()?;
+    // -1 stands for nothing to wait for.
+    let [limited, _, remaining, retry_after, reset_after] =
+        numbers.map(|number| u64::try_from(number).unwrap_or(0));
     let (limit, cost) = (limit(request), request.cost());
     let empty_in = (reset_after.min(LONGEST) + 1) * SECOND;
     let allowed = if charges {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Value, cmd};
 
 use super::lent::Lent;
-use super::log::{self, StoredLog, Time, servers};
+use super::log::{self, StoredLog, servers};
 use crate::clock::Clock;
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
@@ -140,11 +140,11 @@ async fn look<'a>(
     let took = asked.elapsed();
     let (time, replies) = replies.split_first().ok_or_else(unexpected_reply)?;
     let time = match own_time(clock)? {
-        Some(now) => Time { now, ahead: 0 },
-        None => Time {
-            now: servers(time).ok_or_else(unexpected_reply)?,
-            ahead: u64::try_from((took + took / 4 + spare).as_micros()).unwrap_or(u64::MAX),
-        },
+        Some(now) => (now, 0),
+        None => (
+            servers(time).ok_or_else(unexpected_reply)?,
+            u64::try_from((took + took / 4 + spare).as_micros()).unwrap_or(u64::MAX),
+        ),
     };
     Ok(StoredLog::of(key, request, time, replies).ok_or_else(foreign_key)?)
 }
