@@ -60,10 +60,6 @@ const CIRCLES_OF_THE_RUNTIME: &[&[&str]] = &[
         "store/redis/settings/server.rs",
         "store/redis/settings/tls.rs",
     ],
-    &[
-        "store/redis/transactions/log.rs",
-        "store/redis/transactions/mod.rs",
-    ],
 ];
 
 const CIRCLES_OF_THE_MACROS: &[&[&str]] = &[&[

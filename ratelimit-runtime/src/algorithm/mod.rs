@@ -46,8 +46,6 @@ macro_rules! __algorithms {
                 windows: 1,
                 tag: "sw",
                 number: 1,
-                commands: Some(PlainCommands::Log),
-                redis_cell: false,
             }
             /// Two counters, the last window's weighted: O(1) memory; up to `2·max − 1` in an
             /// interval of one window.
@@ -57,8 +55,6 @@ macro_rules! __algorithms {
                 windows: 2,
                 tag: "sc",
                 number: 3,
-                commands: None,
-                redis_cell: false,
             }
             /// One counter per window, begun by the first call: up to `2·max` in an interval of one
             /// window.
@@ -68,8 +64,6 @@ macro_rules! __algorithms {
                 windows: 1,
                 tag: "fw",
                 number: 2,
-                commands: Some(PlainCommands::Counter),
-                redis_cell: false,
             }
             /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max − 1` in
             /// one window.
@@ -79,8 +73,6 @@ macro_rules! __algorithms {
                 windows: 1,
                 tag: "tb",
                 number: 4,
-                commands: None,
-                redis_cell: false,
             }
             /// The generic cell rate algorithm: `max` per window evenly, `burst` at once; up to
             /// `burst + max − 1`.
@@ -90,8 +82,6 @@ macro_rules! __algorithms {
                 windows: 1,
                 tag: "lb",
                 number: 5,
-                commands: None,
-                redis_cell: true,
             }
         }
     };

@@ -25,19 +25,6 @@ pub(crate) struct Row {
     pub(crate) tag: &'static str,
     /// The number in the questions to a script: 1 to 15, frozen with the format.
     pub(crate) number: u8,
-    /// How Redis keeps it without scripts; `None`: it cannot.
-    pub(crate) commands: Option<PlainCommands>,
-    /// Whether the module redis-cell can keep it.
-    pub(crate) redis_cell: bool,
-}
-
-/// How plain commands keep an algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PlainCommands {
-    /// As a sorted set, in transactions.
-    Log,
-    /// As a counter that expires.
-    Counter,
 }
 
 macro_rules! algorithms {

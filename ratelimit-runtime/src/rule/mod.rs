@@ -18,8 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::algorithm::Algorithm;
-#[cfg(feature = "redis")]
-pub(crate) use self::algorithm::PlainCommands;
 pub(crate) use self::block::BlockDuration;
 pub use self::calendar::CalendarUnit;
 pub(crate) use self::in_flight::CallsInFlight;

@@ -7,14 +7,12 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::batcher::Batcher;
 use super::clients::{Client, Clients};
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
-use super::route::Route;
+use super::scriptless::Route;
 use super::scripts::{KeyQuestion, Operation, Question, own_time};
 use super::settings::StoreSettings;
-use super::{redis_cell, transactions};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
@@ -79,39 +77,16 @@ impl Backend {
         request: Request<'_>,
     ) -> Result<Verdict, StoreError> {
         let route = self.settings.route(operation, &request)?;
+        let (client, clock) = (self.client()?, self.clock());
         if route != Route::Script {
             // Large, and most stores run scripts.
-            return Box::pin(self.carry_out_without_scripts(route, operation, request)).await;
+            let carried_out = route.carry_out(&client.servers, clock, operation, request);
+            return Box::pin(carried_out).await;
         }
-        let question = [(
-            request.key(),
-            Question::new(operation, &request, own_time(self.clock())?),
-        )];
-        let client = self.client()?;
+        let question = Question::new(operation, &request, own_time(clock)?);
+        let question = [(request.key(), question)];
         let verdicts = client.servers.ask(&question, request.timeout_at()).await?;
         verdicts.into_iter().next().ok_or_else(unexpected_reply)
-    }
-
-    async fn carry_out_without_scripts(
-        &self,
-        route: Route,
-        operation: Operation,
-        request: Request<'_>,
-    ) -> Result<Verdict, StoreError> {
-        let (client, key, until) = (self.client()?, route.key(&request), request.timeout_at());
-        let servers = &client.servers;
-        let Route::Plain(kept) = route else {
-            let charges = matches!(operation, Operation::Acquire);
-            let reply = servers
-                .send(&key, &redis_cell::command(&key, &request, charges), until)
-                .await?;
-            return redis_cell::verdict(&reply, &request, charges).ok_or_else(unexpected_reply);
-        };
-        let at = (&*key, request);
-        let run = |batcher: Arc<Batcher>, asking| async move {
-            transactions::carry_out(&batcher.link, asking, self.clock(), kept, operation, at).await
-        };
-        servers.at(&key, until, run).await
     }
 
     /// The questions that charge these requests.

@@ -4,8 +4,6 @@
 //! No message carries a key: Redis quotes the arguments of commands it does not know, so those
 //! quotes are cut off.
 
-use std::borrow::Cow;
-
 use redis::{ServerError, Value};
 
 use crate::error::{StoreError, StoreErrorKind};
@@ -218,9 +216,4 @@ pub(super) fn unexpected_reply() -> StoreError {
 /// A key that something else has written.
 pub(super) fn foreign_key() -> StoreError {
     StoreError::misconfigured(FOREIGN)
-}
-
-/// Refuses a request that a mode cannot decide.
-pub(super) fn unsupported<T>(message: impl Into<Cow<'static, str>>) -> Result<T, StoreError> {
-    Err(StoreError::unsupported(message))
 }

@@ -24,17 +24,14 @@ mod cluster;
 mod errors;
 mod link;
 mod listing;
-mod mode;
 mod permits;
-mod redis_cell;
-mod route;
+mod scriptless;
 mod scripts;
 mod servers;
 mod settings;
-mod transactions;
 
-pub use self::mode::RedisMode;
 pub use self::settings::login::RedisCredentials;
+pub use self::settings::mode::RedisMode;
 
 /// Limits on a Redis server, on the master that Sentinel names, or on a Redis Cluster (Redis 6.2 or
 /// later, or Valkey). [The guide](crate::guide::redis) says what each deployment promises.

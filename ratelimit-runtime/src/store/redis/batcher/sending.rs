@@ -168,22 +168,9 @@ pub(super) async fn pipe(
     commands: impl IntoIterator<Item = Cmd>,
     asking: bool,
 ) -> Replies {
-    let mut pipeline = redis::pipe();
-    for command in commands {
-        if asking {
-            pipeline.cmd("ASKING");
-        }
-        pipeline.add_command(command);
-    }
-    let each = 1 + usize::from(asking);
+    let replies = connection.send_all(commands, asking).await;
     // Where the connection ends, all replies are lost.
-    let replies = connection.send_all(&pipeline).await.unwrap_or_default();
-    replies
-        .into_iter()
-        .skip(each - 1)
-        .step_by(each)
-        .map(Some)
-        .collect()
+    replies.unwrap_or_default().into_iter().map(Some).collect()
 }
 
 /// Takes a reply that is no error; notes what an error says of the server.

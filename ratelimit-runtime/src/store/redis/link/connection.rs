@@ -154,10 +154,23 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Sends several commands, and gives a reply to each.
-    pub(crate) async fn send_all(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Lost> {
+    /// Sends several commands, each behind an `ASKING` or not, and gives a reply to each.
+    pub(crate) async fn send_all(
+        &self,
+        commands: impl IntoIterator<Item = Cmd>,
+        asking: bool,
+    ) -> Result<Vec<Value>, Lost> {
+        let mut pipeline = redis::pipe();
+        for command in commands {
+            if asking {
+                pipeline.cmd("ASKING");
+            }
+            pipeline.add_command(command);
+        }
         self.note_use();
-        self.ask(pipeline).await.map_err(|_| Lost)
+        let replies = self.ask(&pipeline).await.map_err(|_| Lost)?.into_iter();
+        let each = 1 + usize::from(asking);
+        Ok(replies.skip(each - 1).step_by(each).collect())
     }
 
     /// The same for what the link asks for itself, which is no use of the connection. An error says

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use self::deployment::{Deployment, listed};
+use self::mode::RedisMode;
 use self::server::Server;
-use super::mode::RedisMode;
 use crate::clock::Clock;
 
 pub(crate) mod deployment;
 pub(crate) mod login;
+pub(crate) mod mode;
 pub(crate) mod server;
 #[cfg(feature = "redis-tls")]
 pub(crate) mod tls;

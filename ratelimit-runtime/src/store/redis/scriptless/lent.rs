@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, Pipeline, Value, cmd};
+use redis::{Cmd, Value, cmd};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::error::{StoreError, StoreErrorKind};
@@ -35,10 +35,10 @@ pub(super) async fn execute(
         &connection,
         &connection,
         transaction(commands, asking),
+        false,
     )
     .await;
-    executed(replies.map_err(|error| Failure::Other(error.lost()))?)?
-        .ok_or_else(|| Failure::Other(unexpected_reply().lost()))
+    Ok(executed(replies.map_err(StoreError::lost)?)?.ok_or_else(|| unexpected_reply().lost())?)
 }
 
 /// Turns an outage into a timeout: a lent connection may fail while the server serves, such as at
@@ -92,10 +92,10 @@ impl<'a> Lent<'a> {
         })
     }
 
-    async fn send(&mut self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
+    async fn send(&mut self, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
         let connection = self.own.take().ok_or_else(closed)?;
-        let replies = send(self.link, &connection, &self.main, commands).await;
+        let replies = send(self.link, &connection, &self.main, commands, asking).await;
         let replies = replies.map_err(no_outage)?;
         if !errors::first(&replies).is_some_and(errors::is_logged_out) {
             *self.own = Some(connection);
@@ -109,19 +109,12 @@ impl<'a> Lent<'a> {
         key: &[u8],
         reads: Vec<Cmd>,
     ) -> Result<Vec<Value>, Failure> {
-        let ask = |command| {
-            self.asking
-                .then(|| cmd("ASKING"))
-                .into_iter()
-                .chain([command])
-        };
         let watch = [cmd("UNWATCH"), cmd("WATCH").arg(key).take()];
-        let commands: Vec<Cmd> = watch.into_iter().chain(reads).flat_map(ask).collect();
+        let commands = watch.into_iter().chain(reads).collect();
         // Nothing is written yet, so nothing is lost.
-        let replies = self.send(commands).await?;
+        let replies = self.send(commands, self.asking).await?;
         match errors::first(&replies) {
             Some(error) => Err(Failure::Server(error.clone())),
-            None if self.asking => Ok(replies.into_iter().skip(1).step_by(2).skip(2).collect()),
             None => Ok(replies.into_iter().skip(2).collect()),
         }
     }
@@ -135,8 +128,8 @@ impl<'a> Lent<'a> {
         &mut self,
         commands: Vec<Cmd>,
     ) -> Result<Option<Vec<Value>>, Failure> {
-        let replies = self.send(transaction(commands, self.asking)).await;
-        let executed = executed(replies.map_err(|error| Failure::Other(error.lost()))?)?;
+        let replies = self.send(transaction(commands, self.asking), false).await;
+        let executed = executed(replies.map_err(StoreError::lost)?)?;
         if executed.is_none() {
             real_time::sleep(self.pauses.pause()).await;
         }
@@ -144,24 +137,22 @@ impl<'a> Lent<'a> {
     }
 }
 
-/// Sends all commands in one pipeline, and returns a reply to each. Late replies and errors that
-/// concern the server are reported to the link, whose own connection is `main`.
+/// Sends all commands in one pipeline, each behind an `ASKING` or not, and returns a reply to each.
+/// Late replies and errors that concern the server are reported to the link, whose own connection
+/// is `main`.
 async fn send(
     link: &Link,
     connection: &Connection,
     main: &Connection,
     commands: Vec<Cmd>,
+    asking: bool,
 ) -> Result<Vec<Value>, StoreError> {
-    let mut pipeline = Pipeline::with_capacity(commands.len());
-    for command in commands {
-        pipeline.add_command(command);
-    }
     main.note_use();
     let replies = main
         .awaited(
             Instant::now(),
             link.timeout() / 2,
-            connection.send_all(&pipeline),
+            connection.send_all(commands, asking),
         )
         .await;
     let replies =
@@ -189,6 +180,6 @@ fn executed(mut replies: Vec<Value>) -> Result<Option<Vec<Value>>, Failure> {
     match replies.pop() {
         Some(Value::Array(replies)) => Ok(Some(replies)),
         Some(Value::Nil) => Ok(None),
-        _ => Err(Failure::Other(unexpected_reply().lost())),
+        _ => Err(unexpected_reply().lost().into()),
     }
 }

@@ -21,7 +21,6 @@
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
-use super::{Time, servers};
 use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
@@ -33,12 +32,25 @@ const LARGEST: f64 = 9_007_199_254_740_992.0;
 /// negative ticket, which is outside all counts and ranks.
 const NEWEST: &str = "newest";
 
+/// The server's time in microseconds, from the reply to `TIME`.
+pub(super) fn servers(time: &Value) -> Option<u64> {
+    let (seconds, micros): (u64, u64) = from_redis_value_ref(time).ok()?;
+    seconds
+        .checked_mul(1_000_000)?
+        .checked_add(micros)
+        .filter(|time| *time <= Limit::MAX_COUNT)
+}
+
 /// The state of a key, read for a request.
 #[derive(Debug)]
 pub(super) struct StoredLog<'a> {
     key: &'a [u8],
     request: Request<'a>,
-    time: Time,
+    /// The time of the decision, in microseconds.
+    now: u64,
+    /// By how much a charge is dated ahead: the time until `EXEC`, most often; 0 by a clock of the
+    /// caller.
+    ahead: u64,
     /// For each limit, the unit that has to leave before the call fits; 0 for none.
     leaves: Vec<u64>,
     /// For each limit, the units used before this call; empty until they are counted.
@@ -110,11 +122,12 @@ fn remembered(score: &Value) -> Option<u64> {
 }
 
 impl<'a> StoredLog<'a> {
-    /// Reads the replies to [`reads`]; `None` if the key is not a log.
+    /// Reads the replies to [`reads`], for a time and by how much a charge is dated ahead of it.
+    /// `None` if the key is not a log.
     pub(super) fn of(
         key: &'a [u8],
         request: Request<'a>,
-        time: Time,
+        (now, ahead): (u64, u64),
         replies: &[Value],
     ) -> Option<Self> {
         let [newest, last, trim, by_limit @ ..] = replies else {
@@ -124,7 +137,8 @@ impl<'a> StoredLog<'a> {
         Some(Self {
             key,
             request,
-            time,
+            now,
+            ahead,
             leaves: by_limit.iter().map(ticket).collect::<Option<_>>()?,
             used: Vec::new(),
             last,
@@ -141,7 +155,7 @@ impl<'a> StoredLog<'a> {
 
     /// The start of a window that ends now. Units at it no longer count.
     fn edge(&self, window: u64) -> u64 {
-        self.time.now.saturating_sub(window)
+        self.now.saturating_sub(window)
     }
 
     /// The commands whose replies [`count`](Self::count) reads.
@@ -181,7 +195,7 @@ impl<'a> StoredLog<'a> {
                 } else {
                     leaves + limit.window_us()
                 };
-                (frees.saturating_sub(self.time.now), limit)
+                (frees.saturating_sub(self.now), limit)
             })
     }
 
@@ -198,7 +212,7 @@ impl<'a> StoredLog<'a> {
         commands.push(cmd("TIME"));
         let lapsed = self.edge(self.request.demand().horizon_us()).min(self.trim);
         commands.push(self.command("ZREMRANGEBYSCORE").arg(0).arg(lapsed).take());
-        let first = (self.time.now + self.time.ahead).max(self.newest + 1);
+        let first = (self.now + self.ahead).max(self.newest + 1);
         let last = first + self.request.cost() - 1;
         let mut add = self.command("ZADD");
         for ticket in first..=last {
@@ -212,7 +226,7 @@ impl<'a> StoredLog<'a> {
     /// Whether the transaction of a charge ran after this ticket of its first unit. `ran` is the
     /// reply to its `TIME`. By a clock of the caller, a call counts from when it was asked.
     pub(super) fn is_late(&self, ticket: u64, ran: &Value) -> Option<bool> {
-        Some(self.time.ahead > 0 && servers(ran)? > ticket)
+        Some(self.ahead > 0 && servers(ran)? > ticket)
     }
 
     /// The commands that give back the units of a charge which still count; none if all have left
@@ -226,7 +240,7 @@ impl<'a> StoredLog<'a> {
         }
         // No ticket is given twice: the newest one is remembered until the clock has passed it.
         // ZADD is first, because a set loses its expiry with its last member.
-        if end > self.newest && self.newest >= self.time.now {
+        if end > self.newest && self.newest >= self.now {
             commands.push(
                 self.command("ZADD")
                     .arg(format!("-{}", self.newest))
@@ -245,8 +259,10 @@ impl<'a> StoredLog<'a> {
     /// The command that lets the key live until this ticket has left all windows.
     fn expire(&self, newest: u64) -> Cmd {
         let until = newest + self.request.demand().horizon_us();
+        // A clock of the caller may be coarse or behind the server's.
+        let slack_ms = if self.ahead > 0 { 0 } else { 1_000 };
         // Rounded up: Redis removes a key at the start of a millisecond.
-        let lasts = until.saturating_sub(self.time.now) / 1_000 + 1 + self.time.slack_ms;
+        let lasts = until.saturating_sub(self.now) / 1_000 + 1 + slack_ms;
         self.command("PEXPIRE").arg(lasts).take()
     }
 
@@ -281,7 +297,7 @@ impl<'a> StoredLog<'a> {
             limit_index,
             remaining,
             retry_after_us: wait,
-            reset_after_us: reset.saturating_sub(self.time.now),
+            reset_after_us: reset.saturating_sub(self.now),
             ticket,
             ..Verdict::admitted()
         }

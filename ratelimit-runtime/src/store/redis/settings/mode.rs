@@ -1,7 +1,7 @@
 //! [`RedisMode`]: which commands a store decides with.
 
-/// Which commands a [`RedisStore`](super::RedisStore) decides with: set by
-/// [`RedisStore::mode`](super::RedisStore::mode).
+/// Which commands a [`RedisStore`](crate::RedisStore) decides with: set by
+/// [`RedisStore::mode`](crate::RedisStore::mode).
 ///
 /// Decisions are equally atomic and exact in every mode. A request that the mode cannot decide
 /// fails with [`Unsupported`](crate::store::StoreErrorKind::Unsupported), and a limiter with such a
@@ -45,11 +45,7 @@ pub enum RedisMode {
 }
 
 impl RedisMode {
-    pub(super) fn runs_scripts(self) -> bool {
+    pub(crate) fn runs_scripts(self) -> bool {
         self != Self::Transactions
-    }
-
-    pub(super) fn has_redis_cell(self) -> bool {
-        self == Self::RedisCell
     }
 }

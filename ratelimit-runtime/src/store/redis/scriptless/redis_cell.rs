@@ -4,11 +4,12 @@
 //! than it has to be. And it counts in nanoseconds rounded down, so a rate that does not divide
 //! runs fast, by less than one part in a million, and its remaining units are rounded by that.
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
-use super::errors::unsupported;
 use crate::error::StoreError;
 use crate::rule::Limit;
+use crate::store::redis::batcher::{Batcher, Failure};
+use crate::store::redis::errors::unexpected_reply;
 use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;
@@ -24,20 +25,34 @@ const LONGEST: u64 = Limit::MAX_COUNT / SECOND;
 pub(super) fn supports(request: &Request<'_>) -> Result<(), StoreError> {
     let limit = limit(request);
     let (max, window) = (limit.max().max(1), limit.window_us());
-    if window % SECOND != 0 {
-        return unsupported("CL.THROTTLE takes windows of whole seconds");
-    }
-    if window / max < 1000 && window % max != 0 || window < max {
-        return unsupported("CL.THROTTLE is inexact at rates above 1,000 a second");
-    }
-    if std::str::from_utf8(request.key()).is_err() {
-        return unsupported("CL.THROTTLE takes keys of UTF-8");
-    }
-    Ok(())
+    let why = if window % SECOND != 0 {
+        "CL.THROTTLE takes windows of whole seconds"
+    } else if window / max < 1000 && window % max != 0 || window < max {
+        "CL.THROTTLE is inexact at rates above 1,000 a second"
+    } else if std::str::from_utf8(request.key()).is_err() {
+        "CL.THROTTLE takes keys of UTF-8"
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::unsupported(why))
 }
 
-/// Charges the request if it is admitted; a look asks for a quantity of 0.
-pub(crate) fn command(key: &[u8], request: &Request<'_>, charges: bool) -> Cmd {
+/// Decides, and charges the request if it is admitted and `charges`.
+pub(super) async fn decide(
+    batcher: &Batcher,
+    asking: bool,
+    charges: bool,
+    key: &[u8],
+    request: &Request<'_>,
+) -> Result<Verdict, Failure> {
+    let reply = batcher
+        .send(&command(key, request, charges), asking)
+        .await?;
+    Ok(verdict(&reply, request, charges).ok_or_else(unexpected_reply)?)
+}
+
+/// A look asks for a quantity of 0.
+fn command(key: &[u8], request: &Request<'_>, charges: bool) -> Cmd {
     let limit = limit(request);
     let (burst, count, seconds) = (
         limit.capacity().max(1) - 1,
@@ -61,19 +76,11 @@ fn limit(request: &Request<'_>) -> Limit {
 }
 
 /// The verdict by the reply to [`command`]; `None` if the reply is not the module's.
-pub(crate) fn verdict(reply: &Value, request: &Request<'_>, charges: bool) -> Option<Verdict> {
-    let Value::Array(reply) = reply else {
-        return None;
-    };
-    let number = |value: &Value| match value {
-        // -1 stands for nothing to wait for.
-        Value::Int(number) => Some(u64::try_from(*number).unwrap_or(0)),
-        _ => None,
-    };
-    let numbers = reply.iter().map(number).collect::<Option<Vec<u64>>>()?;
-    let [limited, _, remaining, retry_after, reset_after] = *numbers.as_slice() else {
-        return None;
-    };
+fn verdict(reply: &Value, request: &Request<'_>, charges: bool) -> Option<Verdict> {
+    let numbers: [i64; 5] = from_redis_value_ref(reply).ok()?;
+    // -1 stands for nothing to wait for.
+    let [limited, _, remaining, retry_after, reset_after] =
+        numbers.map(|number| u64::try_from(number).unwrap_or(0));
     let (limit, cost) = (limit(request), request.cost());
     let empty_in = (reset_after.min(LONGEST) + 1) * SECOND;
     let allowed = if charges {

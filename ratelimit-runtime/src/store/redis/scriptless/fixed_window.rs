@@ -5,7 +5,7 @@
 //! expiring the key, on a whole millisecond. The value does not tell one window from the next, so
 //! charges cannot be given back.
 
-use redis::{Cmd, Value, cmd, from_redis_value_ref};
+use redis::{Cmd, Value, cmd, from_redis_value};
 
 use super::lent::execute;
 use crate::rule::Limit;
@@ -22,7 +22,7 @@ const USED: &str = "1";
 const NEVER: i64 = -1;
 
 /// Decides, and charges the request if it is admitted and `charges`.
-pub(super) async fn count(
+pub(super) async fn decide(
     link: &Link,
     asking: bool,
     charges: bool,
@@ -31,7 +31,7 @@ pub(super) async fn count(
 ) -> Result<Verdict, Failure> {
     let [limit] = request.limits() else {
         debug_assert!(false, "others are not supported");
-        return Err(Failure::Other(unexpected_reply()));
+        return Err(unexpected_reply().into());
     };
     let charges = charges && request.cost() > 0;
     let commands = if charges {
@@ -46,9 +46,9 @@ pub(super) async fn count(
             let expire = cmd("PEXPIRE").arg(key).arg(millis(limit)).take();
             let _ = execute(link, vec![expire], asking).await;
         }
-        return acquired(&replies, limit).ok_or_else(|| Failure::Other(unexpected_reply().lost()));
+        return Ok(acquired(replies, limit).ok_or_else(|| unexpected_reply().lost())?);
     }
-    peeked(&replies, request.cost(), limit).ok_or_else(|| Failure::Other(foreign_key()))
+    Ok(peeked(replies, request.cost(), limit).ok_or_else(foreign_key)?)
 }
 
 /// `BITFIELD` adds the cost and as much as the field has room for above `max`, then subtracts the
@@ -63,49 +63,33 @@ fn acquire(key: &[u8], cost: u64, limit: &Limit) -> Vec<Cmd> {
         .arg("NX")
         .take();
     let spare = TOP - max(limit);
-    let mut raise = cmd("BITFIELD");
-    raise.arg(key).arg("OVERFLOW").arg("FAIL");
-    raise
-        .arg("INCRBY")
-        .arg("u63")
-        .arg(USED)
-        .arg(spare + cost.min(max(limit)));
-    raise
-        .arg("INCRBY")
-        .arg("u63")
-        .arg(USED)
-        .arg(format!("-{spare}"));
-    raise.arg("GET").arg("u63").arg(USED);
+    let raise = cmd("BITFIELD")
+        .arg(key)
+        .arg(&["OVERFLOW", "FAIL", "INCRBY", "u63", USED])
+        .arg(spare + cost.min(max(limit)))
+        .arg(&["INCRBY", "u63", USED])
+        .arg(format!("-{spare}"))
+        .arg(&["GET", "u63", USED])
+        .take();
     vec![set, raise, cmd("PTTL").arg(key).take()]
 }
 
-fn acquired(replies: &[Value], limit: &Limit) -> Option<Verdict> {
-    let [_, Value::Array(fields), left] = replies else {
-        return None;
-    };
-    let [raised, _, used] = fields.as_slice() else {
-        return None;
-    };
-    let (used, left) = (
-        from_redis_value_ref(used).ok()?,
-        from_redis_value_ref(left).ok()?,
-    );
-    Some(verdict(!matches!(raised, Value::Nil), used, left, limit))
+fn acquired(replies: Vec<Value>, limit: &Limit) -> Option<Verdict> {
+    let (_, (raised, _, used), left): (Value, (Value, Value, u64), i64) =
+        from_redis_value(Value::Array(replies)).ok()?;
+    Some(verdict(raised != Value::Nil, used, left, limit))
 }
 
 fn peek(key: &[u8]) -> Vec<Cmd> {
     vec![cmd("GET").arg(key).take(), cmd("PTTL").arg(key).take()]
 }
 
-fn peeked(replies: &[Value], cost: u64, limit: &Limit) -> Option<Verdict> {
-    let [value, left] = replies else { return None };
-    let used = used(value)?;
-    Some(verdict(
-        used.saturating_add(cost) <= max(limit),
-        used,
-        from_redis_value_ref(left).ok()?,
-        limit,
-    ))
+/// `None` for a value that is not a counter of this crate.
+fn peeked(replies: Vec<Value>, cost: u64, limit: &Limit) -> Option<Verdict> {
+    let (used, left): (Option<[u8; 8]>, i64) = from_redis_value(Value::Array(replies)).ok()?;
+    let used = used.map_or(0, u64::from_be_bytes);
+    let allowed = used.saturating_add(cost) <= max(limit);
+    Some(verdict(allowed, used, left, limit))
 }
 
 /// `left` is the reply to `PTTL` in milliseconds, below 0 without a key. It is rounded down, so the
@@ -131,13 +115,4 @@ fn max(limit: &Limit) -> u64 {
 
 fn millis(limit: &Limit) -> u64 {
     limit.window_us().div_ceil(1000)
-}
-
-/// The units used; `None` for a value that is not a counter of this crate.
-fn used(value: &Value) -> Option<u64> {
-    match value {
-        Value::Nil => Some(0),
-        Value::BulkString(bytes) => Some(u64::from_be_bytes(bytes.as_slice().try_into().ok()?)),
-        _ => None,
-    }
 }
