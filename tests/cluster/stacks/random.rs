@@ -106,6 +106,16 @@ impl Model {
         peeked.unwrap().is_allowed()
     }
 
+    /// The rule whose limit never admits what the stack asks of one of its keys in all.
+    fn never_fits(&self, stack: &[Place]) -> Option<&'static str> {
+        let never = stack.iter().find(|place| {
+            let same = stack.iter().filter(|other| other == place).count() as u64;
+            let rule = &self.limits[place.0];
+            rule.cost() * same > rule.limits()[0].max()
+        });
+        never.map(|place| self.limits[place.0].name())
+    }
+
     async fn charge(&self, stack: &[Place], limiter: &RateLimiter) {
         for &(rule, key) in stack {
             let rule = without_block(&self.limits[rule]);
@@ -134,6 +144,7 @@ impl Model {
             let drops = may_drop > 0 && self.random.below(4) == 0;
             may_drop -= usize::from(drops);
             let polls = self.random.below(7);
+            let never_fits = self.never_fits(places);
             running.spawn(async move {
                 let outcome = if drops {
                     polled(stack.call(), polls).await
@@ -144,6 +155,10 @@ impl Model {
                     None => Fate::Dropped,
                     Some(Ok(running)) => Fate::Admitted(running),
                     Some(Err(RateLimitError::Exceeded(refusal))) => Fate::Refused(refusal.rule()),
+                    // Where the stack is decided in several steps; in one step it is a refusal.
+                    Some(Err(RateLimitError::CostExceedsLimit { .. })) if never_fits.is_some() => {
+                        Fate::Refused(never_fits.unwrap())
+                    }
                     Some(Err(error)) => panic!("{error}"),
                 };
                 (number, fate)
