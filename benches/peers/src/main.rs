@@ -176,38 +176,41 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     Ok(format!("{machine}{rounds}\n{}", sections.concat()))
 }
 
-/// On a runtime of so many workers. Two share their cores with the server where there are no more,
-/// and pay for what they have in common: that is how services run.
 async fn throughput(
     server: &Arc<Server>,
     quick: bool,
     workers: usize,
 ) -> Result<Throughput, Failure> {
-    let (rounds, time) = if quick {
-        (1, Duration::from_millis(200))
-    } else {
-        (5, Duration::from_millis(200))
-    };
-    let (runtime, server) = (runtime(workers)?, Arc::clone(server));
-    let measured = runtime
-        .spawn(async move { Throughput::measure(&server, workers, rounds, time).await })
-        .await;
-    // Connections of peers may still have tasks; nothing of them is waited for.
-    runtime.shutdown_background();
-    Ok(measured?)
+    let (rounds, time) = (if quick { 1 } else { 5 }, Duration::from_millis(200));
+    let server = Arc::clone(server);
+    on_workers(workers, async move {
+        Throughput::measure(&server, workers, rounds, time).await
+    })
+    .await
 }
 
-/// On a runtime of so many workers.
 async fn callers(server: &Arc<Server>, quick: bool, workers: usize) -> Result<Callers, Failure> {
     let (rounds, time) = if quick {
         (1, Duration::from_millis(150))
     } else {
         (3, Duration::from_millis(200))
     };
-    let (runtime, server) = (runtime(workers)?, Arc::clone(server));
-    let measured = runtime
-        .spawn(async move { Callers::measure(&server, workers, rounds, time).await })
-        .await;
+    let server = Arc::clone(server);
+    on_workers(workers, async move {
+        Callers::measure(&server, workers, rounds, time).await
+    })
+    .await
+}
+
+/// On a runtime of so many workers. Two share their cores with the server where there are no more,
+/// and pay for what they have in common: that is how services run.
+async fn on_workers<T: Send + 'static>(
+    workers: usize,
+    measure: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Failure> {
+    let runtime = runtime(workers)?;
+    let measured = runtime.spawn(measure).await;
+    // Connections of peers may still have tasks; nothing of them is waited for.
     runtime.shutdown_background();
     Ok(measured?)
 }

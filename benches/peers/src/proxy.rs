@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 
 /// How long bytes are on their way, one way. Timers and threads add some 0.1 ms to it.
-pub const DELAY: Duration = Duration::from_micros(200);
+const DELAY: Duration = Duration::from_micros(200);
 
 /// Listens on a free port, which is returned, and passes on each connection to `to`. A thread reads
 /// and another one writes, each way, so that they sleep and do not take the time of others.

@@ -2,7 +2,7 @@
 //! it tries again.
 //!
 //! They rest on how tokio schedules tasks, which no document of tokio promises. So they stand in
-//! one place, each with its reason and a test that fails where the scheduler does otherwise.
+//! one place, each with its reason, and tests say that each number of turns is enough.
 
 #[cfg_attr(
     not(feature = "redis"),

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::future::Future;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,8 +13,21 @@ use tokio::task::yield_now;
 
 use super::{BETWEEN_CALLS, CALLERS_RETURN, REPLIES_ARRIVE, SOCKETS_ARE_READ};
 
-fn runtime() -> Runtime {
+fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Runs a task on both kinds of runtime. Of several worker threads, each counts turns of its own.
+fn on_each_runtime<F: Future<Output = ()> + Send + 'static>(task: fn() -> F) {
+    let one_worker = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    for runtime in [current_thread(), one_worker] {
+        runtime.block_on(async { tokio::spawn(task()).await.unwrap() });
+        runtime.shutdown_background();
+    }
 }
 
 /// Both ends of a connection: that of this runtime, and one that blocks.
@@ -46,19 +60,27 @@ async fn driven() -> (std::net::TcpStream, Arc<AtomicBool>, Arc<AtomicBool>) {
     (far, is_read, is_answered)
 }
 
+async fn assert_read_within_two_turns() {
+    let (mut far, is_read, _) = driven().await;
+    far.write_all(b"!").unwrap();
+    SOCKETS_ARE_READ.pass().await;
+    assert!(is_read.load(Ordering::Relaxed));
+}
+
 #[test]
 fn a_driver_reads_what_has_arrived_within_two_turns() {
-    runtime().block_on(async {
-        let (mut far, is_read, _) = driven().await;
-        far.write_all(b"!").unwrap();
-        SOCKETS_ARE_READ.pass().await;
-        assert!(is_read.load(Ordering::Relaxed));
-    });
+    on_each_runtime(assert_read_within_two_turns);
+}
+
+/// The caller is no task of the runtime, and its thread drives the others only while it waits.
+#[test]
+fn a_driver_reads_within_two_turns_of_a_caller_that_the_runtime_blocks_on() {
+    current_thread().block_on(assert_read_within_two_turns());
 }
 
 #[test]
 fn a_reply_reaches_the_task_that_has_asked_within_four_turns_among_thousands_of_tasks() {
-    runtime().block_on(async {
+    on_each_runtime(|| async {
         for _ in 0..5_000 {
             tokio::spawn(async {
                 loop {
@@ -67,27 +89,29 @@ fn a_reply_reaches_the_task_that_has_asked_within_four_turns_among_thousands_of_
             });
         }
         let (mut far, _, is_answered) = driven().await;
-        let judge = tokio::spawn(async move {
-            far.write_all(b"!").unwrap();
-            REPLIES_ARRIVE.pass().await;
-            is_answered.load(Ordering::Relaxed)
-        });
-        assert!(judge.await.unwrap());
+        far.write_all(b"!").unwrap();
+        REPLIES_ARRIVE.pass().await;
+        assert!(is_answered.load(Ordering::Relaxed));
     });
 }
 
 #[test]
 fn callers_that_are_answered_ask_again_within_three_turns() {
     const CALLERS: usize = 100;
-    runtime().block_on(async {
+    on_each_runtime(|| async {
         let (call, asked) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
-        let callers: Vec<_> = (0..CALLERS)
+        let answers: Vec<_> = (0..CALLERS)
             .map(|_| {
                 let (answer, answered) = oneshot::channel();
+                let (wake, woken) = oneshot::channel();
                 let asked = Arc::clone(&asked);
                 tokio::spawn(async move {
-                    answered.await.unwrap();
+                    woken.await.unwrap();
                     asked.fetch_add(1, Ordering::Relaxed);
+                });
+                tokio::spawn(async move {
+                    answered.await.unwrap();
+                    wake.send(()).unwrap();
                 });
                 answer
             })
@@ -95,37 +119,24 @@ fn callers_that_are_answered_ask_again_within_three_turns() {
         let replied = Arc::clone(&call);
         tokio::spawn(async move {
             replied.notified().await;
-            for answer in callers {
+            for answer in answers {
                 answer.send(()).unwrap();
             }
         });
-        let batcher = tokio::spawn(async move {
-            yield_now().await;
-            call.notify_one();
-            let mut turns = 0;
-            CALLERS_RETURN
-                .pass_while(|| {
-                    turns += 1;
-                    asked.load(Ordering::Relaxed) < CALLERS
-                })
-                .await;
-            assert!(turns > 1, "callers need a turn to ask");
-            asked.load(Ordering::Relaxed)
-        });
-        assert_eq!(batcher.await.unwrap(), CALLERS);
+        yield_now().await;
+        call.notify_one();
+        CALLERS_RETURN.pass().await;
+        assert_eq!(asked.load(Ordering::Relaxed), CALLERS);
     });
 }
 
 #[test]
 fn a_call_is_on_its_way_after_one_turn() {
-    runtime().block_on(async {
-        let sends = tokio::spawn(async {
-            let is_sent = Arc::new(AtomicBool::new(false));
-            let sent = Arc::clone(&is_sent);
-            tokio::spawn(async move { sent.store(true, Ordering::Relaxed) });
-            BETWEEN_CALLS.pass().await;
-            is_sent.load(Ordering::Relaxed)
-        });
-        assert!(sends.await.unwrap());
+    on_each_runtime(|| async {
+        let is_sent = Arc::new(AtomicBool::new(false));
+        let sent = Arc::clone(&is_sent);
+        tokio::spawn(async move { sent.store(true, Ordering::Relaxed) });
+        BETWEEN_CALLS.pass().await;
+        assert!(is_sent.load(Ordering::Relaxed));
     });
 }

@@ -2,8 +2,8 @@
 
 use tokio::task::yield_now;
 
-/// A number of turns that a task gives up. In one turn each task that is ready runs once, and the
-/// runtime looks at its sockets and timers.
+/// A number of turns that a task gives up. In one turn the tasks of its thread that are ready run,
+/// and the runtime looks at its sockets and timers. Other worker threads have turns of their own.
 pub(crate) struct Yields(usize);
 
 /// Callers that have just been answered ask again, if they do so at once: the task of the call is

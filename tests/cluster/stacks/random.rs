@@ -151,15 +151,17 @@ impl Model {
                 } else {
                     Some(stack.call().await)
                 };
-                let fate = match outcome {
-                    None => Fate::Dropped,
-                    Some(Ok(running)) => Fate::Admitted(running),
-                    Some(Err(RateLimitError::Exceeded(refusal))) => Fate::Refused(refusal.rule()),
-                    // Where the stack is decided in several steps; in one step it is a refusal.
-                    Some(Err(RateLimitError::CostExceedsLimit { .. })) if never_fits.is_some() => {
-                        Fate::Refused(never_fits.unwrap())
+                let fate = match (outcome, never_fits) {
+                    (None, _) => Fate::Dropped,
+                    (Some(Ok(running)), _) => Fate::Admitted(running),
+                    (Some(Err(RateLimitError::Exceeded(refusal))), _) => {
+                        Fate::Refused(refusal.rule())
                     }
-                    Some(Err(error)) => panic!("{error}"),
+                    // Where the stack is decided in several steps; in one step it is a refusal.
+                    (Some(Err(RateLimitError::CostExceedsLimit { .. })), Some(rule)) => {
+                        Fate::Refused(rule)
+                    }
+                    (Some(Err(error)), _) => panic!("{error}"),
                 };
                 (number, fate)
             });

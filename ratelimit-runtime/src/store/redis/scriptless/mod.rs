@@ -80,6 +80,7 @@ impl Route {
             &*self.key(&request),
             matches!(operation, Operation::Acquire),
         );
+        debug_assert!(self != Self::Script, "a script is no way without scripts");
         let run = |batcher: Arc<Batcher>, asking| async move {
             let link = &batcher.link;
             match self {
