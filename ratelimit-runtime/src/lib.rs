@@ -21,6 +21,10 @@
     doc = include_str!("../README.md")
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(feature = "_tests"),
+    allow(unnameable_types, unreachable_pub, reason = "tests name more of it")
+)]
 
 #[doc(hidden)]
 #[path = "private.rs"]

@@ -16,9 +16,9 @@ pub use crate::key::KeyBuilder;
 use crate::limiter::find;
 use crate::pace;
 pub use crate::rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Rule};
-#[cfg(feature = "redis")]
-pub use crate::store::deny_cache::DenyCache;
-/// For the tests of this workspace.
+#[cfg(all(feature = "_tests", feature = "redis"))]
+pub use crate::store::redis::known::{Asking, Changing, Known};
+#[cfg(feature = "_tests")]
 pub use crate::store::{
     built_in::{BuiltInStore, Health, Sealed},
     place::{Entry, PermitId, PlaceRequest},

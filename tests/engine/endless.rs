@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
 use ratelimit_runtime::{Key, Limit, RateLimiter, Rule, Store};
 use tokio::time::Instant;
+
+use crate::support::deny_cache::DenyCache;
 
 /// A store whose places are all taken.
 #[derive(Default)]

@@ -79,10 +79,6 @@ impl Store for Shared {
 }
 
 impl BuiltInStore for Shared {
-    fn below(&self) -> Option<&dyn BuiltInStore> {
-        Some(&*self.memory)
-    }
-
     fn decides_together(&self, _: Option<&PlaceRequest>, _: &[Request<'_>]) -> bool {
         false
     }
@@ -90,6 +86,18 @@ impl BuiltInStore for Shared {
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         self.entries.fetch_add(1, Ordering::SeqCst);
         self.memory.enter(place, requests)
+    }
+
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.memory.offend(request)
+    }
+
+    fn leave(&self, place: &PlaceRequest) {
+        self.memory.leave(place);
+    }
+
+    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
+        self.memory.in_flight(place)
     }
 }
 

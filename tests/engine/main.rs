@@ -23,6 +23,8 @@ mod settlement;
 mod size;
 mod stacks;
 mod stores;
+#[path = "../support/mod.rs"]
+mod support;
 mod text;
 mod timeouts;
 mod turns;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::store::{Answer, Request, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
@@ -14,6 +13,7 @@ use ratelimit_runtime::{
 };
 
 use crate::Flooded;
+use crate::support::deny_cache::DenyCache;
 
 fn on(store: &FaultyStore<MemoryStore>, policy: OnUnavailable) -> RateLimiter {
     RateLimiter::builder()

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
@@ -14,6 +13,7 @@ use ratelimit_runtime::{
 };
 
 use crate::Outcome;
+use crate::support::deny_cache::DenyCache;
 
 #[tokio::test]
 async fn pointers_to_stores_are_stores() {

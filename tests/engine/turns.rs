@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, rate_limit};
 use tokio::task::JoinSet;
 
 use crate::Outcome;
+use crate::support::deny_cache::DenyCache;
 
 /// `block_on` has returned, and a task that it spawned has the turn. The test takes real time,
 /// because two runtimes have two paused clocks.

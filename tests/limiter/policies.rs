@@ -9,9 +9,9 @@
 use std::time::Duration;
 
 use super::{MINUTE, alice, bob, everywhere, strict};
+use crate::support::deny_cache::DenyCache;
 use crate::support::redis::shared;
 use crate::support::unique;
-use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, Override, Policy, RateLimitError,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{
@@ -10,6 +9,7 @@ use ratelimit_runtime::{
 };
 
 use crate::samples::{Samples, record};
+use crate::support::deny_cache::DenyCache;
 use crate::support::unique;
 
 fn rule(name: &str, max: u64) -> Rule {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimiter, Rule};
@@ -10,6 +9,7 @@ use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimiter, Rul
 use crate::log::Log;
 use crate::redis_server::{ALONE, limiter};
 use crate::samples::{Samples, record};
+use crate::support::deny_cache::DenyCache;
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 

@@ -22,10 +22,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::{BuiltInStore, DenyCache, Entry, Health, PlaceRequest, Sealed};
+use ratelimit_runtime::__private::{BuiltInStore, Entry, Health, PlaceRequest, Sealed};
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Settled, StoreError, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 use tokio::sync::watch;
+
+use crate::support::deny_cache::DenyCache;
 
 const LIMITS: [Limit; 1] = [Limit::per_minute(1)];
 const SECOND: Duration = Duration::from_secs(1);
@@ -162,16 +164,13 @@ impl BuiltInStore for Far {
             _ => Health::Up,
         }
     }
-
-    fn epoch(&self, _: &Request<'_>) -> u64 {
-        self.epoch.load(Ordering::SeqCst)
-    }
 }
 
 /// A far store, and a deny cache around it.
 fn cached() -> (Far, Arc<DenyCache<Far>>) {
     let far = Far::new();
-    (far.clone(), Arc::new(DenyCache::new(far)))
+    let epoch = Arc::clone(&far.epoch);
+    (far.clone(), Arc::new(DenyCache::of_connections(far, epoch)))
 }
 
 /// A deny cache that knows `key` to be refused, and the store was asked twice.

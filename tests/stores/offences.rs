@@ -43,11 +43,11 @@ impl Place {
     }
 
     async fn offend(&self, request: Request<'_>) -> Verdict {
-        self.store.own().offend(request).await.unwrap()
+        self.store.offend(request).await.unwrap()
     }
 
     async fn stack(&self, requests: &[Request<'_>]) -> Vec<bool> {
-        let verdicts = self.store.own().acquire_all(requests).await.unwrap();
+        let verdicts = self.store.acquire_all(requests).await.unwrap();
         verdicts.iter().map(|verdict| verdict.allowed).collect()
     }
 }
@@ -133,7 +133,7 @@ async fn a_key_that_stands_twice_offends_against_itself() {
 async fn a_call_that_finds_no_place_in_flight_is_no_offence() {
     for place in places().await {
         let algorithm = place.algorithm;
-        let own = place.store.own();
+        let own = &place.store;
         let in_flight = PlaceRequest::new(unique("offence:cc").as_bytes(), 1);
         let entry = own.enter(in_flight.clone(), &[place.growing(0)]).await;
         assert!(entry.unwrap().is_entered());
@@ -215,10 +215,7 @@ async fn a_store_of_another_crate_cannot_be_asked_for_an_offence() {
 
     let other = Other(MemoryStore::new());
     let request = Request::new(b"key", Algorithm::SlidingWindow, &LIMITS);
-    let error = (&other as &dyn Store)
-        .own()
-        .offend(request)
-        .await
-        .unwrap_err();
+    let other: Box<dyn Store> = Box::new(other);
+    let error = other.offend(request).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
 }

@@ -13,11 +13,12 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::support::deny_cache::DenyCache;
 use crate::support::redis::shared;
 use crate::support::unique;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use ratelimit_runtime::__private::{BuiltInStore as _, DenyCache};
+use ratelimit_runtime::__private::{BuiltInStore as _, Sealed};
 use ratelimit_runtime::store::{Feature, Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
@@ -361,7 +362,12 @@ async fn play(
                 let request = blocking(kind.request(key, &limits).with_cost(cost), grows);
                 same(
                     &memory.offend(request).await.unwrap(),
-                    &redis.own().offend(request).await.unwrap(),
+                    &redis
+                        .built_in(Sealed)
+                        .unwrap()
+                        .offend(request)
+                        .await
+                        .unwrap(),
                     &context,
                 );
             }
@@ -1146,9 +1152,8 @@ mod at_once {
                 };
                 let requests: Vec<Request<'_>> = members.iter().map(request).collect();
                 let ours = runtime.block_on(memory.acquire_all(&requests)).unwrap();
-                let theirs = runtime
-                    .block_on(redis.own().acquire_all(&requests))
-                    .unwrap();
+                let theirs = redis.built_in(Sealed).unwrap();
+                let theirs = runtime.block_on(theirs.acquire_all(&requests)).unwrap();
                 let context = format!("{requests:?}: {ours:?} {theirs:?}");
                 let admitted = |told: &[Verdict]| told.iter().all(|verdict| verdict.allowed);
                 assert_eq!(admitted(&ours), admitted(&theirs), "{context}");

@@ -6,6 +6,7 @@ pub(crate) mod asking;
 pub(crate) mod browser;
 pub(crate) mod clock;
 pub(crate) mod cluster;
+pub(crate) mod deny_cache;
 pub(crate) mod fake_sentinel;
 pub(crate) mod listing;
 pub(crate) mod pair;

@@ -9,7 +9,7 @@ use super::state::Engine;
 use crate::error::StoreError;
 use crate::observe;
 use crate::real_time::{self, Elapsed};
-use crate::store::Answer;
+use crate::store::{Answer, BuiltInStore as _};
 
 /// The time of a check, all its parts included.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ impl Engine {
             let answer = real_time::timeout_at(time.start, time.end, answer).await;
             answer.unwrap_or_else(|Elapsed| Err(time.out()))
         });
-        observe::timed(|| self.store.innermost().server(), answer).await
+        observe::timed(|| self.store.server(), answer).await
     }
 }
 

@@ -20,7 +20,7 @@ use crate::observe;
 use crate::pace::Backoff;
 use crate::real_time;
 use crate::rule::Limit;
-use crate::store::{Answer, Feature, Health, Reserves, Store};
+use crate::store::{Answer, BuiltInStore as _, Feature, Health, Reserves, Store};
 
 /// The pauses between two attempts.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
@@ -55,7 +55,7 @@ impl Engine {
     pub(crate) async fn settled(&self) {
         self.settlements.ended().await;
         // A settlement that is given up is reported where that happens.
-        let _ = self.store.innermost().settled().await;
+        let _ = self.store.settled().await;
     }
 
     /// # Errors
@@ -233,7 +233,7 @@ impl OpenCharge {
         debug_assert!(window.is_some(), "what was charged has a limit");
         let window = window.unwrap_or_default();
         let names_entries = check.terms.algorithm().row().is_log;
-        let store = self.part.engine.store.innermost();
+        let store = &self.part.engine.store;
         loop {
             if store.health(&check.request) != Health::Up {
                 // Only for the part of the store that has the key: another one may be away for long.

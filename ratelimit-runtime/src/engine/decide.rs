@@ -20,6 +20,7 @@ use super::waiting;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
 use crate::pace::poll_give_way;
+use crate::store::BuiltInStore as _;
 
 /// Decides a check without waiting: asks a store in memory, and of any other store looks up whether
 /// it is known to refuse. Where the check has to wait, by [`acquire`], the outcome is `later`;
@@ -45,7 +46,7 @@ pub(crate) fn decide_now<T: Conclusion>(
     {
         return T::of(check.conclude(Ok(blocked)));
     }
-    match &engine.store.own().decide_at_once(&check.request) {
+    match &engine.store.decide_at_once(&check.request) {
         Some(verdict) => check.conclude_verdict(verdict),
         None => later(),
     }

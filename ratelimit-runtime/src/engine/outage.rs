@@ -5,7 +5,7 @@ use super::state::Engine;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::rule::OnUnavailable;
-use crate::store::Health;
+use crate::store::{BuiltInStore as _, Health};
 
 /// Why a call was not let through.
 #[derive(Debug)]
@@ -49,7 +49,6 @@ impl Engine {
             StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => None,
             StoreErrorKind::TimedOut | StoreErrorKind::Unavailable | StoreErrorKind::Full => self
                 .store
-                .innermost()
                 .known_refusal(&check.request)
                 .map(|refusal| check.decision(&refusal)),
         }
@@ -62,7 +61,7 @@ impl Engine {
         let serves = match error.kind() {
             StoreErrorKind::Unavailable => false,
             StoreErrorKind::TimedOut => {
-                let health = self.store.innermost().health(&check.request);
+                let health = self.store.health(&check.request);
                 matches!(health, Health::Up | Health::Full)
             }
             // Filling a store must not switch limits off.

@@ -12,7 +12,7 @@ use crate::decision::Decision;
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::key::KeyBuf;
 use crate::rule::{Limit, Terms};
-use crate::store::{Answer, Feature, PermitId, Request, Reserves, Store};
+use crate::store::{Answer, BuiltInStore as _, Feature, PermitId, Request, Reserves, Store};
 
 /// A [`Check`] that owns what it has, and the permit that the call asks for beside it.
 #[derive(Clone)]
@@ -158,7 +158,7 @@ impl Part {
         time: Time,
     ) -> Result<u64, StoreError> {
         let request = permit.request(PermitId::next(), Some(time.end));
-        let mut answer = self.engine.store.innermost().in_flight(request);
+        let mut answer = self.engine.store.in_flight(request);
         self.engine.answered(time, &mut answer).await
     }
 
@@ -167,7 +167,7 @@ impl Part {
     pub(super) async fn offend(&self, time: Time) -> Option<Decision> {
         let (engine, check) = (&self.engine, self.check());
         let request = check.request.with_timeout_at(time.end);
-        let mut answer = engine.store.innermost().offend(request);
+        let mut answer = engine.store.offend(request);
         match engine.answered(time, &mut answer).await {
             Ok(verdict) => (!verdict.allowed).then(|| check.decision(&verdict)),
             // A store of another crate cannot look and block in one step.

@@ -9,7 +9,7 @@ use super::state::Engine;
 use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
 use crate::observe;
 use crate::rule::Name;
-use crate::store::{PermitId, PlaceRequest};
+use crate::store::{BuiltInStore as _, PermitId, PlaceRequest};
 
 /// A permit among the calls in flight of a key.
 pub(crate) struct PermitCheck {
@@ -145,7 +145,7 @@ impl Drop for OpenPermit {
             self.engine.permits.remove(&self.check.key);
         }
         if let Some(request) = self.request(None) {
-            self.engine.store.innermost().leave(&request);
+            self.engine.store.leave(&request);
         }
         // Once it is released: the caller that wakes asks at once. Permits of a memory that only
         // this limiter has are wanted by no other process.

@@ -21,7 +21,7 @@ use crate::algorithm::RESERVED_WAIT;
 use crate::decision::{Decision, Source};
 use crate::error::RateLimitError;
 use crate::real_time;
-use crate::store::Health;
+use crate::store::{BuiltInStore as _, Health};
 
 /// Between two looks whether another process has released a permit, in milliseconds.
 const SHORTEST_PAUSE: u64 = 50;
@@ -131,7 +131,7 @@ async fn out_of_time(
         permit,
     } = inquiry;
     let check = part.check();
-    let store = part.engine.store.innermost();
+    let store = &part.engine.store;
     let refusal = |error| Refused { by, error };
     part.may_be_asked().map_err(refusal)?;
     if store.health(&check.request) != Health::Up {

@@ -9,8 +9,8 @@ use crate::engine::Engine;
 use crate::error::RateLimitError;
 use crate::key::KeyHasher;
 use crate::rule::{FORMAT, OnUnavailable, Policy};
-use crate::store::Store;
 use crate::store::memory::MemoryStore;
+use crate::store::{BuiltInStore as _, Store};
 
 /// Sets up a [`RateLimiter`]; made by
 /// [`RateLimiter::builder`].
@@ -197,7 +197,7 @@ impl RateLimiterBuilder {
                 "the timeout of a rate limiter is between 1ms and 60s, not {timeout:?}"
             )));
         }
-        engine.store.innermost().answers_within(timeout);
+        engine.store.answers_within(timeout);
         #[cfg(feature = "http")]
         engine.responses.check()?;
         policies::replace(&engine, policies)?;

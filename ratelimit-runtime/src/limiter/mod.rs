@@ -24,7 +24,7 @@ use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::rule::{Limit, Policy, Rule};
 use crate::store::memory::MemoryStore;
-use crate::store::{Feature, Store};
+use crate::store::{BuiltInStore as _, Feature, Store};
 
 /// Decides which calls may go on. Cheap to clone; clones are the same limiter.
 ///
@@ -372,12 +372,7 @@ impl RateLimiter {
     /// [`RateLimitError::Misconfigured`] as soon as the store says that waiting is in vain: a wrong
     /// password, or a replica in place of a master. The store goes on trying: so may the caller.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
-        self.engine
-            .store
-            .innermost()
-            .ready()
-            .await
-            .map_err(Into::into)
+        self.engine.store.ready().await.map_err(Into::into)
     }
 
     /// Waits until the store has answered all settlements and refunds that calls left behind, and

@@ -1,4 +1,4 @@
-//! [`BuiltInStore`]: methods that a limiter calls only on the stores of this crate.
+//! [`BuiltInStore`]: operations that a limiter asks only of the stores of this crate.
 
 use std::time::Duration;
 
@@ -9,41 +9,33 @@ use super::{Answer, Entry, PlaceRequest, Request, Store, StoreError, Verdict, un
 #[derive(Debug, Clone, Copy)]
 pub struct Sealed;
 
-/// The operations of this crate's stores beyond [`Store`]. By default a method calls that of the
-/// store [below](Self::below), or, without one, does what is right for a store of another crate.
+/// The operations of this crate's stores beyond [`Store`]. By default a method does what is right
+/// for a store of another crate.
+///
+/// A limiter asks its `Box<dyn Store>`, which finds the store that answers. A
+/// [layer](Store#layers) of another crate sees every decision, so those are asked of the outermost
+/// store alone; everything else of the outermost one that has these operations.
 pub trait BuiltInStore: Send + Sync {
-    /// The store that this one is a layer around.
-    fn below(&self) -> Option<&dyn BuiltInStore> {
-        None
-    }
-
     /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or
     /// with a place by [`enter`](Self::enter). Where they are not, a limiter looks at all requests,
     /// reserves all, enters last, and then commits or releases the reservations.
-    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
-        self.below()
-            .is_some_and(|below| below.decides_together(place, requests))
+    fn decides_together(&self, _place: Option<&PlaceRequest>, _requests: &[Request<'_>]) -> bool {
+        false
     }
 
     /// Decides several requests together, with one verdict for each, in order: they are charged if
     /// all say `allowed`. Where one alone refuses, it sets its block; where several do, none does,
     /// as the call would not have run but for one of them. Asked only where
     /// [`decides_together`](Self::decides_together) says so.
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        self.below().map_or_else(
-            || unsupported("this store decides one key at a time"),
-            |below| below.acquire_all(requests),
-        )
+    fn acquire_all<'a>(&'a self, _requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        unsupported("this store decides one key at a time")
     }
 
     /// Looks as [`peek`](Store::peek); where the limits refuse, sets the block of the request and
     /// counts a strike. It never charges, whatever the look says. A refusal by a block that lasts
     /// already, or by open reservations alone, sets none.
-    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.below().map_or_else(
-            || unsupported("this store sets a block only as it decides"),
-            |below| below.offend(request),
-        )
+    fn offend<'a>(&'a self, _request: Request<'a>) -> Answer<'a, Verdict> {
+        unsupported("this store sets a block only as it decides")
     }
 
     /// Takes a place for a call in flight, if fewer than [`max`](PlaceRequest::max) are taken, and
@@ -57,25 +49,21 @@ pub trait BuiltInStore: Send + Sync {
     ///   for the [lease](PlaceRequest::lease) after that.
     /// - An answer that is an error, or is dropped, may have taken the place: the limiter leaves
     ///   it.
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        self.below().map_or_else(
-            || unsupported(NO_PLACES),
-            |below| below.enter(place, requests),
-        )
+    fn enter<'a>(
+        &'a self,
+        _place: PlaceRequest,
+        _requests: &'a [Request<'a>],
+    ) -> Answer<'a, Entry> {
+        unsupported(NO_PLACES)
     }
 
     /// Leaves the place of a permit, if it has one. It returns at once, and may be called on any
     /// thread, with a runtime or without; a store that needs time for it does it later, by itself.
-    fn leave(&self, place: &PlaceRequest) {
-        self.below()
-            .into_iter()
-            .for_each(|below| below.leave(place));
-    }
+    fn leave(&self, _place: &PlaceRequest) {}
 
     /// How many calls of the key are in flight, over all processes that share the store.
-    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
-        self.below()
-            .map_or_else(|| unsupported(NO_PLACES), |below| below.in_flight(place))
+    fn in_flight(&self, _place: PlaceRequest) -> Answer<'_, u64> {
+        unsupported(NO_PLACES)
     }
 
     /// Whether the store can decide this very request, beyond what its
@@ -85,63 +73,58 @@ pub trait BuiltInStore: Send + Sync {
     /// # Errors
     ///
     /// [`Unsupported`](super::StoreErrorKind::Unsupported), with what to choose instead.
-    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        self.below().map_or(Ok(()), |below| below.supports(request))
+    fn supports(&self, _request: &Request<'_>) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// The server that keeps the state, as the metric `ratelimit_store_seconds` names it: its
     /// address or a name, nothing secret, and never a key. It does not change while the store
     /// lives. Empty for a store that is no server.
+    #[allow(
+        clippy::unnecessary_literal_bound,
+        reason = "a store with a server names it"
+    )]
     fn server(&self) -> &str {
-        self.below().map_or("", |below| below.server())
+        ""
     }
 
     /// How well the part of the store that this request goes to serves.
-    fn health(&self, request: &Request<'_>) -> Health {
-        self.below()
-            .map_or(Health::Up, |below| below.health(request))
+    fn health(&self, _request: &Request<'_>) -> Health {
+        Health::Up
     }
 
-    /// Grows whenever the store is connected anew, perhaps to another server or to one that has
-    /// lost its data: answers to requests like this one may be void then.
-    fn epoch(&self, request: &Request<'_>) -> u64 {
-        self.below().map_or(0, |below| below.epoch(request))
+    /// The refusal of a request that this process knows and that still holds, for where the store
+    /// gave no answer. Its wait is a lower bound where it was learnt from a request of another cost.
+    fn known_refusal(&self, _request: &Request<'_>) -> Option<Verdict> {
+        None
     }
 
-    /// The refusal of a request that this process knows and that still holds: it answers a call
-    /// before the store is asked, and also where the store gave no answer. Its wait is a lower
-    /// bound where it was learnt from a request of another cost.
-    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
-        self.below().and_then(|below| below.known_refusal(request))
+    /// The same before the store is asked.
+    fn refuses_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
+        self.known_refusal(request)
     }
 
     /// The decision about a request, charged if it is an admission, where that takes no waiting; of
-    /// a store that has to be waited for, a refusal that is [known](Self::known_refusal).
+    /// a store that has to be waited for, a refusal that is known.
     fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
-        self.known_refusal(request)
+        self.refuses_at_once(request)
     }
 
     /// Says how long the limiter on this store waits for an answer, unless a rule says otherwise. A
     /// store tells a slow server by it. It is said once, before any request.
-    fn answers_within(&self, timeout: Duration) {
-        if let Some(below) = self.below() {
-            below.answers_within(timeout);
-        }
-    }
+    fn answers_within(&self, _timeout: Duration) {}
 
     /// Resolves once all work that the store does without a caller is done: places that were
     /// [left](Self::leave) are free, or their leases have ended.
     fn settled(&self) -> Answer<'_, ()> {
-        self.below()
-            .map_or_else(|| Answer::ready(Ok(())), |below| below.settled())
+        Answer::ready(Ok(()))
     }
 
     /// Resolves when the store can serve, or with the reason why it never will. It may wait as long
     /// as it takes: for the part of the store that the request goes to, regardless of other parts,
     /// or for all of them.
-    fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
-        self.below()
-            .map_or_else(|| Answer::ready(Ok(())), |below| below.ready_for(part))
+    fn ready_for<'a>(&'a self, _part: Option<Request<'a>>) -> Answer<'a, ()> {
+        Answer::ready(Ok(()))
     }
 
     /// The same for all parts.
@@ -171,22 +154,86 @@ struct NotBuiltIn;
 
 impl BuiltInStore for NotBuiltIn {}
 
-impl dyn Store {
-    /// The operations of this very store beyond the trait. Decisions are asked of it alone, because
-    /// a layer sees every decision.
-    #[doc(hidden)]
-    #[inline]
-    pub fn own(&self) -> &dyn BuiltInStore {
-        self.built_in(Sealed).unwrap_or(&NotBuiltIn)
+/// What decides: the outermost store.
+#[inline]
+pub(crate) fn outermost(store: &dyn Store) -> &dyn BuiltInStore {
+    store.built_in(Sealed).unwrap_or(&NotBuiltIn)
+}
+
+/// What has the rest: the outermost store that has these operations.
+fn built_in(store: &dyn Store) -> &dyn BuiltInStore {
+    match (store.built_in(Sealed), store.inner()) {
+        (Some(store), _) => store,
+        (None, Some(inner)) => built_in(inner),
+        (None, None) => &NotBuiltIn,
+    }
+}
+
+impl BuiltInStore for Box<dyn Store> {
+    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
+        outermost(&**self).decides_together(place, requests)
     }
 
-    /// The operations beyond the trait: of this store, or of the one that its layers are around.
-    #[doc(hidden)]
-    pub fn innermost(&self) -> &dyn BuiltInStore {
-        match (self.built_in(Sealed), self.inner()) {
-            (Some(own), _) => own,
-            (None, Some(inner)) => inner.innermost(),
-            (None, None) => &NotBuiltIn,
-        }
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        outermost(&**self).acquire_all(requests)
+    }
+
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        built_in(&**self).offend(request)
+    }
+
+    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        let decides = !requests.is_empty();
+        let store = if decides {
+            outermost(&**self)
+        } else {
+            built_in(&**self)
+        };
+        store.enter(place, requests)
+    }
+
+    fn leave(&self, place: &PlaceRequest) {
+        built_in(&**self).leave(place);
+    }
+
+    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
+        built_in(&**self).in_flight(place)
+    }
+
+    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        built_in(&**self).supports(request)
+    }
+
+    fn server(&self) -> &str {
+        built_in(&**self).server()
+    }
+
+    fn health(&self, request: &Request<'_>) -> Health {
+        built_in(&**self).health(request)
+    }
+
+    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
+        built_in(&**self).known_refusal(request)
+    }
+
+    fn refuses_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
+        outermost(&**self).refuses_at_once(request)
+    }
+
+    #[inline]
+    fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
+        outermost(&**self).decide_at_once(request)
+    }
+
+    fn answers_within(&self, timeout: Duration) {
+        built_in(&**self).answers_within(timeout);
+    }
+
+    fn settled(&self) -> Answer<'_, ()> {
+        built_in(&**self).settled()
+    }
+
+    fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
+        built_in(&**self).ready_for(part)
     }
 }

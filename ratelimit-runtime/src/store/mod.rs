@@ -8,8 +8,6 @@ use std::time::Duration;
 mod answer;
 pub(crate) mod built_in;
 mod capabilities;
-#[cfg(feature = "redis")]
-pub(crate) mod deny_cache;
 pub(crate) mod memory;
 mod page;
 pub(crate) mod place;

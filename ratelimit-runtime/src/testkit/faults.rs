@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use crate::store::built_in::outermost;
 use crate::store::{
     Answer, BuiltInStore, Entry, Health, Page, PlaceRequest, Request, Sealed, Settled, Store,
     StoreError, StoreErrorKind, Verdict,
@@ -199,45 +200,71 @@ impl<S: Store> Store for FaultyStore<S> {
 }
 
 impl<S: Store> BuiltInStore for FaultyStore<S> {
-    fn below(&self) -> Option<&dyn BuiltInStore> {
-        Some(own(&self.shared.inner))
+    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
+        self.inner_built_in().decides_together(place, requests)
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        self.call(|inner| own(inner).acquire_all(requests))
+        self.call(|_| self.inner_built_in().acquire_all(requests))
     }
 
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.call(|inner| own(inner).offend(request))
+        self.call(|_| self.inner_built_in().offend(request))
     }
 
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        self.call(|inner| own(inner).enter(place, requests))
+        self.call(|_| self.inner_built_in().enter(place, requests))
+    }
+
+    fn leave(&self, place: &PlaceRequest) {
+        self.inner_built_in().leave(place);
     }
 
     fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
-        self.call(|inner| own(inner).in_flight(place))
+        self.call(|_| self.inner_built_in().in_flight(place))
+    }
+
+    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.inner_built_in().supports(request)
+    }
+
+    fn server(&self) -> &str {
+        self.inner_built_in().server()
+    }
+
+    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
+        self.inner_built_in().known_refusal(request)
     }
 
     fn health(&self, request: &Request<'_>) -> Health {
         match self.shared.lock().mode {
-            Mode::Healthy => own(&self.shared.inner).health(request),
+            Mode::Healthy => self.inner_built_in().health(request),
             Mode::Failing(_) => Health::Down,
             Mode::Hanging => Health::Slow,
         }
+    }
+
+    fn answers_within(&self, timeout: Duration) {
+        self.inner_built_in().answers_within(timeout);
+    }
+
+    fn settled(&self) -> Answer<'_, ()> {
+        self.inner_built_in().settled()
     }
 
     /// Waits until the store heals; a fault that waiting cannot cure is an error at once.
     fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
         Answer::later(async move {
             self.healed().await?;
-            own(&self.shared.inner).ready_for(part).await
+            self.inner_built_in().ready_for(part).await
         })
     }
 }
 
-fn own<S: Store>(inner: &S) -> &dyn BuiltInStore {
-    (inner as &dyn Store).own()
+impl<S: Store> FaultyStore<S> {
+    fn inner_built_in(&self) -> &dyn BuiltInStore {
+        outermost(&self.shared.inner)
+    }
 }
 
 fn made_to_fail(kind: StoreErrorKind) -> StoreError {

@@ -58,8 +58,11 @@ fn a_reset_is_seen_by_all_threads() {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .build()
+                    .unwrap();
                 while admitted.load(Ordering::SeqCst) <= RESETS && in_time() {
-                    let verdict = cache.acquire(request("key")).known().unwrap().unwrap();
+                    let verdict = runtime.block_on(ask(&*cache, request("key")));
                     admitted.fetch_add(u64::from(verdict.allowed), Ordering::SeqCst);
                 }
             });

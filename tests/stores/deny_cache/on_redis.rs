@@ -99,15 +99,15 @@ async fn a_client_that_varies_its_cost_asks_no_more_often() {
 #[tokio::test]
 async fn callers_whose_refusal_has_lapsed_ask_together() {
     let server = RedisServer::start();
-    let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
+    let mut store = RedisStore::new(&server.url()).unwrap();
+    store.known_mut().set_staleness(Duration::ZERO);
     store.ready().await.unwrap();
     let limits = [Limit::per_hour(1)];
     let request = Request::new(b"lapsed", Algorithm::TokenBucket, &limits);
     assert!(ask(&store, request).await.allowed);
-    let cached = DenyCache::new(store).with_staleness(Duration::ZERO);
-    assert!(!ask(&cached, request).await.allowed);
+    assert!(!ask(&store, request).await.allowed);
     let before = scripts_run(&server);
-    let callers = (0..64).map(|_| ask(&cached, request));
+    let callers = (0..64).map(|_| ask(&store, request));
     let verdicts = futures_util::future::join_all(callers).await;
     assert!(verdicts.iter().all(|verdict| !verdict.allowed));
     assert!(scripts_run(&server) - before <= 2);
@@ -117,8 +117,8 @@ async fn callers_whose_refusal_has_lapsed_ask_together() {
 #[tokio::test]
 async fn a_server_that_was_replaced_is_asked_anew() {
     let mut server = RedisServer::start();
-    let store = DenyCache::new(RedisStore::new(&server.url()).unwrap().deny_cache(false))
-        .with_staleness(SECOND * 3600);
+    let mut store = RedisStore::new(&server.url()).unwrap();
+    store.known_mut().set_staleness(SECOND * 3600);
     store.ready().await.unwrap();
     assert!(ask(&store, request("key")).await.allowed);
     // The first connection was new, too, when the first question was sent.

@@ -22,6 +22,7 @@ use super::outage::{Refused, admitted_or_longest};
 use super::part::{At, Part};
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
+use crate::store::BuiltInStore as _;
 
 /// The outcome of an attempt.
 pub(super) type Attempted = Result<Admissions, Refused>;
@@ -103,7 +104,7 @@ pub(super) fn decide_failed(part: &Part, error: StoreError) -> Result<Decision, 
 fn known_refusal(part: &Part, is_lone: bool) -> Option<Decision> {
     let (engine, check, permit) = (&part.engine, part.check(), part.permit.as_ref());
     let is_asked = is_lone && permit.is_none();
-    let known = || Some(check.decision(&engine.store.own().known_refusal(&check.request)?));
+    let known = || Some(check.decision(&engine.store.refuses_at_once(&check.request)?));
     let limits = || {
         let blocked = engine.fallback.blocked(&check);
         blocked.or_else(|| (!is_asked).then(known).flatten())

@@ -9,7 +9,7 @@ use crate::engine::part::{At, Part};
 use crate::engine::permit::OpenPermit;
 use crate::engine::state::Engine;
 use crate::error::StoreError;
-use crate::store::{Entry, PermitId, Request};
+use crate::store::{BuiltInStore as _, Entry, PermitId, Request};
 
 /// Whether one store decides these parts in one step.
 pub(super) fn is_possible(parts: &[At<'_>]) -> bool {
@@ -24,7 +24,7 @@ pub(super) fn is_possible(parts: &[At<'_>]) -> bool {
     let limited = parts.iter().filter(|(_, part)| part.is_limited());
     let requests: Vec<Request<'_>> = limited.map(|(_, part)| part.check().request).collect();
     let place = permit.map(|permit| permit.request(PermitId::next(), None));
-    let store = first.engine.store.own();
+    let store = &first.engine.store;
     permits.next().is_none()
         && parts
             .iter()
@@ -93,20 +93,14 @@ async fn ask(
     time: Time,
 ) -> Result<Entry, StoreError> {
     if let Some(place) = open.and_then(|open| open.request(Some(time.end))) {
-        // With limits only where the store itself decides on them.
-        let store = if requests.is_empty() {
-            engine.store.innermost()
-        } else {
-            engine.store.own()
-        };
-        let mut answer = store.enter(place, requests);
+        let mut answer = engine.store.enter(place, requests);
         return engine.answered(time, &mut answer).await;
     }
     let verdicts = if let [request] = *requests {
         let mut answer = engine.store.acquire(request);
         vec![engine.answered(time, &mut answer).await?]
     } else {
-        let mut answer = engine.store.own().acquire_all(requests);
+        let mut answer = engine.store.acquire_all(requests);
         engine.answered(time, &mut answer).await?
     };
     Ok(Entry {

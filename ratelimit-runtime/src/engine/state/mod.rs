@@ -27,7 +27,7 @@ use crate::key::KeyHasher;
 use crate::observe;
 use crate::rule::OnUnavailable;
 use crate::store::memory::MemoryStore;
-use crate::store::{Capabilities, Request, Store};
+use crate::store::{BuiltInStore as _, Capabilities, Request, Store};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -96,7 +96,7 @@ impl Engine {
 
     /// `Ok` where the store keeps what the request asks for.
     pub(crate) fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        self.store.innermost().supports(request)?;
+        self.store.supports(request)?;
         self.capabilities.supports(request)
     }
 }

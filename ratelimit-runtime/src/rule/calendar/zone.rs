@@ -7,10 +7,10 @@ use std::sync::{PoisonError, RwLock};
 
 /// A time zone: one of those that this process has used, which are never forgotten.
 #[derive(Clone, Copy)]
-pub(crate) struct Zone(&'static Known);
+pub(crate) struct Zone(&'static NamedZone);
 
 /// A zone that has been used.
-struct Known {
+struct NamedZone {
     /// In the spelling of the database.
     name: &'static str,
     #[cfg(feature = "calendar")]
@@ -63,7 +63,7 @@ impl Zone {
         // Another thread may have added it meanwhile.
         Ok(among(&known, name).unwrap_or_else(|| {
             let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
-            let zone = Self(Box::leak(Box::new(Known {
+            let zone = Self(Box::leak(Box::new(NamedZone {
                 name,
                 rules: rules.clone(),
             })));
@@ -109,7 +109,7 @@ fn shown(name: &str) -> String {
         .collect()
 }
 
-// Each name has one `Known`.
+// Each name has one `NamedZone`.
 impl PartialEq for Zone {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.0, other.0)

@@ -6,24 +6,23 @@
 use std::fmt;
 use std::sync::Arc;
 
-use self::backend::Backend;
-use self::scripts::Operation;
+use self::clients::Clients;
+use self::known::Known;
 use self::settings::StoreSettings;
 use self::settings::server::Server;
 use self::settings::url;
-use super::deny_cache::DenyCache;
-use super::{Answer, BuiltInStore, Request, Sealed, Store, Verdict};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
-mod backend;
 mod batcher;
 mod builder;
 mod clients;
 mod cluster;
 mod errors;
+pub(crate) mod known;
 mod link;
 mod listing;
+mod operations;
 mod permits;
 mod scriptless;
 mod scripts;
@@ -54,7 +53,11 @@ pub use self::settings::mode::RedisMode;
 /// [`ready`](crate::RateLimiter::ready) to see whether the cluster is up. The user of sentinels
 /// needs `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
 pub struct RedisStore {
-    cache: DenyCache<Backend>,
+    settings: StoreSettings,
+    /// The server's name in metrics.
+    name: String,
+    clients: Clients,
+    known: Known,
 }
 
 impl RedisStore {
@@ -87,13 +90,22 @@ impl RedisStore {
 
     fn on(settings: StoreSettings) -> Self {
         Self {
-            cache: DenyCache::new(Backend::new(settings)),
+            name: settings.name(),
+            known: Known::new(Arc::clone(&settings.epoch)),
+            settings,
+            clients: Clients::default(),
         }
+    }
+
+    /// The settings, to be changed. Clients that were made by the old ones end.
+    fn settings_mut(&mut self) -> &mut StoreSettings {
+        self.clients = Clients::default();
+        &mut self.settings
     }
 
     /// Login, TLS and settings of all servers.
     fn server_mut(&mut self) -> &mut Server {
-        &mut self.cache.inner_mut().settings_mut().server
+        &mut self.settings_mut().server
     }
 
     /// Sets which commands the store decides with. The default is [`RedisMode::Scripts`].
@@ -107,7 +119,7 @@ impl RedisStore {
     /// ```
     #[must_use]
     pub fn mode(mut self, mode: RedisMode) -> Self {
-        self.cache.inner_mut().settings_mut().mode = mode;
+        self.settings_mut().mode = mode;
         self
     }
 
@@ -121,9 +133,16 @@ impl RedisStore {
     #[must_use]
     pub fn with_clock(mut self, clock: impl WallClock) -> Self {
         let clock = Arc::new(clock);
-        self.cache = self.cache.with_clock(Arc::clone(&clock));
-        self.cache.inner_mut().settings_mut().clock = Some(clock);
+        self.known.set_clock(Arc::clone(&clock));
+        self.settings_mut().clock = Some(clock);
         self
+    }
+
+    /// What it knows.
+    #[cfg(feature = "_tests")]
+    #[doc(hidden)]
+    pub fn known_mut(&mut self) -> &mut Known {
+        &mut self.known
     }
 
     /// Sets whether this process repeats a refusal without asking the server, until the same call
@@ -135,55 +154,22 @@ impl RedisStore {
     /// The cache holds up to 8,192 refusals, of about 180 bytes each and the key.
     #[must_use]
     pub fn deny_cache(mut self, on: bool) -> Self {
-        self.cache = self.cache.with_capacity(if on {
-            DenyCache::<Backend>::CAPACITY
-        } else {
-            0
-        });
+        self.known
+            .set_capacity(if on { Known::CAPACITY } else { 0 });
         self
-    }
-}
-
-impl Store for RedisStore {
-    fn inner(&self) -> Option<&dyn Store> {
-        Some(&self.cache)
-    }
-
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.cache.answer(request, move || {
-            self.cache.inner().carry_out(Operation::Acquire, request)
-        })
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.cache.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.cache.reset(request)
-    }
-
-    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
-        Some(self)
-    }
-}
-
-impl BuiltInStore for RedisStore {
-    fn below(&self) -> Option<&dyn BuiltInStore> {
-        Some(&self.cache)
     }
 }
 
 impl fmt::Debug for RedisStore {
     /// Without the user name and the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings = &self.cache.inner().settings;
+        let settings = &self.settings;
         f.debug_struct("RedisStore")
             .field("address", &settings.address())
             .field("database", &settings.server.login.database)
             .field("tls", &settings.server.tls.is_some())
             .field("mode", &settings.mode)
-            .field("deny_cache", &self.cache.is_on())
+            .field("deny_cache", &self.known.is_on())
             .finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
-use super::batcher::{Batcher, Failure, Reply};
+use super::batcher::{Batcher, Failure, ReplyFuture};
 use super::cluster::{Cluster, slot_of};
 use super::link::{Link, LinkSettings, Sentinels, Upstream};
 use super::listing;
@@ -73,14 +73,14 @@ impl Servers {
         &'a self,
         stack: &'a [KeyQuestion<'a>],
         until: Option<Instant>,
-    ) -> Reply<'a> {
+    ) -> ReplyFuture<'a> {
         match &self.reached {
             Reached::One(batcher) => batcher.ask(stack, until, false),
             Reached::Cluster(cluster) => {
                 debug_assert!(!stack.is_empty(), "a caller asks something");
                 let slot = stack.first().map_or(0, |(key, _)| slot_of(key));
                 let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, until, asking);
-                Reply::Alone(Box::pin(
+                ReplyFuture::Alone(Box::pin(
                     async move { Ok(cluster.at(slot, until, ask).await?) },
                 ))
             }

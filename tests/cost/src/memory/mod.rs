@@ -1,17 +1,20 @@
 //! One check after another on a known key in memory, by `governor` and by us.
 
 mod clock;
+#[path = "../../../support/deny_cache.rs"]
+#[allow(dead_code, reason = "other programs use more of it")]
+mod deny_cache;
 mod far;
 mod governor;
 
 use std::hint::black_box;
 use std::time::Duration;
 
-use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::clock::TokioClock;
 use ratelimit_runtime::{MemoryStore, RateLimiter};
 
 use self::clock::{Ticking, read};
+use self::deny_cache::DenyCache;
 use self::far::Far;
 use self::governor::Governor;
 use crate::ours;

@@ -32,10 +32,9 @@ use self::queue::Queue;
 use self::sending::CallSlot;
 use super::errors;
 use super::link::{Connection, Link, LinkStatus, Published};
-use super::scripts::{KeyQuestion, ScriptAnswer};
+use super::scripts::{KeyQuestion, Reply, ScriptAnswer};
 use crate::error::StoreError;
 use crate::pace::{BETWEEN_CALLS, CALLERS_RETURN};
-use crate::store::Verdict;
 
 /// While fewer callers wait for replies, each sends by itself. *Measured*: where client and server
 /// have a core each, 8 callers make 1.4 to 1.6 times as many decisions a second as in batches, 4 as
@@ -68,9 +67,8 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// What each of the questions of a caller is answered: most often there is one.
-pub(crate) type Verdicts = SmallVec<[Verdict; 1]>;
-pub(crate) type Told = Result<Verdicts, Failure>;
+/// What a caller is told: a reply to each of its questions, of which there is most often one.
+pub(crate) type Told = Result<SmallVec<[Reply; 1]>, Failure>;
 
 /// A caller that waits in the queue or for a reply.
 #[derive(Debug)]
@@ -101,16 +99,16 @@ impl Caller {
 /// What a caller is told by the answers to all it has asked: the caller with this index of those
 /// who ask the same.
 fn told(answers: &[Result<ScriptAnswer, ServerError>], index: u16) -> Told {
-    let mut verdicts = Verdicts::new();
+    let mut replies = SmallVec::new();
     for answer in answers {
-        verdicts.push(
+        replies.push(
             answer
                 .as_ref()
                 .map_err(|error| Failure::Server(error.clone()))?
-                .verdict(index),
+                .reply(index),
         );
     }
-    Ok(verdicts)
+    Ok(replies)
 }
 
 /// Group commit on one link.
@@ -134,16 +132,16 @@ struct State {
     is_busy: bool,
 }
 
-/// What the questions of one caller are answered.
+/// The questions of one caller, which waits for the replies.
 #[must_use = "dropping it gives the questions up"]
-pub(crate) enum Reply<'a> {
+pub(crate) enum ReplyFuture<'a> {
     /// By a future of its own, such as one that sends a call.
     Alone(Pin<Box<dyn Future<Output = Told> + Send + 'a>>),
     /// By a call of several callers, from the queue.
     Queued(oneshot::Receiver<Told>),
 }
 
-impl Future for Reply<'_> {
+impl Future for ReplyFuture<'_> {
     type Output = Told;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
@@ -205,12 +203,12 @@ impl Batcher {
         stack: &'a [KeyQuestion<'a>],
         until: Option<Instant>,
         asking: bool,
-    ) -> Reply<'a> {
+    ) -> ReplyFuture<'a> {
         if !asking {
             return self.enter(stack, until);
         }
         let batcher = Arc::clone(self);
-        Reply::Alone(Box::pin(async move {
+        ReplyFuture::Alone(Box::pin(async move {
             let connection = batcher.connected().await?;
             let slot = batcher.take_slot(&mut batcher.state(), None, connection, Instant::now());
             slot.send(stack, true).await
@@ -248,13 +246,13 @@ impl Batcher {
         self: &Arc<Self>,
         stack: &'a [KeyQuestion<'a>],
         until: Option<Instant>,
-    ) -> Reply<'a> {
+    ) -> ReplyFuture<'a> {
         let mut state = self.state();
         match self.link.status() {
             LinkStatus::Up(connection) if until.is_some() && state.is_for_few() => {
                 let now = Instant::now();
                 if !connection.is_unread(now) {
-                    return Reply::Alone(Box::pin(
+                    return ReplyFuture::Alone(Box::pin(
                         self.take_slot(&mut state, None, connection, now)
                             .send(stack, false),
                     ));
@@ -264,10 +262,10 @@ impl Batcher {
             // Renewals of permits and settlements wait as long as that takes.
             LinkStatus::Slow(connection, _) if until.is_none() => {
                 let slot = self.take_slot(&mut state, None, connection, Instant::now());
-                return Reply::Alone(Box::pin(slot.send(stack, false)));
+                return ReplyFuture::Alone(Box::pin(slot.send(stack, false)));
             }
             LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
-                return Reply::Alone(Box::pin(ready(Err(why.into()))));
+                return ReplyFuture::Alone(Box::pin(ready(Err(why.into()))));
             }
             LinkStatus::Up(connection) if state.may_send(&connection) => {
                 self.wake.notify_one();
@@ -276,7 +274,7 @@ impl Batcher {
         }
         let (answer, waits) = oneshot::channel();
         state.queue.push(stack, Caller { answer, until });
-        Reply::Queued(waits)
+        ReplyFuture::Queued(waits)
     }
 
     fn take_slot(

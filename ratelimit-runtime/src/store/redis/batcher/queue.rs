@@ -72,7 +72,7 @@ impl Queue {
             }
         };
         match groups.last_mut() {
-            Some(last) if question.is_charge && last.question.is_same(question) => {
+            Some(last) if question.is_charge() && last.question.is_same(question) => {
                 Question::keep_later(&mut last.question, question);
                 last.callers.push(caller);
             }

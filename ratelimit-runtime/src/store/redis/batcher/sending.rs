@@ -101,7 +101,7 @@ impl Drop for CallSlot {
 }
 
 /// The reply to each command; `None` where it is lost.
-type Replies = SmallVec<[Option<Value>; 1]>;
+type RawReplies = SmallVec<[Option<Value>; 1]>;
 
 /// Sends calls, each behind an `ASKING` or not.
 async fn send_all(
@@ -109,11 +109,11 @@ async fn send_all(
     calls: &[Call<'_>],
     sent: Instant,
     asking: bool,
-) -> Replies {
+) -> RawReplies {
     for call in calls {
         observe::command_sent(call.asks.iter().map(|ask| usize::from(ask.callers)).sum());
     }
-    let mut replies: Replies = match calls {
+    let mut replies: RawReplies = match calls {
         [call] if !asking => smallvec![connection.send(&call.command(false), sent).await.ok()],
         _ => {
             Box::pin(pipe(
@@ -167,7 +167,7 @@ pub(super) async fn pipe(
     connection: &Connection,
     commands: impl IntoIterator<Item = Cmd>,
     asking: bool,
-) -> Replies {
+) -> RawReplies {
     let replies = connection.send_all(commands, asking).await;
     // Where the connection ends, all replies are lost.
     replies.unwrap_or_default().into_iter().map(Some).collect()

@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 
 use self::task::Shared;
 use super::errors::unexpected_reply;
-use super::scripts::{KeyQuestion, Question};
+use super::scripts::{KeyQuestion, Question, Reply};
 use super::servers::Servers;
 use crate::clock::Clock;
 use crate::error::StoreError;
@@ -56,22 +56,13 @@ impl Permits {
     ) -> Result<Entry, StoreError> {
         let (shared, sent_at) = (&*self.shared, Instant::now());
         let leaving = shared.open().enter(&place, sent_at);
-        let entry = async {
+        let entered = async {
             let own = (&*place.key, shared.question("enter", &place, leaving)?);
             let stack: Vec<_> = [own].into_iter().chain(limits).collect();
-            let mut verdicts = shared
-                .servers
-                .ask(&stack, place.timeout_at)
-                .await?
-                .into_iter();
-            let place = verdicts.next().ok_or_else(|| unexpected_reply().lost())?;
-            Ok(Entry {
-                is_full: !place.allowed,
-                in_flight: place.remaining,
-                verdicts: verdicts.collect(),
-            })
+            let replies = shared.servers.ask(&stack, place.timeout_at).await?;
+            entry(replies).map_err(StoreError::lost)
         };
-        let entry: Result<Entry, StoreError> = entry.await;
+        let entry: Result<Entry, StoreError> = entered.await;
         let mut open = shared.open();
         match &entry {
             Ok(entry) if entry.is_entered() => open.entered(place.permit, sent_at),
@@ -87,13 +78,10 @@ impl Permits {
     pub(crate) async fn in_flight(&self, place: PlaceRequest) -> Result<u64, StoreError> {
         let leaving = self.shared.open().leaving(&place.key);
         let question = self.shared.question("look", &place, leaving)?;
-        let verdicts = self
-            .shared
-            .servers
-            .ask(&[(&*place.key, question)], place.timeout_at)
-            .await?;
-        let verdict = verdicts.first().ok_or_else(unexpected_reply)?;
-        Ok(verdict.remaining)
+        let question = [(&*place.key, question)];
+        let replies = self.shared.servers.ask(&question, place.timeout_at).await?;
+        let reply = replies.first().ok_or_else(unexpected_reply)?;
+        Ok(reply.place()?.in_flight)
     }
 
     /// Leaves the place of a permit; says whether it is one of these. Sends nothing by itself, and
@@ -116,6 +104,17 @@ impl Permits {
             settled.await;
         }
     }
+}
+
+/// The replies to a question about a place, and to those that charge limits.
+fn entry(replies: impl IntoIterator<Item = Reply>) -> Result<Entry, StoreError> {
+    let mut replies = replies.into_iter();
+    let place = replies.next().ok_or_else(unexpected_reply)?.place()?;
+    Ok(Entry {
+        is_full: !place.is_done,
+        in_flight: place.in_flight,
+        verdicts: replies.map(Reply::decision).collect::<Result<_, _>>()?,
+    })
 }
 
 impl Drop for Permits {

@@ -133,9 +133,10 @@ impl PendingCall {
         };
         let question = [(&*place.key, question)];
         let answer = self.shared.servers.ask(&question, None).await;
-        self.done = answer
+        let reply = answer
             .ok()
-            .and_then(|verdicts| Some(verdicts.first()?.allowed));
+            .and_then(|replies| replies.first()?.place().ok());
+        self.done = reply.map(|place| place.is_done);
     }
 }
 

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use super::batcher::Batcher;
-use super::scripts::Operation;
+use super::scripts::{Operation, Reply};
 use super::servers::Servers;
 use super::settings::StoreSettings;
 use super::settings::mode::RedisMode;
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Algorithm;
-use crate::store::{Capabilities, Feature, Request, Verdict};
+use crate::store::{Capabilities, Feature, Request};
 
 mod fixed_window;
 mod lent;
@@ -75,7 +75,7 @@ impl Route {
         clock: Option<&dyn Clock>,
         operation: Operation,
         request: Request<'_>,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<Reply, StoreError> {
         let (key, charges) = (
             &*self.key(&request),
             matches!(operation, Operation::Acquire),
@@ -84,10 +84,12 @@ impl Route {
         let run = |batcher: Arc<Batcher>, asking| async move {
             let link = &batcher.link;
             match self {
-                Self::RedisCell => {
-                    redis_cell::decide(&batcher, asking, charges, key, &request).await
-                }
-                Self::Counter => fixed_window::decide(link, asking, charges, key, &request).await,
+                Self::RedisCell => redis_cell::decide(&batcher, asking, charges, key, &request)
+                    .await
+                    .map(Reply::Decision),
+                Self::Counter => fixed_window::decide(link, asking, charges, key, &request)
+                    .await
+                    .map(Reply::Decision),
                 Self::Log | Self::Script => {
                     sliding_window::carry_out(link, asking, clock, operation, (key, request)).await
                 }

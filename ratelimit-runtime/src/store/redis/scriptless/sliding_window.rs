@@ -15,15 +15,14 @@ use crate::clock::Clock;
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
 use crate::store::redis::link::Link;
-use crate::store::redis::scripts::{Operation, own_time};
+use crate::store::redis::scripts::{Operation, Reply, own_time};
 use crate::store::{Request, Verdict};
 
 /// By how much more than a round trip a charge is dated ahead. It doubles each time that this was
 /// too little.
 const SPARE: Duration = Duration::from_millis(1);
 
-/// Carries out `Acquire`, `Peek` or `Refund`. After a refund, `allowed` says whether it removed any
-/// unit.
+/// Carries out `Acquire`, `Peek` or `Refund`.
 ///
 /// Without `clock`, the time is the server's. `asking` puts `ASKING` before each command.
 pub(super) async fn carry_out(
@@ -32,7 +31,7 @@ pub(super) async fn carry_out(
     clock: Option<&dyn Clock>,
     operation: Operation,
     at: (&[u8], Request<'_>),
-) -> Result<Verdict, Failure> {
+) -> Result<Reply, Failure> {
     let acquires = matches!(operation, Operation::Acquire);
     let mut lent = Lent::by(link, at.0, asking).await?;
     let mut spare = SPARE;
@@ -45,20 +44,17 @@ pub(super) async fn carry_out(
         let log = look(&mut lent, clock, at, spare).await?;
         let Some(ticket) = back else {
             match decide(&mut lent, log, acquires).await? {
-                Attempt::Decided(verdict) => return Ok(verdict),
+                Attempt::Decided(verdict) => return Ok(Reply::Decision(verdict)),
                 Attempt::Changed => {}
                 Attempt::Late(ticket) => back = Some(ticket),
             }
             continue;
         };
-        let Some(allowed) = refund(&mut lent, &log, ticket).await? else {
+        let Some(is_changed) = refund(&mut lent, &log, ticket).await? else {
             continue;
         };
         if !acquires {
-            return Ok(Verdict {
-                allowed,
-                ..Verdict::admitted()
-            });
+            return Ok(Reply::Changed(is_changed));
         }
         (back, spare) = (None, spare * 2);
     }

@@ -1,17 +1,78 @@
-//! [`ScriptAnswer`]: the answer of a script to the callers of one question about one key.
+//! [`ScriptAnswer`]: the answer of a script to the callers of one question about one key; and
+//! [`Reply`], what each of them is told.
 
 use redis::{ServerError, Value};
 use rmp::{Marker, decode};
 
 use super::call::Ask;
-use super::question::double;
+use super::question::{LimitsSubject, Operation, Subject, double};
 use super::script::lua;
-use crate::store::Verdict;
+use crate::error::StoreError;
+use crate::store::redis::errors::unexpected_reply;
+use crate::store::{Settled, Verdict};
+
+/// What a caller is told about one key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reply {
+    /// Of a charge or a look.
+    Decision(Verdict),
+    /// Of a refund, a block or its end: whether anything has changed.
+    Changed(bool),
+    Settled(Settled),
+    Place(PlaceReply),
+}
+
+/// What is told of a place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlaceReply {
+    /// Whether it has been taken, renewed or left.
+    pub(crate) is_done: bool,
+    /// How many calls of the key are in flight.
+    pub(crate) in_flight: u64,
+}
+
+/// Each fails where another kind of question was asked.
+impl Reply {
+    pub(crate) fn decision(self) -> Result<Verdict, StoreError> {
+        match self {
+            Self::Decision(verdict) => Ok(verdict),
+            _ => Err(unexpected_reply()),
+        }
+    }
+
+    pub(crate) fn changed(self) -> Result<bool, StoreError> {
+        match self {
+            Self::Changed(is_changed) => Ok(is_changed),
+            _ => Err(unexpected_reply()),
+        }
+    }
+
+    pub(crate) fn settled(self) -> Result<Settled, StoreError> {
+        match self {
+            Self::Settled(settled) => Ok(settled),
+            _ => Err(unexpected_reply()),
+        }
+    }
+
+    pub(crate) fn place(self) -> Result<PlaceReply, StoreError> {
+        match self {
+            Self::Place(place) => Ok(place),
+            _ => Err(unexpected_reply()),
+        }
+    }
+}
 
 /// The answer to the callers that ask one question about one key together.
 #[derive(Debug, Clone)]
-pub(crate) struct ScriptAnswer {
-    /// How many of them are admitted, the first to ask.
+pub(crate) enum ScriptAnswer {
+    Decisions(Decisions),
+    /// Callers share nothing but decisions.
+    One(Reply),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Decisions {
+    /// How many of the callers are admitted, the first to ask.
     admitted: u16,
     /// What remains after the last of these, and the ticket of the first.
     admission: Verdict,
@@ -59,8 +120,11 @@ impl ScriptAnswer {
         let all_admitted = |remaining, reset| (callers, 0, [remaining, 0, reset, now, 0]);
         let (admitted, limit_index, numbers) = match (head, counts.as_chunks::<8>()) {
             ([], ([number], [])) => {
-                let read = lua(question.algorithm).number;
-                let (remaining, reset) = read(question.limits.first()?, count(*number)?, now);
+                let Subject::Limits(subject) = &question.subject else {
+                    return None;
+                };
+                let read = lua(subject.algorithm).number;
+                let (remaining, reset) = read(subject.limits.first()?, count(*number)?, now);
                 all_admitted(remaining, reset)
             }
             ([], ([remaining, reset], [])) => all_admitted(count(*remaining)?, count(*reset)?),
@@ -79,47 +143,88 @@ impl ScriptAnswer {
         if admitted > callers {
             return None;
         }
-        let [remaining, retry_after, reset_after, ticket, blocked_until] = numbers;
-        let refusal = Verdict {
-            allowed: false,
-            limit_index: limit_index.into(),
-            remaining,
-            retry_after_us: retry_after,
-            reset_after_us: reset_after,
-            ..Verdict::admitted()
-        };
-        let admission = Verdict {
-            allowed: true,
-            // Of a settlement: how much was too much to be charged.
-            retry_after_us: if question.is_charge { 0 } else { retry_after },
-            ticket: if is_charged { ticket } else { 0 },
-            ..refusal
-        };
-        let refusal = match blocked_until.saturating_sub(now) {
-            0 => refusal,
-            // The remaining units are told to callers that were admitted before it was set.
-            block => Verdict {
-                remaining: 0,
-                ..refusal
+        let (is_done, [first, second, ..]) = (admitted > 0, numbers);
+        let subject = match &question.subject {
+            Subject::Limits(subject) => subject,
+            Subject::Place => {
+                let in_flight = first;
+                return Some(Self::One(Reply::Place(PlaceReply { is_done, in_flight })));
             }
-            .by_block_for(block),
         };
-        let step = if question.algorithm.row().is_log {
-            question.cost
-        } else {
-            0
-        };
-        Some(Self {
-            admitted,
-            admission,
-            refusal,
-            cost: question.cost,
-            step,
+        Some(match subject.operation {
+            Operation::Acquire | Operation::Peek | Operation::Offend => {
+                let [
+                    remaining,
+                    retry_after_us,
+                    reset_after_us,
+                    ticket,
+                    blocked_until,
+                ] = numbers;
+                let verdict = Verdict {
+                    limit_index: limit_index.into(),
+                    remaining,
+                    reset_after_us,
+                    ..Verdict::admitted()
+                };
+                let admission = Verdict {
+                    ticket: if is_charged { ticket } else { 0 },
+                    ..verdict
+                };
+                let refusal = Verdict {
+                    allowed: false,
+                    retry_after_us,
+                    ..verdict
+                };
+                Self::Decisions(Decisions::new(
+                    subject,
+                    admitted,
+                    admission,
+                    refusal,
+                    blocked_until.saturating_sub(now),
+                ))
+            }
+            Operation::Refund(_) | Operation::Block(_) | Operation::Unblock => {
+                Self::One(Reply::Changed(is_done))
+            }
+            // The second number is how much was too much to be charged.
+            Operation::Settle(..) => Self::One(Reply::Settled(Settled::new(is_done, second))),
         })
     }
 
-    /// The verdict for the caller with this index, from 0.
-    pub(crate) fn verdict(&self, index: u16) -> Verdict {
+    /// What the caller with this index is told, from 0.
+    pub(crate) fn reply(&self, index: u16) -> Reply {
+        match self {
+            Self::Decisions(decisions) => Reply::Decision(decisions.verdict(index)),
+            Self::One(reply) => *reply,
+        }
+    }
+}
+
+impl Decisions {
+    /// `block` is how long the block goes on that refuses; 0 for none.
+    fn new(
+        subject: &LimitsSubject,
+        admitted: u16,
+        admission: Verdict,
+        refusal: Verdict,
+        block: u64,
+    ) -> Self {
+        let refusal = match block {
+            0 => refusal,
+            // The remaining units are told to callers that were admitted before it was set.
+            block => refusal.with_remaining(0).by_block_for(block),
+        };
+        let is_log = subject.algorithm.row().is_log;
+        Self {
+            admitted,
+            admission,
+            refusal,
+            cost: subject.cost,
+            step: if is_log { subject.cost } else { 0 },
+        }
+    }
+
+    fn verdict(&self, index: u16) -> Verdict {
         if index >= self.admitted {
             return self.refusal;
         }

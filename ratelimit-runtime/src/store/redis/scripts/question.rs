@@ -32,17 +32,28 @@ pub(crate) struct Question {
     pub(crate) script: &'static Script,
     /// The caller's time in microseconds; `None` for the server's.
     pub(crate) now: Option<u64>,
-    /// Whether it charges what is admitted. Callers of one key with the same such question share
-    /// it: they are decided one after the other.
-    pub(crate) is_charge: bool,
-    pub(crate) algorithm: Algorithm,
+    pub(super) subject: Subject,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What a question is about, by which its answer is read.
+#[derive(Debug)]
+pub(super) enum Subject {
+    Limits(LimitsSubject),
+    /// A place among the calls in flight of the key.
+    Place,
+}
+
+#[derive(Debug)]
+pub(super) struct LimitsSubject {
+    pub(super) operation: Operation,
+    pub(super) algorithm: Algorithm,
     /// A lone number in an answer is read by the first of them.
-    pub(crate) limits: SmallVec<[Limit; 1]>,
+    pub(super) limits: SmallVec<[Limit; 1]>,
     /// What an admission costs.
-    pub(crate) cost: u64,
+    pub(super) cost: u64,
     block: BlockDuration,
     reserves: Reserves,
-    pub(super) bytes: Vec<u8>,
 }
 
 /// A question about this key.
@@ -66,10 +77,20 @@ impl Question {
 
     /// Whether it is the charge of this request.
     fn charges(&self, request: &Request<'_>) -> bool {
-        (self.algorithm, self.cost, self.reserves)
+        let Subject::Limits(subject) = &self.subject else {
+            return false;
+        };
+        (subject.algorithm, subject.cost, subject.reserves)
             == (request.algorithm(), request.cost(), request.reserves)
-            && self.block == request.block
-            && *self.limits == *request.limits()
+            && subject.block == request.block
+            && *subject.limits == *request.limits()
+            && self.is_charge()
+    }
+
+    /// Whether it charges what is admitted. Callers of one key with the same such question share
+    /// it: they are decided one after the other.
+    pub(crate) fn is_charge(&self) -> bool {
+        matches!(&self.subject, Subject::Limits(subject) if matches!(subject.operation, Operation::Acquire))
     }
 
     fn written(operation: Operation, request: &Request<'_>, now: Option<u64>) -> Self {
@@ -77,12 +98,14 @@ impl Question {
         let mut question = Self {
             script: Script::of(algorithm),
             now,
-            is_charge: matches!(operation, Operation::Acquire),
-            algorithm,
-            limits: SmallVec::from_slice(limits),
-            cost: request.cost(),
-            block,
-            reserves: request.reserves,
+            subject: Subject::Limits(LimitsSubject {
+                operation,
+                algorithm,
+                limits: SmallVec::from_slice(limits),
+                cost: request.cost(),
+                block,
+                reserves: request.reserves,
+            }),
             bytes: Vec::with_capacity(96),
         };
         question.text(match (operation, request.reserves) {
@@ -105,7 +128,7 @@ impl Question {
         question.bytes.push(count.unwrap_or(u8::MAX));
         question.doubles([block.first_us(), block.longest_us()]);
         for limit in limits {
-            question.limit(limit);
+            question.limit(algorithm, limit);
         }
         match operation {
             Operation::Acquire | Operation::Peek | Operation::Offend | Operation::Unblock => {}
@@ -136,13 +159,7 @@ impl Question {
         let mut question = Self {
             script: Script::places(),
             now,
-            is_charge: false,
-            // It keeps the server as busy as an entry of a log does.
-            algorithm: Algorithm::SlidingWindow,
-            limits: SmallVec::new(),
-            cost: 1,
-            block: BlockDuration::NONE,
-            reserves: Reserves::Nothing,
+            subject: Subject::Place,
             bytes: Vec::with_capacity(96),
         };
         question.text(operation);
@@ -176,20 +193,21 @@ impl Question {
     /// How many entries it may add to a log, which keep the server busy: a call adds a limited
     /// number.
     pub(crate) fn weight(&self) -> u64 {
-        if self.algorithm.row().is_log {
-            self.cost.max(1)
-        } else {
-            0
+        match &self.subject {
+            Subject::Limits(subject) if subject.algorithm.row().is_log => subject.cost.max(1),
+            Subject::Limits(_) => 0,
+            // It keeps the server as busy as an entry of a log does.
+            Subject::Place => 1,
         }
     }
 
-    fn limit(&mut self, limit: &Limit) {
+    fn limit(&mut self, algorithm: Algorithm, limit: &Limit) {
         // A limit of 0 is never asked whether it admits, only reset and the like; the scripts
         // divide by `max`.
         let max = limit.max().max(1);
         if let Some(calendar) = limit
             .by_calendar()
-            .filter(|_| self.algorithm == Algorithm::FixedWindow)
+            .filter(|_| algorithm == Algorithm::FixedWindow)
         {
             let system = || u64::try_from(SystemClock.now().as_micros()).unwrap_or(u64::MAX);
             let [_, this, following] = calendar.instants(self.now.unwrap_or_else(system));
@@ -200,7 +218,7 @@ impl Question {
         } else {
             self.doubles([max, limit.window_us()]);
         }
-        if self.algorithm.has_burst() {
+        if algorithm.has_burst() {
             self.doubles([limit.capacity().max(1)]);
         }
     }

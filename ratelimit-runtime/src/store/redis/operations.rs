@@ -1,5 +1,5 @@
-//! [`Backend`]: carries out a request by the route it takes (script, transactions or redis-cell),
-//! on the client of the caller's runtime.
+//! The operations of a [`RedisStore`]: each is carried out by the route that its request takes
+//! (script, transactions or redis-cell), on the client of the caller's runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::clients::{Client, Clients};
+use super::RedisStore;
+use super::clients::Client;
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
 use super::scriptless::Route;
-use super::scripts::{KeyQuestion, Operation, Question, own_time};
-use super::settings::StoreSettings;
+use super::scripts::{KeyQuestion, Operation, Question, Reply, own_time};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
@@ -21,29 +21,7 @@ use crate::store::{
     Settled, Store, Verdict,
 };
 
-/// What a store decides with: its settings, and the client of each runtime.
-pub(super) struct Backend {
-    pub(super) settings: StoreSettings,
-    /// Its name in metrics.
-    server: String,
-    clients: Clients,
-}
-
-impl Backend {
-    pub(super) fn new(settings: StoreSettings) -> Self {
-        Self {
-            server: settings.name(),
-            settings,
-            clients: Clients::default(),
-        }
-    }
-
-    /// The settings, to be changed. Clients that were made by the old ones end.
-    pub(super) fn settings_mut(&mut self) -> &mut StoreSettings {
-        self.clients = Clients::default();
-        &mut self.settings
-    }
-
+impl RedisStore {
     fn client(&self) -> Result<Arc<Client>, StoreError> {
         self.clients.current(&self.settings)
     }
@@ -69,13 +47,16 @@ impl Backend {
         first.is_none_or(|first| keys.all(|key| Some(slot_of(key)) == first))
     }
 
-    /// Carries an operation out. `allowed` of one that decides nothing says whether it changed
-    /// anything.
-    pub(super) async fn carry_out(
+    /// Whether the server of a key serves no calls.
+    fn is_away(&self, request: &Request<'_>) -> bool {
+        self.health(request) != Health::Up
+    }
+
+    async fn carry_out(
         &self,
         operation: Operation,
         request: Request<'_>,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<Reply, StoreError> {
         let route = self.settings.route(operation, &request)?;
         let (client, clock) = (self.client()?, self.clock());
         if route != Route::Script {
@@ -85,8 +66,18 @@ impl Backend {
         }
         let question = Question::new(operation, &request, own_time(clock)?);
         let question = [(request.key(), question)];
-        let verdicts = client.servers.ask(&question, request.timeout_at()).await?;
-        verdicts.into_iter().next().ok_or_else(unexpected_reply)
+        let replies = client.servers.ask(&question, request.timeout_at()).await?;
+        replies.into_iter().next().ok_or_else(unexpected_reply)
+    }
+
+    /// Carries out an operation that changes a key.
+    async fn change(
+        &self,
+        operation: Operation,
+        request: Request<'_>,
+    ) -> Result<Reply, StoreError> {
+        let _changing = self.known.changing(request.key());
+        self.carry_out(operation, request).await
     }
 
     /// The questions that charge these requests.
@@ -111,17 +102,29 @@ impl Backend {
     }
 }
 
-impl Store for Backend {
+impl Store for RedisStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.carry_out(Operation::Acquire, request))
+        match self.known.look(&request, || self.is_away(&request)) {
+            Ok(refusal) => Answer::ready(Ok(refusal)),
+            Err(asking) => Answer::later(async move {
+                let decided = self.carry_out(Operation::Acquire, request).await?;
+                Ok(self.known.decided(&request, asking, decided.decision()?))
+            }),
+        }
     }
 
+    /// Always asks the server.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.carry_out(Operation::Peek, request))
+        Answer::later(async move {
+            let asking = self.known.asking(&request);
+            let seen = self.carry_out(Operation::Peek, request).await?;
+            Ok(self.known.looked(&request, asking, seen.decision()?))
+        })
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(async move {
+            let _changing = self.known.changing(request.key());
             let key = self.route(&request)?.key(&request);
             let mut unlink = redis::cmd("UNLINK");
             unlink.arg(&key);
@@ -138,12 +141,8 @@ impl Store for Backend {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(async move {
-            Ok(self
-                .carry_out(Operation::Refund(ticket), request)
-                .await?
-                .allowed)
-        })
+        let operation = Operation::Refund(ticket);
+        Answer::later(async move { self.change(operation, request).await?.changed() })
     }
 
     fn settle<'a>(
@@ -153,19 +152,16 @@ impl Store for Backend {
         actual_cost: u64,
     ) -> Answer<'a, Settled> {
         let operation = Operation::Settle(ticket, actual_cost.min(Limit::MAX_COUNT));
-        Answer::later(async move {
-            let settled = self.carry_out(operation, request).await?;
-            Ok(Settled::new(settled.allowed, settled.retry_after_us))
-        })
+        Answer::later(async move { self.change(operation, request).await?.settled() })
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
         let operation = Operation::Block(request.with_block(duration).block.first_us());
-        Answer::later(async move { self.carry_out(operation, request).await.map(drop) })
+        Answer::later(async move { self.change(operation, request).await?.changed().map(drop) })
     }
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::later(async move { Ok(self.carry_out(Operation::Unblock, request).await?.allowed) })
+        Answer::later(async move { self.change(Operation::Unblock, request).await?.changed() })
     }
 
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
@@ -194,7 +190,7 @@ impl Store for Backend {
     }
 }
 
-impl BuiltInStore for Backend {
+impl BuiltInStore for RedisStore {
     fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
         let place = place.map(|place| &*place.key).into_iter();
         let keys = place.chain(requests.iter().map(Request::key));
@@ -204,29 +200,39 @@ impl BuiltInStore for Backend {
             && self.have_one_slot(keys)
     }
 
+    /// The server decides on all requests, also where one is known to be refused.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
+            let asking = self.known.asking_all(requests);
             let until = requests.iter().filter_map(Request::timeout_at).min();
-            Ok(self
-                .client()?
-                .servers
-                .ask(&self.stack(requests)?, until)
-                .await?
-                .into_vec())
+            let stack = self.stack(requests)?;
+            let replies = self.client()?.servers.ask(&stack, until).await?;
+            let verdicts = replies.into_iter().map(Reply::decision);
+            let verdicts = verdicts.collect::<Result<Vec<_>, _>>()?;
+            let is_charged = verdicts.iter().all(|verdict| verdict.allowed);
+            self.known
+                .decided_all(requests, asking, &verdicts, is_charged);
+            Ok(verdicts)
         })
     }
 
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.carry_out(Operation::Offend, request))
+        Answer::later(async move {
+            let asking = self.known.asking(&request);
+            let seen = self.carry_out(Operation::Offend, request).await?;
+            Ok(self.known.refused(&request, asking, seen.decision()?))
+        })
     }
 
     fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         Answer::later(async move {
             self.must_run_scripts()?;
-            self.client()?
-                .permits
-                .enter(place, self.stack(requests)?)
-                .await
+            let asking = self.known.asking_all(requests);
+            let stack = self.stack(requests)?;
+            let entry = self.client()?.permits.enter(place, stack).await?;
+            self.known
+                .decided_all(requests, asking, &entry.verdicts, entry.is_entered());
+            Ok(entry)
         })
     }
 
@@ -251,7 +257,11 @@ impl BuiltInStore for Backend {
     }
 
     fn server(&self) -> &str {
-        &self.server
+        &self.name
+    }
+
+    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
+        self.known.refusal(request, || self.is_away(request))
     }
 
     fn health(&self, request: &Request<'_>) -> Health {
@@ -263,10 +273,6 @@ impl BuiltInStore for Backend {
         client.map_or(Health::Down, |client| {
             client.servers.health(&self.stored_key(request))
         })
-    }
-
-    fn epoch(&self, _: &Request<'_>) -> u64 {
-        self.settings.epoch.load(Ordering::Acquire)
     }
 
     fn answers_within(&self, timeout: Duration) {

@@ -44,7 +44,7 @@ struct Kept {
 pub(super) struct Moment {
     /// In microseconds, by the clock of the store.
     pub(super) time: u64,
-    /// [`BuiltInStore::epoch`](crate::store::BuiltInStore::epoch).
+    /// Of the connections so far.
     pub(super) epoch: u64,
 }
 
