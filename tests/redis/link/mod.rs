@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 mod cancelled;
+mod distance;
 mod idle;
 mod refusals;
 mod runtimes;

@@ -51,7 +51,7 @@ pub(super) async fn connect(
 /// Connects and logs in.
 pub(crate) async fn log_in(server: &Arc<Server>) -> Result<Connection, StoreError> {
     let unreachable = |error| unreachable(server, error);
-    let mut stream = open(server).await.map_err(unreachable)?;
+    let (mut stream, socket) = open(server).await.map_err(unreachable)?;
     // Asked late, so that they are fresh.
     let credentials = within(CREDENTIALS, server.login.credentials()).await;
     let credentials =
@@ -70,7 +70,8 @@ pub(crate) async fn log_in(server: &Arc<Server>) -> Result<Connection, StoreErro
     }
     let renew_after = credentials.and_then(|credentials| credentials.renew_after);
     // The futures of the crate are large.
-    let connection = Box::pin(Connection::new(stream, server, renew_after)).await;
+    let connection = Connection::new((stream, socket), server, renew_after);
+    let connection = Box::pin(connection).await;
     connection.map_err(|error| unreachable(io::Error::other(error)))
 }
 

@@ -3,10 +3,11 @@
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
+use redis::io::tcp::socket2::Socket;
 use redis::{
     AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError,
     ServerError, Value,
@@ -14,7 +15,7 @@ use redis::{
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::AbortHandle;
 
-use super::stream::ByteStream;
+use super::stream::Opened;
 use crate::error::StoreError;
 use crate::real_time;
 use crate::store::redis::errors;
@@ -24,6 +25,11 @@ use crate::store::redis::settings::server::Server;
 const CHANNEL: usize = 128;
 /// A round trip of this many microseconds needs one more call in flight.
 const PER_CALL: u32 = 250;
+/// Within one machine and below this round trip, in microseconds, the kernel holds back what is
+/// written until the reply to what was written before (`TCP_NODELAY` is off): to wake the server
+/// takes longer than the way to it. *Measured*: 2 and 4 callers made 1.1 to 1.2 times as many
+/// decisions a second, 16 and 32 1.3 to 1.5 times; further away, each would wait twice as long.
+const NEAR: u32 = 200;
 /// Connections beside one.
 const OTHERS: usize = 8;
 /// A runtime that has read nothing for this long may not know yet what has become of a connection.
@@ -39,6 +45,8 @@ pub(crate) struct Connection {
     redis: MultiplexedConnection,
     /// A task of its own, which holds the sender of `open`: however it ends, that is closed.
     driver: AbortHandle,
+    /// Of a server on this machine. The driver has it: it is closed whenever the stream is.
+    socket: Option<Weak<Socket>>,
     open: watch::Receiver<()>,
     /// Why it was ended from this side.
     cause: OnceLock<StoreError>,
@@ -65,7 +73,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// On a stream to the server that is logged in.
     pub(super) async fn new(
-        stream: Box<dyn ByteStream>,
+        (stream, socket): Opened,
         server: &Arc<Server>,
         renew_after: Option<Duration>,
     ) -> Result<Self, RedisError> {
@@ -80,13 +88,16 @@ impl Connection {
         let (redis, driver) =
             MultiplexedConnection::new_with_config(&settings, stream, config).await?;
         let (stays_open, open) = watch::channel(());
+        let local = socket.map(Arc::new);
+        let socket = local.as_ref().map(Arc::downgrade);
         let driver = tokio::spawn(async move {
-            let _stays_open = stays_open;
+            let _stays_open = (stays_open, local);
             driver.await;
         });
         Ok(Self {
             redis,
             driver: driver.abort_handle(),
+            socket,
             open,
             cause: OnceLock::new(),
             server: Arc::clone(server),
@@ -119,6 +130,11 @@ impl Connection {
         usize::try_from(self.round_trip.load(Relaxed) / PER_CALL)
             .unwrap_or_default()
             .clamp(2, 64)
+    }
+
+    /// Whether writes wait for the reply to those before, and share what wakes the server.
+    pub(crate) fn is_near(&self) -> bool {
+        self.socket.is_some() && self.round_trip.load(Relaxed) < NEAR
     }
 
     fn micros(&self, at: Instant) -> u64 {
@@ -191,10 +207,15 @@ impl Connection {
         let (sent, now) = (self.micros(sent), self.micros(Instant::now()));
         self.answered.fetch_max(sent, Relaxed);
         self.last_reply.store(now, Relaxed);
-        self.round_trip.fetch_min(
-            u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX),
-            Relaxed,
-        );
+        let took = u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX);
+        let before = self.round_trip.fetch_min(took, Relaxed);
+        if took < NEAR
+            && NEAR <= before
+            && let Some(socket) = self.socket.as_ref().and_then(Weak::upgrade)
+        {
+            // If that fails, calls take longer.
+            let _ = socket.set_tcp_nodelay(false);
+        }
     }
 
     /// A call that was sent at `sent` has waited for a timeout: the link is doubtful, unless

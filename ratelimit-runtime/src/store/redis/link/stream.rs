@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
+use redis::io::tcp::socket2::{SockRef, Socket, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
@@ -20,24 +20,29 @@ pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
+/// A stream, and its socket if it is of TCP within this machine.
+pub(super) type Opened = (Box<dyn ByteStream>, Option<Socket>);
+
 /// Connects to a server, and speaks TLS where it asks for that. Its name is looked up each time,
 /// and all its addresses are tried.
-pub(super) async fn open(server: &Server) -> io::Result<Box<dyn ByteStream>> {
+pub(super) async fn open(server: &Server) -> io::Result<Opened> {
     match &server.address {
         Address::Tcp(address) => {
             let tcp = open_tcp(address).await?;
+            let is_local = tcp.peer_addr()?.ip() == tcp.local_addr()?.ip();
+            let socket = is_local.then(|| SockRef::from(&tcp).try_clone().ok());
             #[cfg(feature = "redis-tls")]
             if let Some(tls) = &server.tls {
-                return Ok(Box::new(
-                    within(SET_UP, tls.connect(&address.host, tcp)).await??,
-                ));
+                let tls = within(SET_UP, tls.connect(&address.host, tcp)).await??;
+                return Ok((Box::new(tls), socket.flatten()));
             }
-            Ok(Box::new(tcp))
+            Ok((Box::new(tcp), socket.flatten()))
         }
         #[cfg(unix)]
-        Address::Unix(path) => Ok(Box::new(
-            within(CONNECT, tokio::net::UnixStream::connect(path)).await??,
-        )),
+        Address::Unix(path) => {
+            let unix = within(CONNECT, tokio::net::UnixStream::connect(path)).await??;
+            Ok((Box::new(unix), None))
+        }
         #[cfg(not(unix))]
         Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
     }
