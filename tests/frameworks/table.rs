@@ -519,6 +519,34 @@ fn a_setting_that_no_refusal_can_have_is_an_error_that_names_it() {
     );
 }
 
+/// Two layers with a rule each, the inner one first.
+fn of_two(layer: &RateLimitLayer, rules: [&Rule; 2]) -> Site {
+    Site {
+        handler: Arc::new(|user| Box::pin(async { Ok(user) })),
+        rules: rules
+            .map(|rule| (layer.clone(), rule.clone(), of_all as KeyOf))
+            .into(),
+        ..Site::open()
+    }
+}
+
+/// Older clients read of one limit: the next one that refuses.
+#[tokio::test(start_paused = true)]
+async fn of_several_layers_older_clients_are_told_of_the_one_that_leaves_least() {
+    let few = Rule::named("few", Limit::per_minute(2));
+    let many = Rule::named("many", Limit::per_hour(100));
+    let limiter = || with(&Responses::new().legacy_headers(true));
+    for rules in [[&few, &many], [&many, &few]] {
+        for server in each(limiter, |layer| of_two(&layer, rules)).await {
+            for (status, left) in [(200, "1"), (200, "0"), (429, "0")] {
+                let answer = server.answer(ask("/alice")).await;
+                assert_eq!(answer.status, status, "{}", server.name);
+                assert_eq!(answer.legacy, ["2", left, "60"], "{}", server.name);
+            }
+        }
+    }
+}
+
 /// In a task of its own a check is not collected, and its refusal is the handler's all the same.
 async fn elsewhere(limiter: RateLimiter) -> Result<String, RateLimitError> {
     tokio::spawn(async move { limiter.scope(search("alice")).await })

@@ -89,8 +89,8 @@ impl Responses {
     }
 
     /// Whether to send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in
-    /// seconds) as well: no unless set. Of several layers those of the innermost are sent, or of
-    /// the one that refuses.
+    /// seconds) as well: no unless set. They are those of the rule that refuses, or of the one that
+    /// has the least left, over all layers.
     #[must_use]
     pub fn legacy_headers(mut self, on: bool) -> Self {
         self.legacy = on;

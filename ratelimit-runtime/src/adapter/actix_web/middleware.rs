@@ -122,20 +122,16 @@ impl Fields for HeaderMap {
         self.get_all(name).map(HeaderValue::as_bytes)
     }
 
-    fn set(&mut self, name: &'static str, value: &str) {
-        let value = HeaderValue::from_str(value);
+    fn set(&mut self, name: &'static str, value: impl AsRef<[u8]>) {
+        let value = HeaderValue::from_bytes(value.as_ref());
         debug_assert!(value.is_ok(), "{name} is printable");
         if let Ok(value) = value {
             let _ = self.insert(HeaderName::from_static(name), value);
         }
     }
 
-    fn add(&mut self, name: &'static str, value: &str) {
-        let value = HeaderValue::from_str(value);
-        debug_assert!(value.is_ok(), "{name} is printable");
-        if let Ok(value) = value {
-            self.append(HeaderName::from_static(name), value);
-        }
+    fn remove(&mut self, name: &'static str) {
+        let _ = Self::remove(self, name);
     }
 }
 
