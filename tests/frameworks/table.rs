@@ -547,6 +547,44 @@ async fn of_several_layers_older_clients_are_told_of_the_one_that_leaves_least()
     }
 }
 
+/// A login, whose limits tell an attacker how many guesses are left.
+#[tokio::test(start_paused = true)]
+async fn a_rule_without_a_name_for_clients_is_in_no_field_and_is_waited_for_all_the_same() {
+    let login = Rule::named("login-email", Limit::per_minute(2));
+    let orders = Rule::named("orders-v2", Limit::per_hour(100));
+    let responses = Responses::new()
+        .legacy_headers(true)
+        .problem_json()
+        .rule_names(|rule| match rule {
+            "login-email" => None,
+            "orders-v2" => Some("orders"),
+            rule => Some(rule),
+        });
+    for rules in [[&login, &orders], [&orders, &login]] {
+        for server in each(|| with(&responses), |layer| of_two(&layer, rules)).await {
+            for left in [99, 98] {
+                let answer = server.answer(ask("/alice")).await;
+                let orders = item("orders", &[("q", 100), ("w", 3600)]);
+                assert_eq!(answer.policies, [orders], "{}", server.name);
+                let orders = item("orders", &[("r", left), ("t", 3600)]);
+                assert_eq!(answer.standings, [orders], "{}", server.name);
+                let left = left.to_string();
+                assert_eq!(answer.legacy, ["100", &left, "3600"], "{}", server.name);
+            }
+            let refused = server.answer(ask("/alice")).await;
+            assert_eq!(
+                (refused.status, refused.retry_after.as_deref()),
+                (429, Some("60")),
+                "{}",
+                server.name
+            );
+            let told = format!("{refused:?}");
+            assert!(!told.contains("login"), "{}: {told}", server.name);
+            assert!(!told.contains("violated-policies"), "{told}");
+        }
+    }
+}
+
 /// In a task of its own a check is not collected, and its refusal is the handler's all the same.
 async fn elsewhere(limiter: RateLimiter) -> Result<String, RateLimitError> {
     tokio::spawn(async move { limiter.scope(search("alice")).await })

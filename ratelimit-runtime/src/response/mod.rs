@@ -3,12 +3,11 @@
 
 mod body;
 mod fields;
+mod names;
 mod refusal;
 mod rejection;
 mod responses;
 
-#[cfg(feature = "tonic")]
-pub(crate) use self::fields::public_name;
 #[cfg(feature = "_layer")]
 pub(crate) use self::fields::{Standings, legacy_fields};
 pub use self::refusal::Refusal;

@@ -8,6 +8,7 @@ use http::{Response, StatusCode};
 #[cfg(feature = "_layer")]
 use super::RefusalDecision;
 use super::body::Body;
+use super::names::PublicNames;
 use super::{KeyRejection, Refusal, fields};
 use crate::error::RateLimitError;
 
@@ -56,6 +57,7 @@ use crate::error::RateLimitError;
 #[derive(Clone, Debug, Default)]
 pub struct Responses {
     body: Body,
+    pub(crate) names: PublicNames,
     pub(crate) legacy: bool,
     /// 413, unless set.
     cost_exceeds_limit: Option<u16>,
@@ -94,6 +96,29 @@ impl Responses {
     #[must_use]
     pub fn legacy_headers(mut self, on: bool) -> Self {
         self.legacy = on;
+        self
+    }
+
+    /// The names that clients get of rules, in place of the rules' own: in `RateLimit-Policy` and
+    /// `RateLimit`, and in the details of problems and of gRPC. A rule whose name is `None` is in
+    /// none of them, nor in `X-RateLimit-*`; a refusal by it still has `Retry-After`.
+    ///
+    /// ```
+    /// use ratelimit_runtime::Responses;
+    ///
+    /// let responses = Responses::new().rule_names(|rule| match rule {
+    ///     "login-email" | "login-address" => None,
+    ///     "orders-v2" => Some("orders"),
+    ///     rule => Some(rule),
+    /// });
+    /// # let _ = responses;
+    /// ```
+    #[must_use]
+    pub fn rule_names(
+        mut self,
+        name: impl Fn(&str) -> Option<&str> + Send + Sync + 'static,
+    ) -> Self {
+        self.names = PublicNames::new(name);
         self
     }
 
@@ -178,7 +203,7 @@ impl Responses {
                 .map(|seconds| (RETRY_AFTER, seconds.into())),
         );
         if let Some(decision) = error.decision() {
-            for (name, value) in fields::of_refusal(decision, self.legacy) {
+            for (name, value) in fields::of_refusal(decision, &self.names, self.legacy) {
                 headers.extend(
                     HeaderValue::from_str(&value)
                         .map(|value| (HeaderName::from_static(name), value)),
@@ -207,7 +232,7 @@ impl Responses {
     }
 
     fn render(&self, refusal: &Refusal<'_>) -> Response<String> {
-        let (kind, body) = self.body.of(refusal);
+        let (kind, body) = self.body.of(refusal, &self.names);
         let mut response = Response::new(body);
         *response.status_mut() = refusal.http_status();
         let headers = response.headers_mut();

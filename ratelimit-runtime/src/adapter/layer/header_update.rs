@@ -1,8 +1,10 @@
 //! [`HeaderUpdate`]: the decisions on a request, as header fields of its response.
 
+use std::sync::Arc;
+
 use crate::decision::whole_seconds;
 use crate::observe::Observation;
-use crate::response::{RefusalDecision, Standings, legacy_fields};
+use crate::response::{RefusalDecision, Responses, Standings, legacy_fields};
 
 /// The header fields of a response, of whatever crate. Names are in lower case.
 pub(in crate::adapter) trait Fields {
@@ -19,8 +21,7 @@ pub(in crate::adapter) trait Fields {
 /// The header fields that the decisions made for a request add to its response.
 pub(in crate::adapter) struct HeaderUpdate {
     pub(super) decisions: Vec<Observation>,
-    /// Whether `X-RateLimit-*` are among them.
-    pub(super) legacy: bool,
+    pub(super) responses: Arc<Responses>,
 }
 
 /// Keeps a response in place of a handler's out of caches, unless it has `Cache-Control`.
@@ -48,6 +49,7 @@ impl HeaderUpdate {
         let standings = Standings::after(
             &self.decisions,
             refusal.as_ref().map(|RefusalDecision(decision)| decision),
+            &self.responses.names,
         );
         for (name, value) in standings.fields() {
             // Fields of the refusal are among these; fields that a layer further in has written are
@@ -60,7 +62,7 @@ impl HeaderUpdate {
         }
         // These are of one rule. Of a refused call it is the one that refuses, which may have more
         // left than others.
-        if let Some(strictest) = standings.strictest().filter(|_| self.legacy)
+        if let Some(strictest) = standings.strictest().filter(|_| self.responses.legacy)
             && (refusal.is_some()
                 || remaining(headers).is_none_or(|remaining| {
                     if is_refusal {

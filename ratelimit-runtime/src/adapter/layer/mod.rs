@@ -221,7 +221,7 @@ impl<R, P> RateLimitLayer<R, P> {
                     answer,
                     HeaderUpdate {
                         decisions,
-                        legacy: find::legacy_headers(),
+                        responses: find::responses(),
                     },
                 )
             };
