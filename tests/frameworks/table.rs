@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
+use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     HeaderKey, Key, KeyRejection, Limit, MemoryStore, OnUnavailable, RateLimitError,
-    RateLimitLayer, RateLimiter, Responses, Rule, TrustedProxies, key,
+    RateLimitLayer, RateLimiter, Refusal, Responses, Rule, TrustedProxies, key,
 };
 use serde_json::{Value, json};
 
-use crate::servers::{KeyOf, Parts, Site, ask, each};
+use crate::servers::{Handler, KeyOf, Parts, Site, ask, each};
 use crate::{ApiKey, PER_IP, PER_KEY, item, search, without_key};
 
 #[allow(
@@ -401,6 +402,83 @@ async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_th
             "{}",
             server.name
         );
+    }
+}
+
+/// The path and the request id of the request that is answered.
+fn body(refusal: &Refusal<'_>) -> (&'static str, String) {
+    let says = refusal.request().map(|request| {
+        let ids: Vec<_> = request.headers.get_all("x-request-id").iter().collect();
+        let (method, uri, version) = (&request.method, &request.uri, request.version);
+        format!("{method} {uri} {version:?} {ids:?}")
+    });
+    ("text/plain", says.unwrap_or_default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_of_a_refusal_may_depend_on_the_request() {
+    let limiter = || with(&Responses::new().body(body));
+    let one = Rule::named("one", Limit::per_minute(1));
+    let refused = |path| {
+        ask(path)
+            .field("x-request-id", "7")
+            .field("x-request-id", "8")
+    };
+    // By the layer, by the handler, and in want of a key.
+    for (rule, key, path, api_key) in [
+        (&one, of_all as KeyOf, "/alice?page=2", Some("a")),
+        (&PER_KEY, of_header as KeyOf, "/opaque", Some("a")),
+        (&PER_KEY, of_header as KeyOf, "/alice", None),
+        (&PER_KEY, of_header as KeyOf, "/by-ip", Some("a")),
+    ] {
+        for server in each(limiter, |layer| Site::limited(layer, rule, key)).await {
+            let ask = api_key.map_or(refused(path), |api_key| refused(path).with_key(api_key));
+            let _ = server.answer(ask.clone()).await;
+            let answer = server.answer(ask).await;
+            assert!(answer.status >= 400, "{}: {answer:?}", server.name);
+            let says = format!("GET {path} HTTP/1.1 [\"7\", \"8\"]");
+            assert_eq!(answer.body, says, "{}", server.name);
+        }
+    }
+}
+
+/// A limiter of the handler's own answers within the layer of another one.
+#[tokio::test(start_paused = true)]
+async fn the_request_is_that_of_the_innermost_layer_that_copies_it() {
+    let wide = Rule::named("wide", Limit::per_minute(600));
+    let (plain, custom) = (RateLimiter::memory(), with(&Responses::new().body(body)));
+    for (inner, outer, is_seen) in [
+        (&plain, &custom, true),
+        (&custom, &plain, true),
+        (&plain, &plain, false),
+    ] {
+        let own = custom.clone();
+        let handler: Handler = Arc::new(move |_| {
+            let own = own.clone();
+            Box::pin(async move {
+                let error = RateLimitError::from(StoreError::unavailable("away"));
+                let body = own.scope(async { error.to_http_response() }).await;
+                Ok(body.into_body())
+            })
+        });
+        let layers = [inner, outer].map(|limiter| {
+            let layer = RateLimitLayer::new().limiter(limiter.clone());
+            (layer, wide.clone(), of_all as KeyOf)
+        });
+        let site = Site {
+            handler,
+            rules: layers.into(),
+            ..Site::open()
+        };
+        for server in site.serve().await {
+            let body = server.answer(ask("/alice")).await.body;
+            let seen = if is_seen {
+                "GET /alice HTTP/1.1 []"
+            } else {
+                ""
+            };
+            assert_eq!(body, seen, "{}", server.name);
+        }
     }
 }
 

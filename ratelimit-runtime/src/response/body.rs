@@ -33,6 +33,12 @@ impl Body {
             Self::Custom(body) => body(refusal),
         }
     }
+
+    /// Whether it may depend on the request.
+    #[cfg(feature = "_layer")]
+    pub(super) fn reads_requests(&self) -> bool {
+        matches!(self, Self::Custom(_))
+    }
 }
 
 impl fmt::Debug for Body {

@@ -9,6 +9,7 @@ use http::{Response, StatusCode};
 use super::RefusalDecision;
 use super::body::Body;
 use super::names::PublicNames;
+use super::request::answered;
 use super::{KeyRejection, Refusal, fields};
 use crate::error::RateLimitError;
 
@@ -80,7 +81,21 @@ impl Responses {
         self
     }
 
-    /// A body of your own, with its type.
+    /// A body of your own, with its type. Behind a [`RateLimitLayer`](crate::RateLimitLayer) it may
+    /// depend on the [request](Refusal::request), of which each layer then makes a copy.
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Refusal, Responses};
+    ///
+    /// fn body(refusal: &Refusal<'_>) -> (&'static str, String) {
+    ///     let request_id = refusal.request().and_then(|request| request.headers.get("x-request-id"));
+    ///     let request_id = request_id.and_then(|id| id.to_str().ok()).unwrap_or_default();
+    ///     ("text/plain", format!("{refusal} ({request_id})"))
+    /// }
+    ///
+    /// let responses = Responses::new().body(body);
+    /// # let _ = responses;
+    /// ```
     #[must_use]
     pub fn body(
         mut self,
@@ -195,7 +210,7 @@ impl Responses {
     /// The response to an error.
     pub(crate) fn response(&self, error: &RateLimitError) -> Response<String> {
         error.log_if_misconfigured();
-        let mut response = self.render(&Refusal::of_error(self.status(error), error));
+        let mut response = self.render(Refusal::of_error(self.status(error), error));
         let headers = response.headers_mut();
         headers.extend(
             error
@@ -221,7 +236,7 @@ impl Responses {
         status: StatusCode,
         message: &str,
     ) -> Response<String> {
-        let mut response = self.render(&Refusal::without_key(status, message));
+        let mut response = self.render(Refusal::without_key(status, message));
         if let (StatusCode::UNAUTHORIZED, Some(challenge)) = (status, &self.challenge) {
             let challenge = HeaderValue::from_str(challenge);
             response
@@ -231,8 +246,16 @@ impl Responses {
         response
     }
 
-    fn render(&self, refusal: &Refusal<'_>) -> Response<String> {
-        let (kind, body) = self.body.of(refusal, &self.names);
+    /// Whether refusals may depend on the request.
+    #[cfg(feature = "_layer")]
+    pub(crate) fn read_requests(&self) -> bool {
+        self.body.reads_requests()
+    }
+
+    fn render(&self, refusal: Refusal<'_>) -> Response<String> {
+        let request = answered();
+        let refusal = refusal.answering(request.as_deref());
+        let (kind, body) = self.body.of(&refusal, &self.names);
         let mut response = Response::new(body);
         *response.status_mut() = refusal.http_status();
         let headers = response.headers_mut();
