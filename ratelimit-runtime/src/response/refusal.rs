@@ -65,10 +65,11 @@ impl<'a> Refusal<'a> {
         self.error
     }
 
-    /// The request, without its body, as it was at the innermost
-    /// [`RateLimitLayer`](crate::RateLimitLayer): what layers around that have added to it is there.
-    /// `None` where the refusal is made outside of a layer. Of actix-web the extensions are empty,
-    /// because they cannot be copied.
+    /// The request without its body, as the innermost [`RateLimitLayer`](crate::RateLimitLayer)
+    /// got it: with what layers around that one have added. `None` outside of a layer.
+    ///
+    /// Under actix-web its extensions are empty, because they cannot be copied. A middleware around
+    /// the layer that puts a value into a header of the request makes it readable here.
     #[must_use]
     pub fn request(&self) -> Option<&'a Parts> {
         self.request

@@ -88,9 +88,8 @@ impl Responses {
     /// use ratelimit_runtime::{Refusal, Responses};
     ///
     /// fn body(refusal: &Refusal<'_>) -> (&'static str, String) {
-    ///     let request_id = refusal.request().and_then(|request| request.headers.get("x-request-id"));
-    ///     let request_id = request_id.and_then(|id| id.to_str().ok()).unwrap_or_default();
-    ///     ("text/plain", format!("{refusal} ({request_id})"))
+    ///     let id = refusal.request().and_then(|request| request.headers.get("x-request-id"));
+    ///     ("text/plain", format!("{refusal}, request {id:?}"))
     /// }
     ///
     /// let responses = Responses::new().body(body);

@@ -62,7 +62,7 @@ where
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let copy = self.layer.copy(|to| copy(&request, to));
+        let copy = self.layer.copy(|copy| fill(copy, &request));
         let check = match self.layer.check(&request, copy.as_ref(), NoKey::answer) {
             Ok(check) => check,
             Err(mut answer) => {
@@ -104,7 +104,7 @@ where
 
 /// Copies what a request has besides its body and its extensions, which cannot be copied.
 /// actix-web has types of its own for it.
-fn copy(request: &ServiceRequest, copy: &mut http::Request<()>) {
+fn fill(copy: &mut http::Request<()>, request: &ServiceRequest) {
     let method = http::Method::from_bytes(request.method().as_str().as_bytes());
     *copy.method_mut() = method.unwrap_or_default();
     *copy.uri_mut() = request.uri().to_string().parse().unwrap_or_default();
