@@ -40,6 +40,7 @@ use crate::error::RateLimitError;
 ///   `RateLimit-Policy` there.
 /// - Of a name with dots, as paths of functions have, clients get the part after the last. `%`,
 ///   control characters and characters beyond ASCII are percent-encoded: `müde` is `"m%C3%BCde"`.
+///   [`rule_names`](Self::rule_names) gives clients other names, or none.
 ///
 /// ```
 /// use ratelimit_runtime::{RateLimiter, Responses};
