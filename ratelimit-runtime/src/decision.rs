@@ -12,7 +12,6 @@ pub(crate) const NEVER_US: u64 = u64::MAX;
 /// With several limits, the numbers are those of the limit that decided: the one with the longest
 /// wait, or, when the call was admitted, the one with the least left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "a decision that is not read limits nothing"]
 pub struct Decision {
     pub(crate) rule: Name,
     pub(crate) limit: u64,

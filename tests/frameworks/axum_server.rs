@@ -13,7 +13,10 @@ use ratelimit_runtime::{
     RateLimitError, RateLimitLayer, RateLimiter, Responses, by_client_ip, rate_limit,
 };
 use serde_json::{Value, json};
-use tower::ServiceExt as _;
+use tower::{ServiceBuilder, ServiceExt as _};
+use tower_http::request_id::{
+    MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer,
+};
 
 use crate::{PER_IP, Seen, item, search};
 
@@ -147,6 +150,31 @@ async fn refusals_look_as_the_limiter_says() {
             .collect();
         assert_eq!(values, [value], "{name}");
     }
+}
+
+/// Of layers around the limits, such as one that gives requests an id.
+#[tokio::test(start_paused = true)]
+async fn a_body_of_a_refusal_may_depend_on_extensions() {
+    let responses = Responses::new().body(|refusal| {
+        let id = refusal
+            .request()
+            .and_then(|request| request.extensions.get::<RequestId>());
+        let id = id.map(|id| id.header_value().to_str().unwrap().to_owned());
+        ("text/plain", id.unwrap_or_default())
+    });
+    let limiter = RateLimiter::builder().responses(responses).build().unwrap();
+    let app = searches().layer(
+        ServiceBuilder::new()
+            .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
+            .layer(PropagateRequestIdLayer::x_request_id())
+            .layer(RateLimitLayer::new().limiter(limiter)),
+    );
+    for _ in 0..2 {
+        assert_eq!(ask(&app, request("/alice")).await.status, 200);
+    }
+    let refused = app.oneshot(request("/alice")).await.unwrap();
+    let id = refused.headers()["x-request-id"].clone();
+    assert_eq!(seen(refused).await.body, id.to_str().unwrap());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn};
+use axum::response::{AppendHeaders, Response};
 use axum::routing::get;
 use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{
@@ -13,6 +15,7 @@ use ratelimit_runtime::{
     Rule, rate_limit,
 };
 use tonic::{Code, Status};
+use tower::ServiceExt as _;
 
 use crate::axum_server::{ask, request};
 use crate::{Item, item, parsed};
@@ -25,6 +28,12 @@ async fn refusal(rule: &Rule) -> RateLimitError {
         }
     }
     panic!("never refused");
+}
+
+/// A limiter whose responses have the fields of older clients.
+fn legacy() -> RateLimiter {
+    let responses = Responses::new().legacy_headers(true);
+    RateLimiter::builder().responses(responses).build().unwrap()
 }
 
 fn field(error: &RateLimitError, name: &str) -> Vec<Item> {
@@ -116,8 +125,7 @@ async fn a_bucket_says_its_burst() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_about_calls_in_flight_has_their_unit_and_no_time() {
-    let legacy = Responses::new().legacy_headers(true);
-    let limiter = RateLimiter::builder().responses(legacy).build().unwrap();
+    let limiter = legacy();
     let rule = Rule::in_flight("export", 1);
     let _permit = limiter.enter(&rule, &Key::of("alice")).await.unwrap();
     let error = limiter.enter(&rule, &Key::of("alice")).await.unwrap_err();
@@ -220,7 +228,7 @@ async fn of_several_keys_of_a_rule_the_one_closest_to_a_refusal_is_told() {
     let handler = async |request: Request| -> Result<(), RateLimitError> {
         let rule = Rule::new("twice", Limit::per_hour(5));
         for key in request.uri().path().chars() {
-            let _ = RateLimiter::current()
+            RateLimiter::current()
                 .acquire(&rule, &Key::of(&key))
                 .await?;
         }
@@ -237,6 +245,49 @@ async fn of_several_keys_of_a_rule_the_one_closest_to_a_refusal_is_told() {
     }
 }
 
+/// Fields that a handler passes on from a server behind it.
+#[tokio::test(start_paused = true)]
+async fn fields_of_the_handler_are_in_one_line_with_those_of_the_layer() {
+    let handler = async || {
+        let fields = [
+            ("ratelimit", "\"behind\";r=7"),
+            ("ratelimit", ""),
+            ("ratelimit", "\"far behind\";r=8"),
+            ("x-ratelimit-remaining", "unknown"),
+        ];
+        AppendHeaders(fields)
+    };
+    let layer = RateLimitLayer::new().limiter(legacy());
+    let layer = layer.rule(&UPLOAD, |_: &Request| Key::of("all"));
+    let app = Router::new().route("/", get(handler)).layer(layer);
+    let answer = ask(&app, request("/")).await;
+    let names: Vec<_> = answer.standings.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["behind", "far behind", "upload"]);
+    assert_eq!(answer.legacy, ["2", "1", "4"]);
+}
+
+static EXPORT: LazyLock<Rule> = LazyLock::new(|| Rule::in_flight("export", 1));
+
+/// When a call in flight ends is not known.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_limit_that_leaves_more_is_not_that_of_calls_in_flight() {
+    let layer = || RateLimitLayer::new().limiter(legacy());
+    let in_flight = async |request: Request, next: Next| -> Result<Response, RateLimitError> {
+        let limiter = RateLimiter::current();
+        let _permit = limiter.enter(&EXPORT, &Key::of("all")).await?;
+        Ok(next.run(request).await)
+    };
+    let app = Router::new()
+        .route("/", get(async || "hello"))
+        .layer(layer().rule(&UPLOAD, |_: &Request| Key::of("all")))
+        .layer(from_fn(in_flight))
+        .layer(layer());
+    let response = app.oneshot(request("/")).await.unwrap();
+    let field = |name: &str| response.headers().get(name).map(HeaderValue::as_bytes);
+    assert_eq!(field("x-ratelimit-remaining"), Some(&b"0"[..]));
+    assert_eq!(field("x-ratelimit-reset"), None);
+}
+
 /// A response speaks of ten rules at most.
 #[tokio::test(start_paused = true)]
 async fn the_refusing_rule_is_named_however_many_rules_were_asked() {
@@ -246,7 +297,7 @@ async fn the_refusing_rule_is_named_however_many_rules_were_asked() {
                 format!("rule {nth}"),
                 Limit::per_minute(if nth == 11 { 1 } else { 9 }),
             );
-            let _ = RateLimiter::current()
+            RateLimiter::current()
                 .acquire(&rule, &Key::of("all"))
                 .await?;
         }

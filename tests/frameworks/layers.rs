@@ -1,4 +1,5 @@
-//! The layer beside each layer of tower-http in a `ServiceBuilder`: around it, and inside of it.
+//! The layer beside each layer of tower and tower-http in a `ServiceBuilder`: around it, and inside
+//! of it.
 
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use actix_web::HttpResponse;
 use actix_web::dev::ServiceRequest;
 use axum::Router;
 use axum::body::Body;
+use axum::error_handling::HandleErrorLayer;
 use axum::extract::Request;
 use axum::http::header::{
     ACCEPT, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, HeaderValue, ORIGIN, SERVER,
@@ -17,7 +19,11 @@ use ratelimit_runtime::layer::{Grpc, Limited};
 use ratelimit_runtime::{Key, Limit, RateLimitLayer, RateLimiter, Rule, by_client_ip};
 use tonic::body::Body as TonicBody;
 use tonic::transport::Server;
-use tower::{ServiceBuilder, ServiceExt as _};
+use tower::buffer::BufferLayer;
+use tower::limit::ConcurrencyLimitLayer;
+use tower::load_shed::LoadShedLayer;
+use tower::util::{BoxCloneService, option_layer};
+use tower::{BoxError, Layer as _, ServiceBuilder, ServiceExt as _};
 use tower_http::add_extension::AddExtensionLayer;
 use tower_http::auth::AsyncRequireAuthorizationLayer;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -88,6 +94,7 @@ beside! {
     });
     catch_panic: CatchPanicLayer::new();
     compression: CompressionLayer::new();
+    concurrency_limit: ConcurrencyLimitLayer::new(8);
     cors: CorsLayer::permissive();
     decompression: DecompressionLayer::new();
     in_flight_requests: InFlightRequestsLayer::pair().0;
@@ -112,6 +119,57 @@ beside! {
     trace: TraceLayer::new_for_http();
     trace_of_grpc: TraceLayer::new_for_grpc();
     validate_request_header: ValidateRequestHeaderLayer::accept("text/plain");
+}
+
+/// Layers of tower whose errors axum asks to be answered.
+macro_rules! beside_fallible {
+    ($($name:ident: $layer:expr;)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let answered = || {
+                let answer = async |_: BoxError| StatusCode::SERVICE_UNAVAILABLE;
+                ServiceBuilder::new().layer(HandleErrorLayer::new(answer))
+            };
+            let around = app().layer(answered().layer($layer).layer(limits!()));
+            let inside = app().layer(answered().layer(limits!()).layer($layer));
+            let answered_inside = ServiceBuilder::new().layer(limits!());
+            let answered_inside = app().layer(answered_inside.layer(answered().layer($layer)));
+            for app in [around, inside, answered_inside] {
+                assert_eq!(refused(app).await, [false, true]);
+            }
+        }
+    )*};
+}
+
+beside_fallible! {
+    buffer: BufferLayer::new(8);
+    load_shed: LoadShedLayer::new();
+    timeout_of_tower: tower::timeout::TimeoutLayer::new(MINUTE);
+}
+
+/// Boxed, so that both ways have one body.
+#[tokio::test]
+async fn a_layer_is_optional_where_its_body_is_mapped_to_that_of_axum() {
+    for is_on in [true, false] {
+        let optional = is_on.then(|| (MapResponseBodyLayer::new(Body::new), limits!()));
+        assert_eq!(
+            refused(app().layer(option_layer(optional))).await,
+            [false, is_on]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_boxed_service_is_limited_and_a_limited_one_is_boxed() {
+    let limited = limits!().layer(BoxCloneService::new(app()));
+    let limited = BoxCloneService::new(limited);
+    for status in [200, 429] {
+        let request = Request::new(Body::empty());
+        assert_eq!(
+            limited.clone().oneshot(request).await.unwrap().status(),
+            status
+        );
+    }
 }
 
 #[tokio::test]

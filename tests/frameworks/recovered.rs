@@ -66,43 +66,11 @@ async fn a_handler_that_recovers_from_a_refusal_answers_for_itself() {
     }
 }
 
-static TIGHT: Rule = Rule::new("tight", Limit::new(1, Duration::from_secs(10)));
-static WIDE: Rule = Rule::new("wide", Limit::per_minute(600));
-
 fn legacy(response: &Response) -> [Vec<&str>; 3] {
     ["limit", "remaining", "reset"].map(|name| {
         let values = response.headers().get_all(format!("x-ratelimit-{name}"));
         values.iter().map(|value| value.to_str().unwrap()).collect()
     })
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_inner_one_of_two_layers_has_the_legacy_fields_or_the_one_that_refuses() {
-    for (inner, outer, left) in [
-        (&TIGHT, &WIDE, ["1", "0", "10"]),
-        (&WIDE, &TIGHT, ["600", "599", "60"]),
-    ] {
-        let limiter = RateLimiter::builder()
-            .responses(Responses::new().legacy_headers(true))
-            .build()
-            .unwrap();
-        let layer = |rule| RateLimitLayer::new().rule(rule, |_: &Request| key!("all"));
-        let app = Router::new()
-            .route("/", get(async || "hello"))
-            .layer(layer(inner))
-            .layer(layer(outer))
-            .layer(RateLimitLayer::new().limiter(limiter));
-        for (status, fields) in [(200, left), (429, ["1", "0", "10"])] {
-            let answer = app.clone().oneshot(request("/")).await.unwrap();
-            assert_eq!(answer.status(), status);
-            assert_eq!(
-                legacy(&answer),
-                fields.map(|field| vec![field]),
-                "{status}, {} inside",
-                inner.name()
-            );
-        }
-    }
 }
 
 static TOO_HEAVY: Rule = Rule::new("heavy", Limit::new(5, Duration::from_secs(10)));

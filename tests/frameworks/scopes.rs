@@ -6,6 +6,7 @@ use std::future::ready;
 
 use actix_web::App;
 use actix_web::dev::{Service as _, ServiceResponse};
+use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::test::{TestRequest, call_service, init_service, try_call_service};
 use actix_web::web;
 use axum::body::Body;
@@ -82,6 +83,33 @@ async fn a_refused_middleware_of_actix_is_answered_as_the_limiter_says() {
     let refused = actix::seen_of(error.error_response()).await;
     assert_ours(&refused, 429);
     assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])]);
+}
+
+/// actix-web keeps ids in extensions, which cannot be copied.
+#[tokio::test(start_paused = true)]
+async fn a_body_on_actix_reads_what_a_middleware_around_the_layer_puts_into_a_header() {
+    let responses = Responses::new().body(|refusal| {
+        let id = refusal
+            .request()
+            .and_then(|request| request.headers.get("x-request-id"));
+        let id = id.map(|id| id.to_str().unwrap().to_owned());
+        ("text/plain", id.unwrap_or_default())
+    });
+    let limiter = RateLimiter::builder().responses(responses).build().unwrap();
+    let app = App::new()
+        .route("/", web::get().to(async || search("alice").await))
+        .wrap(RateLimitLayer::new().limiter(limiter))
+        .wrap_fn(|mut request, next| {
+            let id = HeaderValue::from_static("7");
+            let name = HeaderName::from_static("x-request-id");
+            request.headers_mut().insert(name, id);
+            next.call(request)
+        });
+    let app = init_service(app).await;
+    for body in ["hello alice", "hello alice", "7"] {
+        let answer = call_service(&app, TestRequest::get().to_request()).await;
+        assert_eq!(actix::seen(answer).await.body, body);
+    }
 }
 
 #[tokio::test(start_paused = true)]

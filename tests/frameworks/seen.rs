@@ -53,6 +53,8 @@ pub struct Seen {
     pub status: u16,
     pub policies: Vec<Item>,
     pub standings: Vec<Item>,
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, as far as they are there.
+    pub legacy: Vec<String>,
     pub retry_after: Option<String>,
     /// Whether caches are told to leave it alone.
     pub no_store: bool,
@@ -61,14 +63,20 @@ pub struct Seen {
 
 impl Seen {
     pub fn new(status: u16, field: impl Fn(&str) -> Vec<String>, body: String) -> Self {
-        let list = |name| parsed(field(name).iter().map(String::as_str));
-        let retry_after = field("retry-after");
-        assert!(retry_after.len() < 2, "{retry_after:?}");
+        let line = |name: &str| {
+            let lines = field(name);
+            assert!(lines.len() < 2, "{name}: {lines:?}");
+            lines.into_iter().next()
+        };
+        let list = |name| parsed(line(name).as_deref());
+        let legacy = ["limit", "remaining", "reset"];
+        let legacy = legacy.map(|name| line(&format!("x-ratelimit-{name}")));
         Self {
             status,
             policies: list("ratelimit-policy"),
             standings: list("ratelimit"),
-            retry_after: retry_after.into_iter().next(),
+            legacy: legacy.into_iter().flatten().collect(),
+            retry_after: line("retry-after"),
             no_store: field("cache-control") == ["no-store"],
             body,
         }

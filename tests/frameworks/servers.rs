@@ -62,7 +62,8 @@ impl Site {
         }
     }
 
-    fn open() -> Self {
+    /// Searches, behind no layer.
+    pub(crate) fn open() -> Self {
         let handler: Handler = Arc::new(|user| Box::pin(async move { search(&user).await }));
         Self {
             handler,

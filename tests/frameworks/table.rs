@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
+use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     HeaderKey, Key, KeyRejection, Limit, MemoryStore, OnUnavailable, RateLimitError,
-    RateLimitLayer, RateLimiter, Responses, Rule, TrustedProxies, key,
+    RateLimitLayer, RateLimiter, Refusal, Responses, Rule, TrustedProxies, key,
 };
 use serde_json::{Value, json};
 
-use crate::servers::{KeyOf, Parts, Site, ask, each};
+use crate::servers::{Handler, KeyOf, Parts, Site, ask, each};
 use crate::{ApiKey, PER_IP, PER_KEY, item, search, without_key};
 
 #[allow(
@@ -404,6 +405,83 @@ async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_th
     }
 }
 
+/// The path and the request id of the request that is answered.
+fn body(refusal: &Refusal<'_>) -> (&'static str, String) {
+    let says = refusal.request().map(|request| {
+        let ids: Vec<_> = request.headers.get_all("x-request-id").iter().collect();
+        let (method, uri, version) = (&request.method, &request.uri, request.version);
+        format!("{method} {uri} {version:?} {ids:?}")
+    });
+    ("text/plain", says.unwrap_or_default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_of_a_refusal_may_depend_on_the_request() {
+    let limiter = || with(&Responses::new().body(body));
+    let one = Rule::named("one", Limit::per_minute(1));
+    let refused = |path| {
+        ask(path)
+            .field("x-request-id", "7")
+            .field("x-request-id", "8")
+    };
+    // By the layer, by the handler, and in want of a key.
+    for (rule, key, path, api_key) in [
+        (&one, of_all as KeyOf, "/alice?page=2", Some("a")),
+        (&PER_KEY, of_header as KeyOf, "/opaque", Some("a")),
+        (&PER_KEY, of_header as KeyOf, "/alice", None),
+        (&PER_KEY, of_header as KeyOf, "/by-ip", Some("a")),
+    ] {
+        for server in each(limiter, |layer| Site::limited(layer, rule, key)).await {
+            let ask = api_key.map_or(refused(path), |api_key| refused(path).with_key(api_key));
+            let _ = server.answer(ask.clone()).await;
+            let answer = server.answer(ask).await;
+            assert!(answer.status >= 400, "{}: {answer:?}", server.name);
+            let says = format!("GET {path} HTTP/1.1 [\"7\", \"8\"]");
+            assert_eq!(answer.body, says, "{}", server.name);
+        }
+    }
+}
+
+/// A limiter of the handler's own answers within the layer of another one.
+#[tokio::test(start_paused = true)]
+async fn the_request_is_that_of_the_innermost_layer_that_copies_it() {
+    let wide = Rule::named("wide", Limit::per_minute(600));
+    let (plain, custom) = (RateLimiter::memory(), with(&Responses::new().body(body)));
+    for (inner, outer, is_seen) in [
+        (&plain, &custom, true),
+        (&custom, &plain, true),
+        (&plain, &plain, false),
+    ] {
+        let own = custom.clone();
+        let handler: Handler = Arc::new(move |_| {
+            let own = own.clone();
+            Box::pin(async move {
+                let error = RateLimitError::from(StoreError::unavailable("away"));
+                let body = own.scope(async { error.to_http_response() }).await;
+                Ok(body.into_body())
+            })
+        });
+        let layers = [inner, outer].map(|limiter| {
+            let layer = RateLimitLayer::new().limiter(limiter.clone());
+            (layer, wide.clone(), of_all as KeyOf)
+        });
+        let site = Site {
+            handler,
+            rules: layers.into(),
+            ..Site::open()
+        };
+        for server in site.serve().await {
+            let body = server.answer(ask("/alice")).await.body;
+            let seen = if is_seen {
+                "GET /alice HTTP/1.1 []"
+            } else {
+                ""
+            };
+            assert_eq!(body, seen, "{}", server.name);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_missing_key_is_401_where_it_is_a_credential() {
     let responses = Responses::new().unauthorized("ApiKey realm=\"orders\"");
@@ -517,6 +595,72 @@ fn a_setting_that_no_refusal_can_have_is_an_error_that_names_it() {
         ),
         Ok(())
     );
+}
+
+/// Two layers with a rule each, the inner one first.
+fn of_two(layer: &RateLimitLayer, rules: [&Rule; 2]) -> Site {
+    Site {
+        handler: Arc::new(|user| Box::pin(async { Ok(user) })),
+        rules: rules
+            .map(|rule| (layer.clone(), rule.clone(), of_all as KeyOf))
+            .into(),
+        ..Site::open()
+    }
+}
+
+/// Older clients read of one limit: the next one that refuses.
+#[tokio::test(start_paused = true)]
+async fn of_several_layers_older_clients_are_told_of_the_one_that_leaves_least() {
+    let few = Rule::named("few", Limit::per_minute(2));
+    let many = Rule::named("many", Limit::per_hour(100));
+    let limiter = || with(&Responses::new().legacy_headers(true));
+    for rules in [[&few, &many], [&many, &few]] {
+        for server in each(limiter, |layer| of_two(&layer, rules)).await {
+            for (status, left) in [(200, "1"), (200, "0"), (429, "0")] {
+                let answer = server.answer(ask("/alice")).await;
+                assert_eq!(answer.status, status, "{}", server.name);
+                assert_eq!(answer.legacy, ["2", left, "60"], "{}", server.name);
+            }
+        }
+    }
+}
+
+/// A login, whose limits tell an attacker how many guesses are left.
+#[tokio::test(start_paused = true)]
+async fn a_rule_without_a_name_for_clients_is_in_no_field_and_is_waited_for_all_the_same() {
+    let login = Rule::named("login-email", Limit::per_minute(2));
+    let orders = Rule::named("orders-v2", Limit::per_hour(100));
+    let responses = Responses::new()
+        .legacy_headers(true)
+        .problem_json()
+        .rule_names(|rule| match rule {
+            "login-email" => None,
+            "orders-v2" => Some("orders"),
+            rule => Some(rule),
+        });
+    for rules in [[&login, &orders], [&orders, &login]] {
+        for server in each(|| with(&responses), |layer| of_two(&layer, rules)).await {
+            for left in [99, 98] {
+                let answer = server.answer(ask("/alice")).await;
+                let orders = item("orders", &[("q", 100), ("w", 3600)]);
+                assert_eq!(answer.policies, [orders], "{}", server.name);
+                let orders = item("orders", &[("r", left), ("t", 3600)]);
+                assert_eq!(answer.standings, [orders], "{}", server.name);
+                let left = left.to_string();
+                assert_eq!(answer.legacy, ["100", &left, "3600"], "{}", server.name);
+            }
+            let refused = server.answer(ask("/alice")).await;
+            assert_eq!(
+                (refused.status, refused.retry_after.as_deref()),
+                (429, Some("60")),
+                "{}",
+                server.name
+            );
+            let told = format!("{refused:?}");
+            assert!(!told.contains("login"), "{}: {told}", server.name);
+            assert!(!told.contains("violated-policies"), "{told}");
+        }
+    }
 }
 
 /// In a task of its own a check is not collected, and its refusal is the handler's all the same.

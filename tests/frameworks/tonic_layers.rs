@@ -67,6 +67,7 @@ macro_rules! services {
 services! {
     Words: "tests.Words";
     Letters: "tests.Letters";
+    Health: "grpc.health.v1.Health";
 }
 
 /// Where a server listens, and a connection to it.
@@ -149,6 +150,17 @@ async fn limits_may_be_around_grpc_web() {
     assert_eq!(text(&refused, "grpc-status"), Some("8"));
 }
 
+/// The code that a call of the method at this path has.
+async fn code(channel: &Channel, path: &'static str) -> Code {
+    let mut client = tonic::client::Grpc::new(channel.clone());
+    client.ready().await.unwrap();
+    let path = http::uri::PathAndQuery::from_static(path);
+    let codec = ProstCodec::<String, String>::default();
+    let answer = client.unary(Request::new("alice".to_owned()), path, codec);
+    let answer: Result<Response<String>, Status> = answer.await;
+    answer.map_or_else(|status| status.code(), |_| Code::Ok)
+}
+
 #[tokio::test]
 async fn one_service_of_several_is_limited() {
     let (incoming, channel) = listening();
@@ -156,17 +168,33 @@ async fn one_service_of_several_is_limited() {
         .add_service(limits!().named_layer(Words))
         .add_service(Letters);
     tokio::spawn(server.serve_with_incoming(incoming));
-    let mut client = tonic::client::Grpc::new(channel);
-    let mut code = async |path| {
-        client.ready().await.unwrap();
-        let path = http::uri::PathAndQuery::from_static(path);
-        let codec = ProstCodec::<String, String>::default();
-        let answer = client.unary(Request::new("alice".to_owned()), path, codec);
-        let answer: Result<Response<String>, Status> = answer.await;
-        answer.map_or_else(|status| status.code(), |_| Code::Ok)
-    };
-    assert_eq!(code("/tests.Words/Echo").await, Code::Ok);
-    assert_eq!(code("/tests.Words/Echo").await, Code::ResourceExhausted);
-    assert_eq!(code("/tests.Letters/Echo").await, Code::Ok);
-    assert_eq!(code("/tests.Letters/Echo").await, Code::Ok);
+    assert_eq!(code(&channel, "/tests.Words/Echo").await, Code::Ok);
+    assert_eq!(
+        code(&channel, "/tests.Words/Echo").await,
+        Code::ResourceExhausted
+    );
+    assert_eq!(code(&channel, "/tests.Letters/Echo").await, Code::Ok);
+    assert_eq!(code(&channel, "/tests.Letters/Echo").await, Code::Ok);
+}
+
+#[tokio::test]
+async fn health_checks_are_exempt_on_a_server_that_is_limited() {
+    let (incoming, channel) = listening();
+    let limits = limits!().skip(|request| request.uri().path().starts_with("/grpc.health.v1."));
+    let server = Server::builder()
+        .layer(limits)
+        .add_service(Words)
+        .add_service(Health);
+    tokio::spawn(server.serve_with_incoming(incoming));
+    assert_eq!(code(&channel, "/tests.Words/Echo").await, Code::Ok);
+    assert_eq!(
+        code(&channel, "/tests.Words/Echo").await,
+        Code::ResourceExhausted
+    );
+    for _ in 0..2 {
+        assert_eq!(
+            code(&channel, "/grpc.health.v1.Health/Check").await,
+            Code::Ok
+        );
+    }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use ratelimit_runtime::layer::{Grpc, Unlimited};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter, Rule, key,
-    rate_limit,
+    HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter, Responses,
+    Rule, key, rate_limit,
 };
 use tonic::body::Body;
 use tonic::codegen::http;
@@ -168,6 +168,21 @@ async fn answers_and_statuses_tell_of_decisions() {
         !refused.details().windows(5).any(|bytes| bytes == b"alice"),
         "no key is in it"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_names_a_rule_as_the_limiter_does_to_clients_or_not_at_all() {
+    let login = Rule::named("login-email", Limit::per_minute(1));
+    let nameless = Responses::new().rule_names(|_| None);
+    let named = Responses::new().rule_names(|_| Some("login"));
+    for (responses, rules) in [(nameless, vec![]), (named, vec!["login".to_owned()])] {
+        let limiter = RateLimiter::builder().responses(responses).build().unwrap();
+        let _ = limiter.acquire(&login, &Key::of("alice")).await.unwrap();
+        let error = limiter.acquire(&login, &Key::of("alice")).await;
+        let error = error.unwrap_err();
+        let status = limiter.scope(async { Status::from(error) }).await;
+        assert_eq!(details(&status), (rules, Some(60)));
+    }
 }
 
 static EXPORT: Rule = Rule::in_flight("export", 1);

@@ -41,7 +41,7 @@ const LONG_LINES: &[(&str, usize)] = &[
     ("ratelimit-macros/src/parse", 5),
     ("ratelimit-macros/src/plan", 1),
     ("ratelimit-runtime/src", 5),
-    ("ratelimit-runtime/src/adapter", 10),
+    ("ratelimit-runtime/src/adapter", 9),
     ("ratelimit-runtime/src/algorithm", 49),
     ("ratelimit-runtime/src/client_ip", 1),
     ("ratelimit-runtime/src/engine", 7),

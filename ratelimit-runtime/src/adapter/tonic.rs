@@ -11,7 +11,7 @@ use super::client_ip::{client_ip, lines};
 use super::header_key::{HeaderKey, NamedHeader};
 use super::layer::{Grpc, NoKey};
 use super::tower::Protocol;
-use crate::response::public_name;
+use crate::limiter::find;
 use crate::{ClientIp, KeyRejection, RateLimitError};
 
 /// `RESOURCE_EXHAUSTED`, `INVALID_ARGUMENT` for a cost above the limit, `UNAVAILABLE` or
@@ -19,8 +19,8 @@ use crate::{ClientIp, KeyRejection, RateLimitError};
 /// mistake in the setup is logged, not told to the client.
 ///
 /// The details are those of `google.rpc`: `RetryInfo` with the exact delay where waiting helps, and
-/// where a limit refuses `QuotaFailure`, whose subject is the last part of the rule's name. No detail
-/// holds a key.
+/// where a limit refuses `QuotaFailure`, whose subject is the last part of the rule's name, or what
+/// [`Responses::rule_names`](crate::Responses::rule_names) has in its place. No detail holds a key.
 impl From<RateLimitError> for Status {
     fn from(error: RateLimitError) -> Self {
         error.log_if_misconfigured();
@@ -38,22 +38,24 @@ impl From<RateLimitError> for Status {
 fn detailed(error: &RateLimitError) -> Status {
     let (code, message) = (code(error), error.public_message());
     let mut details = ErrorDetails::new();
-    match error {
+    let (rule, description) = match error {
         RateLimitError::Exceeded(decision) => {
             let description = if decision.is_in_flight_limit() {
                 format!("at most {} at a time", decision.limit())
             } else {
                 format!("at most {} in {:?}", decision.limit(), decision.window())
             };
-            details.add_quota_failure_violation(public_name(decision.rule()), description);
+            (decision.rule(), description)
         }
         RateLimitError::CostExceedsLimit { rule, limit, .. } => {
-            details
-                .add_quota_failure_violation(public_name(rule), format!("at most {limit} at once"));
+            (*rule, format!("at most {limit} at once"))
         }
         RateLimitError::Unavailable(_) | RateLimitError::Misconfigured(_) => {
             return refused(code, message);
         }
+    };
+    if let Some(name) = find::responses().names.of(rule) {
+        details.add_quota_failure_violation(name, description);
     }
     // Without a delay, `RetryInfo` would tell clients to retry at once.
     if let Some(delay) = error.retry_after() {

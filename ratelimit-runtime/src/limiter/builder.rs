@@ -104,7 +104,7 @@ impl RateLimiterBuilder {
     /// [in force](crate::RateLimiter::current) while the response is made.
     #[cfg(feature = "http")]
     pub fn responses(mut self, responses: crate::Responses) -> Self {
-        self.engine.responses = responses;
+        self.engine.responses = Arc::new(responses);
         self
     }
 

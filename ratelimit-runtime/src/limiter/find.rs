@@ -81,14 +81,8 @@ pub(crate) fn current() -> Arc<Engine> {
 
 /// How the limiter in force here answers refusals; the default if there is no limiter.
 #[cfg(feature = "http")]
-pub(crate) fn responses() -> crate::Responses {
-    setting(|engine| engine.responses.clone())
-}
-
-/// Whether responses of the limiter in force here have `X-RateLimit-*` as well.
-#[cfg(feature = "_layer")]
-pub(crate) fn legacy_headers() -> bool {
-    setting(|engine| engine.responses.legacy)
+pub(crate) fn responses() -> Arc<crate::Responses> {
+    setting(|engine| Arc::clone(&engine.responses))
 }
 
 /// The proxies that the limiter in force here trusts; none if there is no limiter.

@@ -32,6 +32,7 @@ impl Permit {
 
     /// The decision that let the call in. In [shadow mode](crate::Rule::with_shadow) it may be a
     /// refusal; then no permit is taken.
+    #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.decision
     }

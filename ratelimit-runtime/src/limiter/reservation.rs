@@ -31,6 +31,7 @@ impl Reservation {
 
     /// The decision that admitted the estimate. In [shadow mode](crate::Rule::with_shadow) it may
     /// be a refusal; then nothing is reserved, and nothing will be charged.
+    #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.decision
     }

@@ -28,6 +28,7 @@ impl Observation {
     }
 
     /// The decision.
+    #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.decision
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::fields;
+use super::names::PublicNames;
 use super::refusal::Refusal;
 use crate::error::RateLimitError;
 
@@ -22,12 +23,21 @@ pub(super) enum Body {
 }
 
 impl Body {
-    pub(super) fn of(&self, refusal: &Refusal<'_>) -> Content {
+    pub(super) fn of(&self, refusal: &Refusal<'_>, names: &PublicNames) -> Content {
         match self {
             Self::Envelope => ("application/json", envelope(refusal)),
-            Self::Problem => ("application/problem+json", problem(refusal).to_string()),
+            Self::Problem => (
+                "application/problem+json",
+                problem(refusal, names).to_string(),
+            ),
             Self::Custom(body) => body(refusal),
         }
+    }
+
+    /// Whether it may depend on the request.
+    #[cfg(feature = "_layer")]
+    pub(super) fn reads_requests(&self) -> bool {
+        matches!(self, Self::Custom(_))
     }
 }
 
@@ -49,7 +59,7 @@ fn envelope(refusal: &Refusal<'_>) -> String {
 }
 
 #[allow(clippy::indexing_slicing, reason = "an object takes any name")]
-fn problem(refusal: &Refusal<'_>) -> Value {
+fn problem(refusal: &Refusal<'_>, names: &PublicNames) -> Value {
     let (title, code) = (
         refusal
             .http_status()
@@ -61,9 +71,11 @@ fn problem(refusal: &Refusal<'_>) -> Value {
         json!({"type": "about:blank", "title": title, "status": code, "detail": refusal.message()});
     let decision = refusal.error().and_then(RateLimitError::decision);
     if let Some(decision) = decision {
-        let policy = fields::name(decision.rule(), decision.limit_index());
         problem["type"] = "https://iana.org/assignments/http-problem-types#quota-exceeded".into();
-        problem["violated-policies"] = json!([policy]);
+        if let Some(rule) = names.of(decision.rule()) {
+            let policy = fields::name(rule, decision.limit_index());
+            problem["violated-policies"] = json!([policy]);
+        }
     }
     problem
 }

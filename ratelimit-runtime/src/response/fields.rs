@@ -8,6 +8,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref, string_ref};
 use smallvec::SmallVec;
 
+use super::names::PublicNames;
 use crate::decision::{Decision, Measure, Source, whole_seconds};
 #[cfg(feature = "_layer")]
 use crate::observe::Observation;
@@ -34,14 +35,18 @@ struct Quota {
 /// A rule that took part, and how it decided.
 struct Item<'a> {
     decision: &'a Decision,
+    /// The rule's name for clients.
+    name: &'a str,
     quotas: SmallVec<[Quota; 2]>,
     /// Whether the remaining cost is final.
     is_settled: bool,
 }
 
 impl<'a> Item<'a> {
-    /// Only the limit that decided is known, and of a bucket with a burst not its `max`.
-    fn of_decision(decision: &'a Decision) -> Self {
+    /// Only the limit that decided is known, and of a bucket with a burst not its `max`. `None` if
+    /// clients are not told of the rule.
+    fn of_decision(decision: &'a Decision, names: &PublicNames) -> Option<Self> {
+        let name = names.of(decision.rule())?;
         let mut quotas = SmallVec::new();
         if decision.measure != Measure::Burst {
             let index = decision.limit_index();
@@ -55,15 +60,18 @@ impl<'a> Item<'a> {
                 in_flight: decision.is_in_flight_limit(),
             });
         }
-        Self {
+        Some(Self {
             decision,
+            name,
             quotas,
             is_settled: true,
-        }
+        })
     }
 
     #[cfg(feature = "_layer")]
-    fn of_observation(observation: &'a Observation) -> Self {
+    fn of_observation(observation: &'a Observation, names: &PublicNames) -> Option<Self> {
+        let decision = observation.decision();
+        let of_decision = Self::of_decision(decision, names)?;
         let quota = |(index, limit): (usize, &crate::rule::Limit)| {
             let capacity = observation.algorithm().capacity(limit);
             let burst = (capacity != limit.max()).then_some(capacity);
@@ -79,35 +87,34 @@ impl<'a> Item<'a> {
                 in_flight: false,
             }
         };
-        let decision = observation.decision();
         let mut quotas: SmallVec<[Quota; 2]> =
             observation.limits().iter().enumerate().map(quota).collect();
         if decision.is_in_flight_limit() {
-            quotas.extend(Self::of_decision(decision).quotas);
+            quotas.extend(of_decision.quotas);
         }
-        Self {
-            decision,
+        Some(Self {
             quotas,
             is_settled: observation.is_settled(),
-        }
+            ..of_decision
+        })
     }
 
     /// Whether the remaining cost is known: a store was asked, and nothing is settled later.
     fn is_known(&self) -> bool {
         self.decision.source() != Source::Nobody && self.is_settled
     }
+}
 
-    /// Whether this rule is closer to a refusal.
-    fn is_stricter_than(&self, other: &Decision) -> bool {
-        let rank = |decision: &Decision| {
-            (
-                decision.is_allowed(),
-                decision.remaining(),
-                !decision.retry_after_us,
-            )
-        };
-        rank(self.decision) < rank(other)
-    }
+/// Whether the first one is closer to a refusal.
+fn is_stricter(one: &Decision, other: &Decision) -> bool {
+    let rank = |decision: &Decision| {
+        (
+            decision.is_allowed(),
+            decision.remaining(),
+            !decision.retry_after_us,
+        )
+    };
+    rank(one) < rank(other)
 }
 
 /// How the rules stand that took part in a response.
@@ -117,23 +124,24 @@ impl<'a> Standings<'a> {
     /// The standings after these decisions, and a refusal that need not be among them. Rules in
     /// shadow mode refuse no call, so clients are not told of them.
     #[cfg(feature = "_layer")]
-    pub(crate) fn after(observations: &'a [Observation], refusal: Option<&'a Decision>) -> Self {
+    pub(crate) fn after(
+        observations: &'a [Observation],
+        refusal: Option<&'a Decision>,
+        names: &PublicNames,
+    ) -> Self {
         let mut standings = Self(Vec::new());
-        for observation in observations
+        for item in observations
             .iter()
             .filter(|observation| !observation.is_shadow())
+            .filter_map(|observation| Item::of_observation(observation, names))
         {
-            standings.add(Item::of_observation(observation));
+            standings.add(item);
         }
-        if let Some(refusal) = refusal {
-            match standings
-                .0
-                .iter_mut()
-                .find(|known| known.decision.rule() == refusal.rule())
-            {
-                None => standings.add(Item::of_decision(refusal)),
-                Some(known) if Item::of_decision(refusal).is_stricter_than(known.decision) => {
-                    (known.decision, known.is_settled) = (refusal, true);
+        if let Some(refusal) = refusal.and_then(|refusal| Item::of_decision(refusal, names)) {
+            match standings.of_rule(refusal.decision.rule()) {
+                None => standings.add(refusal),
+                Some(known) if is_stricter(refusal.decision, known.decision) => {
+                    (known.decision, known.is_settled) = (refusal.decision, true);
                 }
                 Some(_) => {}
             }
@@ -142,14 +150,16 @@ impl<'a> Standings<'a> {
     }
 
     #[cfg(feature = "_layer")]
+    fn of_rule(&mut self, rule: &str) -> Option<&mut Item<'a>> {
+        let mut items = self.0.iter_mut();
+        items.find(|item| item.decision.rule() == rule)
+    }
+
+    #[cfg(feature = "_layer")]
     fn add(&mut self, item: Item<'a>) {
         // Of several decisions by one rule, on several keys, the strictest matters to the client.
-        if let Some(known) = self
-            .0
-            .iter_mut()
-            .find(|known| known.decision.rule() == item.decision.rule())
-        {
-            if item.is_stricter_than(known.decision) {
+        if let Some(known) = self.of_rule(item.decision.rule()) {
+            if is_stricter(item.decision, known.decision) {
                 *known = item;
             }
         } else {
@@ -170,13 +180,7 @@ impl<'a> Standings<'a> {
             .iter()
             .filter(|item| item.is_known())
             .map(|item| item.decision);
-        known.reduce(|a, b| {
-            if Item::of_decision(b).is_stricter_than(a) {
-                b
-            } else {
-                a
-            }
-        })
+        known.reduce(|a, b| if is_stricter(b, a) { b } else { a })
     }
 
     /// The fields, in the words of the draft.
@@ -190,7 +194,10 @@ impl<'a> Standings<'a> {
         const T: &KeyRef = key_ref("t");
         let (mut policies, mut standings) = (ListSerializer::new(), ListSerializer::new());
         for item @ Item {
-            decision, quotas, ..
+            decision,
+            name: rule,
+            quotas,
+            ..
         } in &self.0
         {
             for Quota {
@@ -201,7 +208,7 @@ impl<'a> Standings<'a> {
                 in_flight,
             } in quotas
             {
-                let name = name(decision.rule(), *index);
+                let name = name(rule, *index);
                 let Some(name) = string(&name) else { continue };
                 let policy = policies.bare_item(name).parameter(Q, integer(*max));
                 if *in_flight {
@@ -217,7 +224,7 @@ impl<'a> Standings<'a> {
                 }
             }
             if item.is_known() {
-                let name = name(decision.rule(), decision.limit_index());
+                let name = name(rule, decision.limit_index());
                 let Some(name) = string(&name) else { continue };
                 let standing = standings
                     .bare_item(name)
@@ -235,8 +242,8 @@ impl<'a> Standings<'a> {
 }
 
 /// The fields of a refusal by its decision alone.
-pub(super) fn of_refusal(decision: &Decision, legacy: bool) -> Vec<Field> {
-    let standings = Standings(vec![Item::of_decision(decision)]);
+pub(super) fn of_refusal(decision: &Decision, names: &PublicNames, legacy: bool) -> Vec<Field> {
+    let standings = Standings(Item::of_decision(decision, names).into_iter().collect());
     let mut fields = standings.fields();
     fields.extend(
         standings
@@ -282,14 +289,9 @@ fn reset(decision: &Decision) -> Option<u64> {
 /// A structured string holds printable ASCII, and two names must not become one.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// What clients are told of a rule's name: of a path, which derived names are, the last part alone.
-pub(crate) fn public_name(rule: &str) -> &str {
-    rule.rsplit_once('.').map_or(rule, |(_, last)| last)
-}
-
-/// The limits of a rule have names of their own.
+/// The limits of a rule, which has this public name, have names of their own.
 pub(super) fn name(rule: &str, index: usize) -> String {
-    let mut name = utf8_percent_encode(public_name(rule), ENCODED).to_string();
+    let mut name = utf8_percent_encode(rule, ENCODED).to_string();
     if index > 0 {
         let _ = write!(name, "/{}", index + 1);
     }

@@ -3,16 +3,18 @@
 
 mod body;
 mod fields;
+mod names;
 mod refusal;
 mod rejection;
+mod request;
 mod responses;
 
-#[cfg(feature = "tonic")]
-pub(crate) use self::fields::public_name;
 #[cfg(feature = "_layer")]
 pub(crate) use self::fields::{Standings, legacy_fields};
 pub use self::refusal::Refusal;
 pub use self::rejection::KeyRejection;
+#[cfg(feature = "_layer")]
+pub(crate) use self::request::{answering, answering_now};
 pub use self::responses::Responses;
 #[cfg(feature = "_layer")]
 use crate::decision::Decision;

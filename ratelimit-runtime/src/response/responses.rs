@@ -8,6 +8,8 @@ use http::{Response, StatusCode};
 #[cfg(feature = "_layer")]
 use super::RefusalDecision;
 use super::body::Body;
+use super::names::PublicNames;
+use super::request::answered;
 use super::{KeyRejection, Refusal, fields};
 use crate::error::RateLimitError;
 
@@ -38,6 +40,7 @@ use crate::error::RateLimitError;
 ///   `RateLimit-Policy` there.
 /// - Of a name with dots, as paths of functions have, clients get the part after the last. `%`,
 ///   control characters and characters beyond ASCII are percent-encoded: `müde` is `"m%C3%BCde"`.
+///   [`rule_names`](Self::rule_names) gives clients other names, or none.
 ///
 /// ```
 /// use ratelimit_runtime::{RateLimiter, Responses};
@@ -56,6 +59,7 @@ use crate::error::RateLimitError;
 #[derive(Clone, Debug, Default)]
 pub struct Responses {
     body: Body,
+    pub(crate) names: PublicNames,
     pub(crate) legacy: bool,
     /// 413, unless set.
     cost_exceeds_limit: Option<u16>,
@@ -78,7 +82,20 @@ impl Responses {
         self
     }
 
-    /// A body of your own, with its type.
+    /// A body of your own, with its type. Behind a [`RateLimitLayer`](crate::RateLimitLayer) it may
+    /// depend on the [request](Refusal::request), of which each layer then makes a copy.
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Refusal, Responses};
+    ///
+    /// fn body(refusal: &Refusal<'_>) -> (&'static str, String) {
+    ///     let id = refusal.request().and_then(|request| request.headers.get("x-request-id"));
+    ///     ("text/plain", format!("{refusal}, request {id:?}"))
+    /// }
+    ///
+    /// let responses = Responses::new().body(body);
+    /// # let _ = responses;
+    /// ```
     #[must_use]
     pub fn body(
         mut self,
@@ -89,11 +106,34 @@ impl Responses {
     }
 
     /// Whether to send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in
-    /// seconds) as well: no unless set. Of several layers those of the innermost are sent, or of
-    /// the one that refuses.
+    /// seconds) as well: no unless set. They are those of the rule that refuses, or of the one that
+    /// has the least left, over all layers.
     #[must_use]
     pub fn legacy_headers(mut self, on: bool) -> Self {
         self.legacy = on;
+        self
+    }
+
+    /// The names that clients get of rules, in place of the rules' own: in `RateLimit-Policy` and
+    /// `RateLimit`, and in the details of problems and of gRPC. A rule whose name is `None` is in
+    /// none of them, nor in `X-RateLimit-*`; a refusal by it still has `Retry-After`.
+    ///
+    /// ```
+    /// use ratelimit_runtime::Responses;
+    ///
+    /// let responses = Responses::new().rule_names(|rule| match rule {
+    ///     "login-email" | "login-address" => None,
+    ///     "orders-v2" => Some("orders"),
+    ///     rule => Some(rule),
+    /// });
+    /// # let _ = responses;
+    /// ```
+    #[must_use]
+    pub fn rule_names(
+        mut self,
+        name: impl Fn(&str) -> Option<&str> + Send + Sync + 'static,
+    ) -> Self {
+        self.names = PublicNames::new(name);
         self
     }
 
@@ -170,7 +210,7 @@ impl Responses {
     /// The response to an error.
     pub(crate) fn response(&self, error: &RateLimitError) -> Response<String> {
         error.log_if_misconfigured();
-        let mut response = self.render(&Refusal::of_error(self.status(error), error));
+        let mut response = self.render(Refusal::of_error(self.status(error), error));
         let headers = response.headers_mut();
         headers.extend(
             error
@@ -178,7 +218,7 @@ impl Responses {
                 .map(|seconds| (RETRY_AFTER, seconds.into())),
         );
         if let Some(decision) = error.decision() {
-            for (name, value) in fields::of_refusal(decision, self.legacy) {
+            for (name, value) in fields::of_refusal(decision, &self.names, self.legacy) {
                 headers.extend(
                     HeaderValue::from_str(&value)
                         .map(|value| (HeaderName::from_static(name), value)),
@@ -196,7 +236,7 @@ impl Responses {
         status: StatusCode,
         message: &str,
     ) -> Response<String> {
-        let mut response = self.render(&Refusal::without_key(status, message));
+        let mut response = self.render(Refusal::without_key(status, message));
         if let (StatusCode::UNAUTHORIZED, Some(challenge)) = (status, &self.challenge) {
             let challenge = HeaderValue::from_str(challenge);
             response
@@ -206,8 +246,16 @@ impl Responses {
         response
     }
 
-    fn render(&self, refusal: &Refusal<'_>) -> Response<String> {
-        let (kind, body) = self.body.of(refusal);
+    /// Whether refusals may depend on the request.
+    #[cfg(feature = "_layer")]
+    pub(crate) fn read_requests(&self) -> bool {
+        self.body.reads_requests()
+    }
+
+    fn render(&self, refusal: Refusal<'_>) -> Response<String> {
+        let request = answered();
+        let refusal = refusal.answering(request.as_deref());
+        let (kind, body) = self.body.of(&refusal, &self.names);
         let mut response = Response::new(body);
         *response.status_mut() = refusal.http_status();
         let headers = response.headers_mut();

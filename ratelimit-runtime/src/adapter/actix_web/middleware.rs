@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use actix_web::body::EitherBody;
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform};
 use actix_web::error::InternalError;
-use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::{StatusCode, Version};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
 use crate::adapter::layer::header_update::{Fields, HeaderUpdate, keep_out_of_caches};
@@ -62,10 +62,10 @@ where
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let check = match self.layer.check(&request) {
+        let copy = self.layer.copy(|copy| fill(copy, &request));
+        let check = match self.layer.check(&request, copy.as_ref(), NoKey::answer) {
             Ok(check) => check,
-            Err(no_key) => {
-                let mut answer = self.layer.within(|| no_key.answer());
+            Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());
                 return Box::pin(ready(Ok(request
                     .into_response(answer)
@@ -73,7 +73,7 @@ where
             }
         };
         let inner = Rc::clone(&self.inner);
-        let running = self.layer.run(async move {
+        let running = self.layer.run(copy, async move {
             match acquire(check).await {
                 Ok(()) => inner
                     .call(request)
@@ -102,6 +102,28 @@ where
     }
 }
 
+/// Copies what a request has besides its body and its extensions, which cannot be copied.
+/// actix-web has types of its own for it.
+fn fill(copy: &mut http::Request<()>, request: &ServiceRequest) {
+    let method = http::Method::from_bytes(request.method().as_str().as_bytes());
+    *copy.method_mut() = method.unwrap_or_default();
+    *copy.uri_mut() = request.uri().to_string().parse().unwrap_or_default();
+    *copy.version_mut() = match request.version() {
+        Version::HTTP_09 => http::Version::HTTP_09,
+        Version::HTTP_10 => http::Version::HTTP_10,
+        Version::HTTP_2 => http::Version::HTTP_2,
+        Version::HTTP_3 => http::Version::HTTP_3,
+        _ => http::Version::HTTP_11,
+    };
+    for (name, value) in request.headers() {
+        let name = http::HeaderName::from_bytes(name.as_ref());
+        let value = http::HeaderValue::from_bytes(value.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            copy.headers_mut().append(name, value);
+        }
+    }
+}
+
 /// An error of this crate becomes a response while the layer's limiter is in force; other errors
 /// are for the handlers around the layer.
 fn answered(error: Error) -> (Error, Option<HttpResponse>) {
@@ -122,20 +144,16 @@ impl Fields for HeaderMap {
         self.get_all(name).map(HeaderValue::as_bytes)
     }
 
-    fn set(&mut self, name: &'static str, value: &str) {
-        let value = HeaderValue::from_str(value);
+    fn set(&mut self, name: &'static str, value: impl AsRef<[u8]>) {
+        let value = HeaderValue::from_bytes(value.as_ref());
         debug_assert!(value.is_ok(), "{name} is printable");
         if let Ok(value) = value {
             let _ = self.insert(HeaderName::from_static(name), value);
         }
     }
 
-    fn add(&mut self, name: &'static str, value: &str) {
-        let value = HeaderValue::from_str(value);
-        debug_assert!(value.is_ok(), "{name} is printable");
-        if let Ok(value) = value {
-            self.append(HeaderName::from_static(name), value);
-        }
+    fn remove(&mut self, name: &'static str) {
+        let _ = Self::remove(self, name);
     }
 }
 

@@ -1,8 +1,10 @@
 //! [`HeaderUpdate`]: the decisions on a request, as header fields of its response.
 
+use std::sync::Arc;
+
 use crate::decision::whole_seconds;
 use crate::observe::Observation;
-use crate::response::{RefusalDecision, Standings, legacy_fields};
+use crate::response::{RefusalDecision, Responses, Standings, legacy_fields};
 
 /// The header fields of a response, of whatever crate. Names are in lower case.
 pub(in crate::adapter) trait Fields {
@@ -10,17 +12,16 @@ pub(in crate::adapter) trait Fields {
     fn all(&self, name: &'static str) -> impl Iterator<Item = &[u8]>;
 
     /// Puts one value in the place of all of that name.
-    fn set(&mut self, name: &'static str, value: &str);
+    fn set(&mut self, name: &'static str, value: impl AsRef<[u8]>);
 
-    /// Puts one more value beside those of that name.
-    fn add(&mut self, name: &'static str, value: &str);
+    /// Takes all values of that name away.
+    fn remove(&mut self, name: &'static str);
 }
 
 /// The header fields that the decisions made for a request add to its response.
 pub(in crate::adapter) struct HeaderUpdate {
     pub(super) decisions: Vec<Observation>,
-    /// Whether `X-RateLimit-*` are among them.
-    pub(super) legacy: bool,
+    pub(super) responses: Arc<Responses>,
 }
 
 /// Keeps a response in place of a handler's out of caches, unless it has `Cache-Control`.
@@ -28,6 +29,12 @@ pub(in crate::adapter) fn keep_out_of_caches(headers: &mut impl Fields) {
     if headers.all("cache-control").next().is_none() {
         headers.set("cache-control", "no-store");
     }
+}
+
+/// What a layer further in has told older clients that is left.
+fn remaining(headers: &impl Fields) -> Option<u64> {
+    let value = headers.all("x-ratelimit-remaining").next()?;
+    str::from_utf8(value).ok()?.parse().ok()
 }
 
 impl HeaderUpdate {
@@ -42,22 +49,32 @@ impl HeaderUpdate {
         let standings = Standings::after(
             &self.decisions,
             refusal.as_ref().map(|RefusalDecision(decision)| decision),
+            &self.responses.names,
         );
         for (name, value) in standings.fields() {
             // Fields of the refusal are among these; fields that a layer further in has written are
             // not.
-            if refusal.is_some() {
-                headers.set(name, &value);
-            } else {
-                headers.add(name, &value);
-            }
+            let further_in = headers.all(name).filter(|line| !line.is_empty());
+            let further_in = further_in.filter(|_| refusal.is_none());
+            let line: Vec<_> = further_in.chain([value.as_bytes()]).collect();
+            let line = line.join(&b", "[..]);
+            headers.set(name, line);
         }
-        // Each of these fields stands once: those of a layer further in stay.
-        if let Some(strictest) = standings.strictest().filter(|_| self.legacy)
-            && (refusal.is_some() || headers.all("x-ratelimit-limit").next().is_none())
+        // These are of one rule. Of a refused call it is the one that refuses, which may have more
+        // left than others.
+        if let Some(strictest) = standings.strictest().filter(|_| self.responses.legacy)
+            && (refusal.is_some()
+                || remaining(headers).is_none_or(|remaining| {
+                    if is_refusal {
+                        !strictest.is_allowed()
+                    } else {
+                        strictest.remaining() < remaining
+                    }
+                }))
         {
+            headers.remove("x-ratelimit-reset");
             for (name, value) in legacy_fields(strictest) {
-                headers.set(name, &value);
+                headers.set(name, value);
             }
         }
         if is_refusal {
@@ -78,7 +95,7 @@ impl HeaderUpdate {
             && headers.all("retry-after").next().is_none()
         {
             if let Some(wait) = refusal.retry_after() {
-                headers.set("retry-after", &whole_seconds(wait).to_string());
+                headers.set("retry-after", whole_seconds(wait).to_string());
             }
             keep_out_of_caches(headers);
         }
@@ -90,19 +107,15 @@ impl Fields for http::HeaderMap {
         self.get_all(name).iter().map(http::HeaderValue::as_bytes)
     }
 
-    fn set(&mut self, name: &'static str, value: &str) {
-        let value = http::HeaderValue::from_str(value);
+    fn set(&mut self, name: &'static str, value: impl AsRef<[u8]>) {
+        let value = http::HeaderValue::from_bytes(value.as_ref());
         debug_assert!(value.is_ok(), "{name} is printable");
         if let Ok(value) = value {
             self.insert(name, value);
         }
     }
 
-    fn add(&mut self, name: &'static str, value: &str) {
-        let value = http::HeaderValue::from_str(value);
-        debug_assert!(value.is_ok(), "{name} is printable");
-        if let Ok(value) = value {
-            self.append(name, value);
-        }
+    fn remove(&mut self, name: &'static str) {
+        Self::remove(self, name);
     }
 }

@@ -9,13 +9,16 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use http::Request;
+use http::request::Parts;
+
 use self::header_update::HeaderUpdate;
 use crate::client_ip::TrustedProxies;
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::limiter::{RateLimiter, find};
 use crate::observe;
-use crate::response::KeyRejection;
+use crate::response::{KeyRejection, answering, answering_now};
 use crate::rule::Rule;
 
 /// A layer around the handlers of a server: `.layer(…)` of axum, tonic and everything else on
@@ -192,36 +195,55 @@ impl<R, P> RateLimitLayer<R, P> {
         self
     }
 
-    /// Runs code that is no future and may answer a request.
-    pub(super) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Runs code that is no future.
+    fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         match &self.limiter {
             Some(limiter) => limiter.within(work),
             None => work(),
         }
     }
 
-    /// The check that a request needs, if any, or the answer to one without a key.
-    pub(super) fn check<Q, A>(&self, request: &Q) -> Result<RequestCheck, NoKey<A>>
+    /// A copy of a request, which `fill` makes, if bodies of refusals may read it.
+    pub(super) fn copy(&self, fill: impl FnOnce(&mut Request<()>)) -> Option<Arc<Parts>> {
+        let responses = self.within(find::responses);
+        responses.read_requests().then(|| {
+            let mut copy = Request::new(());
+            fill(&mut copy);
+            Arc::new(copy.into_parts().0)
+        })
+    }
+
+    /// The check that a request needs, if any, or the answer that `answer` makes to one without a
+    /// key.
+    pub(super) fn check<Q, A, T>(
+        &self,
+        request: &Q,
+        copy: Option<&Arc<Parts>>,
+        answer: impl FnOnce(NoKey<A>) -> T,
+    ) -> Result<RequestCheck, T>
     where
         R: RequestRule<Q, A>,
     {
-        self.within(|| self.rule.check(request))
+        let check = || self.rule.check(request).map_err(answer);
+        self.within(|| answering_now(copy.cloned(), check))
     }
 
     /// Runs the future that answers a request. Gives the answer, and the decisions made meanwhile.
     pub(super) fn run<F: Future>(
         &self,
+        copy: Option<Arc<Parts>>,
         answer: F,
     ) -> impl Future<Output = (F::Output, HeaderUpdate)> + use<R, P, F> {
         let limiter = self.limiter.clone();
         async move {
             let all = async {
+                let answer = answering(copy, answer);
                 let (answer, decisions) = observe::collect(answer).await;
                 (
                     answer,
                     HeaderUpdate {
                         decisions,
-                        legacy: find::legacy_headers(),
+                        responses: find::responses(),
                     },
                 )
             };

@@ -38,10 +38,16 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let check = match self.layer.check(&request) {
+        let copy = self.layer.copy(|copy| {
+            *copy.method_mut() = request.method().clone();
+            *copy.uri_mut() = request.uri().clone();
+            *copy.version_mut() = request.version();
+            *copy.headers_mut() = request.headers().clone();
+            *copy.extensions_mut() = request.extensions().clone();
+        });
+        let check = match self.layer.check(&request, copy.as_ref(), NoKey::answer) {
             Ok(check) => check,
-            Err(no_key) => {
-                let mut answer = self.layer.within(|| no_key.answer());
+            Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());
                 return Ok(answer);
             }
@@ -57,7 +63,7 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint
                 Err(error) => Ok(error.as_response()),
             }
         };
-        let (answer, update) = self.layer.run(answer).await;
+        let (answer, update) = self.layer.run(copy, answer).await;
         let mut response = answer?;
         let refusal = response.extensions_mut().remove::<RefusalDecision>();
         let is_refusal = response.status() == StatusCode::TOO_MANY_REQUESTS;

@@ -55,16 +55,22 @@ where
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let check = match self.layer.check(&request) {
+        let copy = self.layer.copy(|copy| {
+            *copy.method_mut() = request.method().clone();
+            *copy.uri_mut() = request.uri().clone();
+            *copy.version_mut() = request.version();
+            *copy.headers_mut() = request.headers().clone();
+            *copy.extensions_mut() = request.extensions().clone();
+        });
+        let without_key = without_key::<B, P>;
+        let check = match self.layer.check(&request, copy.as_ref(), without_key) {
             Ok(check) => check,
-            Err(no_key) => {
-                return Box::pin(ready(Ok(self.layer.within(|| without_key::<B, P>(no_key)))));
-            }
+            Err(answer) => return Box::pin(ready(Ok(answer))),
         };
         // The service that was ready is used up.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
-        let running = self.layer.run(async move {
+        let running = self.layer.run(copy, async move {
             match acquire(check).await {
                 Ok(()) => inner
                     .call(request)

@@ -51,7 +51,7 @@ pub(crate) struct Engine {
     pub(in crate::engine) settlements: Settlements,
     pub(crate) fallback: Fallback,
     #[cfg(feature = "http")]
-    pub(crate) responses: crate::response::Responses,
+    pub(crate) responses: Arc<crate::response::Responses>,
     #[cfg(feature = "http")]
     pub(crate) trusted_proxies: crate::client_ip::TrustedProxies,
 }
@@ -77,7 +77,7 @@ impl Engine {
             settlements: Settlements::default(),
             fallback: Fallback::default(),
             #[cfg(feature = "http")]
-            responses: crate::response::Responses::default(),
+            responses: Arc::default(),
             #[cfg(feature = "http")]
             trusted_proxies: crate::client_ip::TrustedProxies::default(),
         }

@@ -1,7 +1,7 @@
 //! What lints find without the attribute, they find with it.
 #![deny(warnings)]
 
-use ratelimit_runtime::{RateLimitError, rate_limit};
+use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, Rule, rate_limit};
 
 type Outcome = Result<(), RateLimitError>;
 
@@ -45,6 +45,15 @@ pub async fn mutable_under_count(mut email: String) -> Outcome { Ok(drop(email))
 pub async fn results() -> Outcome {
     argument("a", "b").await;
     argument("a", "b");
+    Ok(())
+}
+
+static SEND: Rule = Rule::new("send", Limit::per_minute(3));
+
+/// `?` reads the refusal: a decision need not be read after it.
+pub async fn by_hand(limiter: &RateLimiter, key: &Key) -> Outcome {
+    limiter.acquire(&SEND, key).await?;
+    limiter.acquire(&SEND, key).await;
     Ok(())
 }
 
