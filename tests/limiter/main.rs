@@ -16,6 +16,7 @@ mod injective;
 mod keys;
 mod outage;
 mod policies;
+mod several;
 mod watching;
 
 use std::time::Duration;

@@ -91,7 +91,7 @@ pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, Ra
 
 /// The charge of a call. Where it is dropped before anybody ends it, because the call was cancelled
 /// or panicked, it ends by `otherwise`.
-pub(super) struct Charge {
+pub(crate) struct Charge {
     /// `None` once it is to stay, or has been ended.
     open: Option<Box<OpenCharge>>,
     pub(super) otherwise: Completion,
@@ -128,7 +128,7 @@ impl Charge {
     }
 
     /// Ends it.
-    pub(super) fn complete(mut self, completion: Completion) {
+    pub(crate) fn complete(mut self, completion: Completion) {
         if let Some(open) = self.open.take() {
             open.complete(completion);
         }

@@ -73,7 +73,8 @@ pub(crate) async fn decide_later(part: &Part) -> Result<Decision, RateLimitError
 pub(crate) struct Admitted {
     /// Of each part of the stack.
     pub(crate) decisions: SmallVec<[Decision; 1]>,
-    reservations: SmallVec<[Option<Charge>; 1]>,
+    /// Those that are settled when the call is over.
+    pub(crate) charges: SmallVec<[Option<Charge>; 1]>,
     pub(crate) permits: CallPermits,
 }
 
@@ -94,10 +95,10 @@ impl Admitted {
         let made = is_made.iter().filter(|is_made| **is_made).count();
         debug_assert_eq!(
             made,
-            self.reservations.len(),
+            self.charges.len(),
             "each check that is made is a part"
         );
-        let mut made = self.reservations.into_iter();
+        let mut made = self.charges.into_iter();
         let reserved = is_made.map(|is_made| is_made.then(|| made.next()).flatten().flatten());
         (Reservations(reserved), self.permits)
     }
@@ -116,16 +117,16 @@ pub(crate) async fn acquire(
 fn conclude(stack: &[Part], outcome: Attempted) -> Result<Admitted, RateLimitError> {
     match outcome {
         Ok(admissions) => {
-            let (mut decisions, mut reservations) = (SmallVec::new(), SmallVec::new());
+            let (mut decisions, mut charges) = (SmallVec::new(), SmallVec::new());
             let mut permits = Vec::new();
             for (part, admission) in stack.iter().zip(admissions) {
                 decisions.push(part.check().conclude(admission.decided)?);
-                reservations.push(admission.charge);
+                charges.push(admission.charge);
                 permits.extend(admission.permit);
             }
             Ok(Admitted {
                 decisions,
-                reservations,
+                charges,
                 permits: CallPermits {
                     _open: permits.into_boxed_slice(),
                 },

@@ -33,7 +33,7 @@ mod state;
 mod waiting;
 
 pub use self::builder::CheckBuilder;
-pub(crate) use self::charge::refund;
+pub(crate) use self::charge::{Charge, refund};
 pub use self::charge::{Completion, Reservations};
 pub(crate) use self::check::{Check, Conclusion};
 pub(crate) use self::decide::{acquire, cooperate, decide_later, decide_now};

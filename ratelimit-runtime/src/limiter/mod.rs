@@ -151,6 +151,39 @@ impl RateLimiter {
         }
     }
 
+    /// [`acquire`](Self::acquire) for several rules, each with a key of its own: all of them are
+    /// charged, or none. The decisions are in the order of the rules.
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
+    /// static PER_USER: Rule = Rule::new("mail-user", Limit::per_minute(3));
+    /// static OF_ALL: Rule = Rule::new("mail", Limit::per_minute(1_000));
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
+    /// # let limiter = RateLimiter::memory();
+    /// let user = Key::of("alice@example.com");
+    /// let decisions = limiter.acquire_all([(&PER_USER, &user), (&OF_ALL, &Key::global())]).await?;
+    /// assert_eq!(decisions[0].remaining(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As of `acquire`; of several rules that refuse, the refusal that takes longest.
+    /// `Misconfigured` also where no rule is given.
+    pub async fn acquire_all<'a>(
+        &self,
+        calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
+    ) -> Result<Vec<Decision>, RateLimitError> {
+        let parts = stack(calls, |rule, key| {
+            must_not_limit_calls_in_flight(rule)?;
+            Ok(self.call(rule, key))
+        })?;
+        Ok(engine::acquire(parts).await?.decisions.into_vec())
+    }
+
     /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
     /// it: for work whose cost is known when it is done. [`Reservation::commit`] takes that cost.
     ///
@@ -162,10 +195,21 @@ impl RateLimiter {
     /// Every [`RateLimitError`]; `Misconfigured` also where the store cannot charge a cost that is
     /// known afterwards. A refused call is charged nothing.
     pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
-        must_not_limit_calls_in_flight(rule)?;
-        let mut check = by_hand(rule, key);
-        check.reserve_estimate();
-        Reservation::acquire(check.kept(&self.engine)).await
+        Reservation::acquire([self.estimate(rule, key)?]).await
+    }
+
+    /// [`reserve`](Self::reserve) for several rules, each with a key of its own: all of them are
+    /// charged their estimates, or none. The reservation settles all with one actual cost.
+    ///
+    /// # Errors
+    ///
+    /// As of `reserve`; of several rules that refuse, the refusal that takes longest.
+    /// `Misconfigured` also where no rule is given.
+    pub async fn reserve_all<'a>(
+        &self,
+        calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
+    ) -> Result<Reservation, RateLimitError> {
+        Reservation::acquire(stack(calls, |rule, key| self.estimate(rule, key))?).await
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
@@ -198,7 +242,21 @@ impl RateLimiter {
     /// flight, or the store cannot. A refused call is charged nothing and takes no permit. Where
     /// only permits are missing, [`retry_after`](RateLimitError::retry_after) is `None`.
     pub async fn enter(&self, rule: &Rule, key: &Key) -> Result<Permit, RateLimitError> {
-        Permit::enter(self.placed_call(rule, key)).await
+        Permit::enter(&[self.placed_call(rule, key)]).await
+    }
+
+    /// [`enter`](Self::enter) for several rules, each with a key of its own, of which at least one
+    /// limits calls in flight: the call gets all permits and is charged for all rules, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// As of `enter`; of several rules that refuse, the refusal that takes longest. `Misconfigured`
+    /// also where no rule is given.
+    pub async fn enter_all<'a>(
+        &self,
+        calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
+    ) -> Result<Permit, RateLimitError> {
+        Permit::enter(&stack(calls, |rule, key| Ok(self.placed_call(rule, key)))?).await
     }
 
     /// How many calls of the key are in flight, over all processes that share the store.
@@ -397,6 +455,13 @@ impl RateLimiter {
         self.engine
     }
 
+    fn estimate(&self, rule: &Rule, key: &Key) -> Result<Part, RateLimitError> {
+        must_not_limit_calls_in_flight(rule)?;
+        let mut check = by_hand(rule, key);
+        check.reserve_estimate();
+        Ok(check.kept(&self.engine))
+    }
+
     fn call(&self, rule: &Rule, key: &Key) -> Part {
         by_hand(rule, key).kept(&self.engine)
     }
@@ -423,6 +488,24 @@ fn by_hand<'r>(rule: &'r Rule, key: &Key) -> CheckBuilder<'r> {
     let mut check = CheckBuilder::of(rule, None);
     check.key(key);
     check
+}
+
+/// The parts of a stack.
+///
+/// # Errors
+///
+/// `Misconfigured` where there are none.
+fn stack<'a>(
+    calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
+    part: impl Fn(&Rule, &Key) -> Result<Part, RateLimitError>,
+) -> Result<Vec<Part>, RateLimitError> {
+    let parts = calls.into_iter().map(|(rule, key)| part(rule, key));
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    if parts.is_empty() {
+        let why = "no rule is given: a call that nothing limits asks for nothing";
+        return Err(RateLimitError::misconfigured(why));
+    }
+    Ok(parts)
 }
 
 /// # Errors

@@ -2,11 +2,15 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use crate::decision::Decision;
 use crate::engine::{self, CallPermits, Part};
 use crate::error::RateLimitError;
 
-/// The permit of a call in flight; made by [`RateLimiter::enter`](crate::RateLimiter::enter).
+/// The permit of a call in flight, or its permits of several rules; made by
+/// [`RateLimiter::enter`](crate::RateLimiter::enter) and
+/// [`enter_all`](crate::RateLimiter::enter_all).
 ///
 /// The call ends when its permit is dropped, on any thread, with a runtime or without. For this
 /// process the permit is free at once then, and for others as soon as the store is told: on Redis,
@@ -14,34 +18,45 @@ use crate::error::RateLimitError;
 /// [`lease`](crate::Rule::with_lease).
 #[must_use = "dropping it ends the call"]
 pub struct Permit {
-    decision: Decision,
+    first: Decision,
+    decisions: SmallVec<[Decision; 1]>,
     _permits: CallPermits,
 }
 
 impl Permit {
-    pub(super) async fn enter(part: Part) -> Result<Self, RateLimitError> {
-        if part.permit.is_none() {
-            return Err(part.no_concurrent());
+    pub(super) async fn enter(parts: &[Part]) -> Result<Self, RateLimitError> {
+        if let (Some(first), true) = (
+            parts.first(),
+            parts.iter().all(|part| part.permit.is_none()),
+        ) {
+            return Err(first.no_concurrent());
         }
-        let admitted = engine::acquire([part]).await?;
+        let admitted = engine::acquire(parts.iter().cloned()).await?;
         Ok(Self {
-            decision: admitted.decision()?,
+            first: admitted.decision()?,
+            decisions: admitted.decisions,
             _permits: admitted.permits,
         })
     }
 
-    /// The decision that let the call in. In [shadow mode](crate::Rule::with_shadow) it may be a
-    /// refusal; then no permit is taken.
+    /// The decision that let the call in, of several rules that of the first. In
+    /// [shadow mode](crate::Rule::with_shadow) it may be a refusal; then no permit is taken.
     #[must_use]
     pub fn decision(&self) -> &Decision {
-        &self.decision
+        &self.first
+    }
+
+    /// The decisions on all rules, in their order.
+    #[must_use]
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
     }
 }
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit")
-            .field("decision", &self.decision)
+            .field("decisions", &self.decisions)
             .finish_non_exhaustive()
     }
 }

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use crate::decision::Decision;
-use crate::engine::{self, Completion, Part, Reservations};
+use crate::engine::{self, Charge, Completion, Part};
 use crate::error::RateLimitError;
 use crate::rule::Limit;
 
-/// An estimate that is charged to a key; made by
-/// [`RateLimiter::reserve`](crate::RateLimiter::reserve).
+/// An estimate that is charged to a key, or to several; made by
+/// [`RateLimiter::reserve`](crate::RateLimiter::reserve) and
+/// [`reserve_all`](crate::RateLimiter::reserve_all).
 ///
 /// It ends by [`commit`](Self::commit) or [`release`](Self::release). A reservation that is dropped
 /// is committed as estimated: a call that is cancelled is not free. Both return at once: a store in
@@ -17,27 +20,39 @@ use crate::rule::Limit;
 /// estimate stays charged until it expires.
 #[must_use = "dropping it commits the estimate"]
 pub struct Reservation {
-    decision: Decision,
-    reserved: Reservations<1>,
+    first: Decision,
+    decisions: SmallVec<[Decision; 1]>,
+    charges: SmallVec<[Option<Charge>; 1]>,
 }
 
 impl Reservation {
-    pub(super) async fn acquire(part: Part) -> Result<Self, RateLimitError> {
-        let admitted = engine::acquire([part]).await?;
-        let decision = admitted.decision()?;
-        let (reserved, _no_permits) = admitted.reserved([true]);
-        Ok(Self { decision, reserved })
+    pub(super) async fn acquire(
+        parts: impl IntoIterator<Item = Part>,
+    ) -> Result<Self, RateLimitError> {
+        let admitted = engine::acquire(parts).await?;
+        Ok(Self {
+            first: admitted.decision()?,
+            decisions: admitted.decisions,
+            charges: admitted.charges,
+        })
     }
 
-    /// The decision that admitted the estimate. In [shadow mode](crate::Rule::with_shadow) it may
-    /// be a refusal; then nothing is reserved, and nothing will be charged.
+    /// The decision that admitted the estimate, of several rules that of the first. In
+    /// [shadow mode](crate::Rule::with_shadow) it may be a refusal; then nothing is reserved, and
+    /// nothing will be charged.
     #[must_use]
     pub fn decision(&self) -> &Decision {
-        &self.decision
+        &self.first
     }
 
-    /// Charges the actual cost of the call in place of the estimate; more than [`Limit::MAX_COUNT`]
-    /// means that.
+    /// The decisions on all rules, in their order.
+    #[must_use]
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
+    /// Charges the actual cost of the call in place of the estimate, to each rule; more than
+    /// [`Limit::MAX_COUNT`] means that.
     ///
     /// A lower cost frees the rest of the estimate. A higher one is charged on top, also beyond the
     /// limits: they refuse until it has left or drained. After that at most twice the capacity of a
@@ -45,20 +60,25 @@ impl Reservation {
     /// `ratelimit_cost_dropped_total`. Where the estimate has left a window meanwhile, all of the
     /// cost is charged now.
     pub fn commit(self, actual_cost: u64) {
-        self.reserved
-            .complete([Completion::CommitActual(actual_cost.min(Limit::MAX_COUNT))]);
+        self.complete(Completion::CommitActual(actual_cost.min(Limit::MAX_COUNT)));
     }
 
     /// Gives the estimate back: the call costs nothing.
     pub fn release(self) {
-        self.reserved.complete([Completion::Release]);
+        self.complete(Completion::Release);
+    }
+
+    fn complete(self, completion: Completion) {
+        for charge in self.charges.into_iter().flatten() {
+            charge.complete(completion);
+        }
     }
 }
 
 impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reservation")
-            .field("decision", &self.decision)
+            .field("decisions", &self.decisions)
             .finish_non_exhaustive()
     }
 }

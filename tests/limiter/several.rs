@@ -1,0 +1,108 @@
+//! Several rules at once, by hand: all are charged, or none.
+
+use ratelimit_runtime::{Decision, Limit, RateLimitError, Rule};
+
+use super::*;
+
+static PER_USER: Rule = Rule::new("several-user", Limit::per_hour(3));
+static OF_TENANT: Rule =
+    Rule::new("several-tenant", Limit::per_hour(4)).with_algorithm(Algorithm::TokenBucket);
+static IN_FLIGHT: Rule = Rule::new("several-open", Limit::per_hour(10)).with_concurrent(1);
+
+fn left(decisions: &[Decision]) -> Vec<u64> {
+    decisions.iter().map(Decision::remaining).collect()
+}
+
+#[tokio::test]
+async fn several_rules_are_charged_together_or_not_at_all() {
+    for (name, limiter) in everywhere(&FakeClock::new()) {
+        let tenant = Key::of("acme");
+        let call = async |user: &Key| {
+            let calls = [(&PER_USER, user), (&OF_TENANT, &tenant)];
+            limiter.acquire_all(calls).await
+        };
+        for (of_user, of_tenant) in [(2, 3), (1, 2), (0, 1)] {
+            let admitted = call(&alice()).await.unwrap();
+            assert_eq!(left(&admitted), [of_user, of_tenant], "{name}");
+        }
+        let refused = call(&alice()).await.unwrap_err();
+        let RateLimitError::Exceeded(refusal) = refused else {
+            panic!("{name}: {refused:?}")
+        };
+        assert_eq!(refusal.rule(), "several-user", "{name}");
+        let of_tenant = limiter.peek(&OF_TENANT, &tenant).await.unwrap();
+        assert_eq!(of_tenant.remaining(), 1, "{name}: the other is not charged");
+        assert_eq!(left(&call(&bob()).await.unwrap()), [2, 0], "{name}");
+        assert!(call(&bob()).await.is_err(), "{name}");
+        let of_bob = limiter.peek(&PER_USER, &bob()).await.unwrap();
+        assert_eq!(of_bob.remaining(), 2, "{name}");
+    }
+}
+
+static A_MINUTE: Rule = Rule::new("several-tokens-minute", Limit::per_minute(1_000))
+    .with_algorithm(Algorithm::TokenBucket);
+static A_DAY: Rule = Rule::new("several-tokens-day", Limit::per_day(10_000))
+    .with_algorithm(Algorithm::SlidingCounter);
+
+#[tokio::test]
+async fn an_estimate_of_several_rules_is_settled_once() {
+    for (name, limiter) in everywhere(&FakeClock::new()) {
+        let key = alice();
+        let (minute, day) = (A_MINUTE.with_cost(400), A_DAY.with_cost(400));
+        let calls = [(&minute, &key), (&day, &key)];
+        let used = async |rule: &Rule| {
+            let decision = limiter.peek(rule, &key).await.unwrap();
+            decision.limit() - decision.remaining()
+        };
+        let reservation = limiter.reserve_all(calls).await.unwrap();
+        assert_eq!(left(reservation.decisions()), [600, 9_600], "{name}");
+        assert_eq!(reservation.decision().rule(), "several-tokens-minute");
+        reservation.commit(150);
+        limiter.settled().await;
+        assert_eq!([used(&A_MINUTE).await, used(&A_DAY).await], [150, 150]);
+        limiter.reserve_all(calls).await.unwrap().release();
+        limiter.settled().await;
+        assert_eq!([used(&A_MINUTE).await, used(&A_DAY).await], [150, 150]);
+        // Dropped, it counts as estimated; then the minute has no room for another.
+        drop(limiter.reserve_all(calls).await.unwrap());
+        drop(limiter.reserve_all(calls).await.unwrap());
+        assert!(limiter.reserve_all(calls).await.is_err(), "{name}");
+        limiter.settled().await;
+        assert_eq!([used(&A_MINUTE).await, used(&A_DAY).await], [950, 950]);
+    }
+}
+
+#[tokio::test]
+async fn a_call_in_flight_of_several_rules_has_a_permit_and_all_charges_or_nothing() {
+    for (name, limiter) in everywhere(&FakeClock::new()) {
+        let key = alice();
+        let calls = [(&PER_USER, &key), (&IN_FLIGHT, &key)];
+        let permit = limiter.enter_all(calls).await.unwrap();
+        assert_eq!(permit.decisions().len(), 2, "{name}");
+        let full = limiter.enter_all(calls).await.unwrap_err();
+        assert_eq!(full.retry_after(), None, "{name}");
+        drop(permit);
+        limiter.settled().await;
+        let left = limiter.peek(&PER_USER, &key).await.unwrap().remaining();
+        assert_eq!(left, 2, "{name}: the refused call was charged nothing");
+        drop(limiter.enter_all(calls).await.unwrap());
+        let error = limiter.enter_all([(&PER_USER, &key)]).await.unwrap_err();
+        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_stack_by_hand_that_names_no_rule_or_one_that_needs_a_permit_is_a_mistake() {
+    let limiter = RateLimiter::memory();
+    let key = alice();
+    let errors = [
+        limiter.acquire_all([]).await.unwrap_err(),
+        limiter.reserve_all([]).await.unwrap_err(),
+        limiter.enter_all([]).await.unwrap_err(),
+        limiter.acquire_all([(&IN_FLIGHT, &key)]).await.unwrap_err(),
+        limiter.reserve_all([(&IN_FLIGHT, &key)]).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
+    }
+}
