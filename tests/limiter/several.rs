@@ -39,6 +39,24 @@ async fn several_rules_are_charged_together_or_not_at_all() {
     }
 }
 
+/// No time admits such a call: a refusal with a wait would be asked for again and again.
+#[tokio::test]
+async fn a_key_that_is_asked_for_more_than_its_limit_in_all_is_never_admitted() {
+    for (name, limiter) in everywhere(&FakeClock::new()) {
+        let (key, two) = (alice(), PER_USER.with_cost(2));
+        let calls = [(&two, &key), (&OF_TENANT, &key), (&two, &key)];
+        for _ in 0..2 {
+            let error = limiter.acquire_all(calls).await.unwrap_err();
+            let RateLimitError::CostExceedsLimit { cost, .. } = error else {
+                panic!("{name}: {error:?}")
+            };
+            assert_eq!(cost, 4, "{name}");
+        }
+        let left = limiter.peek(&PER_USER, &key).await.unwrap();
+        assert_eq!(left.remaining(), 3, "{name}");
+    }
+}
+
 static A_MINUTE: Rule = Rule::new("several-tokens-minute", Limit::per_minute(1_000))
     .with_algorithm(Algorithm::TokenBucket);
 static A_DAY: Rule = Rule::new("several-tokens-day", Limit::per_day(10_000))

@@ -86,6 +86,24 @@ impl Part {
         !self.bound.terms.limits().is_empty()
     }
 
+    /// Whether both charge one key on one limiter.
+    pub(super) fn has_key_of(&self, other: &Self) -> bool {
+        let are_limited = self.is_limited() && other.is_limited();
+        are_limited
+            && self.engine.id == other.engine.id
+            && self.check().request.key() == other.check().request.key()
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// `Ok` where its limits admit a call of this cost, at some time.
+    pub(super) fn may_cost(&self, cost: u64) -> Result<(), RateLimitError> {
+        self.bound
+            .may_be_asked(self.check().terms, cost, self.reserves)
+    }
+
     /// Whether the outcome of the call decides what it costs.
     pub(crate) fn reserves(&self) -> bool {
         self.reserves != Reserves::Nothing

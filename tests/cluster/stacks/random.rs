@@ -153,15 +153,14 @@ impl Model {
                 };
                 let fate = match (outcome, never_fits) {
                     (None, _) => Fate::Dropped,
-                    (Some(Ok(running)), _) => Fate::Admitted(running),
-                    (Some(Err(RateLimitError::Exceeded(refusal))), _) => {
+                    (Some(Ok(running)), None) => Fate::Admitted(running),
+                    (Some(Err(RateLimitError::Exceeded(refusal))), None) => {
                         Fate::Refused(refusal.rule())
                     }
-                    // Where the stack is decided in several steps; in one step it is a refusal.
                     (Some(Err(RateLimitError::CostExceedsLimit { .. })), Some(rule)) => {
                         Fate::Refused(rule)
                     }
-                    (Some(Err(error)), _) => panic!("{error}"),
+                    (Some(outcome), _) => panic!("{:?}, {never_fits:?}", outcome.err()),
                 };
                 (number, fate)
             });

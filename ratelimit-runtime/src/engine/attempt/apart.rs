@@ -106,20 +106,13 @@ async fn look<'a>(
     let inquiries: Vec<Inquiry<'a>> = inquiries.collect();
     let mut looks = Vec::<Boxed<'a, _>>::new();
     for (index, inquiry) in inquiries.iter().enumerate() {
-        let &Inquiry { at, part, permit } = inquiry;
+        let part = inquiry.part;
         // A key that stands twice has to have room for both.
         let same = inquiries
             .iter()
             .take(index + 1)
             .filter(|other| other.part.engine.id == part.engine.id && other.key() == inquiry.key());
         let cost = same.map(Inquiry::cost).sum();
-        if permit.is_none() {
-            let check = part.check();
-            let may_be = part
-                .bound
-                .may_be_asked(check.terms, cost, check.request.reserves);
-            may_be.map_err(|error| Refused { by: at, error })?;
-        }
         looks.push(Box::pin(inquiry.look(cost, time)));
     }
     let (mut admitting, mut failed) = (StepParts::new(), Vec::new());
