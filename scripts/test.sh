@@ -124,6 +124,8 @@ if [ "$all" = true ]; then
     run 'the leaky bucket beside redis-cell' --test redis -- --ignored redis_cell
     # By themselves: they measure, or put the machine under load.
     run 'what takes longer' --test examples --test neutrality --test bounds --test flood --test faults
+    step 'what the documents say to run, and each feature by itself'
+    scripts/commands.sh
 fi
 
 printf '\nAll tests are green: %d passed, 0 failed, %d ignored.\n' "$passed" "$ignored"
