@@ -70,7 +70,8 @@ use proc_macro::TokenStream;
 /// # Costs that are known afterwards
 ///
 /// ```text
-/// #[rate_limit(key = "<user.id>", window = "1m", max = 100_000, cost = estimate(&prompt),
+/// #[rate_limit(key = "<user.id>", window = "1m", max = 100_000, algorithm = "token_bucket",
+///              cost = estimate(&prompt),
 ///              actual_cost = |answer| answer.as_ref().map_or(0, |answer| answer.tokens))]
 /// async fn complete(user: &User, prompt: Prompt) -> Result<Answer, Error> { … }
 /// ```
