@@ -11,8 +11,8 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore,
-    Rule, Store, TrustedProxies, rate_limit,
+    Algorithm, ClientIp, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter,
+    RedisStore, Rule, Store, TrustedProxies, rate_limit,
 };
 use syn::visit::{self, Visit};
 use tonic::codegen::http;
@@ -211,9 +211,13 @@ async fn every_documented_event_is_logged_when_it_happens() {
     drop(tonic::Status::from(wrong));
 
     let proxies = TrustedProxies::new(["10.0.0.0/8"]).unwrap();
-    proxies
-        .client_ip([10, 0, 0, 1].into(), &http::HeaderMap::new())
-        .unwrap();
+    let mut headers = http::HeaderMap::new();
+    let client = |proxies: TrustedProxies, headers: &http::HeaderMap| {
+        proxies.client_ip([10, 0, 0, 1].into(), headers).unwrap();
+    };
+    client(proxies, &headers);
+    headers.insert("x-forwarded-for", "9.9.9.9".parse().unwrap());
+    client(TrustedProxies::default(), &headers);
 
     let file = std::env::temp_dir().join(format!("{}.toml", unique("events")));
     fs::write(&file, "api = \"5/1m\"").unwrap();
@@ -434,4 +438,37 @@ fn a_trusted_proxy_that_names_no_client_is_told_once() {
         log.text().contains("proxy=10.0.0.8"),
         "the last proxy that is known"
     );
+}
+
+/// Behind a proxy that is not named, all clients are one.
+#[test]
+fn a_forwarded_request_is_told_once_where_no_proxy_is_trusted() {
+    let (log, _listening) = Log::listen();
+    let ask = |proxies: &TrustedProxies, name: &'static str| {
+        let mut headers = http::HeaderMap::new();
+        headers.append(name, http::HeaderValue::from_static("9.9.9.9"));
+        let client = proxies.client_ip([10, 0, 0, 7].into(), &headers);
+        assert_eq!(client.unwrap().to_string(), "10.0.0.7");
+    };
+    ask(&TrustedProxies::new(["192.0.2.1"]).unwrap(), "forwarded");
+    let none = TrustedProxies::default();
+    ask(&none, "accept");
+    assert_eq!(log.kinds().len(), 0, "{}", log.text());
+    for _ in 0..3 {
+        ask(&none, "x-forwarded-for");
+        ask(&none.clone(), "forwarded");
+    }
+    ask(&TrustedProxies::default(), "forwarded");
+    assert_eq!(log.count("no_proxies"), 2);
+    for header in ["x-forwarded-for", "forwarded"] {
+        assert!(log.text().contains(&format!("header={header:?}")));
+    }
+
+    // Without a limiter, too.
+    let mut forwarded = http::HeaderMap::new();
+    forwarded.append("forwarded", http::HeaderValue::from_static("for=9.9.9.9"));
+    for _ in 0..2 {
+        ClientIp::of([10, 0, 0, 7].into(), &forwarded).unwrap();
+    }
+    assert_eq!(log.count("no_proxies"), 3);
 }

@@ -119,12 +119,23 @@ impl RateLimitError {
 
 /// A trusted proxy does not say whose request it passes on.
 #[cfg(feature = "http")]
-pub(crate) fn no_client(proxy: std::net::IpAddr, reason: &str) {
+pub(crate) fn no_client(proxy: Option<std::net::IpAddr>, reason: &str) {
+    let proxy = proxy.map(field::display);
     tracing::warn!(
-        name: "no_client", target: SETUP, %proxy, reason,
+        name: "no_client", target: SETUP, proxy, reason,
         "a trusted proxy names no client: such requests share the limits of its own address, or \
          are refused where `TrustedProxies` is strict. Let it write the header that \
          `TrustedProxies` reads: `X-Forwarded-For`, unless set"
+    );
+}
+
+/// A request has been forwarded, it seems, and no proxy is trusted.
+#[cfg(feature = "http")]
+pub(crate) fn no_proxies(header: &str) {
+    tracing::warn!(
+        name: "no_proxies", target: SETUP, header,
+        "a request has this header, and no proxy is trusted to write it: behind a proxy, all \
+         clients share the limits of its address. Set `TrustedProxies`"
     );
 }
 
