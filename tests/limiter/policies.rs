@@ -193,6 +193,27 @@ async fn a_limiter_names_the_policies_that_it_lacks() {
     );
 }
 
+/// By each process, whether or not a call of it has used the policy.
+#[test]
+fn a_set_that_lacks_a_required_policy_is_refused() {
+    let policy = || Policy::new(Limit::per_minute(3));
+    let limiter = RateLimiter::builder()
+        .policies([("login", policy()), ("search", policy())])
+        .build()
+        .unwrap();
+    // Names that are required in vain are not remembered.
+    limiter.require_policies(&["search", "other"]).unwrap_err();
+    limiter.set_policies([("login", policy())]).unwrap();
+    limiter.require_policies(&["login"]).unwrap();
+    let error = limiter.set_policies([("search", policy())]).unwrap_err();
+    assert!(
+        error.to_string().contains("lacks the policy `login`"),
+        "{error}"
+    );
+    limiter.require_policies(&["login"]).unwrap();
+    limiter.set_policies([("login", policy())]).unwrap();
+}
+
 #[tokio::test]
 async fn a_set_that_lacks_a_policy_in_use_is_refused_and_the_old_ones_stay_in_force() {
     let login = Rule::new("policed", Limit::per_minute(1)).with_policy("login");

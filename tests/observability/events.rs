@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -11,8 +12,8 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Algorithm, ClientIp, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter,
-    RedisStore, Rule, Store, TrustedProxies, rate_limit,
+    Algorithm, ClientIp, Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError,
+    RateLimiter, RedisStore, Rule, Store, TrustedProxies, rate_limit,
 };
 use syn::visit::{self, Visit};
 use tonic::codegen::http;
@@ -267,8 +268,8 @@ async fn every_documented_event_is_logged_when_it_happens() {
         .difference(&seen)
         .map(|kind| kind.name.as_str())
         .collect();
-    // The second is told by a process of its own, in `redis/places/processes.rs`.
-    assert_eq!(missed, ["login_expires", "permit_lost"]);
+    // Processes of their own tell the others: in `redis/places/processes.rs`, and below.
+    assert_eq!(missed, ["login_expires", "permit_lost", "empty_url"]);
 }
 
 /// A client can repeat its request as often as it likes, and does not fill the disk with the log.
@@ -471,4 +472,62 @@ fn a_forwarded_request_is_told_once_where_no_proxy_is_trusted() {
         ClientIp::of([10, 0, 0, 7].into(), &forwarded).unwrap();
     }
     assert_eq!(log.count("no_proxies"), 3);
+}
+
+#[test]
+fn a_limiter_says_once_where_it_keeps_its_limits_and_no_secret() {
+    let (log, _listening) = Log::listen();
+    let policy = Policy::new(Limit::per_hour(1));
+    let prefixed = RateLimiter::builder().prefix("shop:prod");
+    let limiter = prefixed
+        .redis("redis://user:geheim@127.0.0.1:7/")
+        .policy("login", policy)
+        .build()
+        .unwrap();
+    drop(limiter.clone());
+    let said = log.text();
+    for value in [
+        "store=\"127.0.0.1:7\"",
+        "prefix=\"shop:prod\"",
+        "policies=1",
+    ] {
+        assert!(said.contains(value), "{said}");
+    }
+    assert!(!said.contains("geheim"), "{said}");
+    drop(RateLimiter::builder().build().unwrap());
+    drop(RateLimiter::with_store(
+        FaultyStore::new(MemoryStore::new()),
+    ));
+    assert_eq!(log.count("built"), 3);
+    let said = log.text();
+    for value in ["store=\"memory\"", "store=\"custom\"", "policies=0"] {
+        assert!(said.contains(value), "{said}");
+    }
+}
+
+/// In a process of its own, because the environment is that of all tests.
+#[test]
+fn an_empty_url_in_the_environment_is_a_warning() {
+    const VARIABLES: [&str; 2] = ["RATELIMIT_URL", "REDIS_URL"];
+    let is_empty = |name| std::env::var_os(name).is_some_and(|url| url.is_empty());
+    if !VARIABLES.into_iter().all(is_empty) {
+        let test = "events::an_empty_url_in_the_environment_is_a_warning";
+        let mut process = Command::new(std::env::current_exe().unwrap());
+        process
+            .args(["--exact", test])
+            .envs(VARIABLES.map(|name| (name, "")));
+        let output = process.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
+        return;
+    }
+    let (log, _listening) = Log::listen();
+    drop(RateLimiter::from_env().unwrap());
+    assert_eq!((log.count("empty_url"), log.count("built")), (2, 1));
+    assert!(log.text().contains("store=\"memory\""), "{}", log.text());
+    let names = documented().into_iter().map(|kind| kind.name);
+    assert!(names.into_iter().any(|name| name == "empty_url"));
 }

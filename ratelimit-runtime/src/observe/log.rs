@@ -139,6 +139,19 @@ pub(crate) fn no_proxies(header: &str) {
     );
 }
 
+/// A limiter is built. Never the URL of its store: it may hold a password.
+pub(crate) fn built(store: &str, prefix: &str, policies: usize) {
+    tracing::info!(name: "built", target: SETUP, store, prefix, policies, "a rate limiter is built");
+}
+
+pub(crate) fn empty_url(variable: &str) {
+    tracing::warn!(
+        name: "empty_url", target: SETUP, variable,
+        "the variable is empty, which counts as unset: write `memory:` to keep limits in the \
+         memory of this process"
+    );
+}
+
 pub(crate) fn no_limiter() {
     const MESSAGE: &str = "no rate limiter is installed: limits are kept in the memory of this \
         process only; call `RateLimiter::redis(url)?.install()` or \
