@@ -268,8 +268,11 @@ async fn every_documented_event_is_logged_when_it_happens() {
         .difference(&seen)
         .map(|kind| kind.name.as_str())
         .collect();
-    // Processes of their own tell the others: in `redis/places/processes.rs`, and below.
-    assert_eq!(missed, ["login_expires", "permit_lost", "empty_url"]);
+    // They happen in tests of their own: in `redis/places/processes.rs`, and below.
+    assert_eq!(
+        missed,
+        ["login_expires", "permit_lost", "shadow_ended", "empty_url"]
+    );
 }
 
 /// A client can repeat its request as often as it likes, and does not fill the disk with the log.
@@ -325,6 +328,58 @@ async fn two_functions_of_one_path_are_told_once_per_limiter_and_one_function_is
         997
     );
     assert_eq!(log.count("same_path"), 12, "of the twins alone");
+}
+
+/// A limit that is tried on real traffic fills no disk: metrics count the calls.
+#[tokio::test(start_paused = true)]
+async fn an_episode_of_refusals_in_shadow_mode_is_two_lines() {
+    let (log, _listening) = Log::listen();
+    let memory = RateLimiter::memory();
+    let shadow = |name| Rule::named(unique(name), Limit::per_hour(1)).with_shadow(true);
+    let (rule, other, key) = (shadow("tried"), shadow("other"), Key::of("alice"));
+    let refuse = async |rule: &Rule, times: usize| {
+        for _ in 0..times {
+            let _ = memory.acquire(rule, &key).await.unwrap();
+        }
+    };
+    let told = || (log.count("shadow_refused"), log.count("shadow_ended"));
+    refuse(&rule, 501).await;
+    refuse(&other, 2).await;
+    assert_eq!(told(), (2, 0));
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    refuse(&rule, 500).await;
+    assert_eq!(told(), (2, 0), "it goes on");
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert_eq!(told(), (2, 1), "of the other rule");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(told(), (2, 2));
+    for count in ["refusals=1\n", "refusals=1000\n"] {
+        assert!(log.text().contains(count), "{}", log.text());
+    }
+    refuse(&rule, 10).await;
+    assert_eq!(told(), (3, 2), "the next one");
+}
+
+/// Without a runtime, which would wait for its end, another refusal ends an episode.
+#[test]
+fn an_episode_whose_runtime_has_ended_is_ended_by_the_next_refusal() {
+    let (log, _listening) = Log::listen();
+    let memory = RateLimiter::memory();
+    let rule = Rule::named(unique("tried"), Limit::per_hour(1)).with_shadow(true);
+    for episode in 1..=3 {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            // Later than the refusals on the clock of the runtime before.
+            tokio::time::advance(Duration::from_secs(100 * episode)).await;
+            for _ in 0..3 {
+                let _ = memory.acquire(&rule, &Key::of("bob")).await.unwrap();
+            }
+        });
+        let expected = (episode, episode - 1);
+        let told = [log.count("shadow_refused"), log.count("shadow_ended")];
+        assert_eq!(told.map(|count| count as u64), [expected.0, expected.1]);
+    }
 }
 
 /// A store without memory, with words of its own.

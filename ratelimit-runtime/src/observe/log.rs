@@ -13,7 +13,7 @@ use std::time::Duration;
 use tracing::field;
 use tracing::level_filters::LevelFilter;
 
-use super::episodes::Episodes;
+use super::episodes::{Episodes, ShadowEpisodes};
 use super::labels::{self, OutcomeLabel};
 use super::survive::survive;
 use crate::decision::{Decision, Source};
@@ -45,13 +45,26 @@ pub(super) fn decision(decision: &Decision, shadow: bool) {
         let remaining = decision.remaining();
         tracing::trace!(name: "admitted", target: DECISION, rule, outcome, source, remaining, "admitted");
     } else if shadow {
-        tracing::info!(
-            name: "shadow_refused", target: DECISION, rule, outcome, source, retry_after,
-            "a call that the limit refuses runs: the rule is in shadow mode"
-        );
+        static EPISODES: ShadowEpisodes = ShadowEpisodes::new();
+        if EPISODES.begins(decision.rule.as_str()) {
+            tracing::info!(
+                name: "shadow_refused", target: DECISION, rule, outcome, source, retry_after,
+                "calls that the limit refuses run: the rule is in shadow mode"
+            );
+        }
     } else {
         tracing::debug!(name: "refused", target: DECISION, rule, outcome, source, retry_after, "refused");
     }
+}
+
+/// A rule in shadow mode has not refused for a minute: told by a task, or by its next refusal.
+pub(super) fn shadow_ended(rule: &str, refusals: u64) {
+    survive(|| {
+        tracing::info!(
+            name: "shadow_ended", target: DECISION, rule, refusals,
+            "the limit of a rule in shadow mode has not refused for a minute"
+        );
+    });
 }
 
 /// A check ended with an error.
