@@ -193,6 +193,60 @@ async fn a_limiter_names_the_policies_that_it_lacks() {
     );
 }
 
+/// A customer who is suspended: nothing is known that ends it, and nothing waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_nothing_is_a_refusal_without_an_end() {
+    let start = tokio::time::Instant::now();
+    let clock = FakeClock::new();
+    let suspended = Rule::new("suspended", Limit::per_minute(0));
+    let second = Rule::new("second", Limit::per_hour(5)).and(Limit::new(0, MINUTE / 2));
+    let burst = Rule::new("burst", Limit::per_minute(0).with_burst(9));
+    let policed = Rule::new("policed", Limit::per_minute(1)).with_policy("none");
+    for (place, limiter) in everywhere(&clock) {
+        limiter
+            .set_policies([("none", Policy::new(Limit::per_minute(0)))])
+            .unwrap();
+        for rule in [
+            suspended.clone(),
+            suspended.clone().with_cost(3),
+            suspended.clone().with_wait(MINUTE),
+            second.clone(),
+            burst.clone().with_algorithm(Algorithm::TokenBucket),
+            policed.clone(),
+        ] {
+            let peeked = limiter.peek(&rule, &alice()).await.unwrap();
+            assert!(!peeked.is_allowed(), "{place}: {rule:?}");
+            assert_eq!((peeked.limit(), peeked.remaining()), (0, 0));
+            assert_eq!((peeked.retry_after(), peeked.is_blocked()), (None, false));
+            let refused = limiter.acquire(&rule, &alice()).await.unwrap_err();
+            assert_eq!(refused.decision(), Some(&peeked), "{place}: {rule:?}");
+            assert_eq!(refused.to_string(), "too many requests");
+            assert!(limiter.reserve(&rule, &alice()).await.is_err());
+        }
+        let of_second = limiter.peek(&second, &alice()).await.unwrap();
+        assert_eq!(
+            (of_second.limit_index(), of_second.window()),
+            (1, MINUTE / 2)
+        );
+        let shadow = suspended.clone().with_shadow(true);
+        assert!(
+            !limiter
+                .acquire(&shadow, &alice())
+                .await
+                .unwrap()
+                .is_allowed()
+        );
+        // Above 0, a cost that never fits is another error.
+        let heavy = Rule::new("heavy", Limit::per_minute(1)).with_cost(2);
+        let heavy = limiter.acquire(&heavy, &alice()).await.unwrap_err();
+        assert!(matches!(
+            heavy,
+            RateLimitError::CostExceedsLimit { limit: 1, .. }
+        ));
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
 /// By each process, whether or not a call of it has used the policy.
 #[test]
 fn a_set_that_lacks_a_required_policy_is_refused() {

@@ -215,8 +215,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight; or
-    /// `CostExceedsLimit`, where no call of the rule could enter.
+    /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight.
     pub async fn in_flight(&self, rule: &Rule, key: &Key) -> Result<u64, RateLimitError> {
         self.placed_call(rule, key).in_flight().await
     }
