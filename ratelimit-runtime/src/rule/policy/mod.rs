@@ -118,8 +118,9 @@ impl Policy {
         self
     }
 
-    /// Wait for a slot up to this long, at most 1 h, instead of refusing at once; zero to refuse at
-    /// once, also where the attribute waits.
+    /// Wait for a slot up to this long, at most 1 h, as
+    /// [`Rule::with_wait`](crate::Rule::with_wait) says; zero to refuse at once, also where the
+    /// attribute waits.
     #[must_use]
     pub fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
