@@ -400,7 +400,8 @@ impl RateLimiter {
         self.engine.settled().await;
     }
 
-    /// [`settled`](Self::settled), for at most `timeout`.
+    /// [`settled`](Self::settled), for at most `timeout`. An error is to be logged, not returned by
+    /// `main`: what is open expires by itself.
     ///
     /// # Errors
     ///
