@@ -51,11 +51,11 @@ pub struct TrustedProxies {
     header: HeaderName,
     strict: bool,
     /// What has been logged.
-    told: Arc<Told>,
+    told: Arc<ProxyEpisodes>,
 }
 
 #[derive(Debug)]
-struct Told {
+struct ProxyEpisodes {
     /// The recent reasons why no client is known.
     unnamed: Episodes,
     /// A header that no proxy is trusted to write.
@@ -73,7 +73,7 @@ impl Default for TrustedProxies {
             any_peer: false,
             header,
             strict: false,
-            told: Arc::new(Told {
+            told: Arc::new(ProxyEpisodes {
                 unnamed: Episodes::new(),
                 untrusted: Once::new(),
             }),

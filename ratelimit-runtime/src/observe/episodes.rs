@@ -11,8 +11,6 @@ use tokio::task::AbortHandle;
 use tokio::time;
 use tracing::instrument::WithSubscriber as _;
 
-use super::log;
-
 /// After so long without an event, the next one begins a new episode.
 const QUIET: Duration = Duration::from_secs(60);
 /// How many episodes go on at a time. Events of further ones are left out, so that texts made up by
@@ -55,7 +53,11 @@ impl Episodes {
 /// The rules in shadow mode that would refuse now, by name: the first refusal of an episode is
 /// logged, and their count when it has ended.
 #[derive(Debug)]
-pub(super) struct ShadowEpisodes(LazyLock<Mutex<HashMap<&'static str, ShadowEpisode>>>);
+pub(super) struct ShadowEpisodes {
+    going: LazyLock<Mutex<HashMap<&'static str, ShadowEpisode>>>,
+    /// Logs the end of an episode of a rule, of so many refusals.
+    log_end: fn(&str, u64),
+}
 
 #[derive(Debug)]
 struct ShadowEpisode {
@@ -73,8 +75,11 @@ impl ShadowEpisode {
 }
 
 impl ShadowEpisodes {
-    pub(super) const fn new() -> Self {
-        Self(LazyLock::new(Mutex::default))
+    pub(super) const fn new(log_end: fn(&str, u64)) -> Self {
+        Self {
+            going: LazyLock::new(Mutex::default),
+            log_end,
+        }
     }
 
     /// Counts a refusal, and says whether it is the first of its episode.
@@ -104,7 +109,7 @@ impl ShadowEpisodes {
         let has_place = all.contains_key(rule);
         drop(all);
         for (rule, episode) in over {
-            log::shadow_ended(rule, episode.refusals);
+            (self.log_end)(rule, episode.refusals);
         }
         begins && has_place
     }
@@ -120,7 +125,7 @@ impl ShadowEpisodes {
                 is_over.then(|| all.remove(rule)).flatten()
             };
             if let Some(episode) = over {
-                return log::shadow_ended(rule, episode.refusals);
+                return (self.log_end)(rule, episode.refusals);
             }
         }
     }
@@ -130,7 +135,7 @@ impl ShadowEpisodes {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<&'static str, ShadowEpisode>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.going.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn decision(decision: &Decision, shadow: bool) {
         let remaining = decision.remaining();
         tracing::trace!(name: "admitted", target: DECISION, rule, outcome, source, remaining, "admitted");
     } else if shadow {
-        static EPISODES: ShadowEpisodes = ShadowEpisodes::new();
+        static EPISODES: ShadowEpisodes = ShadowEpisodes::new(shadow_ended);
         if EPISODES.begins(decision.rule.as_str()) {
             tracing::info!(
                 name: "shadow_refused", target: DECISION, rule, outcome, source, retry_after,
@@ -58,7 +58,7 @@ pub(super) fn decision(decision: &Decision, shadow: bool) {
 }
 
 /// A rule in shadow mode has not refused for a minute: told by a task, or by its next refusal.
-pub(super) fn shadow_ended(rule: &str, refusals: u64) {
+fn shadow_ended(rule: &str, refusals: u64) {
     survive(|| {
         tracing::info!(
             name: "shadow_ended", target: DECISION, rule, refusals,
@@ -154,7 +154,10 @@ pub(crate) fn no_proxies(header: &str) {
 
 /// A limiter is built. Never the URL of its store: it may hold a password.
 pub(crate) fn built(store: &str, prefix: &str, policies: usize) {
-    tracing::info!(name: "built", target: SETUP, store, prefix, policies, "a rate limiter is built");
+    tracing::info!(
+        name: "built", target: SETUP, store, prefix, policies,
+        "a rate limiter is built"
+    );
 }
 
 pub(crate) fn empty_url(variable: &str) {

@@ -42,7 +42,8 @@ impl fmt::Display for KeyRejection {
             Self::UnknownPeer(needs) => write!(
                 f,
                 "the address of the client is not known: {needs}Connections on Unix sockets have \
-                 none; where a proxy is their only peer, set `TrustedProxies::default().any_peer()`",
+                 none; where a proxy is their only peer, set \
+                 `TrustedProxies::default().any_peer()`",
             ),
             Self::UnnamedClient => f.write_str(
                 "the address of the client is not known: the proxy in between names none",

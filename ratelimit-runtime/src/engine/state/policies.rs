@@ -15,9 +15,9 @@ pub(crate) struct PolicyBook {
     current: ArcSwap<PolicySet>,
     /// The version of the set in force.
     version: AtomicU64,
-    /// The names that checks have used or the service requires; whether by a rule that waits, unless the policy says
-    /// otherwise. A set is put in force under this lock, so that no use falls between a look at
-    /// the uses and the change.
+    /// The names that checks have used or the service requires; whether by a rule that waits,
+    /// unless the policy says otherwise. A set is put in force under this lock, so that no use
+    /// falls between a look at the uses and the change.
     used: Mutex<HashMap<String, bool>>,
 }
 
