@@ -13,7 +13,7 @@ use crate::decision::{Decision, whole_seconds};
 ///
 /// | variant | meaning | HTTP | try again? |
 /// | --- | --- | --- | --- |
-/// | `Exceeded` | used up, or a limit of 0 | 429 | after [`retry_after`](Self::retry_after), if any |
+/// | `Exceeded` | the limit is used up, or 0 | 429 | after [`retry_after`](Self::retry_after) |
 /// | `CostExceedsLimit` | this call weighs more than the limit ever allows | 413 | never |
 /// | `Unavailable` | the store did not answer in time, and the rule says `deny` | 503 | when the store is back |
 /// | `Misconfigured` | a setting is wrong: the URL, the password, the script's permissions, two meanings for one name | 500 | after a change |
