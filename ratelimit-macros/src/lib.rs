@@ -45,8 +45,8 @@ use proc_macro::TokenStream;
 /// leave the function: in all but `on_refused`, `count` and `actual_cost`, `?` returns it before
 /// anything is charged and before the body.
 ///
-/// A `max` or `cost` that is negative at run time means 0: a `max` of 0 admits nothing, a `cost` of
-/// 0 charges nothing. A cost above what the limits admit at once is
+/// A `max` or `cost` that is negative at run time means 0: a `max` of 0 refuses each call, without
+/// a `retry_after`; a `cost` of 0 charges nothing. A cost above what the limits admit at once is
 /// `RateLimitError::CostExceedsLimit`, never "try again later".
 ///
 /// # Outcomes that count

@@ -66,8 +66,9 @@ pub(crate) enum Receipt {
 pub enum Source {
     /// The store itself.
     Store,
-    /// This process, without asking the store: its deny cache knows that the store would refuse, or
-    /// the call would have waited, and found no room to wait or no turn before its time was over.
+    /// This process, without asking the store: its deny cache knows that the store would refuse,
+    /// the limit is 0, or the call would have waited, and found no room to wait or no turn before
+    /// its time was over.
     DenyCache,
     /// The fallback: the memory of this process, because the store could not answer.
     Fallback,
@@ -185,6 +186,16 @@ impl Decision {
             (0, _) | (_, Source::DenyCache | Source::Nobody) => None,
             (ticket, Source::Store) => Some(Receipt::Store(ticket)),
             (ticket, Source::Fallback) => Some(Receipt::Fallback(ticket)),
+        }
+    }
+
+    /// A refusal by a limit of 0, which nothing ends but a change of the limit.
+    pub(crate) fn endless(rule: Name, window_us: u64) -> Self {
+        Self {
+            status: Status::Exceeded,
+            retry_after_us: NEVER_US,
+            source: Source::DenyCache,
+            ..Self::unchecked(rule, 0, window_us, Measure::Max)
         }
     }
 

@@ -13,7 +13,7 @@ use crate::decision::{Decision, whole_seconds};
 ///
 /// | variant | meaning | HTTP | try again? |
 /// | --- | --- | --- | --- |
-/// | `Exceeded` | the limit is used up | 429 | after [`retry_after`](Self::retry_after) |
+/// | `Exceeded` | the limit is used up, or 0 | 429 | after [`retry_after`](Self::retry_after) |
 /// | `CostExceedsLimit` | this call weighs more than the limit ever allows | 413 | never |
 /// | `Unavailable` | the store did not answer in time, and the rule says `deny` | 503 | when the store is back |
 /// | `Misconfigured` | a setting is wrong: the URL, the password, the script's permissions, two meanings for one name | 500 | after a change |
@@ -23,10 +23,10 @@ use crate::decision::{Decision, whole_seconds};
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum RateLimitError {
-    /// The limit is used up. Nothing was charged.
+    /// The limit is used up, or it is 0, which no waiting ends. Nothing was charged.
     Exceeded(Decision),
-    /// The call costs more than the limit allows in any window, so waiting does not help. Nothing
-    /// was charged.
+    /// The call costs more than the limit, which is above 0, allows in any window, so waiting does
+    /// not help. Nothing was charged.
     #[non_exhaustive]
     CostExceedsLimit {
         /// The rule that refused.

@@ -212,3 +212,22 @@ async fn actix_handlers_are_refused_like_axum_handlers() {
     })
     .await;
 }
+
+/// Its field is private, so that a pattern cannot take it apart.
+#[rate_limit(key = *id, window = "60s", max = 1)]
+async fn actix_by_path(id: web::Path<u64>) -> Result<String, RateLimitError> {
+    Ok(id.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_of_actix_is_a_key_by_its_target() {
+    alone(async {
+        let app = App::new().route("/{id}", web::get().to(actix_by_path));
+        let app = init_service(app).await;
+        for (path, status) in [("/7", 200), ("/7", 429), ("/8", 200)] {
+            let request = TestRequest::get().uri(path).to_request();
+            assert_eq!(call_service(&app, request).await.status(), status, "{path}");
+        }
+    })
+    .await;
+}

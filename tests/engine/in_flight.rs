@@ -473,14 +473,21 @@ async fn calls_that_fit_no_rule_in_flight_are_misconfigured() {
             .contains("calls in flight")
     );
     assert!(words(limiter.unblock(&TWO, &alice()).await).contains("calls in flight"));
-    let none = limiter
-        .enter(&Rule::in_flight("none", 0), &alice())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(none, RateLimitError::CostExceedsLimit { limit: 0, .. }),
-        "{none:?}"
-    );
+}
+
+/// That of a customer who may not call, for now: it does not wait either.
+#[tokio::test(start_paused = true)]
+async fn no_call_enters_where_none_may_be_in_flight() {
+    let limiter = RateLimiter::memory();
+    let start = Instant::now();
+    let none = Rule::in_flight("none", 0).with_wait(Duration::from_secs(60));
+    let refused = limiter.enter(&none, &alice()).await.unwrap_err();
+    let refusal = refused.decision().unwrap();
+    assert!(refusal.is_in_flight_limit() && refusal.limit() == 0);
+    assert_eq!(refused.retry_after(), None);
+    assert_eq!(limiter.peek(&none, &alice()).await.unwrap(), *refusal);
+    assert_eq!(limiter.in_flight(&none, &alice()).await.unwrap(), 0);
+    assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
 /// A place is left that may have been taken: the answer that says so was dropped.

@@ -48,6 +48,26 @@ async fn both_left(one: &RateLimiter, other: &RateLimiter) -> [u64; 2] {
     [left(one, &first()).await, left(other, &second()).await]
 }
 
+#[rate_limit(limiter = limiter, name = "first", window = "1h", max = MAX, wait = "1m")]
+#[rate_limit(limiter = limiter, name = "of_plan", window = "1h", max = *quota, block = "1h")]
+async fn by_plan(limiter: &RateLimiter, quota: &u64) -> Outcome {
+    Ok(())
+}
+
+/// Neither the other limit nor the block notices the call.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_nothing_refuses_its_stack_at_once() {
+    let limiter = RateLimiter::memory();
+    for _ in 0..3 {
+        let refused = by_plan(&limiter, &0).await.unwrap_err();
+        let refusal = refused.decision().unwrap();
+        assert_eq!((refusal.rule(), refusal.limit()), ("of_plan", 0));
+        assert_eq!((refused.retry_after(), refusal.is_blocked()), (None, false));
+    }
+    assert_eq!(left(&limiter, &first()).await, MAX);
+    by_plan(&limiter, &1).await.unwrap();
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Operation {
     Peek,

@@ -264,6 +264,25 @@ async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {
     }
 }
 
+/// It is a wait for a slot, and not for the store.
+#[tokio::test(start_paused = true)]
+async fn no_call_waits_for_a_store_that_is_down() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::with_store(store.clone());
+    let rule = patient(1, SECOND * 10, SECOND * 60);
+    store.fail();
+    let asked = Instant::now();
+    let denying = rule.clone().with_on_unavailable(OnUnavailable::Deny);
+    let denied = limiter.acquire(&denying, &Key::global()).await;
+    assert!(
+        matches!(denied, Err(RateLimitError::Unavailable(_))),
+        "{denied:?}"
+    );
+    let decision = limiter.acquire(&rule, &Key::global()).await.unwrap();
+    assert!(decision.is_degraded());
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+}
+
 #[test]
 fn waiting_without_a_runtime_is_misconfigured_and_no_panic() {
     let rule = Rule::new("wait", Limit::per_hour(1)).with_wait(Duration::from_secs(1));

@@ -166,7 +166,7 @@ fn ipv4_written_as_ipv6_is_ipv4() {
         "::ffff:10.0.0.0/104",
         "::ffff:10.0.0.1",
         "::ffff:a00:1/128",
-        "::ffff:0:0/96",
+        "::ffff:0:0/97",
     ] {
         let proxies = TrustedProxies::new([network]).unwrap();
         for peer in [PEER, "::ffff:10.0.0.1"] {
@@ -176,6 +176,131 @@ fn ipv4_written_as_ipv6_is_ipv4() {
                 "{network}, {peer}"
             );
         }
+    }
+}
+
+/// Each row of the guide's table, with the lines that its proxy writes for the client 9.9.9.9,
+/// which has sent a line of its own.
+#[test]
+fn each_proxy_of_the_guide_names_the_client() {
+    let of = |networks: &[&str]| TrustedProxies::new(networks).unwrap();
+    let every = || TrustedProxies::default().any_peer();
+    let by = |proxies: TrustedProxies, header| proxies.header(header).unwrap();
+    let google = of(&["130.211.0.0/22", "35.191.0.0/16", "203.0.113.80"]);
+    let in_front = by(of(&["147.243.0.0/16"]), "x-azure-socketip");
+    let cloudflare = by(of(&["173.245.48.0/20"]), "cf-connecting-ip");
+    let rfc = by(private(), "forwarded");
+    for (proxy, setting, peer, name, lines) in [
+        (
+            "nginx",
+            private(),
+            PEER,
+            "x-forwarded-for",
+            &["1.1.1.1, 9.9.9.9"][..],
+        ),
+        (
+            "HAProxy",
+            private(),
+            PEER,
+            "x-forwarded-for",
+            &["1.1.1.1", "9.9.9.9"],
+        ),
+        (
+            "AWS",
+            private(),
+            PEER,
+            "x-forwarded-for",
+            &["1.1.1.1, 9.9.9.9"],
+        ),
+        (
+            "ingress-nginx",
+            private(),
+            PEER,
+            "x-forwarded-for",
+            &["9.9.9.9"],
+        ),
+        (
+            "Application Gateway",
+            private(),
+            PEER,
+            "x-forwarded-for",
+            &["1.1.1.1, 9.9.9.9:50123"],
+        ),
+        (
+            "Google",
+            google,
+            "35.191.4.5",
+            "x-forwarded-for",
+            &["1.1.1.1,9.9.9.9,203.0.113.80"],
+        ),
+        (
+            "Heroku",
+            every(),
+            "10.1.45.23",
+            "x-forwarded-for",
+            &["1.1.1.1,9.9.9.9"],
+        ),
+        (
+            "Cloud Run",
+            every(),
+            "169.254.1.1",
+            "x-forwarded-for",
+            &["9.9.9.9"],
+        ),
+        (
+            "Fly",
+            by(every(), "fly-client-ip"),
+            "172.16.8.2",
+            "fly-client-ip",
+            &["9.9.9.9"],
+        ),
+        (
+            "Cloudflare",
+            cloudflare,
+            "173.245.48.9",
+            "cf-connecting-ip",
+            &["9.9.9.9"],
+        ),
+        (
+            "Front Door",
+            in_front,
+            "147.243.1.1",
+            "x-azure-socketip",
+            &["9.9.9.9"],
+        ),
+        (
+            "RFC 7239",
+            rfc,
+            PEER,
+            "forwarded",
+            &["for=1.1.1.1, for=9.9.9.9;proto=https"],
+        ),
+    ] {
+        let proxies = setting.strict(true);
+        assert_eq!(client(&proxies, peer, name, lines), "9.9.9.9", "{proxy}");
+    }
+}
+
+#[test]
+fn white_space_around_a_configured_address_is_ignored() {
+    for network in [" 10.0.0.0/8", "10.0.0.1\n", "\t::ffff:10.0.0.1 "] {
+        let proxies = TrustedProxies::new([network]).unwrap();
+        let lines = &["9.9.9.9"];
+        assert_eq!(client(&proxies, PEER, "x-forwarded-for", lines), "9.9.9.9");
+    }
+}
+
+/// With it each client would be a proxy, and its header be believed.
+#[test]
+fn a_network_of_all_addresses_is_an_error_that_says_what_to_do() {
+    for network in ["0.0.0.0/0", "::/0", "::ffff:0:0/96", " 1.2.3.4/0 "] {
+        let wrong = TrustedProxies::new(["10.0.0.0/8", network]).unwrap_err();
+        let wrong = wrong.to_string();
+        assert!(wrong.contains(network.trim()), "{wrong}");
+        assert!(
+            wrong.contains("could choose") && wrong.contains("any_peer"),
+            "{wrong}"
+        );
     }
 }
 

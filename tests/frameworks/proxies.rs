@@ -4,7 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use actix_web::body::BoxBody;
 use actix_web::{App, dev, web};
-use ratelimit_runtime::{ClientIp, HeaderKey, Key, RateLimitLayer, RateLimiter, TrustedProxies};
+use ratelimit_runtime::{
+    ClientIp, HeaderKey, Key, KeyRejection, RateLimitLayer, RateLimiter, TrustedProxies,
+};
 use tonic::codegen::http;
 use tower::{ServiceExt as _, service_fn};
 
@@ -26,7 +28,7 @@ fn socket(peer: &str) -> SocketAddr {
 }
 
 /// A method of tonic as its layer hands it the request.
-async fn tonic_says(layer: RateLimitLayer, peer: &str, fields: &[Field<'_>]) -> Said {
+async fn tonic_says(layer: RateLimitLayer, peer: Option<&str>, fields: &[Field<'_>]) -> Said {
     use tonic::codegen::http::{Request, Response};
     use tower::Layer as _;
     let method = service_fn(async |request: Request<()>| {
@@ -51,7 +53,7 @@ async fn tonic_says(layer: RateLimitLayer, peer: &str, fields: &[Field<'_>]) -> 
     let mut request = request.body(()).unwrap();
     let connection = tonic::transport::server::TcpConnectInfo {
         local_addr: None,
-        remote_addr: Some(socket(peer)),
+        remote_addr: peer.map(socket),
     };
     request.extensions_mut().insert(connection);
     layer
@@ -64,19 +66,22 @@ async fn tonic_says(layer: RateLimitLayer, peer: &str, fields: &[Field<'_>]) -> 
         .unwrap()
 }
 
-/// The answer of each framework to a request.
+/// The answer of each framework to a request, which comes from a Unix socket without a peer.
 async fn all_say(
     layer: impl Fn() -> RateLimitLayer,
-    peer: &str,
+    peer: impl Into<Option<&'static str>>,
     fields: &[Field<'_>],
 ) -> Vec<(&'static str, Said)> {
+    let peer = peer.into();
     let mut all = vec![("tonic", tonic_says(layer(), peer, fields).await)];
     for server in Site::behind(layer()).serve().await {
         let asked = fields
             .iter()
-            .fold(ask("/whoami").from(peer), |ask, (name, value)| {
-                ask.field(name, value)
-            });
+            .fold(ask("/whoami"), |ask, (name, value)| ask.field(name, value));
+        let asked = match peer {
+            Some(peer) => asked.from(peer),
+            None => asked,
+        };
         let answer = server.answer(asked).await;
         all.push((server.name, (answer.status, answer.body)));
     }
@@ -211,6 +216,53 @@ async fn a_strict_setting_answers_400_where_a_proxy_names_no_client() {
             said,
             (200, "9.9.9.9".to_owned()),
             "{framework}: not behind a proxy"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_every_peer_names_the_client_also_on_a_unix_socket() {
+    let every = || RateLimitLayer::new().trusted_proxies(TrustedProxies::default().any_peer());
+    let forwarded: &[Field<'_>] = &[("x-forwarded-for", b"1.1.1.1, 9.9.9.9")];
+    for peer in [None, Some("10.0.0.1"), Some("2001:db8::1")] {
+        for (framework, said) in all_say(every, peer, forwarded).await {
+            assert_eq!(
+                said,
+                (200, "9.9.9.9".to_owned()),
+                "{framework}, from {peer:?}"
+            );
+        }
+    }
+    // Without an address there is none to be shared.
+    for (framework, (status, _)) in all_say(every, None, &[]).await {
+        assert_eq!(status, 400, "{framework}");
+    }
+    for (framework, said) in all_say(every, "10.0.0.1", &[]).await {
+        assert_eq!(said, (200, "10.0.0.1".to_owned()), "{framework}");
+    }
+    let private = || RateLimitLayer::new().trusted_proxies(private());
+    for (framework, (status, _)) in all_say(private, None, forwarded).await {
+        assert_eq!(status, 500, "{framework}");
+    }
+}
+
+#[test]
+fn an_unknown_peer_is_explained_in_the_words_of_the_framework() {
+    let reason = |client: Result<ClientIp, KeyRejection>| client.unwrap_err().to_string();
+    let axum = reason(ClientIp::try_from(&http::Request::new(())));
+    assert!(
+        axum.contains("into_make_service_with_connect_info"),
+        "{axum}"
+    );
+    let actix = actix_web::test::TestRequest::default().to_srv_request();
+    for other in [
+        reason(ClientIp::try_from(&actix)),
+        reason(ClientIp::try_from(&poem::Request::default())),
+    ] {
+        assert!(!other.contains("axum"), "{other}");
+        assert!(
+            other.contains("Unix sockets") && other.contains("any_peer"),
+            "{other}"
         );
     }
 }

@@ -520,6 +520,28 @@ async fn a_missing_key_is_401_where_it_is_a_credential() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_of_nothing_is_429_without_a_time_to_retry() {
+    let suspended = Rule::named("suspended", Limit::per_minute(0));
+    let layer = || RateLimitLayer::new().limiter(RateLimiter::memory());
+    for server in Site::limited(layer(), &suspended, of_all).serve().await {
+        let answer = server.answer(ask("/alice")).await;
+        assert_eq!((answer.status, answer.retry_after), (429, None));
+        let policy = item("suspended", &[("q", 0), ("w", 60)]);
+        assert_eq!(answer.policies, [policy], "{}", server.name);
+        assert_eq!(answer.standings, [item("suspended", &[("r", 0)])]);
+        assert!(answer.no_store, "{}", server.name);
+    }
+    let refused = RateLimiter::memory()
+        .acquire(&suspended, &key!("all"))
+        .await;
+    let status = tonic::Status::from(refused.unwrap_err());
+    assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+    assert!(status.metadata().get("retry-after").is_none());
+    let details = tonic_types::StatusExt::get_error_details(&status);
+    assert!(details.retry_info().is_none(), "{details:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cost_above_the_limit_has_the_status_that_the_limiter_says() {
     // A status without a name of its own.
     let limiter = with(&Responses::new().problem_json().cost_exceeds_limit(499));

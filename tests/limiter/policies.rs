@@ -6,6 +6,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{MINUTE, alice, bob, everywhere, strict};
@@ -14,8 +15,8 @@ use crate::support::redis::shared;
 use crate::support::unique;
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, Override, Policy, RateLimitError,
-    RateLimiter, RedisStore, Rule, Source,
+    Algorithm, CalendarUnit, ExactIp, Key, Limit, MemoryStore, OnUnavailable, Override, Policy,
+    RateLimitError, RateLimiter, RedisStore, Rule, Source, key,
 };
 
 #[tokio::test]
@@ -193,6 +194,81 @@ async fn a_limiter_names_the_policies_that_it_lacks() {
     );
 }
 
+/// A customer who is suspended: nothing is known that ends it, and nothing waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_nothing_is_a_refusal_without_an_end() {
+    let start = tokio::time::Instant::now();
+    let clock = FakeClock::new();
+    let suspended = Rule::new("suspended", Limit::per_minute(0));
+    let second = Rule::new("second", Limit::per_hour(5)).and(Limit::new(0, MINUTE / 2));
+    let burst = Rule::new("burst", Limit::per_minute(0).with_burst(9));
+    let policed = Rule::new("policed", Limit::per_minute(1)).with_policy("none");
+    for (place, limiter) in everywhere(&clock) {
+        limiter
+            .set_policies([("none", Policy::new(Limit::per_minute(0)))])
+            .unwrap();
+        for rule in [
+            suspended.clone(),
+            suspended.clone().with_cost(3),
+            suspended.clone().with_wait(MINUTE),
+            second.clone(),
+            burst.clone().with_algorithm(Algorithm::TokenBucket),
+            policed.clone(),
+        ] {
+            let peeked = limiter.peek(&rule, &alice()).await.unwrap();
+            assert!(!peeked.is_allowed(), "{place}: {rule:?}");
+            assert_eq!((peeked.limit(), peeked.remaining()), (0, 0));
+            assert_eq!((peeked.retry_after(), peeked.is_blocked()), (None, false));
+            let refused = limiter.acquire(&rule, &alice()).await.unwrap_err();
+            assert_eq!(refused.decision(), Some(&peeked), "{place}: {rule:?}");
+            assert_eq!(refused.to_string(), "too many requests");
+            assert!(limiter.reserve(&rule, &alice()).await.is_err());
+        }
+        let of_second = limiter.peek(&second, &alice()).await.unwrap();
+        assert_eq!(
+            (of_second.limit_index(), of_second.window()),
+            (1, MINUTE / 2)
+        );
+        let shadow = suspended.clone().with_shadow(true);
+        assert!(
+            !limiter
+                .acquire(&shadow, &alice())
+                .await
+                .unwrap()
+                .is_allowed()
+        );
+        // Above 0, a cost that never fits is another error.
+        let heavy = Rule::new("heavy", Limit::per_minute(1)).with_cost(2);
+        let heavy = limiter.acquire(&heavy, &alice()).await.unwrap_err();
+        assert!(matches!(
+            heavy,
+            RateLimitError::CostExceedsLimit { limit: 1, .. }
+        ));
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+/// By each process, whether or not a call of it has used the policy.
+#[test]
+fn a_set_that_lacks_a_required_policy_is_refused() {
+    let policy = || Policy::new(Limit::per_minute(3));
+    let limiter = RateLimiter::builder()
+        .policies([("login", policy()), ("search", policy())])
+        .build()
+        .unwrap();
+    // Names that are required in vain are not remembered.
+    limiter.require_policies(&["search", "other"]).unwrap_err();
+    limiter.set_policies([("login", policy())]).unwrap();
+    limiter.require_policies(&["login"]).unwrap();
+    let error = limiter.set_policies([("search", policy())]).unwrap_err();
+    assert!(
+        error.to_string().contains("lacks the policy `login`"),
+        "{error}"
+    );
+    limiter.require_policies(&["login"]).unwrap();
+    limiter.set_policies([("login", policy())]).unwrap();
+}
+
 #[tokio::test]
 async fn a_set_that_lacks_a_policy_in_use_is_refused_and_the_old_ones_stay_in_force() {
     let login = Rule::new("policed", Limit::per_minute(1)).with_policy("login");
@@ -333,6 +409,81 @@ async fn single_keys_have_other_numbers() {
             7,
             "{place}"
         );
+    }
+}
+
+/// Written as an operator copies it from a log.
+#[tokio::test]
+async fn an_override_holds_for_an_address_however_it_is_written() {
+    let rule = Rule::new("by-address", Limit::per_minute(1)).with_policy("api");
+    let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+    let policy = |keys: &[(&str, u64)]| {
+        let policy = Policy::new(Limit::per_minute(1));
+        keys.iter().fold(policy, |policy, (key, max)| {
+            policy.with_override(&Key::from_rendered(key).unwrap(), Override::max(*max))
+        })
+    };
+    let limiter = RateLimiter::memory();
+    let max = async |key: &Key| limiter.peek(&rule, key).await.unwrap().limit();
+    for written in [
+        "2001:db8:1:2::1",
+        "2001:DB8:1:2::1",
+        "2001:db8:1:2:0:0:0:1",
+        "2001:db8:1:2::/64",
+        "2001:0db8:1:2::1/64",
+    ] {
+        let tenant = "acme";
+        let keys = [&*format!("<{written}>"), &*format!("<acme>:<{written}>")];
+        limiter
+            .set_policies([("api", policy(&keys.map(|key| (key, 7))))])
+            .unwrap();
+        let host = ip("2001:db8:1:2::5");
+        assert_eq!(max(&Key::of(&host)).await, 7, "{written}");
+        assert_eq!(max(&key!("<tenant>:<host>")).await, 7, "{written}");
+        assert_eq!(max(&Key::of(&ip("2001:db8:1:3::1"))).await, 1);
+        assert_eq!(max(&Key::of(&ExactIp(host))).await, 1, "{written}");
+        if !written.ends_with("/64") {
+            let exact = ExactIp(ip("2001:db8:1:2::1"));
+            assert_eq!(max(&Key::of(&exact)).await, 7, "{written}");
+        }
+    }
+    limiter
+        .set_policies([(
+            "api",
+            policy(&[("<::ffff:192.0.2.1>", 7), ("<192.0.2.2>", 8)]),
+        )])
+        .unwrap();
+    assert_eq!(max(&Key::of(&ip("192.0.2.1"))).await, 7);
+    assert_eq!(max(&Key::of(&ip("192.0.2.2"))).await, 8);
+
+    // Two of one subscriber.
+    let hosts = [("<2001:db8::1>", 7), ("<2001:db8::2>", 8)];
+    limiter.set_policies([("api", policy(&hosts))]).unwrap();
+    assert_eq!(max(&Key::of(&ip("2001:db8::1"))).await, 1);
+    assert_eq!(max(&Key::of(&ExactIp(ip("2001:db8::1")))).await, 7);
+    let written = [("<2001:db8::1>", 7), ("<2001:db8::/64>", 8)];
+    limiter.set_policies([("api", policy(&written))]).unwrap();
+    assert_eq!(max(&Key::of(&ip("2001:db8::1"))).await, 8);
+
+    for network in ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1/32"] {
+        let keys = [(&*format!("<{network}>"), 7)];
+        let error = limiter.set_policies([("api", policy(&keys))]).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(&format!("the network {network}")), "{error}");
+    }
+}
+
+/// The hour stays an hour.
+#[test]
+fn a_calendar_quota_under_another_algorithm_is_told_its_length_of_time() {
+    for (unit, instead) in CalendarUnit::ALL
+        .iter()
+        .zip(["1h", "1d", "7d", "30d", "365d"])
+    {
+        let policy = Policy::new(Limit::calendar(5, *unit));
+        let error = RateLimiter::builder().policy("api", policy).build();
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(&format!("such as `5/{instead}`")), "{error}");
     }
 }
 

@@ -43,6 +43,21 @@ impl Drop for Folder {
 /// Longer than two readings take to agree on a change, and shorter than three.
 const TWO_READINGS: Duration = Duration::from_millis(1_100);
 
+/// Editors of Windows begin files with one.
+#[tokio::test(start_paused = true)]
+async fn a_file_may_begin_with_a_byte_order_mark() {
+    let folder = Folder::new();
+    for (name, text) in [
+        ("marked.json", "\u{feff}{\"login\": \"7/1m\"}"),
+        ("marked.toml", "\u{feff}login = \"7/1m\""),
+    ] {
+        let limiter = RateLimiter::memory();
+        let file = folder.write(name, text);
+        limiter.watch_policies(file).await.unwrap();
+        assert_eq!(limit(&limiter).await, 7, "{name}");
+    }
+}
+
 static LOGIN: Rule = Rule::new("login", Limit::per_minute(1)).with_policy("login");
 
 /// The limit that is in force.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -11,8 +12,8 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore,
-    Rule, Store, TrustedProxies, rate_limit,
+    Algorithm, ClientIp, Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError,
+    RateLimiter, RedisStore, Rule, Store, TrustedProxies, rate_limit,
 };
 use syn::visit::{self, Visit};
 use tonic::codegen::http;
@@ -211,9 +212,13 @@ async fn every_documented_event_is_logged_when_it_happens() {
     drop(tonic::Status::from(wrong));
 
     let proxies = TrustedProxies::new(["10.0.0.0/8"]).unwrap();
-    proxies
-        .client_ip([10, 0, 0, 1].into(), &http::HeaderMap::new())
-        .unwrap();
+    let mut headers = http::HeaderMap::new();
+    let client = |proxies: TrustedProxies, headers: &http::HeaderMap| {
+        proxies.client_ip([10, 0, 0, 1].into(), headers).unwrap();
+    };
+    client(proxies, &headers);
+    headers.insert("x-forwarded-for", "9.9.9.9".parse().unwrap());
+    client(TrustedProxies::default(), &headers);
 
     let file = std::env::temp_dir().join(format!("{}.toml", unique("events")));
     fs::write(&file, "api = \"5/1m\"").unwrap();
@@ -263,8 +268,11 @@ async fn every_documented_event_is_logged_when_it_happens() {
         .difference(&seen)
         .map(|kind| kind.name.as_str())
         .collect();
-    // The second is told by a process of its own, in `redis/places/processes.rs`.
-    assert_eq!(missed, ["login_expires", "permit_lost"]);
+    // They happen in tests of their own: in `redis/places/processes.rs`, and below.
+    assert_eq!(
+        missed,
+        ["login_expires", "permit_lost", "shadow_ended", "empty_url"]
+    );
 }
 
 /// A client can repeat its request as often as it likes, and does not fill the disk with the log.
@@ -320,6 +328,58 @@ async fn two_functions_of_one_path_are_told_once_per_limiter_and_one_function_is
         997
     );
     assert_eq!(log.count("same_path"), 12, "of the twins alone");
+}
+
+/// A limit that is tried on real traffic fills no disk: metrics count the calls.
+#[tokio::test(start_paused = true)]
+async fn an_episode_of_refusals_in_shadow_mode_is_two_lines() {
+    let (log, _listening) = Log::listen();
+    let memory = RateLimiter::memory();
+    let shadow = |name| Rule::named(unique(name), Limit::per_hour(1)).with_shadow(true);
+    let (rule, other, key) = (shadow("tried"), shadow("other"), Key::of("alice"));
+    let refuse = async |rule: &Rule, times: usize| {
+        for _ in 0..times {
+            let _ = memory.acquire(rule, &key).await.unwrap();
+        }
+    };
+    let told = || (log.count("shadow_refused"), log.count("shadow_ended"));
+    refuse(&rule, 501).await;
+    refuse(&other, 2).await;
+    assert_eq!(told(), (2, 0));
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    refuse(&rule, 500).await;
+    assert_eq!(told(), (2, 0), "it goes on");
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert_eq!(told(), (2, 1), "of the other rule");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(told(), (2, 2));
+    for count in ["refusals=1\n", "refusals=1000\n"] {
+        assert!(log.text().contains(count), "{}", log.text());
+    }
+    refuse(&rule, 10).await;
+    assert_eq!(told(), (3, 2), "the next one");
+}
+
+/// Without a runtime, which would wait for its end, another refusal ends an episode.
+#[test]
+fn an_episode_whose_runtime_has_ended_is_ended_by_the_next_refusal() {
+    let (log, _listening) = Log::listen();
+    let memory = RateLimiter::memory();
+    let rule = Rule::named(unique("tried"), Limit::per_hour(1)).with_shadow(true);
+    for episode in 1..=3 {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            // Later than the refusals on the clock of the runtime before.
+            tokio::time::advance(Duration::from_secs(100 * episode)).await;
+            for _ in 0..3 {
+                let _ = memory.acquire(&rule, &Key::of("bob")).await.unwrap();
+            }
+        });
+        let expected = (episode, episode - 1);
+        let told = [log.count("shadow_refused"), log.count("shadow_ended")];
+        assert_eq!(told.map(|count| count as u64), [expected.0, expected.1]);
+    }
 }
 
 /// A store without memory, with words of its own.
@@ -434,4 +494,95 @@ fn a_trusted_proxy_that_names_no_client_is_told_once() {
         log.text().contains("proxy=10.0.0.8"),
         "the last proxy that is known"
     );
+}
+
+/// Behind a proxy that is not named, all clients are one.
+#[test]
+fn a_forwarded_request_is_told_once_where_no_proxy_is_trusted() {
+    let (log, _listening) = Log::listen();
+    let ask = |proxies: &TrustedProxies, name: &'static str| {
+        let mut headers = http::HeaderMap::new();
+        headers.append(name, http::HeaderValue::from_static("9.9.9.9"));
+        let client = proxies.client_ip([10, 0, 0, 7].into(), &headers);
+        assert_eq!(client.unwrap().to_string(), "10.0.0.7");
+    };
+    ask(&TrustedProxies::new(["192.0.2.1"]).unwrap(), "forwarded");
+    let none = TrustedProxies::default();
+    ask(&none, "accept");
+    assert_eq!(log.kinds().len(), 0, "{}", log.text());
+    for _ in 0..3 {
+        ask(&none, "x-forwarded-for");
+        ask(&none.clone(), "forwarded");
+    }
+    ask(&TrustedProxies::default(), "forwarded");
+    assert_eq!(log.count("no_proxies"), 2);
+    for header in ["x-forwarded-for", "forwarded"] {
+        assert!(log.text().contains(&format!("header={header:?}")));
+    }
+
+    // Without a limiter, too.
+    let mut forwarded = http::HeaderMap::new();
+    forwarded.append("forwarded", http::HeaderValue::from_static("for=9.9.9.9"));
+    for _ in 0..2 {
+        ClientIp::of([10, 0, 0, 7].into(), &forwarded).unwrap();
+    }
+    assert_eq!(log.count("no_proxies"), 3);
+}
+
+#[test]
+fn a_limiter_says_once_where_it_keeps_its_limits_and_no_secret() {
+    let (log, _listening) = Log::listen();
+    let policy = Policy::new(Limit::per_hour(1));
+    let prefixed = RateLimiter::builder().prefix("shop:prod");
+    let limiter = prefixed
+        .redis("redis://user:geheim@127.0.0.1:7/")
+        .policy("login", policy)
+        .build()
+        .unwrap();
+    drop(limiter.clone());
+    let said = log.text();
+    for value in [
+        "store=\"127.0.0.1:7\"",
+        "prefix=\"shop:prod\"",
+        "policies=1",
+    ] {
+        assert!(said.contains(value), "{said}");
+    }
+    assert!(!said.contains("geheim"), "{said}");
+    drop(RateLimiter::builder().build().unwrap());
+    drop(RateLimiter::with_store(
+        FaultyStore::new(MemoryStore::new()),
+    ));
+    assert_eq!(log.count("built"), 3);
+    let said = log.text();
+    for value in ["store=\"memory\"", "store=\"custom\"", "policies=0"] {
+        assert!(said.contains(value), "{said}");
+    }
+}
+
+/// In a process of its own, because the environment is that of all tests.
+#[test]
+fn an_empty_url_in_the_environment_is_a_warning() {
+    const VARIABLES: [&str; 2] = ["RATELIMIT_URL", "REDIS_URL"];
+    let is_empty = |name| std::env::var_os(name).is_some_and(|url| url.is_empty());
+    if !VARIABLES.into_iter().all(is_empty) {
+        let test = "events::an_empty_url_in_the_environment_is_a_warning";
+        let mut process = Command::new(std::env::current_exe().unwrap());
+        process
+            .args(["--exact", test])
+            .envs(VARIABLES.map(|name| (name, "")));
+        let output = process.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
+        return;
+    }
+    let (log, _listening) = Log::listen();
+    drop(RateLimiter::from_env().unwrap());
+    assert_eq!((log.count("empty_url"), log.count("built")), (2, 1));
+    assert!(log.text().contains("store=\"memory\""), "{}", log.text());
+    let names = documented().into_iter().map(|kind| kind.name);
+    assert!(names.into_iter().any(|name| name == "empty_url"));
 }

@@ -65,9 +65,14 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
             headers,
             ..
         } = parts;
-        client_ip(peer(extensions), extensions.get(), lines(headers))
+        let peer = peer(extensions).ok_or(UNKNOWN_PEER);
+        client_ip(peer, extensions.get(), lines(headers))
     }
 }
+
+pub(super) const UNKNOWN_PEER: KeyRejection = KeyRejection::UnknownPeer(
+    "over TCP, serve an axum router with `into_make_service_with_connect_info::<SocketAddr>()`. ",
+);
 
 /// The other end of the connection, or the address that a test sets in place of it.
 pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {

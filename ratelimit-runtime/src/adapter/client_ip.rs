@@ -6,14 +6,14 @@ use crate::client_ip::{ClientIp, Lines, TrustedProxies};
 use crate::limiter::find;
 use crate::response::KeyRejection;
 
-/// The client of a request on a connection from `peer`. `proxies` are those that were set for this
-/// part of the server; without any, those of the limiter in force count.
+/// The client of a request on a connection from `peer`, or why that is not known. `proxies` are
+/// those that were set for this part of the server; without any, those of the limiter in force
+/// count.
 pub(super) fn client_ip<'a>(
-    peer: Option<IpAddr>,
+    peer: Result<IpAddr, KeyRejection>,
     proxies: Option<&TrustedProxies>,
     lines: impl Fn(&str) -> Lines<'a>,
 ) -> Result<ClientIp, KeyRejection> {
-    let peer = peer.ok_or(KeyRejection::UnknownPeer)?;
     match proxies {
         Some(proxies) => proxies.client_of(peer, lines),
         None => find::trusted_proxies().client_of(peer, lines),
@@ -44,6 +44,11 @@ impl<B> TryFrom<&http::Request<B>> for ClientIp {
         let peer = peer.or_else(|| super::axum::peer(extensions));
         #[cfg(feature = "tonic")]
         let peer = peer.or_else(|| super::tonic::peer(extensions));
-        client_ip(peer, extensions.get(), lines(request.headers()))
+        #[cfg(feature = "axum")]
+        let unknown = super::axum::UNKNOWN_PEER;
+        #[cfg(not(feature = "axum"))]
+        let unknown = KeyRejection::UnknownPeer("");
+        let lines = lines(request.headers());
+        client_ip(peer.ok_or(unknown), extensions.get(), lines)
     }
 }

@@ -53,6 +53,6 @@ impl ClientIp {
     /// [`KeyRejection::UnnamedClient`], and only where those proxies are
     /// [strict](crate::TrustedProxies::strict).
     pub fn of(peer: IpAddr, headers: &HeaderMap) -> Result<Self, KeyRejection> {
-        client_ip(Some(peer), None, lines(headers))
+        client_ip(Ok(peer), None, lines(headers))
     }
 }

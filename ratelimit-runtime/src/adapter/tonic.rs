@@ -82,8 +82,9 @@ impl<T> TryFrom<&Request<T>> for ClientIp {
     type Error = Status;
 
     fn try_from(request: &Request<T>) -> Result<Self, Status> {
+        let peer = peer(request.extensions());
         Ok(client_ip(
-            peer(request.extensions()),
+            peer.ok_or(KeyRejection::UnknownPeer("")),
             request.extensions().get(),
             lines(request.metadata().as_ref()),
         )?)

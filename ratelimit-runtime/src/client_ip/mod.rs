@@ -34,7 +34,8 @@ use crate::response::KeyRejection;
 /// ```
 ///
 /// With axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`; else the address is
-/// not known, and the extractor answers 500.
+/// not known, and the extractor answers 500. So it does on a Unix socket, unless the proxy behind
+/// it is trusted by [`TrustedProxies::any_peer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientIp(pub IpAddr);
 
@@ -53,7 +54,7 @@ impl fmt::Display for ClientIp {
 
 /// The key function of a [`RateLimitLayer`](crate::RateLimitLayer) that limits by [`ClientIp`], in
 /// every framework. A request without a known address is answered 500, or 400 where
-/// [`TrustedProxies::strict`] says so, and never shares a bucket with others.
+/// a proxy names none, and never shares a bucket with others.
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {

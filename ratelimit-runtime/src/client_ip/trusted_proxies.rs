@@ -1,7 +1,7 @@
 //! [`TrustedProxies`]: the proxies whose forwarding header is trusted.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use http::HeaderName;
 use http::header::{FORWARDED, HeaderMap};
@@ -30,7 +30,7 @@ use crate::response::KeyRejection;
 /// A trusted proxy may name no client: no such field, `unknown`, an obfuscated identifier, or
 /// something else than an address. Then its own address stands for all its clients, which share
 /// their limits. The event `no_client` says so; with
-/// [`strict`](Self::strict), such requests are answered 400.
+/// [`strict`](Self::strict), and where the proxy has no address, such requests are answered 400.
 ///
 /// ```
 /// use ratelimit_runtime::{RateLimiter, TrustedProxies};
@@ -38,18 +38,28 @@ use crate::response::KeyRejection;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let behind_a_balancer = TrustedProxies::new(["10.0.0.0/8", "fd00::/8"])?;
 /// let behind_a_cdn = TrustedProxies::new(["173.245.48.0/20"])?.header("cf-connecting-ip")?;
+/// let on_a_platform = TrustedProxies::default().any_peer().header("fly-client-ip")?;
 /// let limiter = RateLimiter::builder().trusted_proxies(behind_a_balancer).build()?;
-/// # let _ = (limiter, behind_a_cdn);
+/// # let _ = (limiter, behind_a_cdn, on_a_platform);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct TrustedProxies {
     networks: Arc<[IpNet]>,
+    any_peer: bool,
     header: HeaderName,
     strict: bool,
-    /// The recently logged reasons why no client is known.
-    told: Arc<Episodes>,
+    /// What has been logged.
+    told: Arc<ProxyEpisodes>,
+}
+
+#[derive(Debug)]
+struct ProxyEpisodes {
+    /// The recent reasons why no client is known.
+    unnamed: Episodes,
+    /// A header that no proxy is trusted to write.
+    untrusted: Once,
 }
 
 /// The lines of a header field, in the order in which they were sent.
@@ -60,9 +70,13 @@ impl Default for TrustedProxies {
         let header = HeaderName::from_static("x-forwarded-for");
         Self {
             networks: Arc::default(),
+            any_peer: false,
             header,
             strict: false,
-            told: Arc::new(Episodes::new()),
+            told: Arc::new(ProxyEpisodes {
+                unnamed: Episodes::new(),
+                untrusted: Once::new(),
+            }),
         }
     }
 }
@@ -72,11 +86,13 @@ const MOST_HOPS: usize = 32;
 
 impl TrustedProxies {
     /// Proxies with these addresses (`"10.1.2.3"`) or in these networks (`"10.0.0.0/8"`). IPv4 that
-    /// is written as IPv6 is IPv4: `"::ffff:10.0.0.0/104"` is `"10.0.0.0/8"`.
+    /// is written as IPv6 is IPv4: `"::ffff:10.0.0.0/104"` is `"10.0.0.0/8"`. White space around
+    /// them is ignored.
     ///
     /// # Errors
     ///
-    /// If one of them is neither.
+    /// If one of them is neither, or holds every address, such as `"0.0.0.0/0"`: then each client
+    /// is a proxy itself. [`any_peer`](Self::any_peer) is what it may stand for.
     pub fn new(networks: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, ParseError> {
         let networks = networks
             .into_iter()
@@ -86,6 +102,18 @@ impl TrustedProxies {
             networks,
             ..Self::default()
         })
+    }
+
+    /// Trusts the peer of every connection, whatever its address, and also without one, as on a
+    /// Unix socket. [`new`](Self::new) has the addresses of further proxies, which are skipped in
+    /// the header field.
+    ///
+    /// Only where no client can connect past the proxy: a client that can chooses its address. An
+    /// axum router that is served without `ConnectInfo` has no address of a TCP client either.
+    #[must_use]
+    pub fn any_peer(mut self) -> Self {
+        self.any_peer = true;
+        self
     }
 
     /// Reads this header field in place of `X-Forwarded-For`: a field that the proxies write, and
@@ -123,7 +151,7 @@ impl TrustedProxies {
     ///
     /// [`KeyRejection::UnnamedClient`], and only where this is [`strict`](Self::strict).
     pub fn client_ip(&self, peer: IpAddr, headers: &HeaderMap) -> Result<ClientIp, KeyRejection> {
-        self.client_of(peer, |name| {
+        self.client_of(Ok(peer), |name| {
             headers
                 .get_all(name)
                 .iter()
@@ -132,16 +160,21 @@ impl TrustedProxies {
         })
     }
 
-    /// The same with the header fields of any framework.
+    /// The same with the header fields of any framework, and a peer or why it is not known.
     pub(crate) fn client_of<'a>(
         &self,
-        peer: IpAddr,
+        peer: Result<IpAddr, KeyRejection>,
         lines: impl Fn(&str) -> Lines<'a>,
     ) -> Result<ClientIp, KeyRejection> {
-        let peer = peer.to_canonical();
-        if !self.trusts(peer) {
-            return Ok(ClientIp(peer));
+        let peer = peer.map(|peer| peer.to_canonical());
+        if !self.any_peer {
+            let peer = peer?;
+            if !self.trusts(peer) {
+                self.tell_of_untrusted(lines);
+                return Ok(ClientIp(peer));
+            }
         }
+        let peer = peer.ok();
         let lines = lines(self.header.as_str()).into_iter().rev();
         let named = if self.header == FORWARDED {
             self.named(peer, lines.flat_map(forwarded::hops))
@@ -154,15 +187,26 @@ impl TrustedProxies {
         match named {
             Ok(client) => Ok(ClientIp(client)),
             Err((proxy, reason)) => {
-                if self.told.begins("", reason) {
+                if self.told.unnamed.begins("", reason) {
                     observe::log::no_client(proxy, reason);
                 }
-                if self.strict {
-                    Err(KeyRejection::UnnamedClient)
-                } else {
-                    Ok(ClientIp(proxy))
-                }
+                let shared = proxy.filter(|_| !self.strict);
+                shared.map(ClientIp).ok_or(KeyRejection::UnnamedClient)
             }
+        }
+    }
+
+    /// Where no proxy is named, logs once that there seems to be one.
+    fn tell_of_untrusted<'a>(&self, lines: impl Fn(&str) -> Lines<'a>) {
+        if !self.networks.is_empty() || self.told.untrusted.is_completed() {
+            return;
+        }
+        let sent = [self.header.as_str(), FORWARDED.as_str()]
+            .into_iter()
+            .find(|name| !lines(name).is_empty());
+        if let Some(header) = sent {
+            let told = &self.told.untrusted;
+            told.call_once(|| observe::log::no_proxies(header));
         }
     }
 
@@ -170,13 +214,13 @@ impl TrustedProxies {
     /// the reason why no hop beyond it is.
     fn named(
         &self,
-        peer: IpAddr,
+        peer: Option<IpAddr>,
         hops: impl Iterator<Item = Option<IpAddr>>,
-    ) -> Result<IpAddr, (IpAddr, &'static str)> {
+    ) -> Result<IpAddr, (Option<IpAddr>, &'static str)> {
         let mut proxy = peer;
         for hop in hops.take(MOST_HOPS) {
             match hop {
-                Some(address) if self.trusts(address) => proxy = address,
+                Some(address) if self.trusts(address) => proxy = Some(address),
                 Some(client) => return Ok(client),
                 None => return Err((proxy, "no_address")),
             }
@@ -186,6 +230,7 @@ impl TrustedProxies {
 }
 
 fn network(text: &str) -> Result<IpNet, ParseError> {
+    let text = text.trim();
     let network = text
         .parse::<IpNet>()
         .ok()
@@ -193,6 +238,20 @@ fn network(text: &str) -> Result<IpNet, ParseError> {
     let network = network.ok_or_else(|| {
         format!("{text:?} is neither an IP address nor a network like 10.0.0.0/8")
     })?;
+    let network = canonical(text, network)?;
+    if network.prefix_len() == 0 {
+        return Err(format!(
+            "{text:?} holds every address, so each client could choose its own: name the networks \
+             of your proxies. Where no client can connect past them, whatever their addresses, \
+             call `any_peer`"
+        )
+        .into());
+    }
+    Ok(network)
+}
+
+/// IPv4 that is written as IPv6 as IPv4.
+fn canonical(text: &str, network: IpNet) -> Result<IpNet, ParseError> {
     let IpNet::V6(v6) = network else {
         return Ok(network);
     };

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use crate::decision::Decision;
 use crate::error::RateLimitError;
 use crate::rule::{CallsInFlight, Name, Policy, Rule, Terms};
 use crate::store::{Capabilities, Feature, Request, Reserves};
@@ -76,7 +77,7 @@ impl BoundRule {
     /// # Errors
     ///
     /// Why it may not: a mistake in the rule, a feature that the store lacks, or a cost that the
-    /// limits never admit.
+    /// limits never admit. A limit of 0 is a refusal without an end.
     #[inline]
     pub(super) fn may_be_asked(
         &self,
@@ -103,7 +104,15 @@ impl BoundRule {
                  `{algorithm}`: set that, or a window such as 24 hours"
             )));
         }
-        if !terms.limits().is_empty() && (cost > capacity || capacity == 0) {
+        let mut limits = (0..).zip(terms.limits());
+        if let Some((index, limit)) = limits.find(|(_, limit)| limit.max() == 0) {
+            let refusal = Decision::endless(self.name, limit.window_us());
+            return Err(RateLimitError::Exceeded(Decision {
+                limit_index: index,
+                ..refusal
+            }));
+        }
+        if !terms.limits().is_empty() && cost > capacity {
             return Err(RateLimitError::cost_exceeds(rule, cost, capacity, false));
         }
         if most == 0 {

@@ -85,7 +85,10 @@ impl<'a> Inquiry<'a> {
 impl Part {
     /// Decides without charging, and acquires no permit.
     pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
-        self.may_be_asked()?;
+        match self.may_be_asked() {
+            Err(RateLimitError::Exceeded(refusal)) => return Ok(refusal),
+            may_be => may_be?,
+        }
         let time = self.time(Instant::now());
         // At once: one timeout is for both.
         let asked = Inquiry::of((0, self)).map(|inquiry| inquiry.peek(time));

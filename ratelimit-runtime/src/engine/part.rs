@@ -8,7 +8,7 @@ use super::bound::BoundRule;
 use super::check::Check;
 use super::permit::PermitCheck;
 use super::state::Engine;
-use crate::decision::Decision;
+use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::key::KeyBuf;
 use crate::rule::{Limit, Terms};
@@ -134,8 +134,8 @@ impl Part {
         };
         self.bound.require(Feature::Concurrent)?;
         if permit.max == 0 {
-            let rule = permit.name.as_str();
-            return Err(RateLimitError::cost_exceeds(rule, 1, 0, false));
+            let refusal = permit.refused(Source::DenyCache);
+            return Err(RateLimitError::Exceeded(refusal));
         }
         Ok(())
     }
@@ -162,10 +162,11 @@ impl Part {
 
     /// How many calls are in flight.
     pub(crate) async fn in_flight(&self) -> Result<u64, RateLimitError> {
-        self.may_be_asked()?;
+        self.bound.has_no_mistake()?;
         let Some(permit) = &self.permit else {
             return Err(self.no_concurrent());
         };
+        self.bound.require(Feature::Concurrent)?;
         let time = self.time(Instant::now());
         self.ask_in_flight(permit, time).await.map_err(Into::into)
     }

@@ -46,6 +46,10 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         let error = RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}"));
         return Err(Refused { by: first, error });
     }
+    // What is never admitted waits for no turn.
+    for (by, part) in stack.iter().enumerate().filter(|(_, part)| !part.shadow) {
+        part.may_be_asked().map_err(|error| Refused { by, error })?;
+    }
     let start = Instant::now();
     let mut turn: Option<Turn> = None;
     let mut refused: Option<(Decision, Instant)> = None;

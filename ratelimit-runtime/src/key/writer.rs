@@ -42,7 +42,8 @@ use super::buf::{KeyBuf, MAX_PART};
         `key = value.to_string()`",
     note = "or name a field or a method that gives a string, an integer, a `bool`, an `IpAddr`, a \
         `Uuid` (feature `uuid`) or a tuple of such: `<user.id>`, `<user.name()>`",
-    note = "for an extractor name what it holds: `Path(id): Path<u64>` is `<id>`",
+    note = "for an extractor name what it holds: `Path(id): Path<u64>` is `<id>`; in actix-web, \
+        `id: Path<u64>` is `key = *id`",
     note = "for a socket address write `<addr.ip()>`: its port changes with every connection",
     note = "for a `Result` write an expression, `key = tenant(&request)?`: its error is what the \
         call returns"

@@ -1,13 +1,13 @@
 //! [`RateLimiterBuilder`]: sets up a limiter, and checks its settings.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{RateLimiter, policies};
 use crate::engine::Engine;
 use crate::error::RateLimitError;
 use crate::key::KeyHasher;
+use crate::observe;
 use crate::rule::{FORMAT, OnUnavailable, Policy};
 use crate::store::memory::MemoryStore;
 use crate::store::{BuiltInStore as _, Store};
@@ -104,7 +104,7 @@ impl RateLimiterBuilder {
     /// [in force](crate::RateLimiter::current) while the response is made.
     #[cfg(feature = "http")]
     pub fn responses(mut self, responses: crate::Responses) -> Self {
-        self.engine.responses = Arc::new(responses);
+        self.engine.responses = std::sync::Arc::new(responses);
         self
     }
 
@@ -136,7 +136,8 @@ impl RateLimiterBuilder {
     }
 
     /// Takes the store from `RATELIMIT_URL`, or else `REDIS_URL`; as
-    /// [`RateLimiter::from_env`] does.
+    /// [`RateLimiter::from_env`] does. A variable that is empty counts as unset, and is a warning
+    /// of the log.
     ///
     /// # Errors
     ///
@@ -144,7 +145,7 @@ impl RateLimiterBuilder {
     pub fn store_from_env(self) -> Result<Self, RateLimitError> {
         for variable in ["RATELIMIT_URL", "REDIS_URL"] {
             match std::env::var(variable) {
-                Ok(url) if url.is_empty() => {}
+                Ok(url) if url.is_empty() => observe::log::empty_url(variable),
                 Ok(url) => return self.url(variable, &url),
                 Err(std::env::VarError::NotPresent) => {}
                 Err(std::env::VarError::NotUnicode(_)) => {
@@ -201,9 +202,7 @@ impl RateLimiterBuilder {
         #[cfg(feature = "http")]
         engine.responses.check()?;
         policies::replace(&engine, policies)?;
-        Ok(RateLimiter {
-            engine: Arc::new(engine),
-        })
+        Ok(RateLimiter::on(engine))
     }
 }
 

@@ -6,6 +6,8 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+#[cfg(feature = "http")]
+use std::sync::LazyLock;
 use std::task::{Context, Poll};
 
 use arc_swap::{ArcSwapOption, Guard};
@@ -88,7 +90,9 @@ pub(crate) fn responses() -> Arc<crate::Responses> {
 /// The proxies that the limiter in force here trusts; none if there is no limiter.
 #[cfg(feature = "http")]
 pub(crate) fn trusted_proxies() -> crate::TrustedProxies {
-    setting(|engine| engine.trusted_proxies.clone())
+    /// One value, because it remembers what has been logged.
+    static NONE: LazyLock<crate::TrustedProxies> = LazyLock::new(Default::default);
+    setting(|engine| Some(engine.trusted_proxies.clone())).unwrap_or_else(|| NONE.clone())
 }
 
 /// A setting of the limiter in force here; the default if that is the implicit one in memory.

@@ -22,6 +22,7 @@ use crate::decision::Decision;
 use crate::engine::{self, CheckBuilder, Engine, Part};
 use crate::error::RateLimitError;
 use crate::key::Key;
+use crate::observe;
 use crate::rule::{Limit, Policy, Rule};
 use crate::store::memory::MemoryStore;
 use crate::store::{BuiltInStore as _, Feature, Store};
@@ -71,8 +72,17 @@ impl RateLimiter {
 
     /// A limiter on a store of your own.
     pub fn with_store(store: impl Store) -> Self {
+        Self::on(Engine::on(store))
+    }
+
+    fn on(engine: Engine) -> Self {
+        observe::log::built(
+            engine.store_name(),
+            engine.prefix.trim_end_matches(':'),
+            engine.policies.count(),
+        );
         Self {
-            engine: Arc::new(Engine::on(store)),
+            engine: Arc::new(engine),
         }
     }
 
@@ -263,8 +273,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight; or
-    /// `CostExceedsLimit`, where no call of the rule could enter.
+    /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight.
     pub async fn in_flight(&self, rule: &Rule, key: &Key) -> Result<u64, RateLimitError> {
         self.placed_call(rule, key).in_flight().await
     }
@@ -402,12 +411,14 @@ impl RateLimiter {
 
     /// Checks that the limiter has policies of these names: those that attributes and rules use. A
     /// service that calls this when it starts does not meet a misspelt name at its first request.
+    /// From then on a set that lacks one of them is refused, as is one that lacks a policy that a
+    /// rule has used.
     ///
     /// # Errors
     ///
     /// [`RateLimitError::Misconfigured`] with the names that it lacks.
     pub fn require_policies(&self, names: &[&str]) -> Result<(), RateLimitError> {
-        let missing = self.engine.policies.missing(names);
+        let missing = self.engine.policies.require(names);
         if missing.is_empty() {
             return Ok(());
         }
@@ -442,7 +453,8 @@ impl RateLimiter {
         self.engine.settled().await;
     }
 
-    /// [`settled`](Self::settled), for at most `timeout`.
+    /// [`settled`](Self::settled), for at most `timeout`. An error is to be logged, not returned by
+    /// `main`: what is open expires by itself.
     ///
     /// # Errors
     ///

@@ -1,9 +1,15 @@
-//! [`Episodes`]: which of many events that say the same are written to the log.
+//! [`Episodes`] and [`ShadowEpisodes`]: which of many events that say the same are written to the
+//! log.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tokio::time;
+use tracing::instrument::WithSubscriber as _;
 
 /// After so long without an event, the next one begins a new episode.
 const QUIET: Duration = Duration::from_secs(60);
@@ -41,6 +47,95 @@ impl Episodes {
             last.insert(event, now);
         }
         has_place
+    }
+}
+
+/// The rules in shadow mode that would refuse now, by name: the first refusal of an episode is
+/// logged, and their count when it has ended.
+#[derive(Debug)]
+pub(super) struct ShadowEpisodes {
+    going: LazyLock<Mutex<HashMap<&'static str, ShadowEpisode>>>,
+    /// Logs the end of an episode of a rule, of so many refusals.
+    log_end: fn(&str, u64),
+}
+
+#[derive(Debug)]
+struct ShadowEpisode {
+    /// The end is logged also where a rule is not used any more, so it goes by tokio's clock.
+    last: time::Instant,
+    refusals: u64,
+    /// The task that ends it, if its first call had a runtime.
+    end: Option<AbortHandle>,
+}
+
+impl ShadowEpisode {
+    fn is_over(&self, now: time::Instant) -> bool {
+        now.saturating_duration_since(self.last) >= QUIET
+    }
+}
+
+impl ShadowEpisodes {
+    pub(super) const fn new(log_end: fn(&str, u64)) -> Self {
+        Self {
+            going: LazyLock::new(Mutex::default),
+            log_end,
+        }
+    }
+
+    /// Counts a refusal, and says whether it is the first of its episode.
+    pub(super) fn begins(&'static self, rule: &'static str) -> bool {
+        let now = time::Instant::now();
+        let mut all = self.lock();
+        // One whose runtime ended before it; and others only for their places.
+        let is_full = all.len() >= MOST;
+        let over = all.extract_if(|of, episode| (is_full || *of == rule) && episode.is_over(now));
+        let over: Vec<_> = over.collect();
+        let begins = !all.contains_key(rule);
+        if !begins || all.len() < MOST {
+            let episode = all.entry(rule).or_insert(ShadowEpisode {
+                last: now,
+                refusals: 0,
+                end: None,
+            });
+            episode.last = now;
+            episode.refusals += 1;
+            if episode.end.as_ref().is_none_or(AbortHandle::is_finished) {
+                let end = |runtime: Handle| runtime.spawn(self.end(rule).with_current_subscriber());
+                episode.end = Handle::try_current()
+                    .ok()
+                    .map(|runtime| end(runtime).abort_handle());
+            }
+        }
+        let has_place = all.contains_key(rule);
+        drop(all);
+        for (rule, episode) in over {
+            (self.log_end)(rule, episode.refusals);
+        }
+        begins && has_place
+    }
+
+    /// Waits for the end of the episode of a rule.
+    async fn end(&'static self, rule: &'static str) {
+        while let Some(last) = self.last_of(rule) {
+            time::sleep_until(last + QUIET).await;
+            let now = time::Instant::now();
+            let over = {
+                let mut all = self.lock();
+                let is_over = all.get(rule).is_some_and(|episode| episode.is_over(now));
+                is_over.then(|| all.remove(rule)).flatten()
+            };
+            if let Some(episode) = over {
+                return (self.log_end)(rule, episode.refusals);
+            }
+        }
+    }
+
+    fn last_of(&self, rule: &str) -> Option<time::Instant> {
+        self.lock().get(rule).map(|episode| episode.last)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<&'static str, ShadowEpisode>> {
+        self.going.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tracing::field;
 use tracing::level_filters::LevelFilter;
 
-use super::episodes::Episodes;
+use super::episodes::{Episodes, ShadowEpisodes};
 use super::labels::{self, OutcomeLabel};
 use super::survive::survive;
 use crate::decision::{Decision, Source};
@@ -45,13 +45,26 @@ pub(super) fn decision(decision: &Decision, shadow: bool) {
         let remaining = decision.remaining();
         tracing::trace!(name: "admitted", target: DECISION, rule, outcome, source, remaining, "admitted");
     } else if shadow {
-        tracing::info!(
-            name: "shadow_refused", target: DECISION, rule, outcome, source, retry_after,
-            "a call that the limit refuses runs: the rule is in shadow mode"
-        );
+        static EPISODES: ShadowEpisodes = ShadowEpisodes::new(shadow_ended);
+        if EPISODES.begins(decision.rule.as_str()) {
+            tracing::info!(
+                name: "shadow_refused", target: DECISION, rule, outcome, source, retry_after,
+                "calls that the limit refuses run: the rule is in shadow mode"
+            );
+        }
     } else {
         tracing::debug!(name: "refused", target: DECISION, rule, outcome, source, retry_after, "refused");
     }
+}
+
+/// A rule in shadow mode has not refused for a minute: told by a task, or by its next refusal.
+fn shadow_ended(rule: &str, refusals: u64) {
+    survive(|| {
+        tracing::info!(
+            name: "shadow_ended", target: DECISION, rule, refusals,
+            "the limit of a rule in shadow mode has not refused for a minute"
+        );
+    });
 }
 
 /// A check ended with an error.
@@ -119,12 +132,39 @@ impl RateLimitError {
 
 /// A trusted proxy does not say whose request it passes on.
 #[cfg(feature = "http")]
-pub(crate) fn no_client(proxy: std::net::IpAddr, reason: &str) {
+pub(crate) fn no_client(proxy: Option<std::net::IpAddr>, reason: &str) {
+    let proxy = proxy.map(field::display);
     tracing::warn!(
-        name: "no_client", target: SETUP, %proxy, reason,
+        name: "no_client", target: SETUP, proxy, reason,
         "a trusted proxy names no client: such requests share the limits of its own address, or \
          are refused where `TrustedProxies` is strict. Let it write the header that \
          `TrustedProxies` reads: `X-Forwarded-For`, unless set"
+    );
+}
+
+/// A request has been forwarded, it seems, and no proxy is trusted.
+#[cfg(feature = "http")]
+pub(crate) fn no_proxies(header: &str) {
+    tracing::warn!(
+        name: "no_proxies", target: SETUP, header,
+        "a request has this header, and no proxy is trusted to write it: behind a proxy, all \
+         clients share the limits of its address. Set `TrustedProxies`"
+    );
+}
+
+/// A limiter is built. Never the URL of its store: it may hold a password.
+pub(crate) fn built(store: &str, prefix: &str, policies: usize) {
+    tracing::info!(
+        name: "built", target: SETUP, store, prefix, policies,
+        "a rate limiter is built"
+    );
+}
+
+pub(crate) fn empty_url(variable: &str) {
+    tracing::warn!(
+        name: "empty_url", target: SETUP, variable,
+        "the variable is empty, which counts as unset: write `memory:` to keep limits in the \
+         memory of this process"
     );
 }
 

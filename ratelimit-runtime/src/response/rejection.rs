@@ -16,10 +16,12 @@ pub enum KeyRejection {
     /// That header appears more than once. Answered 400.
     RepeatedHeader(&'static str),
     /// The framework does not know the other end of the connection, so there is no
-    /// [`ClientIp`](crate::ClientIp). Answered 500: the server is set up wrongly, or listens on a
-    /// Unix socket.
-    UnknownPeer,
-    /// A trusted proxy named no client, and
+    /// [`ClientIp`](crate::ClientIp), and
+    /// [`TrustedProxies::any_peer`](crate::TrustedProxies::any_peer) is not set. The text says what
+    /// the framework needs, or is empty. Answered 500: the server is set up wrongly, or listens on
+    /// a Unix socket.
+    UnknownPeer(&'static str),
+    /// A trusted proxy named no client, and it has no address, or
     /// [`TrustedProxies::strict`](crate::TrustedProxies::strict) is set. Answered 400.
     UnnamedClient,
 }
@@ -27,7 +29,8 @@ pub enum KeyRejection {
 impl KeyRejection {
     /// The mistake in the setup, if that is the reason.
     pub(crate) fn misconfigured(self) -> Option<RateLimitError> {
-        (self == Self::UnknownPeer).then(|| RateLimitError::misconfigured(self.to_string()))
+        matches!(self, Self::UnknownPeer(_))
+            .then(|| RateLimitError::misconfigured(self.to_string()))
     }
 }
 
@@ -36,10 +39,11 @@ impl fmt::Display for KeyRejection {
         match self {
             Self::MissingHeader(name) => write!(f, "the header {name} is missing"),
             Self::RepeatedHeader(name) => write!(f, "the header {name} appears more than once"),
-            Self::UnknownPeer => f.write_str(
-                "the address of the client is not known: an axum router is to be served with \
-                 `into_make_service_with_connect_info::<SocketAddr>()`, and connections on Unix \
-                 sockets have none",
+            Self::UnknownPeer(needs) => write!(
+                f,
+                "the address of the client is not known: {needs}Connections on Unix sockets have \
+                 none; where a proxy is their only peer, set \
+                 `TrustedProxies::default().any_peer()`",
             ),
             Self::UnnamedClient => f.write_str(
                 "the address of the client is not known: the proxy in between names none",

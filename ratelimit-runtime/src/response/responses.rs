@@ -201,7 +201,7 @@ impl Responses {
     /// The status of a request without a key.
     pub(crate) fn status_without_key(&self, rejection: KeyRejection) -> StatusCode {
         match rejection {
-            KeyRejection::UnknownPeer => StatusCode::INTERNAL_SERVER_ERROR,
+            KeyRejection::UnknownPeer(_) => StatusCode::INTERNAL_SERVER_ERROR,
             KeyRejection::MissingHeader(_) if self.challenge.is_some() => StatusCode::UNAUTHORIZED,
             _ => StatusCode::BAD_REQUEST,
         }

@@ -214,7 +214,12 @@ impl Rule {
         self.changed()
     }
 
-    /// Wait for a slot up to this long instead of refusing at once.
+    /// Wait for a slot up to this long.
+    ///
+    /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
+    /// open estimate of `actual_cost` counts as spent. A call does not wait for a store that gives
+    /// no answer: it is answered as [`on_unavailable`](Self::with_on_unavailable) says, under
+    /// `Deny` by [`Unavailable`](crate::RateLimitError::Unavailable).
     ///
     /// Callers of one limiter take turns, first come, first served, in a queue for each key that
     /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key

@@ -97,8 +97,9 @@ fn client_ip(request: &HttpRequest) -> Result<ClientIp, KeyRejection> {
             .map(header::HeaderValue::as_bytes)
             .collect()
     };
+    let peer = request.peer_addr().map(|peer| peer.ip());
     client_ip::client_ip(
-        request.peer_addr().map(|peer| peer.ip()),
+        peer.ok_or(KeyRejection::UnknownPeer("")),
         extensions.get().or_else(of_app),
         lines,
     )

@@ -60,6 +60,7 @@ impl TryFrom<&Request> for ClientIp {
 
     fn try_from(request: &Request) -> Result<Self, KeyRejection> {
         let peer = request.remote_addr().as_socket_addr().map(SocketAddr::ip);
+        let peer = peer.ok_or(KeyRejection::UnknownPeer(""));
         client_ip(peer, request.extensions().get(), lines(request.headers()))
     }
 }

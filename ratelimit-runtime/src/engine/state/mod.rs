@@ -94,6 +94,15 @@ impl Engine {
         }
     }
 
+    /// `memory`, the name of the server as metrics have it, or `custom`.
+    pub(crate) fn store_name(&self) -> &str {
+        match self.store.server() {
+            "" if self.in_memory => "memory",
+            "" => "custom",
+            server => server,
+        }
+    }
+
     /// `Ok` where the store keeps what the request asks for.
     pub(crate) fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
         self.store.supports(request)?;

@@ -15,9 +15,9 @@ pub(crate) struct PolicyBook {
     current: ArcSwap<PolicySet>,
     /// The version of the set in force.
     version: AtomicU64,
-    /// The names that checks have used; whether by a rule that waits, unless the policy says
-    /// otherwise. A set is put in force under this lock, so that no use falls between a look at
-    /// the uses and the change.
+    /// The names that checks have used or the service requires; whether by a rule that waits,
+    /// unless the policy says otherwise. A set is put in force under this lock, so that no use
+    /// falls between a look at the uses and the change.
     used: Mutex<HashMap<String, bool>>,
 }
 
@@ -57,18 +57,31 @@ impl PolicyBook {
         (set, policy)
     }
 
-    /// The names that are not among the policies.
-    pub(crate) fn missing<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
+    /// The number of policies.
+    pub(crate) fn count(&self) -> usize {
+        self.current().by_name.len()
+    }
+
+    /// The names that are not among the policies. Without any, a set that lacks one of them is
+    /// refused from then on.
+    pub(crate) fn require<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
+        let mut used = self.lock();
         let set = self.current();
         let is_missing = |name: &&str| !set.by_name.contains_key(*name);
-        names.iter().copied().filter(is_missing).collect()
+        let missing: Vec<&str> = names.iter().copied().filter(is_missing).collect();
+        if missing.is_empty() {
+            for name in names {
+                used.entry((*name).to_owned()).or_default();
+            }
+        }
+        missing
     }
 
     /// Puts these policies in force, in the place of all others.
     ///
     /// # Errors
     ///
-    /// The reason why not: a policy in use is missing, or blocks where a rule waits.
+    /// The reason why not: a policy in use or required is missing, or blocks where a rule waits.
     pub(crate) fn replace(&self, policies: Policies) -> Result<(), String> {
         let used = self.lock();
         let lacking = used.keys().filter(|name| !policies.contains_key(*name));
@@ -82,8 +95,8 @@ impl PolicyBook {
             };
             let lacking = lacking.join("`, `");
             return Err(format!(
-                "the new set lacks the {noun} `{lacking}`, which rules use: give {them} limits in \
-                 it, or take the rules away first"
+                "the new set lacks the {noun} `{lacking}`, which rules use or `require_policies` \
+                 names: give {them} limits in it, or take the rules away first"
             ));
         }
         let is_waited_for = |name: &String| used.get(name).is_some_and(|waits| *waits);

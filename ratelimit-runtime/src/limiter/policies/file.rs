@@ -71,6 +71,8 @@ impl PolicyFile {
     pub(super) fn policies(&self, reading: &Reading) -> Result<Vec<(String, Policy)>, String> {
         let parsed = reading.as_ref().map_err(Clone::clone).and_then(|bytes| {
             let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+            // Editors begin files with a byte order mark.
+            let text = text.strip_prefix('\u{feff}').unwrap_or(text);
             match self.format {
                 Format::Toml => toml::from_str(text).map_err(|error| error.to_string()),
                 Format::Json => serde_json::from_str(text).map_err(|error| error.to_string()),

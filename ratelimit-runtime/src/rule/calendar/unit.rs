@@ -39,6 +39,17 @@ impl CalendarUnit {
         }
     }
 
+    /// A length of time to write in place of it.
+    pub(crate) const fn span(self) -> &'static str {
+        match self {
+            Self::Hour => "1h",
+            Self::Day => "1d",
+            Self::Week => "7d",
+            Self::Month => "30d",
+            Self::Year => "365d",
+        }
+    }
+
     /// The unit of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|unit| unit.name() == name)

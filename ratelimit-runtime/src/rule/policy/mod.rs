@@ -118,8 +118,9 @@ impl Policy {
         self
     }
 
-    /// Wait for a slot up to this long, at most 1 h, instead of refusing at once; zero to refuse at
-    /// once, also where the attribute waits.
+    /// Wait for a slot up to this long, at most 1 h, as
+    /// [`Rule::with_wait`](crate::Rule::with_wait) says; zero to refuse at once, also where the
+    /// attribute waits.
     #[must_use]
     pub fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
@@ -156,7 +157,9 @@ impl Policy {
 
     /// Gives one key other numbers, in place of an earlier override. The key is as calls render it,
     /// also where the limiter [hashes keys](crate::RateLimiterBuilder::hash_keys) before they are
-    /// stored.
+    /// stored. An IP address in it may be written in any way: it stands for its subscriber, and for
+    /// the address where the key is an [`ExactIp`](crate::ExactIp). Addresses of one /64 whose
+    /// numbers differ stand for themselves alone.
     #[must_use]
     pub fn with_override(mut self, key: &Key, values: Override) -> Self {
         self.overrides.insert(key.clone(), values);
@@ -206,18 +209,21 @@ impl Policy {
         let by_calendar = self
             .limits
             .iter()
-            .find(|limit| limit.calendar_unit().is_some());
+            .find_map(|limit| Some((limit, limit.calendar_unit()?)));
         if limits > MAX_LIMITS {
             return Err(format!(
                 "a policy has at most {MAX_LIMITS} limits, not {limits}"
             ));
         }
-        if let Some(limit) = by_calendar.filter(|_| self.algorithm != Algorithm::FixedWindow) {
+        if let Some((limit, unit)) = by_calendar
+            && self.algorithm != Algorithm::FixedWindow
+        {
             return Err(format!(
                 "a calendar quota, `{limit}`, is kept by `fixed_window` alone, not by `{}`: set the algorithm `fixed_window`, or \
-                 write a length of time, such as `{}/1d`",
+                 write a length of time, such as `{}/{}`",
                 self.algorithm,
                 limit.max(),
+                unit.span(),
             ));
         }
         let fault = |message: &str| Err(message.to_owned());
@@ -258,7 +264,9 @@ pub(crate) fn checked(
         policy
             .check()
             .map_err(|fault| format!("the policy `{name}`: {fault}"))?;
-        if checked.insert(name.clone(), policy.in_its_zone()).is_some() {
+        let mut policy = policy.in_its_zone();
+        overrides::add_renderings(&mut policy.overrides);
+        if checked.insert(name.clone(), policy).is_some() {
             return Err(format!("the policy `{name}` is defined twice"));
         }
     }

@@ -1,10 +1,11 @@
 //! [`Override`]: what single keys get in place of a policy's numbers.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use crate::key::{Key, is_canonical};
+use crate::key::{ExactIp, Key, KeyPart, is_canonical};
 use crate::rule::algorithm::Algorithm;
 use crate::rule::limit::Limit;
 
@@ -131,6 +132,85 @@ pub(super) fn check(
     faults.min().map_or(Ok(()), Err)
 }
 
+/// The parts of a rendered key, with the sign that ends each, and whether it is in brackets.
+fn items(rendered: &str) -> impl Iterator<Item = (&str, &str, bool)> {
+    const ENDS: [char; 5] = ['<', '>', '(', ')', ','];
+    let mut in_value = false;
+    rendered.split_inclusive(ENDS).map(move |part| {
+        let item = part.strip_suffix(ENDS).unwrap_or(part);
+        let (item, end) = part.split_at(item.len());
+        let is_of_value = in_value;
+        in_value = end != ">" && (in_value || end == "<");
+        (item, end, is_of_value)
+    })
+}
+
+/// What an item stands for in a key, if it is an address.
+enum Addressed {
+    /// An address, or the /64 of a subscriber.
+    Host(IpAddr),
+    /// A network, which is no value of a key.
+    Network,
+}
+
+fn addressed(item: &str) -> Option<Addressed> {
+    let Some((address, prefix)) = item.split_once('/') else {
+        return Some(Addressed::Host(item.parse().ok()?));
+    };
+    let (address, prefix) = (address.parse().ok()?, prefix.parse::<u8>().ok()?);
+    let is_subscriber = prefix == 64 && rendering(&address).ends_with("/64>");
+    Some(if is_subscriber {
+        Addressed::Host(address)
+    } else {
+        Addressed::Network
+    })
+}
+
+fn rendering(value: &impl KeyPart) -> String {
+    Key::of(value).as_str().to_owned()
+}
+
+/// The key as a call renders it whose addresses are such values.
+fn with_addresses<T: KeyPart>(key: &Key, value: impl Fn(IpAddr) -> T) -> Key {
+    let mut rendered = String::new();
+    for (item, end, is_of_value) in items(key.as_str()) {
+        match addressed(item) {
+            Some(Addressed::Host(address)) if is_of_value => {
+                let address = rendering(&value(address));
+                rendered.push_str(address.trim_matches(['<', '>']));
+            }
+            _ => rendered.push_str(item),
+        }
+        rendered.push_str(end);
+    }
+    Key::from_rendered(&rendered).unwrap_or_else(|_| key.clone())
+}
+
+/// Adds the keys of calls from the same addresses: by their subscribers, and by each.
+pub(super) fn add_renderings(overrides: &mut Overrides) {
+    let mut added = HashMap::<Key, Option<Override>>::new();
+    for (key, values) in &*overrides {
+        // IPv4 is written in one way.
+        if !key.as_str().contains(':') {
+            continue;
+        }
+        let of_subscriber = with_addresses(key, |address| address);
+        for rendered in [of_subscriber, with_addresses(key, ExactIp)] {
+            let known = added
+                .entry(rendered)
+                .or_insert_with(|| Some(values.clone()));
+            if known.as_ref() != Some(values) {
+                *known = None;
+            }
+        }
+    }
+    for (key, values) in added {
+        if let Some(values) = values {
+            overrides.entry(key).or_insert(values);
+        }
+    }
+}
+
 /// The key that `admin list` shows as `text`: its rendering, with characters that steer a terminal
 /// as `\u{…}`. No rendering holds a brace, so these escapes can be undone.
 #[cfg(feature = "serde")]
@@ -156,7 +236,15 @@ pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
 /// Whether a call may have this key; else the mistake.
 fn check_key(text: &str) -> Result<(), String> {
     let in_brackets = format!("<{text}>");
-    if is_canonical(text) {
+    let mut networks = items(text).filter(|(item, _, of_value)| {
+        *of_value && matches!(addressed(item), Some(Addressed::Network))
+    });
+    if let Some((network, ..)) = networks.next() {
+        Err(format!(
+            "no call has the network {network} as its key: write an override for each address, of \
+             IPv6 for each /64"
+        ))
+    } else if is_canonical(text) {
         Ok(())
     } else if text.strip_prefix('#').is_some_and(|hex| hex.len() == 32) {
         Err("this key is hashed: write what it was before".to_owned())

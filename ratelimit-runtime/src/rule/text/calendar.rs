@@ -30,7 +30,8 @@ fn quota(max: u64, unit: CalendarUnit, zone: Option<&str>) -> Result<Limit, Pars
 fn quota(max: u64, unit: CalendarUnit, _: Option<&str>) -> Result<Limit, ParseError> {
     let message = format!(
         "`{max}/{unit}` is a quota by the calendar, which takes the feature `calendar` of ratelimit-runtime: turn it on, or \
-         write a time such as `{max}/1d`"
+         write a time such as `{max}/{}`",
+        unit.span()
     );
     Err(message.into())
 }
