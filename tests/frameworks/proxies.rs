@@ -31,7 +31,7 @@ fn socket(peer: &str) -> SocketAddr {
 async fn tonic_says(layer: RateLimitLayer, peer: Option<&str>, fields: &[Field<'_>]) -> Said {
     use tonic::codegen::http::{Request, Response};
     use tower::Layer as _;
-    let method = service_fn(async |request: Request<()>| {
+    let method = service_fn(|request: Request<()>| async move {
         let (parts, ()) = request.into_parts();
         let metadata = tonic::metadata::MetadataMap::from_headers(parts.headers);
         let request = tonic::Request::from_parts(metadata, parts.extensions, ());

@@ -7,6 +7,7 @@
 )]
 
 use std::net::IpAddr;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::{MINUTE, alice, bob, everywhere, strict};
@@ -16,8 +17,9 @@ use crate::support::unique;
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{
     Algorithm, CalendarUnit, ExactIp, Key, Limit, MemoryStore, OnUnavailable, Override, Policy,
-    RateLimitError, RateLimiter, RedisStore, Rule, Source, key,
+    RateLimitError, RateLimiter, RedisStore, Rule, Source, key, rate_limit,
 };
+use tokio::sync::Notify;
 
 #[tokio::test]
 async fn policies_are_replaced_while_running() {
@@ -643,5 +645,65 @@ async fn a_name_made_at_run_time_reaches_its_policy() {
     assert!(
         matches!(unsaid, RateLimitError::Misconfigured(_)),
         "{unsaid:?}"
+    );
+}
+
+#[rate_limit(limiter = limiter, key = "<user>", policy = "export", concurrent = 5)]
+async fn export(limiter: &RateLimiter, user: &str, ends: &Notify) -> Result<(), RateLimitError> {
+    ends.notified().await;
+    Ok(())
+}
+
+/// How many calls are admitted before one is refused for want of a permit.
+async fn permitted(limiter: &RateLimiter, user: &str) -> usize {
+    let ends = Notify::new();
+    let mut running = Vec::new();
+    loop {
+        let mut call = Box::pin(export(limiter, user, &ends));
+        match futures_util::poll!(&mut call) {
+            Poll::Pending => running.push(call),
+            Poll::Ready(refused) => {
+                assert_eq!(refused.unwrap_err().retry_after(), None);
+                return running.len();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_policy_says_how_many_calls_may_be_in_flight_and_changes_that() {
+    let limiter = RateLimiter::memory();
+    let set = |policy: &str| limiter.set_policies([("export", policy.parse().unwrap())]);
+    set("1000/1h").unwrap();
+    assert_eq!(permitted(&limiter, "alice").await, 5, "the rule's own");
+    set("1000/1h concurrent 2 lease 10s").unwrap();
+    assert_eq!(permitted(&limiter, "alice").await, 2);
+    set("1000/1h concurrent 7").unwrap();
+    assert_eq!(permitted(&limiter, "alice").await, 7);
+    for wrong in [
+        "5/1h concurrent 0",
+        "5/1h lease 1s",
+        "5/1h lease 2h",
+        "5/1h concurrent many",
+    ] {
+        assert!(wrong.parse::<Policy>().is_err(), "{wrong}");
+    }
+    let table: Policy =
+        toml::from_str("limits = \"1000/1h\"\nconcurrent = 2\nlease = \"10s\"").unwrap();
+    assert_eq!(table, "1000/1h concurrent 2 lease 10s".parse().unwrap());
+}
+
+#[tokio::test]
+async fn a_policy_with_calls_in_flight_is_a_mistake_for_a_rule_that_keeps_no_permit() {
+    let limiter = RateLimiter::memory();
+    limiter
+        .set_policies([("plain", "5/1h concurrent 2".parse::<Policy>().unwrap())])
+        .unwrap();
+    let rule = Rule::new("no-permits", Limit::per_minute(1)).with_policy("plain");
+    let error = limiter.acquire(&rule, &alice()).await.unwrap_err();
+    assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
+    assert!(
+        error.to_string().contains("give it `concurrent` too"),
+        "{error}"
     );
 }

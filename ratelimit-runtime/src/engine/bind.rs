@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::bound::{BoundConcurrent, BoundRule, Origin};
 use super::state::{Engine, waits_in_vain};
 use crate::error::RateLimitError;
-use crate::rule::{self, Policy, Rule, Terms};
+use crate::rule::{self, CallsInFlight, Policy, Rule, Terms};
 
 impl Engine {
     /// The bound form of a rule, where this limiter was the first that used it and its policies are
@@ -78,7 +78,25 @@ impl Engine {
     fn bind_by_policy(&self, rule: &Rule, name: &str, policy: Arc<Policy>, set: u64) -> BoundRule {
         let (terms, unzoned) = zoned(&rule.terms().with_policy(&policy));
         let mut bound = self.with_terms(rule, &terms, set);
-        bound.problem = bound.problem.or_else(|| {
+        let unlimited = match &mut bound.concurrent {
+            Some(concurrent) => {
+                concurrent.is_by_policy = policy.concurrent.is_some();
+                let CallsInFlight { max, lease } = &mut concurrent.limit;
+                (*max, *lease) = (
+                    policy.concurrent.unwrap_or(*max),
+                    policy.lease.unwrap_or(*lease),
+                );
+                None
+            }
+            None => policy.concurrent.map(|_| {
+                RateLimitError::misconfigured(format!(
+                    "the policy `{name}` limits calls in flight, and the rule `{}` does not keep \
+                     their permits: give it `concurrent` too",
+                    bound.name.as_str()
+                ))
+            }),
+        };
+        bound.problem = bound.problem.or(unlimited).or_else(|| {
             let vain = || RateLimitError::misconfigured(waits_in_vain(name));
             let vain = terms.waits_in_vain().then(vain);
             // An explicit name with a policy may be another's with limits: their keys differ.
@@ -120,6 +138,7 @@ impl Engine {
             concurrent: in_flight.map(|limit| BoundConcurrent {
                 head: head(&of_concurrent),
                 limit,
+                is_by_policy: false,
             }),
             capabilities: self.capabilities,
             problem: None,

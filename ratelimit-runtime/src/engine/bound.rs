@@ -35,6 +35,8 @@ pub(crate) struct BoundRule {
 pub(super) struct BoundConcurrent {
     pub(super) head: Box<[u8]>,
     pub(super) limit: CallsInFlight,
+    /// Whether a policy has set how many, which no call changes.
+    pub(super) is_by_policy: bool,
 }
 
 /// What a rule was bound from: another call finds it by this.

@@ -182,7 +182,9 @@ impl<'r> CheckBuilder<'r> {
             PermitCheck {
                 name: part.bound.name,
                 key: key.behind(&concurrent.head).into(),
-                max: max.unwrap_or(concurrent.limit.max),
+                max: max
+                    .filter(|_| !concurrent.is_by_policy)
+                    .unwrap_or(concurrent.limit.max),
                 lease: concurrent.limit.lease,
                 index: 0,
             }

@@ -24,11 +24,15 @@ impl CallsInFlight {
 
     pub(super) const fn with_lease(mut self, lease: Duration) -> Self {
         assert!(
-            lease.as_millis() >= Self::MIN_LEASE.as_millis()
-                && lease.as_millis() <= Self::MAX_LEASE.as_millis(),
+            Self::is_lease(lease),
             "a lease lasts at least 5 seconds and at most an hour"
         );
         self.lease = lease;
         self
+    }
+
+    pub(super) const fn is_lease(lease: Duration) -> bool {
+        lease.as_millis() >= Self::MIN_LEASE.as_millis()
+            && lease.as_millis() <= Self::MAX_LEASE.as_millis()
     }
 }

@@ -12,6 +12,7 @@ use crate::key::Key;
 use crate::rule::algorithm::Algorithm;
 use crate::rule::block::BlockDuration;
 use crate::rule::calendar::Zone;
+use crate::rule::in_flight::CallsInFlight;
 use crate::rule::limit::{Limit, MAX_LIMITS};
 use crate::rule::on_unavailable::OnUnavailable;
 
@@ -23,9 +24,9 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 /// The settings that operators give to a rule with `policy = "…"`. They can be replaced at run
 /// time: see [`RateLimiter::set_policies`](crate::RateLimiter::set_policies).
 ///
-/// Limits, algorithm and block are always the policy's. Shadow mode, waiting, the timeout and the
-/// answer when the store is unavailable are the rule's own, unless the policy sets them: a setting
-/// of the policy wins over the attribute.
+/// Limits, algorithm and block are always the policy's. Shadow mode, waiting, the timeout, the
+/// answer when the store is unavailable and the number of calls in flight are the rule's own, unless
+/// the policy sets them: a setting of the policy wins over the attribute.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct Policy {
     pub(crate) wait: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_unavailable: Option<OnUnavailable>,
+    pub(crate) concurrent: Option<u64>,
+    pub(crate) lease: Option<Duration>,
     pub(crate) overrides: Overrides,
     /// The time zone of calendar quotas, as it was given.
     pub(crate) zone: Option<String>,
@@ -68,6 +71,8 @@ impl Policy {
             wait: None,
             timeout: None,
             on_unavailable: None,
+            concurrent: None,
+            lease: None,
             overrides: Overrides::default(),
             zone: None,
         }
@@ -138,6 +143,22 @@ impl Policy {
     #[must_use]
     pub fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
         self.on_unavailable = Some(policy);
+        self
+    }
+
+    /// How many calls of a key may be in flight, at least 1, of a rule that
+    /// [limits them](crate::Rule::with_concurrent); any other rule with this policy is
+    /// `Misconfigured`.
+    #[must_use]
+    pub fn with_concurrent(mut self, max: u64) -> Self {
+        self.concurrent = Some(max);
+        self
+    }
+
+    /// For how long the permits of a process that dies stay taken, from 5 s to 1 h.
+    #[must_use]
+    pub fn with_lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
         self
     }
 
@@ -246,6 +267,15 @@ impl Policy {
             .is_some_and(|timeout| !(MIN_TIME..=MAX_TIMEOUT).contains(&timeout))
         {
             return fault("this timeout is out of bounds: write one from \"1ms\" to \"60s\"");
+        }
+        if self.concurrent == Some(0) {
+            return fault("`concurrent` is at least 1");
+        }
+        if self
+            .lease
+            .is_some_and(|lease| !CallsInFlight::is_lease(lease))
+        {
+            return fault("this lease is out of bounds: write one from \"5s\" to \"1h\"");
         }
         overrides::check(&self.overrides, self.algorithm, limits)
     }

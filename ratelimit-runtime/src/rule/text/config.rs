@@ -47,6 +47,8 @@ impl<'de> Visitor<'de> for PolicyVisitor {
             wait: table.wait.map(|Time(wait)| wait),
             timeout: table.timeout.map(|Time(timeout)| timeout),
             on_unavailable: table.on_unavailable,
+            concurrent: table.concurrent,
+            lease: table.lease.map(|Time(lease)| lease),
             overrides: table.overrides,
             zone: table.zone,
             ..Policy::of_limits(table.limits).with_algorithm(table.algorithm.unwrap_or_default())
@@ -71,6 +73,9 @@ struct Table {
     timeout: Option<Time>,
     #[serde(default, deserialize_with = "text")]
     on_unavailable: Option<OnUnavailable>,
+    concurrent: Option<u64>,
+    #[serde(default, deserialize_with = "text")]
+    lease: Option<Time>,
     shadow: Option<bool>,
     #[serde(default, deserialize_with = "overrides")]
     overrides: Overrides,

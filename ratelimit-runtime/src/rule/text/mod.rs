@@ -71,7 +71,7 @@ impl fmt::Display for Limit {
 
 /// A policy as one line: limits on one key, separated by commas, behind an algorithm and before
 /// `zone`, `burst`, `block` (of which a range grows: `1m..1h`), `wait`, `timeout`,
-/// `on_unavailable` and `shadow`.
+/// `on_unavailable`, `concurrent`, `lease` and `shadow`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -107,6 +107,8 @@ impl FromStr for Policy {
                 "wait" => policy.wait = Some(duration::read(value)?),
                 "timeout" => policy.timeout = Some(duration::read(value)?),
                 "on_unavailable" => policy.on_unavailable = Some(value.parse()?),
+                "concurrent" => policy.concurrent = Some(count(value)?),
+                "lease" => policy.lease = Some(duration::read(value)?),
                 _ => {
                     let on = value.is_empty()
                         || value
@@ -126,13 +128,15 @@ impl FromStr for Policy {
 }
 
 /// The options that may stand behind the limits of a line.
-const OPTIONS: [&str; 7] = [
+const OPTIONS: [&str; 9] = [
     "zone",
     "burst",
     "block",
     "wait",
     "timeout",
     "on_unavailable",
+    "concurrent",
+    "lease",
     "shadow",
 ];
 
