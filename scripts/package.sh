@@ -12,7 +12,8 @@ step() { printf '\n==> %s\n' "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 checkout=$PWD
-crates=(ratelimit-macros ratelimit-runtime ratelimit-conformance)
+libraries=(ratelimit-macros ratelimit-runtime ratelimit-conformance)
+crates=("${libraries[@]}" ratelimit-admin)
 version=$(awk -F'"' '/^version = / { print $2; exit }' Cargo.toml)
 msrv=$(awk -F'"' '/^rust-version = / { print $2; exit }' Cargo.toml)
 mapfile -t features < <(awk '/^\[/ { on = $0 == "[features]" } on && /^[a-z-]+ = \[/ && $1 != "default" { print $1 }' ratelimit-runtime/Cargo.toml)
@@ -29,9 +30,10 @@ cargo package --allow-dirty --no-verify $(printf -- '-p %s ' "${crates[@]}") 2>&
 for crate in "${crates[@]}"; do
     tar -xzf "$CARGO_TARGET_DIR/package/$crate-$version.crate" -C "$packages"
     mv "$packages/$crate-$version" "$packages/$crate"
-    for file in LICENSE-MIT LICENSE-APACHE src/lib.rs; do
+    for file in LICENSE-MIT LICENSE-APACHE; do
         [ -s "$packages/$crate/$file" ] || fail "$crate is packaged without $file"
     done
+    [ -s "$packages/$crate/src/lib.rs" ] || [ -s "$packages/$crate/src/main.rs" ] || fail "$crate is packaged without its source"
     for file in LICENSE-MIT LICENSE-APACHE; do
         cmp "$file" "$packages/$crate/$file" || fail "$crate is packaged with another $file"
     done
@@ -52,7 +54,7 @@ mkdir -p "$reader/src"
     printf '\n[dependencies]\nratelimit-runtime = { version = "%s", default-features = false }\n' "$version"
     printf '\n[dev-dependencies]\nratelimit-conformance = "%s"\n' "$version"
     printf '\n[patch.crates-io]\n'
-    for crate in "${crates[@]}"; do printf '%s = { path = "%s/%s" }\n' "$crate" "$packages" "$crate"; done
+    for crate in "${libraries[@]}"; do printf '%s = { path = "%s/%s" }\n' "$crate" "$packages" "$crate"; done
 } >"$reader/Cargo.toml"
 cat >"$reader/src/lib.rs" <<'RUST'
 use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
@@ -80,6 +82,10 @@ check --no-default-features
 for feature in "${features[@]}"; do check --no-default-features --features "$feature"; done
 check
 check --all-features
+printf 'the program for operators\n'
+cargo check --quiet --offline --manifest-path "$packages/ratelimit-admin/Cargo.toml" \
+    --config "patch.crates-io.ratelimit-macros.path='$packages/ratelimit-macros'" \
+    --config "patch.crates-io.ratelimit-runtime.path='$packages/ratelimit-runtime'"
 printf 'the contract of a store\n'
 cargo test --quiet --offline --manifest-path "$reader/Cargo.toml" --test store
 

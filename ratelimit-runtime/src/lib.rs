@@ -8,6 +8,7 @@
     "\n[expansion]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/docs/expansion.md",
     "\n[performance-picture]: ", env!("CARGO_PKG_REPOSITORY"), "/raw/HEAD/docs/performance.svg",
     "\n[examples]: ", env!("CARGO_PKG_REPOSITORY"), "/tree/HEAD/examples",
+    "\n[admin]: ", env!("CARGO_PKG_REPOSITORY"), "/tree/HEAD/ratelimit-admin",
     "\n[frameworks]: ", env!("CARGO_PKG_REPOSITORY"), "/tree/HEAD/examples/frameworks",
     "\n[changelog]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/CHANGELOG.md",
     "\n[contributing]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/CONTRIBUTING.md",

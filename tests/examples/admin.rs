@@ -13,18 +13,28 @@ use super::support::cluster::RedisCluster;
 use super::support::redis::{RedisServer, free_port};
 use super::support::sentinel::Sentinels;
 use super::support::strict;
-use super::{File, Service, example};
+use super::{File, Service, admin_program};
 
 /// A service sees changes by another process this late at most.
 const STALENESS: Duration = Duration::from_secs(1);
 /// What a busy machine may add.
 const SLACK: Duration = Duration::from_millis(700);
 
-fn admin(args: &[&str]) -> Output {
-    let mut command = Command::new(example("ratelimit-admin"));
-    for variable in ["RATELIMIT_URL", "REDIS_URL", "RATELIMIT_SECRET"] {
+fn program() -> Command {
+    let mut command = Command::new(admin_program());
+    for variable in [
+        "RATELIMIT_URL",
+        "RATELIMIT_PREFIX",
+        "RATELIMIT_SECRET",
+        "REDIS_URL",
+    ] {
         command.env_remove(variable);
     }
+    command
+}
+
+fn admin(args: &[&str]) -> Output {
+    let mut command = program();
     command.args(args).output().expect("admin can be started")
 }
 
@@ -71,7 +81,7 @@ struct Bench {
 
 impl Bench {
     fn new(flags: &[&str]) -> Self {
-        example("ratelimit-admin"); // is built by now: windows go by meanwhile
+        admin_program(); // is built by now: windows go by meanwhile
         let server = RedisServer::start();
         let flags = [&["--url", &server.url()], flags]
             .concat()
@@ -651,7 +661,7 @@ fn a_wrong_command_is_an_error_and_changes_nothing() {
 fn the_url_comes_from_the_environment_and_help_hides_it_and_names_all_subcommands() {
     let server = RedisServer::start();
     for variable in ["RATELIMIT_URL", "REDIS_URL"] {
-        let mut command = Command::new(example("ratelimit-admin"));
+        let mut command = Command::new(admin_program());
         command
             .env_remove("RATELIMIT_URL")
             .env_remove("REDIS_URL")
@@ -662,7 +672,7 @@ fn the_url_comes_from_the_environment_and_help_hides_it_and_names_all_subcommand
             .unwrap();
         assert!(output.status.success(), "{output:?}");
     }
-    let mut hidden = Command::new(example("ratelimit-admin"));
+    let mut hidden = Command::new(admin_program());
     let hidden = hidden
         .args(["peek", "--help"])
         .env("RATELIMIT_URL", "redis://:pw@host")
@@ -700,7 +710,7 @@ fn the_url_comes_from_the_environment_and_help_hides_it_and_names_all_subcommand
 
 #[test]
 fn a_redis_that_does_not_answer_is_named_in_time() {
-    example("ratelimit-admin"); // is built by now
+    admin_program(); // is built by now
     let fails = |url: &str, code: i32, expected: &str| {
         let asked = Instant::now();
         let said = fails(
@@ -927,4 +937,109 @@ fn calls_in_flight_are_listed_by_key() {
             .starts_with("no calls of nothing are in flight")
     );
     drop(permits);
+}
+
+#[test]
+fn settings_of_the_service_stand_before_the_subcommand_behind_it_or_in_the_environment() {
+    let bench = Bench::hourly();
+    let rule = Rule::named("login", Limit::new(5, Duration::from_secs(3600)));
+    charge(bench.limiter().prefix("shop"), &rule, &[Key::of("alice")]);
+    let url = bench.server.url();
+    let peek = ["peek", "login", "alice", "--limits", "5/1h"];
+    let left = |output: &Output| {
+        assert!(output.status.success(), "{output:?}");
+        let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        printed["remaining"].as_u64()
+    };
+    let service = ["--url", &url, "--prefix", "shop", "--json"];
+    assert_eq!(left(&admin(&[&service[..], &peek].concat())), Some(4));
+    assert_eq!(left(&admin(&[&peek[..], &service].concat())), Some(4));
+    let mut command = program();
+    command
+        .env("RATELIMIT_URL", &url)
+        .env("RATELIMIT_PREFIX", "shop");
+    assert_eq!(
+        left(&command.args(peek).arg("--json").output().unwrap()),
+        Some(4)
+    );
+    // What is said goes before the environment.
+    command.args(["--prefix", "other"]);
+    assert_eq!(left(&command.output().unwrap()), Some(5));
+}
+
+#[test]
+fn settings_of_the_service_are_refused_where_no_redis_is_asked() {
+    for subcommand in [
+        &["replay", "--rule", "1/1m"][..],
+        &["completions", "bash"],
+        &["man"],
+    ] {
+        let url = ["--url", "redis://127.0.0.1/"];
+        let said = fails(2, &[&url[..], subcommand].concat());
+        assert!(said.contains("asks no Redis: leave --url out"), "{said}");
+        let said = fails(2, &[subcommand, &["--timeout", "1s"]].concat());
+        assert!(
+            said.contains("asks no Redis: leave --timeout out"),
+            "{said}"
+        );
+        // An environment is set for all commands.
+        let mut command = program();
+        let output = command
+            .args(subcommand)
+            .env("RATELIMIT_URL", "redis://127.0.0.1/")
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("asks no Redis"), "{said}");
+    }
+}
+
+#[test]
+fn shells_and_man_get_all_subcommands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = says(&["completions", shell]);
+        for word in ["in-flight", "replay", "trusted-proxies", "unblock"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    let page = says(&["man"]);
+    assert!(
+        page.contains(".TH ratelimit-admin 1") && page.contains("Exit codes"),
+        "{page}"
+    );
+    assert!(page.contains("ratelimit\\-admin\\-unblock(1)"), "{page}");
+    let page = says(&["man", "replay"]);
+    assert!(
+        page.contains(".TH ratelimit-admin-replay 1") && page.contains("trusted"),
+        "{page}"
+    );
+    assert!(fails(2, &["man", "nothing"]).contains("there is no subcommand"));
+}
+
+#[test]
+fn exit_codes_are_those_of_the_help() {
+    let nobody = format!("redis://127.0.0.1:{}/", free_port());
+    let secure = nobody.replace("redis://", "rediss://");
+    let cluster = nobody.replace("redis://", "redis+cluster://");
+    for url in [&nobody, &secure, &cluster] {
+        fails(1, &["rules", "--url", url]);
+    }
+    fails(2, &["rules"]);
+    fails(2, &["rules", "--url", "http://127.0.0.1/"]);
+    fails(2, &["replay", "--rule", "1/1m", "/no/such.log"]);
+    let bench = Bench::hourly();
+    bench.says(&["reset", "login", "alice"]);
+    let zoned = [
+        "peek",
+        "login",
+        "alice",
+        "--limits",
+        "5/day",
+        "--algorithm",
+        "fixed_window",
+        "--zone",
+        "Europe/Berlin",
+    ];
+    says(&[&zoned[..], &["--url", &bench.server.url()]].concat());
 }

@@ -12,6 +12,7 @@ mod admin;
 mod frameworks;
 mod grpc;
 mod in_flight;
+mod logs;
 mod outbound;
 mod playground;
 mod policies;
@@ -23,7 +24,7 @@ mod support;
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
@@ -32,11 +33,21 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::testkit::FakeClock;
 use store::LogStore;
 
-/// The path of an example, in the target folder of this test. `cargo test` for the whole workspace
-/// has built it already, with the same features; for this test alone it is built now.
+/// The path of an example.
 fn example(name: &str) -> PathBuf {
+    programs().join("examples").join(name)
+}
+
+/// The path of the program for operators.
+fn admin_program() -> PathBuf {
+    programs().join("ratelimit-admin")
+}
+
+/// Where the programs are, in the target folder of this test. `cargo test` for the whole workspace
+/// has built them already, with the same features; for this test alone they are built now.
+fn programs() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
+    FOLDER.get_or_init(|| {
         // <target>/<profile>/deps/examples-<hash>
         let test = std::env::current_exe().expect("a path of this test");
         let profile = test
@@ -51,6 +62,7 @@ fn example(name: &str) -> PathBuf {
                 "--workspace",
                 "--all-features",
                 "--examples",
+                "--bins",
                 "--target-dir",
             ])
             .arg(target);
@@ -70,11 +82,10 @@ fn example(name: &str) -> PathBuf {
         let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
         assert!(
             status.expect("cargo can be started").success(),
-            "the examples build"
+            "the programs build"
         );
-        profile.join("examples")
-    });
-    folder.join(name)
+        profile.to_owned()
+    })
 }
 
 fn run(name: &str) -> String {

@@ -134,7 +134,7 @@ const LISTS: [(&str, Row); 8] = [
     ("examples/playground/page/algorithms.js", |algorithm| {
         format!("{algorithm}: {{")
     }),
-    ("examples/ratelimit-admin/rules.rs", |algorithm| {
+    ("ratelimit-admin/src/rules.rs", |algorithm| {
         format!("=> \"{algorithm}\"")
     }),
     ("ratelimit-macros/src/arguments.md", |algorithm| {

@@ -73,7 +73,7 @@ pub mod migrating {}
 )]
 #[doc = repository!("alerts" => "blob/HEAD/docs/prometheus-alerts.yml")]
 #[doc = repository!("dashboard" => "blob/HEAD/docs/grafana-dashboard.json")]
-#[doc = repository!("replay" => "tree/HEAD/examples/ratelimit-admin")]
+#[doc = repository!("replay" => "tree/HEAD/ratelimit-admin")]
 pub mod observability {}
 
 #[doc = include_str!("performance.md")]
@@ -89,7 +89,7 @@ pub mod policies {}
     any(not(doctest), all(feature = "axum", feature = "macros")),
     doc = include_str!("questions.md")
 )]
-#[doc = repository!("admin" => "tree/HEAD/examples/ratelimit-admin")]
+#[doc = repository!("admin" => "tree/HEAD/ratelimit-admin")]
 pub mod questions {}
 
 #[cfg_attr(

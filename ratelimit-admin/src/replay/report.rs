@@ -15,7 +15,7 @@ use crate::replay::time::rfc3339;
 
 pub(crate) fn print(
     args: &Args,
-    read: &Read,
+    read: &Read<'_>,
     outcomes: &[Outcome],
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -29,6 +29,18 @@ pub(crate) fn print(
         count(requests),
         count(keys)
     )?;
+    for taken in &read.taken {
+        let samples = taken.shown(args.show_keys).join(", ");
+        let such_as = if samples.is_empty() { "" } else { ", such as " };
+        writeln!(out, "key: {}{such_as}{samples}", taken.field)?;
+        if taken.lists && args.input.trusted_proxies.is_empty() {
+            writeln!(
+                out,
+                "it holds lists of addresses, of which the last one is taken; --trusted-proxies \
+                 says which are proxies"
+            )?;
+        }
+    }
     if log.out_of_order > 0 {
         writeln!(
             out,
@@ -95,7 +107,7 @@ pub(crate) fn print(
 
 fn worst_hit(
     args: &Args,
-    read: &Read,
+    read: &Read<'_>,
     outcomes: &[Outcome],
     out: &mut impl Write,
 ) -> io::Result<()> {

@@ -11,7 +11,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgGroup, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap_complete::Shell;
 use ratelimit_runtime::{Algorithm, Key, ParseError, Policy, Rule};
 use serde_json::{Map, Value};
 
@@ -31,32 +34,72 @@ Examples:
 The keys are those that the service has for this rule, these windows, this algorithm and this prefix. A service that has
 refused a key a moment ago may go on for a second before it asks Redis again.
 
-Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be changed first.";
+Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be changed first: an
+argument, a setting, or a file that cannot be read or written.";
 
 /// Show the rate limits of a service on its Redis; reset, block and unblock keys; try limits on a
 /// log of requests
 #[derive(Parser)]
-#[command(name = "ratelimit-admin", after_help = EXAMPLES)]
-pub(crate) enum Program {
+#[command(name = "ratelimit-admin", version, after_help = EXAMPLES)]
+pub(crate) struct Program {
+    #[command(flatten)]
+    pub(crate) service: Service,
+    #[command(subcommand)]
+    pub(crate) task: Task,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Task {
     Replay(Box<replay::Args>),
+    /// Print the completion script of a shell
+    Completions {
+        shell: Shell,
+    },
+    /// Print a man page: of the program, or of a subcommand
+    Man {
+        #[arg(value_name = "SUBCOMMAND")]
+        of: Option<String>,
+    },
     #[command(flatten)]
     OnRedis(Box<Command>),
+}
+
+impl Program {
+    /// The arguments of the process. Ends it where they are wrong, or ask for help.
+    pub(crate) fn of_process() -> Self {
+        let mut command = Self::command();
+        let matches = command.get_matches_mut();
+        let program = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        if !matches!(program.task, Task::OnRedis(_))
+            && let Some(flag) = Service::augment_args(clap::Command::new(""))
+                .get_arguments()
+                .find(|argument| {
+                    matches.value_source(argument.get_id().as_str())
+                        == Some(ValueSource::CommandLine)
+                })
+        {
+            let name = matches.subcommand_name().unwrap_or_default();
+            let flag = flag.get_long().unwrap_or_default();
+            command
+                .error(
+                    ErrorKind::ArgumentConflict,
+                    format!("{name} asks no Redis: leave --{flag} out"),
+                )
+                .exit();
+        }
+        program
+    }
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// List the rules that have keys on Redis: names, algorithms, windows, and numbers of keys.
     /// Scans all keys of the server; without --prefix, it lists the rules of all prefixes
-    Rules {
-        #[command(flatten)]
-        service: Service,
-    },
+    Rules,
     /// Show what is left for a key; nothing is charged
     Peek {
         #[command(flatten)]
         bucket: Bucket,
-        #[command(flatten)]
-        service: Service,
     },
     /// List the keys that Redis holds for a rule, and what is left for each
     List {
@@ -65,8 +108,6 @@ pub(crate) enum Command {
         /// Stop after so many keys
         #[arg(long, default_value_t = 100, value_name = "NUMBER")]
         max_keys: usize,
-        #[command(flatten)]
-        service: Service,
     },
     /// List the keys of a rule with calls in flight (`concurrent`), and how many each has
     InFlight {
@@ -76,8 +117,6 @@ pub(crate) enum Command {
         /// Stop after so many keys
         #[arg(long, default_value_t = 100, value_name = "NUMBER")]
         max_keys: usize,
-        #[command(flatten)]
-        service: Service,
     },
     #[command(flatten)]
     Change(Change),
@@ -89,8 +128,6 @@ pub(crate) enum Change {
     Reset {
         #[command(flatten)]
         bucket: Bucket,
-        #[command(flatten)]
-        service: Service,
     },
     /// Refuse a key for a while, whatever is left for it
     Block {
@@ -102,15 +139,11 @@ pub(crate) enum Change {
         /// Block even if Redis holds no key of a rule of this name (which may be misspelt)
         #[arg(long)]
         new: bool,
-        #[command(flatten)]
-        service: Service,
     },
     /// End the block of a key; its counts stay
     Unblock {
         #[command(flatten)]
         bucket: Bucket,
-        #[command(flatten)]
-        service: Service,
     },
 }
 
@@ -119,23 +152,23 @@ pub(crate) enum Change {
 pub(crate) struct Service {
     /// Redis of the service: redis://…, redis+sentinel://…/master or redis+cluster://…; without
     /// this and RATELIMIT_URL, REDIS_URL
-    #[arg(long, env = "RATELIMIT_URL", hide_env_values = true)]
+    #[arg(global = true, long, env = "RATELIMIT_URL", hide_env_values = true)]
     url: Option<String>,
     /// The `prefix` of the service's limiter
-    #[arg(long)]
+    #[arg(global = true, long, env = "RATELIMIT_PREFIX")]
     pub(crate) prefix: Option<String>,
     /// The secret of `hash_keys`, if the service sets one; not needed for keys as `list` prints
     /// them
-    #[arg(long, env = "RATELIMIT_SECRET", hide_env_values = true)]
+    #[arg(global = true, long, env = "RATELIMIT_SECRET", hide_env_values = true)]
     pub(crate) secret: Option<String>,
     /// The service runs no scripts on Redis (`RedisMode::Transactions`)
-    #[arg(long)]
+    #[arg(global = true, long)]
     pub(crate) no_scripts: bool,
     /// How long to wait for Redis
-    #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(global = true, long, default_value = "5s", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
     /// Print JSON, for programs
-    #[arg(long)]
+    #[arg(global = true, long)]
     pub(crate) json: bool,
 }
 
@@ -183,32 +216,12 @@ pub(crate) struct Bucket {
     global: bool,
 }
 
-impl Command {
-    pub(crate) fn service(&self) -> &Service {
-        match self {
-            Self::Rules { service }
-            | Self::Peek { service, .. }
-            | Self::List { service, .. }
-            | Self::InFlight { service, .. } => service,
-            Self::Change(change) => change.service(),
-        }
-    }
-}
-
 impl Change {
     pub(crate) fn bucket(&self) -> &Bucket {
         match self {
             Self::Reset { bucket, .. }
             | Self::Block { bucket, .. }
             | Self::Unblock { bucket, .. } => bucket,
-        }
-    }
-
-    fn service(&self) -> &Service {
-        match self {
-            Self::Reset { service, .. }
-            | Self::Block { service, .. }
-            | Self::Unblock { service, .. } => service,
         }
     }
 

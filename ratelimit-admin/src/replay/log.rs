@@ -9,6 +9,8 @@ pub(crate) struct Log {
     keys: IndexSet<Box<str>>,
     /// The number of requests with an earlier time than the line above them.
     pub(crate) out_of_order: usize,
+    /// The time of the line above, in the same file.
+    last: u64,
 }
 
 /// One request. A log has many of them, and far fewer keys.
@@ -29,6 +31,8 @@ impl Log {
             .keys
             .get_index_of(key)
             .unwrap_or_else(|| self.keys.insert_full(key.into()).0);
+        self.out_of_order += usize::from(at < self.last);
+        self.last = at;
         self.requests.push(Request {
             at,
             key,
@@ -37,14 +41,14 @@ impl Log {
         });
     }
 
+    /// The next requests are those of another file.
+    pub(crate) fn begin(&mut self) {
+        self.last = 0;
+    }
+
     /// Sorts the requests by time. A log may be slightly out of order, because servers log a
     /// request when it ends, or write several files. Requests with equal times keep their order.
     pub(crate) fn sort(&mut self) {
-        self.out_of_order = self
-            .requests
-            .windows(2)
-            .filter(|pair| pair[0].at > pair[1].at)
-            .count();
         self.requests.sort_by_key(|request| request.at);
     }
 

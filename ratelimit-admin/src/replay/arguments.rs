@@ -1,5 +1,10 @@
 //! The arguments of `replay`.
 
+#![allow(
+    clippy::doc_markdown,
+    reason = "these comments are what `--help` prints"
+)]
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -10,8 +15,9 @@ use crate::replay::time::Unit;
 
 /// Choose a limit: replay a log of requests against candidate rules
 ///
-/// The log is an access log of nginx, Apache or Caddy, or CSV or JSON of your own, also compressed
-/// by gzip. It has one request per line, with its time, its key (such as the client's address or a
+/// The log is an access log of a server, a balancer or a CDN, or CSV or JSON of your own, also
+/// compressed by gzip, zstd or bzip2, and as Docker, Kubernetes or syslog wrap it. It has one
+/// request per line, with its time, its key (such as the client's address or a
 /// user) and, if requests have different costs, its estimated and its actual cost. The part of an
 /// actual cost above its estimate is charged too, and later requests are refused until it has left.
 /// Each rule replays the whole log, on a clock that follows the times of the log. Refused requests
@@ -20,9 +26,9 @@ use crate::replay::time::Unit;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
-    /// The log; standard input unless given
+    /// The logs, merged in the order of their times; - is standard input, as if none is given
     #[arg(value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
 
     /// A candidate: [ALGORITHM] LIMIT[, LIMIT] [burst N] [block TIME[..TIME]]; may be repeated
     #[arg(
@@ -46,7 +52,7 @@ pub(crate) struct Args {
     pub(crate) show_keys: bool,
 
     /// Generate a log of N requests instead of reading one; without a rule, print it
-    #[arg(long, value_name = "N", conflicts_with = "file")]
+    #[arg(long, value_name = "N", conflicts_with = "files")]
     pub(crate) sample: Option<u32>,
 
     #[command(flatten)]
@@ -57,26 +63,36 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "The log")]
 pub(crate) struct Input {
-    /// Format of the log; unless given, it is guessed from the first line
+    /// Format of the log; unless given, it is guessed from the first hundred lines
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
 
     /// The field with the time: RFC 3339, the form of access logs (10/Oct/2026:13:55:36 +0200), or
-    /// a number of seconds, milliseconds or microseconds [default: time, or the server's name for
-    /// it]
+    /// a number of seconds, milliseconds, microseconds or nanoseconds [default: time, or the
+    /// server's name for it]. Names of JSON may be paths: req.headers.x-forwarded-for
     #[arg(long, value_name = "NAME")]
     pub(crate) time_field: Option<String>,
 
     /// The field with the key. In access logs: address, user, path, or a header that the log has,
-    /// such as user-agent [default: key, else the client's address, of IPv6 its /64]
+    /// such as user-agent [default: key, else the client's address]. An address counts as in a
+    /// service: without its port, of IPv6 the /64; a line without one is left out
     #[arg(long, value_name = "NAME")]
     pub(crate) key_field: Option<String>,
+
+    /// The `trusted_proxies` of the service: their addresses or networks. Of a list of addresses,
+    /// such as x-forwarded-for, the last one that is not in them is the client
+    #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
+    pub(crate) trusted_proxies: Vec<String>,
 
     /// Count only requests that were answered with one of these: 401,403 or 5xx. Requests with
     /// another status are not charged, but are refused while the limit is used up, as with
     /// `count = "err"`
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub(crate) status: Vec<Statuses>,
+
+    /// The field with the status [default: status, or the server's name for it]
+    #[arg(long, value_name = "NAME", requires = "status")]
+    pub(crate) status_field: Option<String>,
 
     /// The field with the cost, of CSV and JSON; a request without one costs 1
     #[arg(long, value_name = "NAME", default_value = "cost")]
@@ -101,13 +117,23 @@ pub(crate) struct Input {
 pub(crate) enum Format {
     /// With a header, or with the columns time, key and cost
     Csv,
-    /// One object per line, such as nginx and Caddy write; fields with other names are ignored
+    /// One object per line, or an array of them; fields with other names are ignored
     Json,
     /// The Common Log Format of Apache
     Common,
     /// The Common Log Format with referer and user agent, the default of nginx; one more field in
     /// quotes is `x-forwarded-for`
     Combined,
+    /// With a line #Fields, as of IIS and CloudFront
+    W3c,
+    /// The text format of Envoy and Istio
+    Envoy,
+    /// The HTTP format of HAProxy, whose times are taken for UTC
+    Haproxy,
+    /// The access log of a load balancer of AWS
+    Alb,
+    /// name=value, as of the router of Heroku
+    Pairs,
 }
 
 /// One status of HTTP, or a class of them.
@@ -160,11 +186,12 @@ Logs:
   time,key,cost                        {\"time\": 1767225600.25, \"key\": \"alice\"}
   2026-01-01T00:00:00.25Z,alice,1      {\"time\": \"2026-01-01T00:00:01Z\", \"key\": \"bob\", \"cost\": 3}
 
-  Lines may stand in any order: they are replayed in the order of their times. Lines that cannot be read are left out and
+  Lines may stand in any order, and in several files: they are replayed in the order of their times. Lines that cannot be read are left out and
   counted, and the first of them is named.
 
 Try it:
   ratelimit-admin replay --sample 1000000 --rule 60/1m --rule 'token_bucket 1/1s burst 30' --svg refused.svg
   ratelimit-admin replay --rule 20/1m --rule '20/1m block 1m..10m' /var/log/nginx/access.log.1.gz
   ratelimit-admin replay --status 401,403 --rule 5/15m access.log
-  ratelimit-admin replay --key-field user --rule 100/1m access.jsonl";
+  ratelimit-admin replay --key-field user --rule 100/1m access.jsonl
+  ratelimit-admin replay --trusted-proxies 10.0.0.0/8 --rule 20/1m access.log access.log.1.gz";

@@ -223,7 +223,7 @@ impl Report {
     pub(crate) fn print(&self, json: bool) -> ExitCode {
         if json {
             let Ok(json) = serde_json::to_string(self) else {
-                return ExitCode::FAILURE;
+                return ExitCode::from(2);
             };
             written(&in_json(&json))
         } else {
@@ -233,11 +233,11 @@ impl Report {
 }
 
 /// Writes a text to standard output. A reader that wants no more of it, as `head`, is no failure.
-fn written(text: &str) -> ExitCode {
+pub(crate) fn written(text: &str) -> ExitCode {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             eprintln!("error: standard output: {error}");
-            ExitCode::FAILURE
+            ExitCode::from(2)
         }
         _ => ExitCode::SUCCESS,
     }

@@ -21,6 +21,7 @@ mod time;
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Cursor, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
@@ -37,7 +38,7 @@ pub(crate) async fn run(args: &Args) -> ExitCode {
         }
         Err(problem) => {
             eprintln!("error: {problem}");
-            ExitCode::FAILURE
+            ExitCode::from(2)
         }
     }
 }
@@ -48,7 +49,7 @@ async fn replay(args: &Args) -> Result<(), Box<dyn Error>> {
         sample::write(requests, &mut out)?;
         return Ok(out.flush()?);
     }
-    let read = read_log(args)?;
+    let read = read_logs(args)?;
     if read.log.requests().is_empty() {
         return Err("there is no request in the log".into());
     }
@@ -66,26 +67,54 @@ async fn replay(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(out.flush()?)
 }
 
-/// Reads the log that the arguments name. Errors name the file.
-fn read_log(args: &Args) -> Result<Read, String> {
+/// Reads the logs that the arguments name. Errors name the file.
+fn read_logs(args: &Args) -> Result<Read<'_>, String> {
+    let mut read = Read::new(&args.input)?;
     if let Some(requests) = args.sample {
         let mut log = Vec::new();
-        return sample::write(requests, &mut log)
-            .and_then(|()| read::read(Cursor::new(log), &args.input))
-            .map_err(|error| error.to_string());
+        sample::write(requests, &mut log)
+            .and_then(|()| read.add(Cursor::new(log), None))
+            .and_then(|()| read.sorted())
+            .map_err(|error| error.to_string())
+    } else {
+        let input = [PathBuf::from(STANDARD_INPUT)];
+        let files = if args.files.is_empty() {
+            &input[..]
+        } else {
+            &args.files
+        };
+        for path in files {
+            let name = name(path);
+            add(&mut read, path, (files.len() > 1).then_some(&*name))
+                .map_err(|error| format!("{name}: {error}"))?;
+        }
+        let name = files.first().map(|path| name(path)).unwrap_or_default();
+        read.sorted().map_err(|error| match files.len() {
+            1 => format!("{name}: {error}"),
+            _ => error.to_string(),
+        })
     }
-    let Some(path) = &args.file else {
-        return read::read(io::stdin().lock(), &args.input)
-            .map_err(|error| format!("standard input: {error}"));
-    };
-    let file = File::open(path).and_then(|file| {
-        let progress = progress(file.metadata()?.len(), "reading");
-        read::read(
-            BufReader::with_capacity(1 << 16, progress.wrap_read(file)),
-            &args.input,
-        )
-    });
-    file.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Stands for standard input among the files.
+const STANDARD_INPUT: &str = "-";
+
+fn name(path: &Path) -> String {
+    if path == Path::new(STANDARD_INPUT) {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    }
+}
+
+fn add(read: &mut Read<'_>, path: &Path, name: Option<&str>) -> io::Result<()> {
+    if path == Path::new(STANDARD_INPUT) {
+        return read.add(io::stdin().lock(), name);
+    }
+    let file = File::open(path)?;
+    let progress = progress(file.metadata()?.len(), "reading");
+    let file = BufReader::with_capacity(1 << 16, progress.wrap_read(file));
+    read.add(file, name)
 }
 
 /// A progress bar on standard error, if that is a terminal.

@@ -3,15 +3,16 @@
 //!
 //! ```text
 //! export REDIS_URL=redis://127.0.0.1/
-//! cargo run --example ratelimit-admin --features admin -- rules
-//! cargo run --example ratelimit-admin --features admin -- list  send_code.send_code --limits 3/1m
-//! cargo run --example ratelimit-admin --features admin -- reset send_code.send_code alice@example.com --limits 3/1m
-//! cargo run --release --example ratelimit-admin --features admin -- replay --rule 20/1m access.log
-//! cargo run --example ratelimit-admin --features admin -- --help
+//! ratelimit-admin rules
+//! ratelimit-admin list  send_code.send_code --limits 3/1m
+//! ratelimit-admin reset send_code.send_code alice@example.com --limits 3/1m
+//! ratelimit-admin replay --rule 20/1m access.log
+//! ratelimit-admin --help
 //! ```
 
 mod arguments;
 mod calendar;
+mod documents;
 mod escapes;
 mod printable;
 mod replay;
@@ -22,23 +23,28 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser as _;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, RateLimiterBuilder,
     RedisMode, RedisStore, Rule,
 };
 
-use arguments::{Bucket, Change, Command, POLICY, Program, Service};
+use arguments::{Bucket, Change, Command, POLICY, Program, Service, Task};
 use calendar::Period;
 use report::{CallsInFlight, InFlightList, Listing, Outcome, Report, Standing};
 use rules::{Named, Rules};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    match Program::parse() {
-        Program::Replay(args) => replay::run(&args).await,
-        Program::OnRedis(command) => match run(&command, command.service()).await {
-            Ok(report) => report.print(command.service().json),
+    let Program { service, task } = Program::of_process();
+    match task {
+        Task::Replay(args) => replay::run(&args).await,
+        Task::Completions { shell } => report::written(documents::completions(shell).trim_end()),
+        Task::Man { of } => match documents::man(of.as_deref()) {
+            Ok(page) => report::written(page.trim_end()),
+            Err(why) => Failure::from(why).print(),
+        },
+        Task::OnRedis(command) => match run(&command, &service).await {
+            Ok(report) => report.print(service.json),
             Err(failure) => failure.print(),
         },
     }
@@ -49,7 +55,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
         Command::Peek { bucket, .. } => Ok(Report::Standing(
             Target::new(bucket, service, None).await?.look().await?,
         )),
-        Command::Rules { .. } => Ok(Report::Rules(
+        Command::Rules => Ok(Report::Rules(
             stored_rules(service, service.prefix.as_deref())
                 .await?
                 .into(),

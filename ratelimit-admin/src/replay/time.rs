@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use jiff::Timestamp;
 use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
 
 /// The unit of a time that is a number, counted from 1970 or from any other start.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -13,16 +14,19 @@ pub(crate) enum Unit {
     Ms,
     /// Microseconds
     Us,
+    /// Nanoseconds
+    Ns,
 }
 
 impl Unit {
-    /// Guesses the unit: the present is some 10⁹ seconds, 10¹² milliseconds or 10¹⁵ microseconds
-    /// after 1970.
+    /// Guesses the unit: the present is some 10⁹ seconds, 10¹² milliseconds, 10¹⁵ microseconds or
+    /// 10¹⁸ nanoseconds after 1970.
     fn by_size(number: f64) -> Self {
         match number {
             ..1e11 => Self::S,
             ..1e14 => Self::Ms,
-            _ => Self::Us,
+            ..LATEST => Self::Us,
+            _ => Self::Ns,
         }
     }
 
@@ -31,6 +35,7 @@ impl Unit {
             Self::S => 1e6,
             Self::Ms => 1e3,
             Self::Us => 1.0,
+            Self::Ns => 1e-3,
         }
     }
 }
@@ -63,9 +68,14 @@ pub(crate) fn micros(text: &str, unit: Option<Unit>) -> Result<u64, String> {
     }
 }
 
-/// `10/Oct/2026:13:55:36 +0200`
+/// `10/Oct/2026:13:55:36 +0200`, also with a fraction of the second. Without an offset it is UTC.
 fn of_access_log(text: &str) -> Result<Timestamp, jiff::Error> {
-    strtime::parse("%d/%b/%Y:%H:%M:%S %z", text)?.to_timestamp()
+    strtime::parse("%d/%b/%Y:%H:%M:%S%.f %z", text)
+        .and_then(|time| time.to_timestamp())
+        .or_else(|_| {
+            let time = strtime::parse("%d/%b/%Y:%H:%M:%S%.f", text)?.to_datetime()?;
+            TimeZone::UTC.to_timestamp(time)
+        })
 }
 
 fn not_a_time(text: &str) -> String {

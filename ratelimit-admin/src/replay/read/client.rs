@@ -1,0 +1,51 @@
+//! [`Clients`]: the key that a service makes of a client's address.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use ratelimit_runtime::{Key, ParseError, TrustedProxies};
+
+/// Reads addresses as the service does: behind its proxies, and rendered as its keys.
+pub(super) struct Clients {
+    proxies: TrustedProxies,
+}
+
+/// Stands for the proxy that wrote the list, so that the runtime reads the list as a header field.
+const WRITER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+impl Clients {
+    /// Clients behind the proxies in these networks.
+    pub(super) fn behind(networks: &[String]) -> Result<Self, ParseError> {
+        let writer = WRITER.to_string();
+        let networks = networks.iter().chain([&writer]);
+        Ok(Self {
+            proxies: TrustedProxies::new(networks)?,
+        })
+    }
+
+    /// The key of the client that an address, with or without a port, or a list of addresses names.
+    /// Of a list, the last address that is no proxy's.
+    pub(super) fn key(&self, list: &str) -> Option<String> {
+        let list = HeaderValue::from_str(list).ok()?;
+        let name = HeaderName::from_static("x-forwarded-for");
+        let fields = HeaderMap::from_iter([(name, list)]);
+        let client = self.proxies.client_ip(WRITER, &fields).ok()?;
+        if client.0 == WRITER {
+            return None;
+        }
+        let key = Key::of(&client);
+        let rendered = String::from_utf8_lossy(key.as_bytes());
+        Some(rendered.trim_matches(['<', '>']).to_owned())
+    }
+}
+
+/// The key of a client, without its last part.
+pub(super) fn masked(key: &str) -> String {
+    let network = key
+        .strip_suffix("/64")
+        .map_or(key, |key| key.trim_end_matches(':'));
+    match network.rsplit_once(['.', ':']) {
+        Some((network, _)) => format!("{network}{}*", if key.contains(':') { ':' } else { '.' }),
+        None => "*".to_owned(),
+    }
+}

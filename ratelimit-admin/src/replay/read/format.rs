@@ -1,0 +1,123 @@
+//! [`Reader`]: the format of a log, and its lines as records.
+
+use serde_json::{Map, Value};
+
+use super::client::Clients;
+use super::columns::Columns;
+use super::record::Record;
+use super::words::{self, Access};
+use crate::replay::arguments::{Format, Input};
+
+/// What reads the lines of one log.
+pub(super) struct Reader {
+    format: Format,
+    columns: Columns,
+    /// The word of a line of an access log that is the client's address.
+    pub(super) address: Option<usize>,
+}
+
+impl Reader {
+    /// A reader of the log with these first lines. A line that is not of the log decides nothing.
+    pub(super) fn of(lines: &[&str], input: &Input, clients: &Clients) -> Result<Self, String> {
+        let mut format = input.format;
+        let mut columns = Columns::default();
+        if format.is_none() && lines.iter().any(|line| Columns::of_w3c(line).is_some()) {
+            format = Some(Format::W3c);
+        }
+        if format.is_none() {
+            let found: Vec<Format> = lines
+                .iter()
+                .filter_map(|line| of_line(line, clients))
+                .collect();
+            let votes = |format: Format| found.iter().filter(|found| **found == format).count();
+            // Of equal ones `max_by_key` takes the last.
+            let most = found.iter().rev().max_by_key(|format| votes(**format));
+            format = most.copied().filter(|format| {
+                votes(*format) * 2 >= lines.len() || Columns::of_csv(lines, input).is_err()
+            });
+        }
+        let format = format.unwrap_or(Format::Csv);
+        if format == Format::Csv {
+            columns = Columns::of_csv(lines, input)?;
+        }
+        if format == Format::W3c
+            && let Some(named) = lines.iter().find_map(|line| Columns::of_w3c(line))
+        {
+            columns = named;
+        }
+        Ok(Self {
+            format,
+            columns,
+            address: match format {
+                Format::Common | Format::Combined => words::address(lines, clients),
+                _ => None,
+            },
+        })
+    }
+
+    /// Takes the names of columns from a line that has them, as for the lines below it.
+    pub(super) fn follow(&mut self, line: &str) {
+        if self.format == Format::W3c
+            && let Some(columns) = Columns::of_w3c(line)
+        {
+            self.columns = columns;
+        }
+    }
+
+    /// The fields of a line; `None` if it is a header.
+    pub(super) fn record<'a>(&'a self, line: &'a str) -> Result<Option<Record<'a>>, String> {
+        let record = match self.format {
+            Format::Csv => return self.columns.csv(line),
+            Format::W3c => return self.columns.w3c(line),
+            Format::Json => return object(line).map(Record::Object).map(Some),
+            Format::Common | Format::Combined => {
+                let access = Access::of(line).ok_or("it is not a line of an access log")?;
+                if self.format == Format::Combined && access.quoted.len() < 2 {
+                    return Err("it has no referer and user agent".to_owned());
+                }
+                Some(access.record(self.address.unwrap_or_default()))
+            }
+            Format::Envoy => words::envoy(line),
+            Format::Haproxy => words::haproxy(line),
+            Format::Alb => words::alb(line),
+            Format::Pairs => words::pairs(line),
+        };
+        record
+            .map(Some)
+            .ok_or_else(|| "it is not a line of this format".to_owned())
+    }
+}
+
+/// The format of a line, unless it can be CSV.
+fn of_line(line: &str, clients: &Clients) -> Option<Format> {
+    if line.starts_with('{') || object(line).is_ok() {
+        return Some(Format::Json);
+    }
+    if let Some(access) = Access::of(line) {
+        let is_envoy = access.address(clients).is_none() && words::envoy(line).is_some();
+        return Some(match access.quoted.len() {
+            _ if is_envoy => Format::Envoy,
+            ..2 => Format::Common,
+            _ => Format::Combined,
+        });
+    }
+    [
+        (Format::Envoy, words::envoy(line)),
+        (Format::Haproxy, words::haproxy(line)),
+        (Format::Alb, words::alb(line)),
+        (Format::Pairs, words::pairs(line)),
+    ]
+    .into_iter()
+    .find_map(|(format, record)| record.map(|_| format))
+}
+
+/// The JSON object of a line, in front of which a collector of logs may have written words.
+fn object(line: &str) -> Result<Map<String, Value>, String> {
+    let read = |text: &str| serde_json::from_str::<Map<String, Value>>(text);
+    let whole = match read(line) {
+        Ok(object) => return Ok(object),
+        Err(error) => error,
+    };
+    let behind = line.find('{').and_then(|at| read(line.get(at..)?).ok());
+    behind.ok_or_else(|| format!("it is not a JSON object, at column {}", whole.column()))
+}

@@ -1,0 +1,276 @@
+//! Reads a log in any of the formats.
+
+mod client;
+mod columns;
+mod fields;
+mod format;
+mod record;
+mod source;
+mod words;
+
+use std::fmt::Display;
+use std::io::{self, BufRead, ErrorKind};
+
+use serde_json::{Map, Value};
+
+use self::client::{Clients, masked};
+use self::fields::Fields;
+use self::format::Reader;
+use self::record::Record;
+use self::source::{Lines, Numbered, decompressed};
+use crate::printable::escaped;
+use crate::replay::arguments::{Format, Input};
+use crate::replay::log::Log;
+use crate::replay::time;
+
+/// The number of lines that the format and the fields of a log are found by.
+const SAMPLE: usize = 100;
+
+/// The requests of the logs, and the lines that could not be read.
+pub(crate) struct Read<'a> {
+    pub(crate) log: Log,
+    pub(crate) bad_lines: u64,
+    /// The error of the first line that could not be read.
+    pub(crate) first_bad: Option<String>,
+    /// The fields that the keys were taken from, each once.
+    pub(crate) taken: Vec<Taken>,
+    input: &'a Input,
+    clients: Clients,
+    /// The text of the last time and its value: many lines of a busy server have the same time.
+    last_time: Option<(String, u64)>,
+}
+
+/// A field that keys were taken from.
+pub(crate) struct Taken {
+    /// Its name, and its place where it has one.
+    pub(crate) field: String,
+    /// The first keys that differ, and whether each is an address.
+    pub(crate) samples: Vec<(String, bool)>,
+    /// Whether there were lists of addresses.
+    pub(crate) lists: bool,
+}
+
+/// What a key was in the log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Text,
+    Address,
+    InList,
+}
+
+/// The fields of a request, as text.
+struct Request {
+    time: String,
+    key: String,
+    found: Found,
+    status: Option<String>,
+    cost: Option<String>,
+    actual_cost: Option<String>,
+}
+
+impl<'a> Read<'a> {
+    /// No requests yet.
+    ///
+    /// # Errors
+    ///
+    /// If the proxies are no networks.
+    pub(crate) fn new(input: &'a Input) -> Result<Self, String> {
+        let clients = Clients::behind(&input.trusted_proxies);
+        Ok(Self {
+            log: Log::default(),
+            bad_lines: 0,
+            first_bad: None,
+            taken: Vec::new(),
+            input,
+            clients: clients.map_err(|error| error.to_string())?,
+            last_time: None,
+        })
+    }
+
+    /// Adds the requests of a log, which may be compressed. Errors of lines begin with its `name`.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read, or its format is unknown. A message quotes a line only if that
+    /// holds no key.
+    pub(crate) fn add(&mut self, from: impl BufRead, name: Option<&str>) -> io::Result<()> {
+        let mut from = decompressed(from)?;
+        self.log.begin();
+        let is_json = matches!(self.input.format, None | Some(Format::Json));
+        if is_json && is_array(from.fill_buf()?) {
+            return self.add_array(from, name);
+        }
+        let mut lines = Lines::of(from);
+        let sample: Vec<Numbered> = lines.by_ref().take(SAMPLE).collect::<Result<_, _>>()?;
+        let texts: Vec<&str> = sample
+            .iter()
+            .filter_map(|(_, line)| line.as_deref().ok())
+            .collect();
+        let first = sample.first().map_or(1, |(number, _)| *number);
+        if texts.is_empty() {
+            for (number, line) in sample {
+                self.line(format_args!("line {number}"), name, line.map(|_| None));
+            }
+            return Ok(());
+        }
+        let wrong = |why| bad(format!("line {first}: {why}"));
+        let mut reader = Reader::of(&texts, self.input, &self.clients).map_err(wrong)?;
+        let records: Vec<Record<'_>> = texts
+            .iter()
+            .filter_map(|line| reader.record(line).ok()?)
+            .collect();
+        let fields = Fields::of(&records, self.input, &self.clients).map_err(bad)?;
+        drop(records);
+        self.take_from(&fields.key, reader.address);
+        for line in sample.into_iter().map(Ok).chain(lines) {
+            let (number, line) = line?;
+            let request = line.and_then(|line| {
+                reader.follow(&line);
+                let record = reader.record(&line)?;
+                record
+                    .map(|record| fields.request(&record, &self.clients))
+                    .transpose()
+            });
+            self.line(format_args!("line {number}"), name, request);
+        }
+        Ok(())
+    }
+
+    /// Adds the requests of an array of JSON objects, which is read as a whole.
+    fn add_array(&mut self, from: impl BufRead, name: Option<&str>) -> io::Result<()> {
+        let values: Vec<Map<String, Value>> = serde_json::from_reader(from)?;
+        let records: Vec<_> = values.into_iter().map(Record::Object).collect();
+        let sample = records.get(..SAMPLE).unwrap_or(&records);
+        let fields = Fields::of(sample, self.input, &self.clients).map_err(bad)?;
+        self.take_from(&fields.key, None);
+        for (number, record) in (1..).zip(&records) {
+            let request = fields.request(record, &self.clients).map(Some);
+            self.line(format_args!("object {number}"), name, request);
+        }
+        Ok(())
+    }
+
+    /// Sorts the requests by time, when all logs are added.
+    ///
+    /// # Errors
+    ///
+    /// If there were lines, and none could be read.
+    pub(crate) fn sorted(mut self) -> io::Result<Self> {
+        if let (true, Some(first)) = (self.log.requests().is_empty(), &self.first_bad) {
+            return Err(bad(format!(
+                "no line of {} can be read; {first}",
+                self.bad_lines
+            )));
+        }
+        self.log.sort();
+        Ok(self)
+    }
+
+    /// The next requests have their keys from this field, in access logs the address from a word.
+    fn take_from(&mut self, field: &str, word: Option<usize>) {
+        let field = match word {
+            Some(word) if field == "address" => format!("`address`, word {} of a line", word + 1),
+            _ => format!("`{}`", escaped(field)),
+        };
+        let known = self.taken.iter().position(|taken| taken.field == field);
+        let taken = known.map(|at| self.taken.remove(at));
+        self.taken.push(taken.unwrap_or_else(|| Taken {
+            field,
+            samples: Vec::new(),
+            lists: false,
+        }));
+    }
+
+    /// Adds the request of a line, or counts the line as unreadable. A header is neither.
+    fn line(
+        &mut self,
+        place: impl Display,
+        name: Option<&str>,
+        line: Result<Option<Request>, String>,
+    ) {
+        let added = line.and_then(|request| request.map_or(Ok(()), |request| self.push(request)));
+        if let Err(why) = added {
+            self.bad_lines += 1;
+            self.first_bad.get_or_insert_with(|| {
+                let log = name.map(|name| format!("{name}: ")).unwrap_or_default();
+                let text = format!("{log}{place}: {why}");
+                // What an error quotes of the line may be long, and control a terminal.
+                escaped(&text.chars().take(LONGEST_ERROR).collect::<String>())
+            });
+        }
+    }
+
+    fn push(&mut self, request: Request) -> Result<(), String> {
+        let at = match &self.last_time {
+            Some((text, at)) if request.time == *text => *at,
+            _ => {
+                let at = time::micros(&request.time, self.input.time_unit)?;
+                self.last_time.insert((request.time, at)).1
+            }
+        };
+        let given = |cost: Option<String>| {
+            let number = |text: String| {
+                text.parse()
+                    .map_err(|_| format!("the cost `{text}` is not a whole number"))
+            };
+            cost.map(number).transpose()
+        };
+        let mut actual_cost = given(request.actual_cost)?;
+        if let Some(status) = request.status
+            && !counts(&status, self.input)?
+        {
+            actual_cost = Some(0);
+        }
+        let cost = given(request.cost)?.unwrap_or(1);
+        if let Some(taken) = self.taken.last_mut() {
+            taken.see(&request.key, request.found);
+        }
+        self.log.push(at, &request.key, cost, actual_cost);
+        Ok(())
+    }
+}
+
+/// In characters.
+const LONGEST_ERROR: usize = 300;
+
+impl Taken {
+    fn see(&mut self, key: &str, found: Found) {
+        self.lists |= found == Found::InList;
+        let is_new = |known: &(String, bool)| known.0 != key;
+        if self.samples.len() < 3 && self.samples.iter().all(is_new) {
+            let is_address = found != Found::Text;
+            self.samples.push((key.to_owned(), is_address));
+        }
+    }
+
+    /// The samples to show: all of them, or of addresses the networks.
+    pub(crate) fn shown(&self, in_clear: bool) -> Vec<String> {
+        let shown =
+            self.samples
+                .iter()
+                .filter_map(|(key, is_address)| match (in_clear, is_address) {
+                    (true, _) => Some(escaped(key)),
+                    (false, true) => Some(masked(key)),
+                    (false, false) => None,
+                });
+        shown.collect()
+    }
+}
+
+/// Whether a request with this status counts.
+fn counts(status: &str, input: &Input) -> Result<bool, String> {
+    let number = status
+        .parse()
+        .map_err(|_| format!("the status `{status}` is not a number"))?;
+    Ok(input.status.iter().any(|statuses| statuses.has(number)))
+}
+
+/// Whether this is the beginning of an array of objects.
+fn is_array(start: &[u8]) -> bool {
+    let within = start.trim_ascii_start().strip_prefix(b"[");
+    within.is_some_and(|start| start.trim_ascii_start().starts_with(b"{"))
+}
+
+fn bad(why: impl Display) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, escaped(&why.to_string()))
+}

@@ -1,0 +1,616 @@
+//! Logs as servers, balancers and collectors write them, read by `ratelimit-admin replay`.
+
+use std::io::Write as _;
+
+use bzip2::write::BzEncoder;
+use flate2::write::GzEncoder;
+
+use crate::File;
+use crate::replay::{failed, printed, rows};
+
+/// What `replay` says of a log: the requests, the field of the key, the keys that a rule of one an
+/// hour refuses, and the lines that were left out.
+struct Said {
+    all: String,
+}
+
+impl Said {
+    fn of(arguments: &[&str], log: impl AsRef<[u8]>) -> Self {
+        let rule = ["--rule", "1/1h", "--show-keys"];
+        Self {
+            all: printed(&[&rule, arguments].concat(), log),
+        }
+    }
+
+    /// The keys, with the number of requests of each.
+    fn keys(&self) -> Vec<(String, u64)> {
+        rows(&self.all, "1/1h")[1..]
+            .iter()
+            .map(|row| (row[0].clone(), row[1].parse().expect("a number")))
+            .collect()
+    }
+
+    fn left_out(&self) -> Option<&str> {
+        self.all
+            .lines()
+            .find(|line| line.starts_with("lines left out: "))
+    }
+
+    fn taken(&self) -> &str {
+        let mut lines = self.all.lines();
+        let line = lines.find(|line| line.starts_with("key: "));
+        line.unwrap_or_else(|| panic!("no field of the key: {}", self.all))
+    }
+}
+
+/// The addresses of five requests, three of them of one client.
+const CLIENTS: [&str; 5] = [
+    "203.0.113.7",
+    "198.51.100.9",
+    "203.0.113.7",
+    "192.0.2.44",
+    "203.0.113.7",
+];
+
+/// A log of these clients: `{}` is the address, `{s}` the second.
+fn log(line: &str) -> String {
+    log_of(line, CLIENTS)
+}
+
+fn log_of(line: &str, clients: [&str; 5]) -> String {
+    let lines = (10..).zip(clients).map(|(second, client)| {
+        let second = f32::to_string(&(second as f32));
+        line.replace("{s}", &second).replace("{}", client) + "\n"
+    });
+    lines.collect()
+}
+
+/// The three requests of one client are found, and no line is left out.
+fn finds_the_client(name: &str, arguments: &[&str], log: impl AsRef<[u8]>, field: &str) {
+    let said = Said::of(arguments, log);
+    assert_eq!(
+        said.keys(),
+        [("203.0.113.7".to_owned(), 3)],
+        "{name}: {}",
+        said.all
+    );
+    assert!(
+        said.all
+            .starts_with("requests: 5, keys: 3, from 2026-10-10T11:55:10"),
+        "{name}: {}",
+        said.all
+    );
+    assert_eq!(said.left_out(), None, "{name}");
+    assert_eq!(
+        said.taken(),
+        format!("key: {field}, such as 203.0.113.7, 198.51.100.9, 192.0.2.44"),
+        "{name}"
+    );
+}
+
+const COMBINED: &str = concat!(
+    r#"{} - - [10/Oct/2026:13:55:{s} +0200] "GET /a HTTP/1.1" 200 12 "#,
+    r#""https://example.com/?q=a, b" "Mozilla/5.0 (X11; rv:1.0)""#
+);
+
+#[test]
+fn the_client_is_found_in_access_logs_with_whatever_stands_around_it() {
+    let address = |word: u32| format!("`address`, word {word} of a line");
+    for (name, before, word) in [
+        ("nginx", "", 1),
+        ("a virtual host of Apache", "www.example.com:443 ", 2),
+        ("a virtual host that is an address", "192.0.2.1:443 ", 2),
+        ("docker compose", "web_1  | ", 3),
+        ("docker compose 2", "shop-web-1  | ", 3),
+        ("pm2", "0|server   | ", 3),
+        ("supervisor", "web stdout | ", 4),
+        ("foreman", "13:55:36 web.1  | ", 4),
+        ("CRI", "2026-10-10T11:55:36.123456789Z stdout F ", 4),
+        ("kubectl --prefix", "[pod/web-7d4b9/nginx] ", 2),
+        ("journald", "Oct 10 13:55:36 web1 nginx[812]: ", 6),
+        (
+            "syslog from an address",
+            "<190>Oct 10 13:55:36 10.0.0.5 nginx: ",
+            6,
+        ),
+        (
+            "syslog of RFC 5424",
+            "<190>1 2026-10-10T11:55:36Z web1 nginx 812 - - ",
+            8,
+        ),
+    ] {
+        finds_the_client(
+            name,
+            &[],
+            log(&format!("{before}{COMBINED}")),
+            &address(word),
+        );
+    }
+    for (name, line) in [
+        (
+            "common",
+            r#"{} - - [10/Oct/2026:13:55:{s} +0200] "GET /a HTTP/1.1" 200 -"#,
+        ),
+        (
+            "a port",
+            r#"{}:51234 - - [10/Oct/2026:13:55:{s} +0200] "GET /a HTTP/1.1" 200 1"#,
+        ),
+        (
+            "mapped",
+            r#"::ffff:{} - - [10/Oct/2026:13:55:{s} +0200] "GET /a HTTP/1.1" 200 1"#,
+        ),
+        (
+            "a name with blanks",
+            r#"{} - a b [c] [10/Oct/2026:13:55:{s} +0200] "GET / HTTP/1.1" 200 1"#,
+        ),
+        (
+            "a name like an address",
+            r#"{} - 192.0.2.99 - x [10/Oct/2026:13:55:{s} +0200] "GET / HTTP/1.1" 200 1"#,
+        ),
+        (
+            "no identity",
+            r#"{} [10/Oct/2026:13:55:{s} +0200] "GET /a HTTP/1.1" 200 1"#,
+        ),
+        (
+            "an identity",
+            r#"{} ident user [10/Oct/2026:13:55:{s} +0200] "GET /a HTTP/1.1" 200 1"#,
+        ),
+        (
+            "no request",
+            r#"{} - - [10/Oct/2026:13:55:{s} +0200] "-" 408 - "-" "-""#,
+        ),
+        (
+            "TLS on a plain port",
+            r#"{} - - [10/Oct/2026:13:55:{s} +0200] "\x16\x03\x01\x02" 400 157 "-" "-""#,
+        ),
+        (
+            "a quotation mark",
+            r#"{} - - [10/Oct/2026:13:55:{s} +0200] "GET /\" HTTP/1.1" 200 1 "-" "a \"b\" c""#,
+        ),
+        (
+            "a fraction",
+            r#"{} - - [10/Oct/2026:13:55:{s}.125 +0200] "GET /a HTTP/1.1" 200 1 "-" "-""#,
+        ),
+        (
+            "ISO 8601",
+            r#"{} - - [2026-10-10T13:55:{s}+02:00] "GET /a HTTP/1.1" 200 1 "-" "-""#,
+        ),
+        (
+            "durations",
+            r#"{} - - [10/Oct/2026:13:55:{s} +0200] "GET / HTTP/2.0" 200 1 "-" "x" 0.005 0.004 ."#,
+        ),
+        (
+            "a duration early",
+            r#"{} - - [10/Oct/2026:13:55:{s} +0200] "GET / HTTP/2.0" 200 1 0.005 "-" "x""#,
+        ),
+        (
+            "Traefik",
+            r#"{} - - [10/Oct/2026:11:55:{s} +0000] "GET /" 200 1 "-" "-" 5 "a@x" "http://x" 3ms"#,
+        ),
+    ] {
+        finds_the_client(name, &[], log(line), &address(1));
+    }
+}
+
+/// Logs of servers, balancers and networks: behind `##` the name, and the field of the client. A
+/// line with `{}` is that of a request.
+const SERVERS: &str = include_str!("server_logs.txt");
+
+#[test]
+fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
+    let mut count = 0;
+    for section in SERVERS.split("## ").skip(1) {
+        let (title, lines) = section.split_once('\n').expect("lines");
+        let (name, field) = title.split_once(": ").expect("a field");
+        let requests = |line: &str| match line.contains("{}") {
+            true => log(line),
+            false => format!("{line}\n"),
+        };
+        let log: String = lines.lines().map(requests).collect();
+        finds_the_client(name, &[], log, &format!("`{field}`"));
+        count += 1;
+    }
+    assert_eq!(count, 18);
+    // An unbracketed IPv6 address, and its port.
+    let line = concat!(
+        "{}:56789 [10/Oct/2026:11:55:{s}.655] in web/a 1/0/3/6/10 200 27 ",
+        "- - ---- 1/1/1/1/0 0/0 \"GET / HTTP/1.1\""
+    );
+    let clients = [
+        "2001:db8:1:2:3:4:5:6",
+        "2001:db8:1:2::9",
+        "192.0.2.1",
+        "192.0.2.2",
+        "192.0.2.3",
+    ];
+    let said = Said::of(&[], log_of(line, clients));
+    assert_eq!(said.keys(), [("2001:db8:1:2::/64".to_owned(), 2)]);
+}
+
+#[test]
+fn logs_are_read_as_docker_stores_them_and_as_arrays() {
+    let docker = |line: &str| {
+        let inner = serde_json::to_string(&format!("{line}\n")).unwrap();
+        format!("{{\"log\":{inner},\"stream\":\"stdout\",\"time\":\"2026-10-10T00:00:00Z\"}}\n")
+    };
+    let wrapped = |log: String| log.lines().map(docker).collect::<String>();
+    finds_the_client(
+        "Docker",
+        &[],
+        wrapped(log(COMBINED)),
+        "`address`, word 1 of a line",
+    );
+    let json = log(r#"{"ip":"{}","time":"2026-10-10T11:55:{s}Z"}"#);
+    finds_the_client("Docker, JSON", &[], wrapped(json.clone()), "`ip`");
+    for array in [
+        format!("[\n  {}\n]\n", json.trim().replace('\n', ",\n  ")),
+        format!("[{}]", json.trim().replace('\n', ",")),
+        format!(" [{}]", json.trim().replace('\n', ",").replace(',', ",\n")),
+    ] {
+        finds_the_client("an array", &[], array, "`ip`");
+    }
+}
+
+#[test]
+fn fields_of_json_are_named_by_paths() {
+    let line = concat!(
+        r#"{"at":{"ns":17916333{s}000000000},"res":{"code":429},"list":[{"who":"{}"}],"#,
+        r#""req":{"headers":{"X-Forwarded-For":"{}"},"ips":["10.0.0.1","{}"]}}"#
+    );
+    let time = ["--time-field", "at.ns", "--time-unit", "ns"];
+    for field in [
+        "req.headers.x-forwarded-for",
+        "req.ips.1",
+        "list.0.who",
+        "x-forwarded-for",
+    ] {
+        let said = Said::of(&[&time[..], &["--key-field", field]].concat(), log(line));
+        assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 3)], "{field}");
+        assert!(
+            said.all.contains("from 2026-10-10T11:55:10Z"),
+            "{}",
+            said.all
+        );
+    }
+    let status = [
+        "--key-field",
+        "list.0.who",
+        "--status-field",
+        "res.code",
+        "--status",
+        "2xx",
+    ];
+    let said = Said::of(&[&time[..], &status].concat(), log(line));
+    assert!(
+        said.all.contains("counted: 0, by their status"),
+        "{}",
+        said.all
+    );
+    for (unit, zeros) in [
+        ("s", ""),
+        ("ms", "000"),
+        ("us", "000000"),
+        ("ns", "000000000"),
+    ] {
+        let line = format!(r#"{{"ip":"{{}}","t":"17916333{{s}}{zeros}"}}"#);
+        for unit in [&["--time-unit", unit][..], &[]] {
+            let arguments = [&["--time-field", "t"], unit].concat();
+            finds_the_client(zeros, &arguments, log(&line), "`ip`");
+        }
+    }
+}
+
+#[test]
+fn behind_proxies_the_client_is_the_one_that_the_service_counts() {
+    let xff = COMBINED.replace("{}", "10.0.0.1") + r#" "192.0.2.66, {}, 10.1.2.3""#;
+    let head = COMBINED.replace("{}", "192.0.2.66, {}, 10.1.2.3");
+    let json = concat!(
+        r#"{"time":"2026-10-10T11:55:{s}Z","remote_addr":"10.0.0.1","#,
+        r#""http_x_forwarded_for":"192.0.2.66, {}, 10.1.2.3"}"#
+    );
+    let csv = "2026-10-10T11:55:{s}Z,\"192.0.2.66, {}, 10.1.2.3\"";
+    let caddy = concat!(
+        r#"{"ts":17916333{s},"request":{"remote_ip":"10.0.0.1","#,
+        r#""headers":{"X-Forwarded-For":["192.0.2.66","{}, 10.1.2.3"]}}}"#
+    );
+    let proxies = ["--trusted-proxies", "10.0.0.0/8,192.0.2.200"];
+    let named = [&proxies[..], &["--key-field", "x-forwarded-for"]].concat();
+    for (name, line, arguments) in [
+        ("the address, and a field", xff.as_str(), &proxies[..]),
+        ("the field by its name", &xff, &named),
+        ("a list for the address", &head, &proxies),
+        ("JSON", json, &proxies),
+        ("JSON by its name", json, &named),
+        ("CSV", csv, &proxies),
+        ("Caddy", caddy, &proxies),
+    ] {
+        let said = Said::of(arguments, log(line));
+        assert_eq!(
+            said.keys(),
+            [("203.0.113.7".to_owned(), 3)],
+            "{name}: {}",
+            said.all
+        );
+        assert_eq!(said.left_out(), None, "{name}");
+    }
+    // What was sent by a client that is no proxy is not read.
+    let direct = COMBINED.to_owned() + r#" "192.0.2.66""#;
+    finds_the_client(
+        "direct",
+        &proxies,
+        log(&direct),
+        "`address`, word 1 of a line",
+    );
+
+    let said = Said::of(&[], log(&head));
+    assert_eq!(said.keys(), [("10.1.2.3".to_owned(), 5)]);
+    assert!(
+        said.all
+            .contains("lists of addresses, of which the last one is taken; --trusted-proxies says"),
+        "{}",
+        said.all
+    );
+    let rule = ["--rule", "1/1h"];
+    let wrong = failed(
+        &[&rule[..], &["--trusted-proxies", "10.0.0.0/99"]].concat(),
+        log(&xff),
+    );
+    assert!(wrong.contains("10.0.0.0/99"), "{wrong}");
+    let useless = [&rule[..], &["--key-field", "path"], &proxies].concat();
+    let wrong = failed(&useless, log(&xff));
+    assert!(
+        wrong.contains("`request` holds no addresses, which --trusted-proxies is for"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn a_line_without_an_address_is_left_out_and_counted() {
+    for (clients, why) in [
+        (
+            ["-", "203.0.113.7", "203.0.113.7", "unix:", "203.0.113.7"],
+            "lines left out: 2; the first is line 1: it has no `address`",
+        ),
+        (
+            [
+                "203.0.113.7",
+                "unix:",
+                "203.0.113.7",
+                "client.example.com",
+                "203.0.113.7",
+            ],
+            "lines left out: 2; the first is line 2: its `address` is no address",
+        ),
+    ] {
+        let said = Said::of(&[], log_of(COMBINED, clients));
+        assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 3)]);
+        assert_eq!(said.left_out(), Some(why));
+    }
+    // Behind a socket only the proxy's field has one.
+    let socket = log(&(COMBINED.replace("{}", "unix:") + r#" "{}""#));
+    finds_the_client("a socket", &[], &socket, "`x-forwarded-for`");
+    let none = failed(&["--rule", "1/1h"], log(&COMBINED.replace("{}", "unix:")));
+    assert!(
+        none.contains("no line of 5 can be read; line 1: its `address` is no address"),
+        "{none}"
+    );
+    let unknown = log_of(
+        r#"{"time":"2026-10-10T11:55:{s}Z","remote_addr":"{}"}"#,
+        ["203.0.113.7", "unknown", "203.0.113.7", "203.0.113.7", ""],
+    );
+    let said = Said::of(&[], unknown);
+    assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 3)]);
+    assert_eq!(
+        said.left_out(),
+        Some("lines left out: 2; the first is line 2: its `remote_addr` is no address")
+    );
+}
+
+#[test]
+fn the_field_of_the_key_is_said_and_its_samples_hide_the_client() {
+    let hidden = printed(
+        &["--rule", "1/1h"],
+        log_of(
+            COMBINED,
+            [
+                "203.0.113.7",
+                "2001:db8:1:2::3",
+                "192.0.2.1",
+                "192.0.2.2",
+                "192.0.2.3",
+            ],
+        ),
+    );
+    let line = "key: `address`, word 1 of a line, such as 203.0.113.*, 2001:db8:1:*, 192.0.2.*\n";
+    assert!(
+        hidden.contains(line) && !hidden.contains("203.0.113.7"),
+        "{hidden}"
+    );
+    let users = log_of(
+        r#"{"time":"2026-10-10T11:55:{s}Z","user":"{}@example.com"}"#,
+        ["a", "b", "c", "d", "e"],
+    );
+    let hidden = printed(&["--rule", "1/1h", "--key-field", "user"], &users);
+    assert!(
+        hidden.contains("key: `user`\n") && !hidden.contains("@example"),
+        "{hidden}"
+    );
+    let shown = printed(
+        &["--rule", "1/1h", "--key-field", "user", "--show-keys"],
+        &users,
+    );
+    assert!(
+        shown.contains("key: `user`, such as a@example.com, b@example.com, c@example.com\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_line_that_is_not_of_the_log_does_not_decide_its_format() {
+    let json = r#"{"ip":"{}","time":"2026-10-10T11:55:{s}Z"}"#;
+    let pairs = "time=2026-10-10T11:55:{s}Z status=200 ip={}";
+    for (line, field) in [
+        (COMBINED, "`address`, word 1 of a line"),
+        (json, "`ip`"),
+        (pairs, "`ip`"),
+    ] {
+        for first in [
+            "==> /var/log/nginx/access.log <==",
+            "Server listening on port 8080, waiting",
+            "1 HTTP/1.1\" 200 12 \"-\" \"curl/8\"",
+            "\u{1b}[32mINFO\u{1b}[0m starting",
+            "{\"cut\":",
+        ] {
+            let log = format!("{first}\n{}", log(line));
+            let said = Said::of(&[], log);
+            assert_eq!(
+                said.keys(),
+                [("203.0.113.7".to_owned(), 3)],
+                "{first}: {}",
+                said.all
+            );
+            assert!(
+                said.taken().starts_with(&format!("key: {field}")),
+                "{first}: {}",
+                said.all
+            );
+            let left_out = said.left_out().unwrap_or_default();
+            assert!(
+                left_out.starts_with("lines left out: 1; the first is line 1: "),
+                "{}",
+                said.all
+            );
+        }
+    }
+    for header in ["time,key\n", ""] {
+        let csv = log("2026-10-10T11:55:{s}Z,{}");
+        let said = Said::of(&[], format!("==> log.csv <==\n{header}{csv}"));
+        assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 3)], "{header}");
+        assert!(said.left_out().is_some(), "{header}");
+    }
+    let error = failed(&["--rule", "1/1h"], "some text\nand more of it\n");
+    assert!(error.contains("--format names the format"), "{error}");
+}
+
+#[test]
+fn hostile_lines_are_left_out_and_control_no_terminal() {
+    let mut log = log(COMBINED).into_bytes();
+    let long = format!(
+        "203.0.113.7 - - [{}] \"GET / HTTP/1.1\" 200 1",
+        "x".repeat(1 << 20)
+    );
+    log.extend(b"203.0.113.7 - - [\x1b]0;title\x07] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\n");
+    for hostile in [
+        long.as_bytes(),
+        b"\0\0\0\0",
+        b"\"",
+        b"[",
+        b"[]\"\" 200 1",
+        b"{",
+        b"\xff\xfe",
+        b"a=1 b=2 c=\"",
+        b"\x1b[2J",
+    ] {
+        log.extend([hostile, b"\n"].concat());
+    }
+    // Bytes that are not UTF-8 are in many user agents.
+    log.extend(b"203.0.113.7 - - [10/Oct/2026:13:55:50 +0200] ");
+    log.extend(b"\"GET /\xff\0 HTTP/1.1\" 200 1 \"-\" \"\xe9\"");
+    let said = Said::of(&[], &log);
+    assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 4)], "{}", said.all);
+    let left_out = said.left_out().unwrap_or_default();
+    assert!(
+        left_out.starts_with("lines left out: 10; the first is line 6: "),
+        "{left_out}"
+    );
+    assert!(
+        !said.all.contains('\u{1b}') && left_out.contains("\\u{1b}"),
+        "{left_out}"
+    );
+    let json = [
+        &b"{\"time\":1,\"ip\":\"203.0.113.7\",\"agent\":\"\xe9\"}\n"[..],
+        b"{\"time\":2,\"ip\":\"203.0.113.7\"}\n",
+    ];
+    assert_eq!(
+        Said::of(&[], json.concat()).keys(),
+        [("203.0.113.7".to_owned(), 2)]
+    );
+    let long = format!("{}\n{}\n", "x".repeat(1 << 20), "y".repeat(1 << 20));
+    let error = failed(&["--rule", "1/1h"], long);
+    assert!(
+        error.contains("no line of 2 can be read; line 1: it is longer than 256 KiB"),
+        "{error}"
+    );
+}
+
+#[test]
+fn one_quotation_mark_of_csv_ends_with_its_line() {
+    let csv = b"time,key,note\n1,a,\"\n2,a,\"x, \"\"y\"\"\"\n3,a,\"open\n4,\"a\",\xff\"\n5,\"a,\n";
+    let said = Said::of(&[], csv);
+    assert_eq!(said.keys(), [("a".to_owned(), 4)], "{}", said.all);
+    assert!(said.all.contains("requests: 5, keys: 2"), "{}", said.all);
+}
+
+#[test]
+fn several_logs_are_merged_in_the_order_of_their_times() {
+    let (first, second) = (
+        File::new("first.log", &log(COMBINED)),
+        File::new(
+            "second.jsonl",
+            "{\"ts\":1791633311,\"ip\":\"192.0.2.44\"}\nnonsense\n",
+        ),
+    );
+    let standard_input = "1791633320,192.0.2.44\n";
+    let said = Said::of(&[first.path(), "-", second.path()], standard_input);
+    assert!(
+        said.all.starts_with(
+            "requests: 7, keys: 3, from 2026-10-10T11:55:10Z to 2026-10-10T11:55:20Z\n"
+        ),
+        "{}",
+        said.all
+    );
+    assert_eq!(said.keys().len(), 2, "{}", said.all);
+    assert!(
+        !said.all.contains("out of order"),
+        "each is in order: {}",
+        said.all
+    );
+    let left_out = format!(
+        "lines left out: 1; the first is {}: line 2: ",
+        second.path()
+    );
+    assert!(
+        said.left_out()
+            .is_some_and(|line| line.starts_with(&left_out)),
+        "{}",
+        said.all
+    );
+    for field in [
+        "key: `address`, word 1 of a line, ",
+        "key: `key`, such as 192.0.2.44\n",
+        "key: `ip`, such as 192.0.2.44\n",
+    ] {
+        assert!(said.all.contains(field), "{}", said.all);
+    }
+    let missing = failed(&["--rule", "1/1h", first.path(), "/no/such.log"], "");
+    assert!(missing.contains("/no/such.log: "), "{missing}");
+}
+
+#[test]
+fn logs_are_decompressed_by_their_first_bytes() {
+    let log = log(COMBINED);
+    let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(log.as_bytes()).unwrap();
+    let mut bzip2 = BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    bzip2.write_all(log.as_bytes()).unwrap();
+    let zstd = zstd::encode_all(log.as_bytes(), 1).unwrap();
+    for (name, bytes) in [
+        ("gzip", gzip.finish().unwrap()),
+        ("bzip2", bzip2.finish().unwrap()),
+        ("zstd", zstd),
+    ] {
+        finds_the_client(name, &[], &bytes, "`address`, word 1 of a line");
+        let cut = failed(&["--rule", "1/1h"], &bytes[..bytes.len() - 5]);
+        assert!(cut.starts_with("error: standard input: "), "{name}: {cut}");
+    }
+}
