@@ -25,8 +25,8 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 /// time: see [`RateLimiter::set_policies`](crate::RateLimiter::set_policies).
 ///
 /// Limits, algorithm and block are always the policy's. Shadow mode, waiting, the timeout, the
-/// answer when the store is unavailable and the number of calls in flight are the rule's own, unless
-/// the policy sets them: a setting of the policy wins over the attribute.
+/// answer when the store is unavailable and the number of calls in flight are the rule's own,
+/// unless the policy sets them: a setting of the policy wins over the attribute.
 ///
 /// ```
 /// use std::time::Duration;
