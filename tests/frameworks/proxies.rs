@@ -246,6 +246,49 @@ async fn a_proxy_that_is_every_peer_names_the_client_also_on_a_unix_socket() {
     }
 }
 
+/// What a server on this socket says whose request it is.
+#[cfg(unix)]
+async fn asked_on(path: &std::path::Path) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::UnixStream::connect(path).await.unwrap();
+    let request = "GET / HTTP/1.1\r\nhost: shop\r\nconnection: close\r\n\
+        x-forwarded-for: 1.1.1.1, 9.9.9.9\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_server_on_a_unix_socket_knows_the_clients_of_its_proxy() {
+    let limiter = RateLimiter::builder().trusted_proxies(TrustedProxies::default().any_peer());
+    let layer = RateLimitLayer::new().limiter(limiter.build().unwrap());
+    let path = |name| std::env::temp_dir().join(format!("{name}-{}.sock", std::process::id()));
+
+    let (of_axum, of_actix) = (path("axum"), path("actix"));
+    let whoami = axum::routing::get(async |ip: ClientIp| ip.to_string());
+    let app = axum::Router::new().route("/", whoami).layer(layer.clone());
+    let listener = tokio::net::UnixListener::bind(&of_axum).unwrap();
+    let axum = tokio::spawn(axum::serve(listener, app).into_future());
+
+    let app = move || {
+        let whoami = web::get().to(async |ip: ClientIp| ip.to_string());
+        App::new().route("/", whoami).wrap(layer.clone())
+    };
+    let actix = actix_web::HttpServer::new(app).workers(1);
+    let actix = tokio::spawn(actix.bind_uds(&of_actix).unwrap().run());
+
+    for path in [of_axum, of_actix] {
+        let answer = asked_on(&path).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.ends_with("9.9.9.9"), "{answer}");
+        std::fs::remove_file(path).unwrap();
+    }
+    axum.abort();
+    actix.abort();
+}
+
 #[test]
 fn an_unknown_peer_is_explained_in_the_words_of_the_framework() {
     let reason = |client: Result<ClientIp, KeyRejection>| client.unwrap_err().to_string();

@@ -1,7 +1,8 @@
 //! [`TrustedProxies`]: the proxies whose forwarding header is trusted.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderName;
 use http::header::{FORWARDED, HeaderMap};
@@ -58,8 +59,8 @@ pub struct TrustedProxies {
 struct ProxyEpisodes {
     /// The recent reasons why no client is known.
     unnamed: Episodes,
-    /// A header that no proxy is trusted to write.
-    untrusted: Once,
+    /// Whether a header was that no proxy is trusted to write.
+    untrusted: AtomicBool,
 }
 
 /// The lines of a header field, in the order in which they were sent.
@@ -75,7 +76,7 @@ impl Default for TrustedProxies {
             strict: false,
             told: Arc::new(ProxyEpisodes {
                 unnamed: Episodes::new(),
-                untrusted: Once::new(),
+                untrusted: AtomicBool::new(false),
             }),
         }
     }
@@ -198,15 +199,17 @@ impl TrustedProxies {
 
     /// Where no proxy is named, logs once that there seems to be one.
     fn tell_of_untrusted<'a>(&self, lines: impl Fn(&str) -> Lines<'a>) {
-        if !self.networks.is_empty() || self.told.untrusted.is_completed() {
+        let told = &self.told.untrusted;
+        if !self.networks.is_empty() || told.load(Ordering::Relaxed) {
             return;
         }
         let sent = [self.header.as_str(), FORWARDED.as_str()]
             .into_iter()
             .find(|name| !lines(name).is_empty());
-        if let Some(header) = sent {
-            let told = &self.told.untrusted;
-            told.call_once(|| observe::log::no_proxies(header));
+        if let Some(header) = sent
+            && !told.swap(true, Ordering::Relaxed)
+        {
+            observe::log::no_proxies(header);
         }
     }
 

@@ -238,13 +238,15 @@ async fn a_part_that_cannot_be_asked_ends_the_call_before_any_is_charged() {
         };
         let limits =
             |error: &RateLimitError| matches!(error, RateLimitError::CostExceedsLimit { .. });
+        let nothing =
+            |error: &RateLimitError| error.decision().is_some_and(|refusal| refusal.limit() == 0);
         let mistake = |error: &RateLimitError| matches!(error, RateLimitError::Misconfigured(_));
         let key = site.key(&second, 1);
         let (alice, named) = (site.key(&first, 0), second.with_policy("unknown"));
         let second = Rule::new("second", Limit::per_hour(5));
         for (part, is_it) in [
             (second.with_cost(6), &limits as &dyn Fn(&_) -> bool),
-            (second.with_max(0), &limits),
+            (second.with_max(0), &nothing),
             (named, &mistake),
         ] {
             for parts in [
