@@ -100,7 +100,7 @@ run() {
 }
 
 cargo_test=(cargo test --workspace --all-features --locked)
-[ "$all" = true ] || cargo_test+=(--exclude ratelimit-cost --exclude ratelimit-examples)
+[ "$all" = true ] || cargo_test+=(--exclude ratelimit-admin --exclude ratelimit-cost --exclude ratelimit-examples)
 
 step 'building'
 "${cargo_test[@]}" --no-run

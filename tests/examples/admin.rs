@@ -999,7 +999,7 @@ fn settings_of_the_service_are_refused_where_no_redis_is_asked() {
 fn shells_and_man_get_all_subcommands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = says(&["completions", shell]);
-        for word in ["in-flight", "replay", "trusted-proxies", "unblock"] {
+        for word in ["in-flight", "replay", "show-keys", "unblock"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
@@ -1011,7 +1011,7 @@ fn shells_and_man_get_all_subcommands() {
     assert!(page.contains("ratelimit\\-admin\\-unblock(1)"), "{page}");
     let page = says(&["man", "replay"]);
     assert!(
-        page.contains(".TH ratelimit-admin-replay 1") && page.contains("trusted"),
+        page.contains(".TH ratelimit-admin-replay 1") && page.contains("sample"),
         "{page}"
     );
     assert!(fails(2, &["man", "nothing"]).contains("there is no subcommand"));

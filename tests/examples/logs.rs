@@ -210,7 +210,7 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
         finds_the_client(name, &[], log, &format!("`{field}`"));
         count += 1;
     }
-    assert_eq!(count, 18);
+    assert_eq!(count, 22);
     // An unbracketed IPv6 address, and its port.
     let line = concat!(
         "{}:56789 [10/Oct/2026:11:55:{s}.655] in web/a 1/0/3/6/10 200 27 ",
@@ -242,6 +242,9 @@ fn logs_are_read_as_docker_stores_them_and_as_arrays() {
     );
     let json = log(r#"{"ip":"{}","time":"2026-10-10T11:55:{s}Z"}"#);
     finds_the_client("Docker, JSON", &[], wrapped(json.clone()), "`ip`");
+    let collected = wrapped(log(COMBINED)).replace("{\"log\"", "{\"time\":\"x\",\"log\"");
+    let collected = collected.replace(",\"time\":\"2026-10-10T00:00:00Z\"", "");
+    finds_the_client("a collector", &[], collected, "`address`, word 1 of a line");
     for array in [
         format!("[\n  {}\n]\n", json.trim().replace('\n', ",\n  ")),
         format!("[{}]", json.trim().replace('\n', ",")),
@@ -333,6 +336,22 @@ fn behind_proxies_the_client_is_the_one_that_the_service_counts() {
         );
         assert_eq!(said.left_out(), None, "{name}");
     }
+    // What no proxy names is counted under the proxy, as in the service, and said so.
+    let unnamed = log_of(
+        &xff,
+        ["unknown", "203.0.113.7", "-", "203.0.113.7", "203.0.113.7"],
+    );
+    let said = Said::of(&proxies, unnamed);
+    assert_eq!(
+        said.keys(),
+        [("203.0.113.7".to_owned(), 3), ("10.1.2.3".to_owned(), 2)]
+    );
+    assert!(
+        said.all
+            .contains("in 2 requests it is the address of a proxy, which names no client"),
+        "{}",
+        said.all
+    );
     // What was sent by a client that is no proxy is not read.
     let direct = COMBINED.to_owned() + r#" "192.0.2.66""#;
     finds_the_client(
@@ -386,6 +405,13 @@ fn a_line_without_an_address_is_left_out_and_counted() {
         assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 3)]);
         assert_eq!(said.left_out(), Some(why));
     }
+    let unknown = log(r#"{"time":"2026-10-10T11:55:{s}Z","whence":"{}"}"#);
+    let none = failed(&["--rule", "1/1h"], &unknown);
+    assert!(
+        none.contains("line 1: it has no `key`, nor an address of a known name: say --key-field"),
+        "{none}"
+    );
+    finds_the_client("named", &["--key-field", "whence"], &unknown, "`whence`");
     // Behind a socket only the proxy's field has one.
     let socket = log(&(COMBINED.replace("{}", "unix:") + r#" "{}""#));
     finds_the_client("a socket", &[], &socket, "`x-forwarded-for`");
@@ -613,4 +639,21 @@ fn logs_are_decompressed_by_their_first_bytes() {
         let cut = failed(&["--rule", "1/1h"], &bytes[..bytes.len() - 5]);
         assert!(cut.starts_with("error: standard input: "), "{name}: {cut}");
     }
+}
+
+#[test]
+fn a_text_that_holds_addresses_is_no_list_of_them() {
+    let agents = log_of(
+        r#"{"time":"2026-10-10T11:55:{s}Z","agent":"{}"}"#,
+        [
+            "curl, 192.0.2.1",
+            "wget, 192.0.2.1",
+            "wget, 192.0.2.1",
+            "x",
+            "::ffff:192.0.2.1",
+        ],
+    );
+    let said = Said::of(&["--key-field", "agent"], agents);
+    assert_eq!(said.keys(), [("wget, 192.0.2.1".to_owned(), 2)]);
+    assert!(said.all.contains("requests: 5, keys: 4"), "{}", said.all);
 }

@@ -33,6 +33,13 @@ pub(crate) fn print(
         let samples = taken.shown(args.show_keys).join(", ");
         let such_as = if samples.is_empty() { "" } else { ", such as " };
         writeln!(out, "key: {}{such_as}{samples}", taken.field)?;
+        if taken.unnamed > 0 {
+            writeln!(
+                out,
+                "in {} requests it is the address of a proxy, which names no client",
+                count(taken.unnamed)
+            )?;
+        }
         if taken.lists && args.input.trusted_proxies.is_empty() {
             writeln!(
                 out,

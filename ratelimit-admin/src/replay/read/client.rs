@@ -8,6 +8,15 @@ use ratelimit_runtime::{Key, ParseError, TrustedProxies};
 /// Reads addresses as the service does: behind its proxies, and rendered as its keys.
 pub(super) struct Clients {
     proxies: TrustedProxies,
+    /// The same, which knows no client where no proxy names one.
+    strict: TrustedProxies,
+}
+
+/// The key of a client.
+pub(super) struct Client {
+    pub(super) key: String,
+    /// Whether it is the key of a proxy, which names no client.
+    pub(super) is_proxy: bool,
 }
 
 /// Stands for the proxy that wrote the list, so that the runtime reads the list as a header field.
@@ -18,14 +27,16 @@ impl Clients {
     pub(super) fn behind(networks: &[String]) -> Result<Self, ParseError> {
         let writer = WRITER.to_string();
         let networks = networks.iter().chain([&writer]);
+        let proxies = TrustedProxies::new(networks)?;
         Ok(Self {
-            proxies: TrustedProxies::new(networks)?,
+            strict: proxies.clone().strict(true),
+            proxies,
         })
     }
 
-    /// The key of the client that an address, with or without a port, or a list of addresses names.
+    /// The client that an address, with or without a port, or a list of addresses names.
     /// Of a list, the last address that is no proxy's.
-    pub(super) fn key(&self, list: &str) -> Option<String> {
+    pub(super) fn named(&self, list: &str) -> Option<Client> {
         let list = HeaderValue::from_str(list).ok()?;
         let name = HeaderName::from_static("x-forwarded-for");
         let fields = HeaderMap::from_iter([(name, list)]);
@@ -35,7 +46,10 @@ impl Clients {
         }
         let key = Key::of(&client);
         let rendered = String::from_utf8_lossy(key.as_bytes());
-        Some(rendered.trim_matches(['<', '>']).to_owned())
+        Some(Client {
+            key: rendered.trim_matches(['<', '>']).to_owned(),
+            is_proxy: self.strict.client_ip(WRITER, &fields).is_err(),
+        })
     }
 }
 

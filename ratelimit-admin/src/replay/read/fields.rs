@@ -33,6 +33,8 @@ const ADDRESSES: &[&str] = &[
     "ClientHost",
     "fields.client_ip",
     "span.client_ip",
+    "client.ip",
+    "source.ip",
     "c-ip",
     "client",
     "fwd",
@@ -52,6 +54,7 @@ const USERS: &[&str] = &[
     "remote_user",
     "cs-username",
     "ClientUsername",
+    "user.name",
 ];
 
 const PATHS: &[&str] = &[
@@ -61,6 +64,7 @@ const PATHS: &[&str] = &[
     "uri",
     "req.url",
     "cs-uri-stem",
+    "url.path",
     "RequestPath",
     "ClientRequestURI",
     "ClientRequestPath",
@@ -81,7 +85,7 @@ const STATUSES: &[&str] = &[
     "res.statusCode",
     "response.status",
     "fields.status",
-    "elb_status_code",
+    "http.response.status_code",
 ];
 
 /// The names of the fields that a log is read by.
@@ -144,7 +148,11 @@ fn header(name: &str) -> Vec<String> {
         names.push("fwd".to_owned());
     }
     if super::record::same(name, "user-agent") {
-        names.extend(owned(&["httpRequest.userAgent", "ClientRequestUserAgent"]));
+        names.extend(owned(&[
+            "httpRequest.userAgent",
+            "ClientRequestUserAgent",
+            "user_agent.original",
+        ]));
     }
     names
 }
@@ -166,7 +174,7 @@ impl<'a> Fields<'a> {
             None => usual(&owned(known), records, any)
                 .unwrap_or_else(|| known.first().copied().unwrap_or_default().to_owned()),
         };
-        let is_address = |value: &str| clients.key(value).is_some();
+        let is_address = |value: &str| clients.named(value).is_some();
         let (key, kind) = match &input.key_field {
             None => match usual(&["key".to_owned()], records, any) {
                 Some(name) => (Some(name), Kind::Text),
@@ -202,8 +210,8 @@ impl<'a> Fields<'a> {
             return Ok(fields);
         }
         if fields.kind == Kind::Address {
-            fields.forwarded =
-                usual(&header("x-forwarded-for"), records, any).filter(|name| *name != fields.key);
+            fields.forwarded = usual(&header("x-forwarded-for"), records, is_address)
+                .filter(|name| *name != fields.key);
         } else {
             return Err(format!(
                 "`{}` holds no addresses, which --trusted-proxies is for",
@@ -219,7 +227,7 @@ impl<'a> Fields<'a> {
             .iter()
             .filter_map(|record| value(record, &self.key).ok()?)
             .collect();
-        let addresses = keys.iter().filter(|key| clients.key(key).is_some());
+        let addresses = keys.iter().filter(|key| clients.named(key).is_some());
         addresses.count() * 10 > keys.len() * 9
     }
 
@@ -254,6 +262,9 @@ impl<'a> Fields<'a> {
                 Some(key) if key.is_empty() && self.input.key_field.is_none() => {
                     "the key is empty".to_owned()
                 }
+                _ if self.key == "key" => {
+                    "it has no `key`, nor an address of a known name: say --key-field".to_owned()
+                }
                 _ => format!("it has no `{}`", self.name_of_key()),
             });
         };
@@ -271,9 +282,17 @@ impl<'a> Fields<'a> {
             Some(forwarded) => Cow::Owned(format!("{forwarded}, {key}")),
             None => key,
         };
-        match clients.key(&list) {
-            Some(client) if list.contains(',') => Ok((client, Found::InList)),
-            Some(client) => Ok((client, Found::Address)),
+        let is_list = list.contains(',');
+        // Another text may end with what looks like an address.
+        let client = if is_list && self.kind != Kind::Address {
+            None
+        } else {
+            clients.named(&list)
+        };
+        match client {
+            Some(client) if client.is_proxy => Ok((client.key, Found::Proxy)),
+            Some(client) if is_list => Ok((client.key, Found::InList)),
+            Some(client) => Ok((client.key, Found::Address)),
             None if self.kind == Kind::Address => {
                 Err(format!("its `{}` is no address", self.name_of_key()))
             }

@@ -48,6 +48,8 @@ pub(crate) struct Taken {
     pub(crate) samples: Vec<(String, bool)>,
     /// Whether there were lists of addresses.
     pub(crate) lists: bool,
+    /// The number of requests whose client no proxy names.
+    pub(crate) unnamed: usize,
 }
 
 /// What a key was in the log.
@@ -56,6 +58,8 @@ enum Found {
     Text,
     Address,
     InList,
+    /// The address of a trusted proxy.
+    Proxy,
 }
 
 /// The fields of a request, as text.
@@ -178,6 +182,7 @@ impl<'a> Read<'a> {
             field,
             samples: Vec::new(),
             lists: false,
+            unnamed: 0,
         }));
     }
 
@@ -236,6 +241,7 @@ const LONGEST_ERROR: usize = 300;
 impl Taken {
     fn see(&mut self, key: &str, found: Found) {
         self.lists |= found == Found::InList;
+        self.unnamed += usize::from(found == Found::Proxy);
         let is_new = |known: &(String, bool)| known.0 != key;
         if self.samples.len() < 3 && self.samples.iter().all(is_new) {
             let is_address = found != Found::Text;

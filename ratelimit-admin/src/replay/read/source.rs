@@ -81,7 +81,7 @@ impl<R: BufRead> Iterator for Lines<R> {
     }
 }
 
-/// A line as Docker stores it.
+/// A line as Docker and the collectors of Kubernetes store it.
 #[derive(Deserialize)]
 struct Wrapped {
     log: String,
@@ -91,7 +91,8 @@ struct Wrapped {
 
 /// The line that a process wrote, if Docker has wrapped it.
 fn unwrapped(line: &str) -> Cow<'_, str> {
-    if line.starts_with(r#"{"log":"#)
+    if line.starts_with('{')
+        && line.contains(r#""log":"#)
         && let Ok(wrapped) = serde_json::from_str::<Wrapped>(line)
     {
         return wrapped.log.trim_ascii().to_owned().into();

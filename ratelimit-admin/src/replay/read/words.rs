@@ -81,7 +81,7 @@ impl<'a> Access<'a> {
                 (None | Some("-"), _) => true,
                 (Some(_ident), users) => users == 1,
             };
-            is_format && clients.key(list).is_some()
+            is_format && clients.named(list).is_some()
         })
     }
 }
@@ -209,8 +209,10 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(in_name)
 }
 
+/// Whether this is a status, or stands for one where the client was not answered.
 fn is_status(text: &str) -> bool {
-    text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit())
+    let is_answer = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_answer || matches!(text, "-" | "-1" | "0")
 }
 
 /// `HEAD [TIME] "REQUEST" REST`
