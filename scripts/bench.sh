@@ -6,7 +6,7 @@
 #   scripts/bench.sh            all of it
 #   scripts/bench.sh --quick    all of it in four minutes, with figures to match; printed, not written
 #   scripts/bench.sh --build    builds what it needs
-#   scripts/bench.sh [--quick] throughput | callers | open-loop | server-time | in-process | bytes | growth    one part, printed
+#   scripts/bench.sh [--quick] throughput | callers | service | open-loop | server-time | in-process | bytes | growth    one part, printed
 #
 # It needs redis-server; another one is named by RATELIMIT_TEST_REDIS_BIN.
 set -euo pipefail

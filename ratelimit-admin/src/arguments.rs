@@ -314,6 +314,22 @@ impl RuleArgs {
     }
 }
 
+/// The network of addresses that a key would hold, which no call has but an IPv6 subscriber's /64.
+fn network(text: &str) -> Option<&str> {
+    text.split(['<', '>']).find(|value| {
+        let Some((address, Ok(_))) = value
+            .split_once('/')
+            .map(|(address, prefix)| (address, prefix.parse::<u8>()))
+        else {
+            return false;
+        };
+        let Ok(address) = address.parse::<IpAddr>() else {
+            return false;
+        };
+        Key::from_rendered(&format!("<{value}>")).ok() != Some(Key::of(&address))
+    })
+}
+
 impl Bucket {
     /// The key, and which one it may be instead, if that is stored.
     pub(crate) fn key(&self) -> Result<(Key, Option<Key>), String> {
@@ -327,6 +343,12 @@ impl Bucket {
                 .ok_or_else(missing);
         };
         let text = &unescaped(text);
+        if let Some(network) = network(text) {
+            return Err(format!(
+                "no call has the network {network} as its key: name each address, of IPv6 each /64 \
+                 as <2001:db8:1:2::/64>"
+            ));
+        }
         let is_digest = text.len() == 33 && text.starts_with('#');
         if is_digest || text.contains(['<', '>']) {
             let key = Key::from_rendered(text)

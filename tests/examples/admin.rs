@@ -448,6 +448,22 @@ fn a_lone_ipv6_address_stands_for_its_network() {
     }
 }
 
+/// A block of one would be said to be in force, and refuse no call.
+#[test]
+fn a_network_of_addresses_is_no_key() {
+    let bench = Bench::hourly();
+    for network in ["203.0.113.0/24", "<acme>/<203.0.113.0/24>", "2001:db8::/32"] {
+        let block = ["block", "login", network, "--for", "1h", "--new"];
+        let error = fails(2, &bench.with(&block));
+        assert!(
+            error.contains("no call has the network"),
+            "{network}: {error}"
+        );
+    }
+    let subscriber = bench.json(&["peek", "login", "<2001:db8:1:2::/64>"]);
+    assert_eq!(subscriber["key"], "<2001:db8:1:2::/64>");
+}
+
 /// An operator can say all that a service says about its limiter.
 #[test]
 fn keys_of_every_kind_of_limiter_are_found() {

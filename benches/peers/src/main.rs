@@ -5,8 +5,8 @@
 //! ratelimit-peers [--quick] all FOLDER
 //! ```
 //!
-//! prints one part (throughput, callers, open-loop, server-time, in-process, bytes or growth), or
-//! all of it. Then the folder is given the charts and the sentences of the
+//! prints one part (throughput, callers, service, open-loop, server-time, in-process, bytes or
+//! growth), or all of it. Then the folder is given the charts and the sentences of the
 //! READMEs, and has in a file what another program printed: `compile-cost`.
 
 #![forbid(unsafe_code)]
@@ -39,6 +39,7 @@ use self::parts::growth::{self, Extent};
 use self::parts::in_process::{self, InProcess};
 use self::parts::open_loop::{self, OpenLoop};
 use self::parts::server_time::{self, Bucket, Case, ServerTime};
+use self::parts::service::Service;
 use self::parts::throughput::Throughput;
 use self::peer::Kind;
 use self::server::Server;
@@ -97,6 +98,7 @@ async fn run() -> Result<(), Failure> {
             print!("{}", callers(&server, quick, 1).await?.report());
             print!("{}", callers(&server, quick, 2).await?.report());
         }
+        ["service"] => print!("{}", service(&server, quick).report()),
         ["server-time"] => print!("{}", server_time(&server, quick).await.report()),
         ["in-process"] => print!("{}", in_process(quick).report()),
         ["open-loop"] => {
@@ -123,6 +125,7 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     let throughput = throughput(server, quick, 1).await?;
     let by_callers = callers(server, quick, 1).await?;
     let by_callers_of_two = callers(server, quick, 2).await?.report();
+    let service = service(server, quick);
     let open_loop =
         OpenLoop::measure(server, open_loop::capacities(&throughput)?, rounds(quick)).await;
     fs::write(folder.join("performance.svg"), chart::draw(&throughput))?;
@@ -142,6 +145,7 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     let budgets = budgets::report(&Measured {
         throughput: &throughput,
         callers: &by_callers,
+        service: &service,
         open_loop: &open_loop,
         in_process: &in_process,
         bytes: &bytes,
@@ -162,6 +166,7 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
             "By the number of callers",
             format!("{BY_CALLERS}\n\n{}{by_callers_of_two}", by_callers.report()),
         ),
+        ("A service", service.report()),
         (
             "Arrivals that do not wait",
             format!("{CURVES}\n\n{}", open_loop.report()),
@@ -200,6 +205,16 @@ async fn callers(server: &Arc<Server>, quick: bool, workers: usize) -> Result<Ca
         Callers::measure(&server, workers, rounds, time).await
     })
     .await
+}
+
+/// On a thread that is of no runtime: the service has one of its own.
+fn service(server: &Server, quick: bool) -> Service {
+    let (rounds, time) = if quick { (1, 150) } else { (5, 300) };
+    let measure = || Service::measure(server, rounds, Duration::from_millis(time));
+    std::thread::scope(|scope| {
+        let measured = scope.spawn(measure).join();
+        measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// On a runtime of so many workers. Two share their cores with the server where there are no more,

@@ -7,6 +7,7 @@ use crate::parts::bytes::Bytes;
 use crate::parts::callers::{CALLERS, CELLS, Callers, Distance, ZSETS};
 use crate::parts::in_process::{self, Asking, InProcess};
 use crate::parts::open_loop::OpenLoop;
+use crate::parts::service::{CONNECTIONS, Service};
 use crate::parts::throughput::Throughput;
 use crate::peer::Kind;
 use crate::table::{Table, number, ratio};
@@ -16,6 +17,7 @@ use crate::work::{DISTINCT, HOT, Keys};
 pub struct Measured<'a> {
     pub throughput: &'a Throughput,
     pub callers: &'a Callers,
+    pub service: &'a Service,
     pub open_loop: &'a OpenLoop,
     pub in_process: &'a InProcess,
     pub bytes: &'a Bytes,
@@ -34,6 +36,14 @@ pub fn report(measured: &Measured<'_>) -> String {
     let mut budgets = Budgets(Table::new(["", "budget", "measured", "met"]));
     budgets.throughput(measured.throughput);
     budgets.callers(measured.callers);
+    for connections in CONNECTIONS {
+        let what = format!(
+            "requests/s of a service, {connections} connections: sliding_window against the ZSET Lua, the \
+             faster"
+        );
+        let ratio = measured.service.against_by_hand(connections);
+        budgets.times(&what, Budget::AtLeast(0.95), ratio);
+    }
     budgets.open_loop(measured.open_loop);
     budgets.in_process(measured.in_process);
     let each = measured.bytes.per_request;

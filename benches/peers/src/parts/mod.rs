@@ -7,4 +7,5 @@ pub mod in_process;
 mod log;
 pub mod open_loop;
 pub mod server_time;
+pub mod service;
 pub mod throughput;
