@@ -10,6 +10,12 @@
 //! ratelimit-admin --help
 //! ```
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_html_tags,
+    reason = "comments of arguments are the texts of the help"
+)]
+
 mod arguments;
 mod calendar;
 mod documents;
