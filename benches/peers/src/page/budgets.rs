@@ -38,8 +38,8 @@ pub fn report(measured: &Measured<'_>) -> String {
     budgets.callers(measured.callers);
     for connections in CONNECTIONS {
         let what = format!(
-            "requests/s of a service, {connections} connections: sliding_window against the ZSET Lua, the \
-             faster"
+            "requests/s of a service, {connections} connections: sliding_window against the ZSET \
+             Lua, the faster"
         );
         let ratio = measured.service.against_by_hand(connections);
         budgets.times(&what, Budget::AtLeast(0.95), ratio);
