@@ -39,13 +39,13 @@ pub fn sentences(throughput: &Throughput) -> String {
     format!(
         "In one run on one machine, Redis included, with 512 callers on distinct keys, the exact \
          window decides {zset:.1} times as often per second as the articles' sorted set in Lua, \
-         and {cell:.1} times as often as redis-cell, each with or without TCP_NODELAY, whichever \
+         and {cell:.1} times as often as redis-cell, each with or without `TCP_NODELAY`, whichever \
          is faster; on one key, {hot_zset:.1} and {hot_cell:.1} times. A process repeats a refusal \
          of Redis {refused:.1} million times per second without asking again. In memory, governor \
          decides {log:.1} times as often as the exact window, and {gcra:.1} times as often as the \
          same algorithm here.\n\
          在同一台机器（包括 Redis）上的同一次运行中，512 个调用方各用不同的键时，精确窗口每秒的判定次数是文章里有序集合 \
-         Lua 脚本的 {zset:.1} 倍、redis-cell 的 {cell:.1} 倍（两者都取有无 TCP_NODELAY 中较快的一种）；\
+         Lua 脚本的 {zset:.1} 倍、redis-cell 的 {cell:.1} 倍（两者都取有无 `TCP_NODELAY` 中较快的一种）；\
          同用一个键时是 {hot_zset:.1} 倍和 {hot_cell:.1} 倍。Redis 拒绝过的调用再次被拒绝时不再询问 Redis，每秒 \
          {:.0}0 万次。在内存里，governor 每秒的判定次数是这里精确窗口的 {log:.1} 倍、同一算法的 {gcra:.1} 倍。\n",
         refused * 10.0
