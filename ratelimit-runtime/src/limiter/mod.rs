@@ -252,7 +252,7 @@ impl RateLimiter {
     /// flight, or the store cannot. A refused call is charged nothing and takes no permit. Where
     /// only permits are missing, [`retry_after`](RateLimitError::retry_after) is `None`.
     pub async fn enter(&self, rule: &Rule, key: &Key) -> Result<Permit, RateLimitError> {
-        Permit::enter(&[self.placed_call(rule, key)]).await
+        Permit::enter([self.placed_call(rule, key)]).await
     }
 
     /// [`enter`](Self::enter) for several rules, each with a key of its own, of which at least one
@@ -266,7 +266,7 @@ impl RateLimiter {
         &self,
         calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
     ) -> Result<Permit, RateLimitError> {
-        Permit::enter(&stack(calls, |rule, key| Ok(self.placed_call(rule, key)))?).await
+        Permit::enter(stack(calls, |rule, key| Ok(self.placed_call(rule, key)))?).await
     }
 
     /// How many calls of the key are in flight, over all processes that share the store.

@@ -24,14 +24,15 @@ pub struct Permit {
 }
 
 impl Permit {
-    pub(super) async fn enter(parts: &[Part]) -> Result<Self, RateLimitError> {
-        if let (Some(first), true) = (
-            parts.first(),
-            parts.iter().all(|part| part.permit.is_none()),
-        ) {
+    pub(super) async fn enter(
+        parts: impl IntoIterator<Item = Part> + AsRef<[Part]>,
+    ) -> Result<Self, RateLimitError> {
+        let asked = parts.as_ref();
+        let keeps_none = asked.iter().all(|part| part.permit.is_none());
+        if let Some(first) = asked.first().filter(|_| keeps_none) {
             return Err(first.no_concurrent());
         }
-        let admitted = engine::acquire(parts.iter().cloned()).await?;
+        let admitted = engine::acquire(parts).await?;
         Ok(Self {
             first: admitted.decision()?,
             decisions: admitted.decisions,

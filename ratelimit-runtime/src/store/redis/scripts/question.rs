@@ -84,7 +84,6 @@ impl Question {
             == (request.algorithm(), request.cost(), request.reserves)
             && subject.block == request.block
             && *subject.limits == *request.limits()
-            && self.is_charge()
     }
 
     /// Whether it charges what is admitted. Callers of one key with the same such question share
