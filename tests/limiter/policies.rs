@@ -696,14 +696,16 @@ async fn a_policy_says_how_many_calls_may_be_in_flight_and_changes_that() {
 #[tokio::test]
 async fn a_policy_with_calls_in_flight_is_a_mistake_for_a_rule_that_keeps_no_permit() {
     let limiter = RateLimiter::memory();
-    limiter
-        .set_policies([("plain", "5/1h concurrent 2".parse::<Policy>().unwrap())])
-        .unwrap();
-    let rule = Rule::new("no-permits", Limit::per_minute(1)).with_policy("plain");
-    let error = limiter.acquire(&rule, &alice()).await.unwrap_err();
-    assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
-    assert!(
-        error.to_string().contains("give it `concurrent` too"),
-        "{error}"
-    );
+    for policy in ["5/1h concurrent 2", "5/1h lease 10s"] {
+        limiter
+            .set_policies([("plain", policy.parse::<Policy>().unwrap())])
+            .unwrap();
+        let rule = Rule::new("no-permits", Limit::per_minute(1)).with_policy("plain");
+        let error = limiter.acquire(&rule, &alice()).await.unwrap_err();
+        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
+        assert!(
+            error.to_string().contains("give it `concurrent` too"),
+            "{error}"
+        );
+    }
 }

@@ -88,13 +88,12 @@ impl Engine {
                 );
                 None
             }
-            None => policy.concurrent.map(|_| {
-                RateLimitError::misconfigured(format!(
-                    "the policy `{name}` limits calls in flight, and the rule `{}` does not keep \
-                     their permits: give it `concurrent` too",
-                    bound.name.as_str()
-                ))
-            }),
+            None if policy.concurrent.is_none() && policy.lease.is_none() => None,
+            None => Some(RateLimitError::misconfigured(format!(
+                "the policy `{name}` is for calls in flight, and the rule `{}` does not keep their \
+                 permits: give it `concurrent` too",
+                bound.name.as_str()
+            ))),
         };
         bound.problem = bound.problem.or(unlimited).or_else(|| {
             let vain = || RateLimitError::misconfigured(waits_in_vain(name));
