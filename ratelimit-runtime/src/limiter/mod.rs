@@ -156,7 +156,9 @@ impl RateLimiter {
             })
         };
         match decided {
-            Ok(decided) => engine::cooperate(decided).await,
+            // Only refusals give way, and an admission is not moved through their future.
+            Ok(Ok(decision)) => Ok(decision),
+            Ok(refused) => engine::cooperate(refused).await,
             Err(part) => engine::decide_later(&part).await,
         }
     }
