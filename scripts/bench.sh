@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Measures this crate beside its peers, in one run on this machine, and writes the figures into
-# benches/peers/RESULTS.md, three charts, and a sentence into each README. It takes some fourteen minutes on two idle cores once
+# benches/peers/RESULTS.md, three charts, and a sentence into each README. It takes some eighteen minutes on two idle cores once
 # everything is built, which takes five. No time here gates anything. All sides run with one worker and with two.
 #
 #   scripts/bench.sh            all of it
-#   scripts/bench.sh --quick    all of it in four minutes, with figures to match; printed, not written
+#   scripts/bench.sh --quick    all of it in five minutes, with figures to match; printed, not written
 #   scripts/bench.sh --build    builds what it needs
-#   scripts/bench.sh [--quick] throughput | callers | service | open-loop | server-time | in-process | bytes | growth    one part, printed
+#   scripts/bench.sh [--quick] throughput | callers | service | prefetch | open-loop | server-time | in-process | bytes | growth    one part, printed
 #
 # It needs redis-server; another one is named by RATELIMIT_TEST_REDIS_BIN.
 set -euo pipefail
@@ -50,7 +50,7 @@ case "$*" in
     cat "$results/page" >"$page"
     cp "$results/performance.svg" "$results/callers.svg" "$results/open-loop.svg" docs/
     { read -r english && read -r chinese; } <"$results/headlines" || english='' chinese=''
-    english=$(fold -s -w 118 <<<"$english" | sed 's/ *$//')
+    english=$(fold -s -w 138 <<<"$english" | sed 's/ *$//')
     written README.md "$english"
     written README.zh-CN.md "$chinese"
     ;;

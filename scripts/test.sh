@@ -2,16 +2,16 @@
 # Builds and tests what a change may break:
 #
 #   scripts/test.sh              # five minutes
-#   scripts/test.sh --all        # and what takes longer: faults, floods, costs, lints, the examples as processes
+#   scripts/test.sh --all        # and what takes longer: faults, floods, costs, lints, the examples as processes and in a browser
 #   scripts/test.sh --engines    # and, at the end, the tests on Redis on every other engine that can be had here
 #
 # It needs Rust and, for the tests on Redis, a redis-server; with --all also valgrind, which counts instructions,
-# libnss-wrapper, for names that move, and the module redis-cell, which it builds. On Debian and Ubuntu it installs these
-# packages; elsewhere it says what to do. The tests start and stop servers of their own, on free ports. A test that fails
-# fails: it is not tried again.
+# libnss-wrapper, for names that move, the module redis-cell, which it builds, and Chromium. On Debian and Ubuntu it installs
+# these packages; elsewhere it says what to do. Where no package has Chromium, its tests are left out, and the last line says
+# so. The tests start and stop servers of their own, on free ports. A test that fails fails: it is not tried again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-all=false with_engines=false
+all=false with_engines=false left_out=
 for argument; do
     case $argument in
         --all) all=true ;;
@@ -25,19 +25,35 @@ exec </dev/null
 step() { printf '\n==> %s\n' "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
+# Runs apt-get as root; fails where there is no way to be root.
+apt_get() {
+    local as_root=()
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$@"
+}
+
 # Installs a package of Debian's or Ubuntu's, or says what to do elsewhere.
 install() {
     local package=$1 purpose=$2 by_hand=$3
     command -v apt-get >/dev/null || fail "$purpose need $package, and there is no apt-get here: $by_hand"
-    local as_root=()
-    if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null || fail "$purpose need $package, and there is no sudo here: $by_hand"
-        as_root=(sudo)
-    fi
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null || fail "$purpose need $package, and there is no sudo here: $by_hand"
     step "installing $package with apt-get, for $purpose"
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q || true
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$package" ||
-        fail "apt-get could not install $package: $by_hand"
+    apt_get update -q || true
+    apt_get install -qy --no-install-recommends "$package" || fail "apt-get could not install $package: $by_hand"
+}
+
+# The version of a package that apt-get would install; nothing where there is none.
+candidate() {
+    LC_ALL=C apt-cache policy "$1" 2>/dev/null | awk '$1 == "Candidate:" && $2 != "(none)" { print $2 }'
+}
+
+# A browser that can be run, by the names that the tests look for.
+has_browser() {
+    local name
+    for name in chromium chromium-browser google-chrome chrome; do
+        "$name" --version >/dev/null 2>&1 && return
+    done
+    return 1
 }
 
 command -v cargo >/dev/null || fail 'there is no cargo here: install Rust first'
@@ -54,6 +70,17 @@ if [ "$all" = true ]; then
     fi
     if [ "$(uname -s)" = Linux ] && ! compgen -G '/usr/lib*/*/libnss_wrapper.so' >/dev/null; then
         install libnss-wrapper 'the tests of names that move' 'install nss_wrapper by hand (Fedora: dnf install nss_wrapper)'
+    fi
+    if ! has_browser; then
+        # A fresh container has no lists of packages yet.
+        [ -n "$(candidate chromium)" ] || ! command -v apt-get >/dev/null || apt_get update -q || true
+        case $(candidate chromium) in
+            # Ubuntu's packages are scripts that ask for the snap, which a container cannot run.
+            '' | *snap*) ;;
+            # What cannot be had here leaves these tests out; it does not end the others.
+            *) (install chromium 'the tests of the playground' 'install Chromium by hand') || true ;;
+        esac
+        has_browser || left_out="the playground in a browser, because apt-get has none here: install Chromium (Ubuntu: snap install chromium; Fedora: dnf install chromium; Arch: pacman -S chromium)"
     fi
     RATELIMIT_TEST_REDIS_CELL=${RATELIMIT_TEST_REDIS_CELL:-$(scripts/redis-cell.sh target/redis-cell)} ||
         fail 'the module redis-cell could not be built: name its library in RATELIMIT_TEST_REDIS_CELL'
@@ -122,13 +149,21 @@ tally "$logs/compiled" "$status"
 
 if [ "$all" = true ]; then
     run 'the leaky bucket beside redis-cell' --test redis -- --ignored redis_cell
+    # A sixth of the cases: all of them take a quarter of an hour.
+    RATELIMIT_CASES=Restarted run 'units that processes take ahead, of which one is killed' --test prefetch -- --ignored in_any_case
     # By themselves: they measure, or put the machine under load.
     run 'what takes longer' --test examples --test neutrality --test bounds --test flood --test faults
+    if [ -z "$left_out" ]; then
+        run 'the playground in a browser' --test examples -- --ignored playground
+    else
+        step "left out: $left_out"
+    fi
     step 'what the documents say to run, and each feature by itself'
     scripts/commands.sh
 fi
 
 printf '\nAll tests are green: %d passed, 0 failed, %d ignored.\n' "$passed" "$ignored"
+[ -z "$left_out" ] || printf 'Left out: %s.\n' "$left_out"
 
 if [ "$with_engines" = true ]; then
     scripts/engines.sh

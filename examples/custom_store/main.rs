@@ -9,7 +9,7 @@
 
 mod store;
 
-use ratelimit_runtime::clock::TokioClock;
+use ratelimit_runtime::clock::SystemClock;
 use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
 
 use store::LogStore;
@@ -21,7 +21,7 @@ async fn search(user: &str, query: &str) -> Result<String, RateLimitError> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), RateLimitError> {
-    RateLimiter::with_store(LogStore::new(TokioClock::new())).install();
+    RateLimiter::with_store(LogStore::new(SystemClock)).install();
 
     println!("{}", search("alice", "a needle").await?);
     println!("{}", search("alice", "a haystack").await?);

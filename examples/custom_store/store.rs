@@ -43,7 +43,7 @@ impl<C: Clock> LogStore<C> {
     /// between two calls.
     fn lock(&self) -> (MutexGuard<'_, Keys>, u64) {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = u64::try_from(self.clock.now().as_micros()).unwrap_or(u64::MAX / 2);
+        let now = micros(self.clock.now());
         (keys, now)
     }
 }
@@ -53,22 +53,21 @@ impl<C: Clock> Store for LogStore<C> {
         let (mut keys, now) = self.lock();
         keys.sweep(now);
         let log = keys.logs.entry(request.key().to_vec()).or_default();
-        let verdict = log.decide(&request, now);
-        if !verdict.allowed || request.cost() == 0 {
-            return Answer::ready(Ok(verdict));
+        let mut verdict = log.decide(&request, request.cost(), now);
+        if verdict.allowed && request.cost() > 0 {
+            let ticket = log.charge(request.cost(), now);
+            // Decided again, with a cost of 0, `remaining` is that after the charge.
+            verdict = log.decide(&request, 0, now);
+            verdict.ticket = ticket;
         }
-        let first = log.charge(request.cost(), now);
-        // The same request again, with a cost of 0, gives `remaining` after the charge.
-        Answer::ready(Ok(log
-            .decide(&request.with_cost(0), now)
-            .with_ticket(first)))
+        Answer::ready(Ok(verdict))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         let (mut keys, now) = self.lock();
         let verdict = match keys.logs.get_mut(request.key()) {
-            Some(log) => log.decide(&request, now),
-            None => Log::default().decide(&request, now),
+            Some(log) => log.decide(&request, request.cost(), now),
+            None => Log::default().decide(&request, request.cost(), now),
         };
         Answer::ready(Ok(verdict))
     }
@@ -121,14 +120,16 @@ impl Log {
         first
     }
 
-    /// Decides by all limits, and charges nothing.
-    fn decide(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        self.horizon = u64::try_from(request.horizon().as_micros()).unwrap_or(u64::MAX / 2);
+    /// Decides on so much cost by all limits, and charges nothing.
+    fn decide(&mut self, request: &Request<'_>, cost: u64, now: u64) -> Verdict {
+        self.horizon = micros(request.horizon());
         self.is_void(now);
-        let mut decisive = Verdict::admitted().with_remaining(u64::MAX);
+        let mut decisive = Verdict::admitted();
+        decisive.remaining = u64::MAX;
         for (index, limit) in request.limits().iter().enumerate() {
+            let window = micros(limit.window());
             // Tickets from this one on count.
-            let live_from = (now + 1).saturating_sub(limit.window_us());
+            let live_from = (now + 1).saturating_sub(window);
             let live = || {
                 self.admissions
                     .iter()
@@ -136,7 +137,7 @@ impl Log {
             };
             let live = || live().filter(|tickets| !tickets.is_empty());
             let used: u64 = live().map(|tickets| tickets.end - tickets.start).sum();
-            let mut excess = (used + request.cost()).saturating_sub(limit.max());
+            let mut excess = (used + cost).saturating_sub(limit.max());
             let mut wait = 0;
             // The call is admitted once enough of the oldest units have left the window.
             for tickets in live() {
@@ -145,29 +146,29 @@ impl Log {
                 }
                 let leaving = excess.min(tickets.end - tickets.start);
                 excess -= leaving;
-                wait = tickets.start + leaving - 1 + limit.window_us() - now;
+                wait = tickets.start + leaving - 1 + window - now;
             }
             let reset = live()
                 .next_back()
-                .map_or(0, |tickets| tickets.end - 1 + limit.window_us() - now);
+                .map_or(0, |tickets| tickets.end - 1 + window - now);
             let left = limit.max().saturating_sub(used);
             // The limit with the longest wait decides; if none refuses, that with the lowest
             // `remaining`.
             if wait > decisive.retry_after_us
                 || (wait == decisive.retry_after_us && left < decisive.remaining)
             {
-                let verdict = if wait == 0 {
-                    Verdict::admitted()
-                } else {
-                    Verdict::refused()
-                };
-                decisive = verdict
-                    .with_remaining(left)
-                    .with_retry_after(Duration::from_micros(wait))
-                    .with_reset_after(Duration::from_micros(reset))
-                    .by_limit(index);
+                decisive.allowed = wait == 0;
+                decisive.limit_index = index;
+                decisive.remaining = left;
+                decisive.retry_after_us = wait;
+                decisive.reset_after_us = reset;
             }
         }
         decisive
     }
+}
+
+/// In microseconds. Sums with a time that no clock shows do not overflow.
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX / 2)
 }

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -15,24 +15,29 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgGroup, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
-use ratelimit_runtime::{Algorithm, Key, ParseError, Policy, Rule};
+use ratelimit_runtime::{Algorithm, Key, Limit, ParseError, Policy, Rule};
 use serde_json::{Map, Value};
 
 use crate::escapes::unescaped;
+use crate::in_force::InForce;
+use crate::printable::escaped;
 use crate::replay;
 
 const EXAMPLES: &str = "\
 Examples:
   ratelimit-admin rules
-  ratelimit-admin list  login --limits 5/1m
+  ratelimit-admin find  alice@example.com
+  ratelimit-admin top
+  ratelimit-admin list  login
   ratelimit-admin peek  login alice@example.com --limits 5/1m
   ratelimit-admin reset login '<acme>/<7>' --policies policies.toml
   ratelimit-admin in-flight export
   ratelimit-admin block login alice@example.com --limits '5/1m,50/1d' --for 10m --prefix shop:prod
   ratelimit-admin replay --rule 20/1m access.log
 
-The keys are those that the service has for this rule, these windows, this algorithm and this prefix. A service that has
-refused a key a moment ago may go on for a second before it asks Redis again.
+Limits and algorithm are those that the service has written to its Redis; what is said here
+goes before. The keys are those of this rule, these windows, this algorithm and this prefix. A
+service that has refused a key a moment ago may go on for a second before it asks Redis again.
 
 Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be changed first: an
 argument, a setting, or a file that cannot be read or written.";
@@ -93,9 +98,30 @@ impl Program {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List the rules that have keys on Redis: names, algorithms, windows, and numbers of keys.
-    /// Scans all keys of the server; without --prefix, it lists the rules of all prefixes
+    /// List the rules on Redis: names, algorithms, windows and numbers of keys; limits, blocks and
+    /// templates of keys as services have written them. Scans all keys of the server; without
+    /// --prefix, it lists the rules of all prefixes
     Rules,
+    /// Show the state of a value, such as an e-mail address, under each rule whose key it can be.
+    /// Knows the rules that services have written to Redis; says which it left out
+    Find {
+        /// The value of the one placeholder of a key: alice@example.com, 7, 192.0.2.1
+        #[arg(value_name = "VALUE", value_parser = NonEmptyStringValueParser::new())]
+        value: String,
+        /// Take limits and overrides of the policies that rules use from this TOML file
+        #[arg(long, value_name = "FILE")]
+        policies: Option<PathBuf>,
+    },
+    /// List the keys that are refused or blocked now, of one rule or of all that services have
+    /// written to Redis
+    Top {
+        /// Name of a rule, or the last part of it
+        #[arg(value_name = "RULE", value_parser = NonEmptyStringValueParser::new())]
+        name: Option<String>,
+        /// Look at so many keys at most
+        #[arg(long, default_value_t = 1000, value_name = "NUMBER")]
+        max_keys: usize,
+    },
     /// Show what is left for a key; nothing is charged
     Peek {
         #[command(flatten)]
@@ -173,14 +199,15 @@ pub(crate) struct Service {
 }
 
 #[derive(Args, Clone)]
-#[command(group = ArgGroup::new("of the rule").required(true).args(["limits", "policies"]))]
+#[command(group = ArgGroup::new("of the rule").args(["limits", "policies"]))]
 pub(crate) struct RuleArgs {
     /// Name of the rule: `name = "…"` of the attribute as it is, or else the path of the function
     /// with dots, such as shop.Mailer.send. To reset, block and unblock, the last part is enough
     /// where Redis holds keys of one such rule
     #[arg(value_name = "RULE", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
-    /// Limits of the rule: 5/1m, or several: 5/1m,50/1d
+    /// Limits of the rule, if the service has not written them to Redis: 5/1m, or several:
+    /// 5/1m,50/1d
     #[arg(long)]
     limits: Option<String>,
     /// Algorithm of the rule, if it is not sliding_window: token_bucket, for example
@@ -195,8 +222,9 @@ pub(crate) struct RuleArgs {
     /// Take limits and algorithm from this TOML file of policies: login = "5/1m"
     #[arg(long, value_name = "FILE")]
     policies: Option<PathBuf>,
-    /// Name of the policy, if it differs from the name of the rule
-    #[arg(long, value_name = "NAME", requires = "policies")]
+    /// Name of the policy in that file, if it differs from the name of the rule; without a file,
+    /// which policy of a rule whose calls say theirs
+    #[arg(long, value_name = "NAME", conflicts_with = "limits")]
     policy: Option<String>,
 }
 
@@ -250,7 +278,38 @@ impl Service {
     }
 }
 
+/// The policies in a TOML file.
+pub(crate) fn policies_in(file: &Path) -> Result<HashMap<String, Policy>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| in_file(file, &error))?;
+    toml::from_str(&text).map_err(|error| in_file(file, &error))
+}
+
+fn in_file(file: &Path, why: &dyn std::fmt::Display) -> String {
+    format!("the policies in {}: {why}", file.display())
+}
+
 impl RuleArgs {
+    /// Whether it is said where limits and algorithm come from.
+    pub(crate) fn has_limits(&self) -> bool {
+        self.limits.is_some() || self.policies.is_some()
+    }
+
+    /// The same with the name, limits and algorithm that a limiter has written.
+    pub(crate) fn known_as(&self, rules: &InForce) -> Result<Self, String> {
+        let rule = rules.rule(&self.name, self.policy.as_deref())?;
+        let of_rule = |why| format!("{}: {why}", escaped(&rule.name));
+        let limits = rule.limits().map_err(of_rule)?;
+        let texts: Vec<_> = limits.limits().iter().map(Limit::to_string).collect();
+        Ok(Self {
+            name: rule.name.clone(),
+            limits: Some(texts.join(",")),
+            algorithm: Some(limits.algorithm()),
+            burst: rule.line.burst,
+            policy: None,
+            ..self.clone()
+        })
+    }
+
     /// Says all of the name of a rule that was named by its last part. The policy keeps its name.
     pub(crate) fn name_is(&mut self, name: String) {
         let given = std::mem::replace(&mut self.name, name);
@@ -276,20 +335,17 @@ impl RuleArgs {
         ))
     }
 
-    fn policy_of(&self, file: &PathBuf) -> Result<Policy, String> {
-        let wrong =
-            |why: &dyn std::fmt::Display| format!("the policies in {}: {why}", file.display());
-        let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
-        let mut policies: HashMap<String, Policy> =
-            toml::from_str(&text).map_err(|error| wrong(&error))?;
+    fn policy_of(&self, file: &Path) -> Result<Policy, String> {
+        let mut policies = policies_in(file)?;
         let name = self.policy.as_ref().unwrap_or(&self.name);
         policies.remove(name).ok_or_else(|| {
             let mut names: Vec<_> = policies.into_keys().collect();
             names.sort();
-            wrong(&format!(
+            let why = format!(
                 "there is no `{name}` among them, only {}; say --policy NAME",
                 names.join(", ")
-            ))
+            );
+            in_file(file, &why)
         })
     }
 

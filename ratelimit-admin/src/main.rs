@@ -20,6 +20,8 @@ mod arguments;
 mod calendar;
 mod documents;
 mod escapes;
+mod in_force;
+mod lookup;
 mod printable;
 mod replay;
 mod report;
@@ -34,9 +36,10 @@ use ratelimit_runtime::{
     RedisMode, RedisStore, Rule,
 };
 
-use arguments::{Bucket, Change, Command, POLICY, Program, Service, Task};
+use arguments::{Bucket, Change, Command, POLICY, Program, RuleArgs, Service, Task, policies_in};
 use calendar::Period;
-use report::{CallsInFlight, InFlightList, Listing, Outcome, Report, Standing};
+use in_force::InForce;
+use report::{CallsInFlight, InFlightList, Listing, Outcome, Report, RuleList, Standing};
 use rules::{Named, Rules};
 
 #[tokio::main(flavor = "current_thread")]
@@ -61,13 +64,39 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
         Command::Peek { bucket, .. } => Ok(Report::Standing(
             Target::new(bucket, service, None).await?.look().await?,
         )),
-        Command::Rules => Ok(Report::Rules(
-            stored_rules(service, service.prefix.as_deref())
-                .await?
-                .into(),
-        )),
+        Command::Rules => {
+            let rules = stored_rules(service, service.prefix.as_deref()).await?;
+            let (store, mut in_force) = (store(service)?, Vec::new());
+            for prefix in &rules.prefixes {
+                in_force.push(
+                    match in_force::read(&store, prefix, service.timeout).await {
+                        // Another program may have written the key, or an ACL forbids to read it.
+                        Err(error @ RateLimitError::Misconfigured(_)) => {
+                            InForce::unread(prefix, &error)
+                        }
+                        read => read?,
+                    },
+                );
+            }
+            Ok(Report::Rules(RuleList::new(rules, in_force)))
+        }
+        Command::Find { value, policies } => {
+            let file = policies.as_deref().map(policies_in).transpose()?;
+            let (rules, value) = (in_force(service).await?, escapes::unescaped(value));
+            let limiter = async |policies| with_policies(service, policies).await;
+            let found = lookup::find(rules, &value, file.as_ref(), limiter);
+            Ok(Report::Found(found.await?))
+        }
+        Command::Top { name, max_keys } => {
+            let mut rules = in_force(service).await?;
+            if let Some(name) = name {
+                rules.keep_only(name)?;
+            }
+            let limiter = async |policies| with_policies(service, policies).await;
+            Ok(Report::Top(lookup::top(rules, *max_keys, limiter).await?))
+        }
         Command::List { rule, max_keys, .. } => {
-            let (rule, policy) = rule.rule()?;
+            let (rule, policy) = settled(rule, service).await?.rule()?;
             Ok(Report::Listing(
                 list(
                     connected(service, policy.clone()).await?,
@@ -135,7 +164,22 @@ fn store(service: &Service) -> Result<RedisStore, Failure> {
     };
     Ok(RedisStore::new(&service.url()?)
         .map_err(RateLimitError::from)?
-        .mode(mode))
+        .mode(mode)
+        .write_rules(false))
+}
+
+/// The rules that limiters with this prefix have written.
+async fn in_force(service: &Service) -> Result<InForce, Failure> {
+    let prefix = service.prefix.as_deref().unwrap_or_default();
+    Ok(in_force::read(&store(service)?, prefix, service.timeout).await?)
+}
+
+/// The rule with its limits: as they are said, or as its limiter has written them.
+async fn settled(rule: &RuleArgs, service: &Service) -> Result<RuleArgs, Failure> {
+    if rule.has_limits() {
+        return Ok(rule.clone());
+    }
+    Ok(rule.known_as(&in_force(service).await?)?)
 }
 
 async fn stored_rules(service: &Service, prefix: Option<&str>) -> Result<Rules, Failure> {
@@ -149,9 +193,14 @@ async fn stored_rules(service: &Service, prefix: Option<&str>) -> Result<Rules, 
 }
 
 /// The bucket of a change, with the full name of its rule.
-async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, Failure> {
-    let mut bucket = change.bucket().clone();
-    if change.takes_the_name_as_it_is() {
+async fn of_a_stored_rule(
+    change: &Change,
+    mut bucket: Bucket,
+    service: &Service,
+) -> Result<Bucket, Failure> {
+    // A limiter has written the name and all else.
+    let is_known = !change.bucket().rule.has_limits();
+    if is_known || change.takes_the_name_as_it_is() {
         return Ok(bucket);
     }
     let stored = stored_rules(service, Some(service.prefix.as_deref().unwrap_or_default())).await?;
@@ -209,15 +258,27 @@ async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, 
 /// next command fails and says why. Settings of the policy for limited calls, such as `wait`, do
 /// not apply.
 async fn connected(service: &Service, policy: Policy) -> Result<RateLimiter, Failure> {
-    let policy = policy
+    let policy = of_the_program(policy, service);
+    limiter(service, RateLimiter::builder().policy(POLICY, policy)).await
+}
+
+/// The policy without settings for limited calls.
+fn of_the_program(policy: Policy, service: &Service) -> Policy {
+    policy
         .with_shadow(false)
         .with_wait(Duration::ZERO)
-        .with_timeout(service.timeout);
-    limiter(
-        service,
-        RateLimiter::builder().policy(POLICY, policy.with_on_unavailable(OnUnavailable::Deny)),
-    )
-    .await
+        .with_timeout(service.timeout)
+        .with_on_unavailable(OnUnavailable::Deny)
+}
+
+/// A limiter with these policies, each under its number.
+async fn with_policies(service: &Service, policies: Vec<Policy>) -> Result<RateLimiter, Failure> {
+    let mut builder = RateLimiter::builder();
+    for (number, policy) in policies.into_iter().enumerate() {
+        let policy = of_the_program(policy, service);
+        builder = builder.policy(lookup::policy_name(number), policy);
+    }
+    limiter(service, builder).await
 }
 
 async fn limiter(service: &Service, builder: RateLimiterBuilder) -> Result<RateLimiter, Failure> {
@@ -251,10 +312,14 @@ impl Target {
         service: &Service,
         change: Option<&Change>,
     ) -> Result<Self, Failure> {
-        let ((mut rule, policy), (key, other)) = (bucket.rule.rule()?, bucket.key()?);
+        let mut bucket = bucket.clone();
+        let (key, other) = bucket.key()?;
+        bucket.rule = settled(&bucket.rule, service).await?;
+        let (mut rule, policy) = bucket.rule.rule()?;
         let limiter = connected(service, policy.clone()).await?;
         if let Some(change) = change {
-            (rule, _) = of_a_stored_rule(change, service).await?.rule.rule()?;
+            let bucket = of_a_stored_rule(change, bucket, service).await?;
+            (rule, _) = bucket.rule.rule()?;
         }
         let mut target = Self {
             limiter,

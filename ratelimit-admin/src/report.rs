@@ -2,19 +2,22 @@
 
 #![allow(clippy::print_stderr, reason = "a program for the terminal")]
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use humantime::format_duration;
-use ratelimit_runtime::{Decision, Key, Policy};
+use ratelimit_runtime::{Decision, Key, Limit, Policy};
 use serde::{Serialize, Serializer};
 
 use crate::calendar::Period;
 use crate::escapes::in_json;
+use crate::in_force::{InForce, RuleInForce};
+use crate::lookup::{Found, Top};
 use crate::printable::escaped;
-use crate::rules::{RuleKeys, Rules, Window, kept_as};
+use crate::rules::{RuleKeys, Rules, Window, algorithm_name, kept_as, windows};
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -23,6 +26,8 @@ pub(crate) enum Report {
     Rules(RuleList),
     Listing(Listing),
     InFlight(InFlightList),
+    Found(Found),
+    Top(Top),
     Outcome(Outcome),
 }
 
@@ -40,7 +45,7 @@ pub(crate) struct Standing {
     period: Option<Period>,
     remaining: u64,
     #[serde(rename = "retry_after_seconds", serialize_with = "optional_seconds")]
-    retry_after: Option<Duration>,
+    pub(crate) retry_after: Option<Duration>,
     #[serde(rename = "reset_after_seconds", serialize_with = "seconds")]
     reset_after: Duration,
 }
@@ -85,6 +90,9 @@ pub(crate) struct RuleList {
     rules: Vec<RuleRow>,
     /// Whether the list is complete.
     complete: bool,
+    /// Lines of Redis that could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -98,11 +106,30 @@ struct RuleRow {
     #[serde(rename = "windows_seconds", serialize_with = "all_seconds")]
     windows: Vec<Window>,
     keys: u64,
+    /// As limiters apply it; several where each call says its policy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    in_force: Vec<RuleInForce>,
 }
 
-impl From<Rules> for RuleList {
-    fn from(rules: Rules) -> Self {
+impl RuleList {
+    /// The rules that have keys, and those that limiters have written.
+    pub(crate) fn new(mut rules: Rules, in_force: Vec<InForce>) -> Self {
+        let (mut written, mut skipped) =
+            (BTreeMap::<RuleKeys, Vec<RuleInForce>>::new(), Vec::new());
+        for InForce {
+            rules: of_prefix,
+            skipped: lines,
+        } in in_force
+        {
+            skipped.extend(lines);
+            for rule in of_prefix {
+                let keys = keys_of(&rule);
+                rules.seen.entry(keys.clone()).or_default();
+                written.entry(keys).or_default().push(rule);
+            }
+        }
         let row = |(rule, keys)| {
+            let in_force = written.remove(&rule).unwrap_or_default();
             let RuleKeys {
                 prefix,
                 name,
@@ -120,11 +147,13 @@ impl From<Rules> for RuleList {
                 calendar,
                 windows,
                 keys,
+                in_force,
             }
         };
         Self {
             rules: rules.seen.into_iter().map(row).collect(),
             complete: rules.complete,
+            skipped,
         }
     }
 }
@@ -153,6 +182,12 @@ impl fmt::Display for RuleList {
             } else {
                 writeln!(f, ", --prefix {}", escaped(&row.prefix))?;
             }
+            for rule in &row.in_force {
+                writeln!(f, "    {rule}")?;
+            }
+        }
+        for line in &self.skipped {
+            writeln!(f, "{line}")?;
         }
         match (self.rules.len(), self.complete) {
             (0, _) => f.write_str(
@@ -174,6 +209,17 @@ impl RuleRow {
 
     fn kept(&self) -> String {
         escaped(&kept_as(self.algorithm, &self.windows))
+    }
+}
+
+/// What the keys of a rule have in common.
+fn keys_of(rule: &RuleInForce) -> RuleKeys {
+    let policy = rule.policy.as_ref();
+    RuleKeys {
+        prefix: rule.prefix.clone(),
+        name: rule.name.clone(),
+        algorithm: policy.map_or("concurrent", |policy| algorithm_name(policy.algorithm())),
+        windows: policy.map(windows).unwrap_or_default(),
     }
 }
 
@@ -205,7 +251,7 @@ impl Standing {
             period: policy
                 .limits()
                 .get(decision.limit_index())
-                .and_then(|limit| Period::of(limit, policy.zone())),
+                .and_then(|limit| Period::of(limit, limit.zone().or(policy.zone()))),
             remaining: decision.remaining(),
             retry_after: decision.retry_after(),
             reset_after: decision.reset_after(),
@@ -214,6 +260,27 @@ impl Standing {
 }
 
 impl Standing {
+    pub(crate) fn is_allowed(&self) -> bool {
+        matches!(self.state, State::Allowed)
+    }
+
+    fn used(&self) -> u64 {
+        self.limit.saturating_sub(self.remaining)
+    }
+
+    /// `1 used, 4 of 5 left in 1m`
+    pub(crate) fn with_used(&self) -> String {
+        if self.limit == Limit::MAX_COUNT {
+            self.to_string()
+        } else {
+            format!("{} used, {self}", self.used())
+        }
+    }
+
+    pub(crate) fn rule_and_key(&self) -> (&str, &str) {
+        (self.rule, &self.key)
+    }
+
     pub(crate) fn is_untouched(&self) -> bool {
         matches!(self.state, State::Allowed) && self.reset_after.is_zero()
     }
@@ -260,6 +327,8 @@ impl fmt::Display for Report {
                 }
             }
             Self::Rules(rules) => rules.fmt(f),
+            Self::Found(found) => found.fmt(f),
+            Self::Top(top) => top.fmt(f),
             Self::Listing(Listing {
                 rule,
                 keys,
@@ -367,7 +436,7 @@ fn hint(rule: &str, zone: Option<&str>) -> String {
 }
 
 /// The key, escaped, because clients choose its values; or a note for a rule without a key.
-fn name(key: &str) -> String {
+pub(crate) fn name(key: &str) -> String {
     if key.is_empty() {
         "(all callers)".to_owned()
     } else {
@@ -380,7 +449,11 @@ impl fmt::Display for Standing {
         let Self {
             limit, remaining, ..
         } = self;
-        write!(f, "{remaining} of {limit} left ")?;
+        if *limit == Limit::MAX_COUNT {
+            write!(f, "{} used (each call says its `max`) ", self.used())?;
+        } else {
+            write!(f, "{remaining} of {limit} left ")?;
+        }
         match &self.period {
             Some(period) => write!(f, "until {period}"),
             None => write!(f, "in {}", format_duration(self.window)),

@@ -2,16 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use humantime::format_duration;
 use jiff::tz::TimeZone;
-use ratelimit_runtime::store::{Request, Store as _, StoreError};
+use ratelimit_runtime::store::{Request, Store as _, StoreError, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, Policy, RateLimitError, RedisStore};
 
 /// The most rules that are counted, because another program may write keys that look like those of
 /// many more.
 const MAX_RULES: usize = 10_000;
+
+/// The pause before Redis is asked again that was not there.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The most prefixes whose rules are read.
+const MAX_PREFIXES: usize = 100;
 
 /// The most similar names that are printed for an unknown rule.
 const MAX_NEAR: usize = 5;
@@ -38,6 +44,8 @@ pub(crate) enum Window {
 /// The number of keys of each rule, and whether these are all rules.
 pub(crate) struct Rules {
     pub(crate) seen: BTreeMap<RuleKeys, u64>,
+    /// The prefixes under which limiters have written their rules.
+    pub(crate) prefixes: BTreeSet<String>,
     pub(crate) complete: bool,
 }
 
@@ -51,6 +59,7 @@ pub(crate) async fn list(
 ) -> Result<Rules, RateLimitError> {
     let mut rules = Rules {
         seen: BTreeMap::new(),
+        prefixes: prefix.map(str::to_owned).into_iter().collect(),
         complete: true,
     };
     let beginning = prefix
@@ -64,7 +73,10 @@ pub(crate) async fn list(
                 rules.add(known);
             }
         };
-        for_each_key(store, &beginning, *algorithm, timeout, &mut add).await?;
+        let written = for_each_key(store, &beginning, *algorithm, timeout, &mut add).await?;
+        if prefix.is_none() {
+            rules.prefixes.extend(written);
+        }
     }
     Ok(rules)
 }
@@ -101,31 +113,56 @@ pub(crate) async fn in_flight(
 }
 
 /// Calls the function with the rule and the rendered key of each key with this beginning; for some
-/// keys perhaps more than once.
+/// keys perhaps more than once. The prefixes of the keys that hold rules, not more than
+/// [`MAX_PREFIXES`].
 async fn for_each_key(
     store: &RedisStore,
     beginning: &str,
     algorithm: Algorithm,
     timeout: Duration,
     work: &mut impl FnMut(RuleKeys, &str),
-) -> Result<(), RateLimitError> {
+) -> Result<BTreeSet<String>, RateLimitError> {
+    let mut prefixes = BTreeSet::new();
     let (limits, mut from) = ([Limit::per_second(1)], None);
     loop {
-        let keys = store.keys(Request::new(beginning.as_bytes(), algorithm, &limits), from);
-        let late = || StoreError::unavailable("no answer in time");
-        let page = tokio::time::timeout(timeout, keys)
-            .await
-            .unwrap_or_else(|_| Err(late()))?;
+        let request = Request::new(beginning.as_bytes(), algorithm, &limits);
+        let page = answer(timeout, async || store.keys(request, from.clone()).await).await?;
         for key in page.keys {
-            if let Some((known, rendered)) = std::str::from_utf8(&key).ok().and_then(read) {
+            let Ok(key) = std::str::from_utf8(&key) else {
+                continue;
+            };
+            if let Some((known, rendered)) = read(key) {
                 work(known, rendered);
+            } else if prefixes.len() < MAX_PREFIXES
+                && let Some(prefix) = key.strip_suffix("rl1:rules")
+                && (prefix.is_empty() || prefix.ends_with(':'))
+            {
+                prefixes.insert(prefix.trim_end_matches(':').to_owned());
             }
         }
         from = page.next;
         if from.is_none() {
-            return Ok(());
+            return Ok(prefixes);
         }
     }
+}
+
+/// Asks Redis for so long: a connection may not be made yet.
+pub(crate) async fn answer<T>(
+    timeout: Duration,
+    ask: impl AsyncFn() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let late = || StoreError::unavailable("no answer in time");
+    let (start, mut why) = (Instant::now(), None);
+    while let Some(left) = timeout.checked_sub(start.elapsed()) {
+        match tokio::time::timeout(left, ask()).await {
+            Ok(Err(error)) if error.kind() == StoreErrorKind::Unavailable => why = Some(error),
+            Ok(answer) => return answer,
+            Err(_) => break,
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+    Err(why.unwrap_or_else(late))
 }
 
 /// The rules that a name may refer to.
@@ -146,23 +183,18 @@ impl Rules {
         if names.contains(name) {
             return Named::Stored;
         }
-        let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
         let ends: Vec<&str> = names
             .iter()
             .copied()
-            .filter(|known| last(known) == name)
+            .filter(|known| last_part(known) == name)
             .collect();
         match ends[..] {
             [] => {}
             [only] => return Named::LastPartOf(only.to_owned()),
             [..] => return Named::LastPartOfSeveral(ends.into_iter().map(str::to_owned).collect()),
         }
-        let alike = |known: &str| {
-            strsim::jaro_winkler(known, name).max(strsim::jaro_winkler(&last(known), &last(name)))
-        };
-        let mut near: Vec<&str> = names.into_iter().collect();
-        near.sort_by(|a, b| alike(b).total_cmp(&alike(a)));
-        Named::Unknown(near.into_iter().take(MAX_NEAR).map(str::to_owned).collect())
+        let near = nearest(names, name).into_iter();
+        Named::Unknown(near.map(str::to_owned).collect())
     }
 
     /// The algorithms and windows under which keys of a rule are stored.
@@ -185,6 +217,22 @@ impl Rules {
             self.complete = false;
         }
     }
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// The names that are most like this one.
+pub(crate) fn nearest<'n>(names: BTreeSet<&'n str>, name: &str) -> Vec<&'n str> {
+    let alike = |known: &str| {
+        let last = strsim::jaro_winkler(last_part(known), last_part(name));
+        strsim::jaro_winkler(known, name).max(last)
+    };
+    let mut near: Vec<&str> = names.into_iter().collect();
+    near.sort_by(|a, b| alike(b).total_cmp(&alike(a)));
+    near.truncate(MAX_NEAR);
+    near
 }
 
 /// The rule and the rendered key of a key: `shop:prod:rl1:sw-60s+86400s:log_in:<alice>` is `log_in`
@@ -226,21 +274,35 @@ fn read(key: &str) -> Option<(RuleKeys, &str)> {
     ))
 }
 
+/// The name of an algorithm.
+pub(crate) fn algorithm_name(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::SlidingCounter => "sliding_counter",
+        Algorithm::FixedWindow => "fixed_window",
+        Algorithm::TokenBucket => "token_bucket",
+        Algorithm::LeakyBucket => "leaky_bucket",
+        _ => "sliding_window",
+    }
+}
+
 /// The algorithm and the windows of a policy: `sliding_window 1m + 1day`.
 pub(crate) fn kept(policy: &Policy) -> String {
-    let zone = policy.zone().and_then(|zone| TimeZone::get(zone).ok());
-    let zone = zone.as_ref().and_then(TimeZone::iana_name).unwrap_or("UTC");
-    let windows = policy
-        .limits()
-        .iter()
-        .map(|limit| match limit.calendar_unit() {
-            Some(unit) => Window::Calendar(unit, zone.to_owned()),
-            None => Window::Span(limit.window()),
-        });
-    kept_as(
-        &policy.algorithm().to_string(),
-        &windows.collect::<Vec<_>>(),
-    )
+    kept_as(&policy.algorithm().to_string(), &windows(policy))
+}
+
+/// The windows of a policy.
+pub(crate) fn windows(policy: &Policy) -> Vec<Window> {
+    let named = |zone: Option<&str>| {
+        let zone = zone.and_then(|zone| TimeZone::get(zone).ok());
+        let name = zone.as_ref().and_then(TimeZone::iana_name);
+        name.unwrap_or("UTC").to_owned()
+    };
+    let each = policy.limits().iter();
+    let each = each.map(|limit| match limit.calendar_unit() {
+        Some(unit) => Window::Calendar(unit, named(limit.zone().or(policy.zone()))),
+        None => Window::Span(limit.window()),
+    });
+    each.collect()
 }
 
 pub(crate) fn kept_as(algorithm: &str, windows: &[Window]) -> String {
@@ -287,7 +349,7 @@ impl fmt::Display for Window {
 }
 
 /// The name with `%` and two digits decoded to a byte.
-fn unescaped(name: &str) -> Option<String> {
+pub(crate) fn unescaped(name: &str) -> Option<String> {
     let mut parts = name.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
     for part in parts {

@@ -1,44 +1,49 @@
-//! The async blocks among tokens, found without parsing their insides: these may hold inner
+//! Finds the async blocks among tokens without parsing their insides, which may hold inner
 //! attributes and newer syntax, and stay unchanged.
 
-use proc_macro2::{Delimiter, Group, Literal, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// `tokens` with each async block in them emptied but for its number, from 0, and the blocks.
-/// Blocks inside of a block are not numbered.
-pub(crate) fn numbered(tokens: TokenStream) -> (TokenStream, Vec<Group>) {
+/// The async blocks in `tokens`, in written order; not those inside of another.
+pub(crate) fn blocks(tokens: TokenStream) -> Vec<Group> {
     let mut blocks = Vec::new();
-    let (tokens, _) = walk(tokens, &mut |block| {
-        let mut number = Literal::usize_unsuffixed(blocks.len());
-        number.set_span(block.span());
+    let _ = walk(tokens, &mut |block| {
         blocks.push(block.clone());
-        Some(with_stream(block, TokenTree::Literal(number).into()))
+        None
     });
-    (tokens, blocks)
+    blocks
 }
 
-/// `tokens` with `change` applied to the async block of this number. All other blocks stay as they
-/// are, with the places of their brackets.
-pub(crate) fn replaced(
-    tokens: TokenStream,
-    number: usize,
-    change: &dyn Fn(&Group) -> Group,
-) -> TokenStream {
+/// `tokens` with nothing in their async blocks.
+pub(crate) fn emptied(tokens: TokenStream) -> TokenStream {
+    walk(tokens, &mut |block| {
+        Some(with_stream(block, TokenStream::new()))
+    })
+    .0
+}
+
+/// `group` with `change` applied to the async block that `place` leads to: its number, from 0,
+/// behind the number of the block around it. All other blocks stay as they are, with the places of
+/// their brackets.
+pub(crate) fn changed(group: &Group, place: &[usize], change: &dyn Fn(&Group) -> Group) -> Group {
+    let Some((number, rest)) = place.split_first() else {
+        return change(group);
+    };
     let mut at = 0;
-    let (tokens, _) = walk(tokens, &mut |block| {
+    let (stream, _) = walk(group.stream(), &mut |block| {
         at += 1;
-        (at == number + 1).then(|| change(block))
+        (at == number + 1).then(|| changed(block, rest, change))
     });
-    tokens
+    with_stream(group, stream)
 }
 
-/// `group` with other tokens in it.
+/// `group` with `stream` as its content.
 pub(crate) fn with_stream(group: &Group, stream: TokenStream) -> Group {
     let mut other = Group::new(group.delimiter(), stream);
     other.set_span(group.span());
     other
 }
 
-/// `tokens` with `change` applied to each async block, and whether any was changed.
+/// `tokens` with `change` applied to each async block, and `true` if a block was replaced.
 fn walk(
     tokens: TokenStream,
     change: &mut dyn FnMut(&Group) -> Option<Group>,
@@ -68,7 +73,8 @@ fn walk(
     (walked, any)
 }
 
-/// The braces that `macro_rules!` passed on as `$body:block`, out of its invisible brackets.
+/// The braces of a block that `macro_rules!` passed on as `$body:block`; any other `tree`
+/// unchanged.
 fn visible(tree: TokenTree) -> TokenTree {
     let TokenTree::Group(group) = &tree else {
         return tree;
@@ -87,18 +93,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_numbered_in_written_order() {
-        let text = "f(async { a }); async move { async { b } } async fn g() { async move { #![c] } \
-            } async move || { d }";
-        let (tokens, blocks) = numbered(text.parse().unwrap());
-        let plain = |tokens: TokenStream| tokens.to_string().replace(' ', "");
+    fn blocks_are_found_in_written_order() {
+        let text = "{ f(async { a }); async move { async { b } } async fn g() { async move { #![c] \
+            } } async move || { d } }";
+        let group: Group = syn::parse_str(text).unwrap();
+        let plain = |tokens: String| tokens.replace(' ', "");
         assert_eq!(
-            plain(tokens),
-            "f(async{0});asyncmove{1}asyncfng(){asyncmove{2}}asyncmove||{d}"
+            plain(emptied(group.stream()).to_string()),
+            "f(async{});asyncmove{}asyncfng(){asyncmove{}}asyncmove||{d}"
         );
-        assert_eq!(blocks.len(), 3);
+        assert_eq!(blocks(group.stream()).len(), 3);
         let change = |block: &Group| with_stream(block, "x".parse().unwrap());
-        let expected = "f(async{a});asyncmove{x}asyncfng(){asyncmove{#![c]}}asyncmove||{d}";
-        assert_eq!(plain(replaced(text.parse().unwrap(), 1, &change)), expected);
+        for (place, expected) in [
+            (
+                &[1][..],
+                "{f(async{a});asyncmove{x}asyncfng(){asyncmove{#![c]}}asyncmove||{d}}",
+            ),
+            (
+                &[1, 0],
+                "{f(async{a});asyncmove{async{x}}asyncfng(){asyncmove{#![c]}}asyncmove||{d}}",
+            ),
+        ] {
+            assert_eq!(plain(changed(&group, place, &change).to_string()), expected);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Errors are collected, so that one attribute reports all its mistakes at once.
+//! [`Diagnostics`]: collects errors, so that one attribute reports all its mistakes at once.
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -18,7 +18,7 @@ impl Diagnostics {
         }
     }
 
-    /// An error that underlines all of `tokens`.
+    /// Adds an error that underlines all of `tokens`.
     pub(crate) fn error(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.push(Error::new_spanned(tokens, message));
     }
@@ -27,12 +27,12 @@ impl Diagnostics {
         self.errors.is_some()
     }
 
-    /// The value of `result`, or `None` with its error kept.
+    /// The value of `result`; on an error, `None`, and the error is collected.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
 
-    /// `value`, which is there unless there were errors; or all of those as one.
+    /// `value`, unless errors were collected: then all of them as one.
     pub(crate) fn finish<T>(self, value: Option<T>) -> syn::Result<T> {
         match (self.errors, value) {
             (Some(errors), _) => Err(errors),
@@ -55,7 +55,7 @@ impl Diagnostics {
     }
 }
 
-/// `` `a`, `b`, `c` `` for messages: at most eight names.
+/// `names` in backquotes, for a message: at most eight.
 pub(crate) fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     const MOST: usize = 8;
     let mut text = String::new();

@@ -1,11 +1,10 @@
 //! The macros of [`ratelimit-runtime`](https://docs.rs/ratelimit-runtime): `#[rate_limit]`, `key!`
 //! and `#[derive(KeyPart)]`. Depend on that crate, which exports them; their expansions call it.
 //!
-//! The attribute goes through four stages, a folder each: `parse` reads the arguments and the
+//! The attribute passes through four stages, a folder each: `parse` reads the arguments and the
 //! function, `check` finds every mistake, `plan` chooses the guard, `expand` makes tokens. `key!`
-//! needs no plan, and the derive no check. A stage uses the results of earlier ones, never a later
-//! one. Only the last makes tokens, and it cannot fail. Code of several stages stands beside the
-//! folders.
+//! has no plan, and the derive no check. A stage uses the results of earlier stages only. Only
+//! `expand` makes tokens, and it cannot fail. Code of several stages is beside the folders.
 
 mod async_blocks;
 mod check;
@@ -97,13 +96,11 @@ use proc_macro::TokenStream;
 ///
 /// # Functions
 ///
-/// Async functions and methods of every kind, methods under `#[async_trait]`, and functions that do
-/// nothing but return `async move { … }`, as it is or boxed: `Box::pin(async move { … })`,
-/// `async move { … }.boxed()`. The limit is asked inside of the block, so the function has no other
-/// way out, and before the block only `let` statements that copy values for it, as
-/// `let email = email.to_owned();`. The return type implements `FromRateLimitError`, as
-/// `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs
-/// `on_refused` or `shadow`.
+/// Async functions and methods of every kind, methods under `#[async_trait]`, and plain functions
+/// whose body is only `async move { … }` or `Box::pin(async move { … })`: the limit is asked inside
+/// of the block, so no code stands before it or around it. The return type implements
+/// `FromRateLimitError`, as `Result<_, E>` does for `E: From<RateLimitError>`; a function that
+/// returns nothing needs `on_refused` or `shadow`.
 ///
 /// The attribute limits the body below it: a default method of a trait is limited, an
 /// implementation that replaces that method is not. Other attributes may stand above and below, but
@@ -145,7 +142,7 @@ pub fn key(input: TokenStream) -> TokenStream {
 /// A struct is its fields in order, a newtype is the same key as its field, an enum is its
 /// variant's name and fields. Names of structs and fields are not part of the key. Every field
 /// implements `KeyPart`, but for a `PhantomData`, which is no part of the key.
-/// `#[key(crate = ::path)]` says where the runtime crate is, if it has another name.
+/// `#[key(crate = ::path)]` names the runtime crate, if it has another name.
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {
     stages::key_part(input.into()).into()

@@ -1,10 +1,10 @@
-//! Literals inside expressions.
+//! The literals in expressions, whatever is around them.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{Expr, Lit, LitInt, LitStr, Stmt};
 
-/// `expr` without parentheses, a block or the invisible brackets of `macro_rules!` around it.
+/// `expr` without the parentheses, block or invisible group of `macro_rules!` around it.
 pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) if group.attrs.is_empty() => bare(&group.expr),

@@ -1,11 +1,11 @@
-//! Carets under a part of a string literal, drawn in the message: stable Rust cannot make a span
-//! for that.
+//! [`LiteralText`]: draws carets under a part of a string literal, as stable Rust has no span for
+//! it.
 
 use std::ops::Range;
 
 use syn::LitStr;
 
-/// A string literal, and how each of its characters is written.
+/// A string literal: its characters, and how each of them is spelled in a message.
 pub(crate) struct LiteralText {
     chars: Vec<char>,
     spelled: Vec<String>,
@@ -27,12 +27,12 @@ impl LiteralText {
         }
     }
 
-    /// The characters of the value.
+    /// The characters of the literal's value.
     pub(crate) fn chars(&self) -> &[char] {
         &self.chars
     }
 
-    /// `message`, then the literal with carets under the characters of the value in `range`.
+    /// `message`, then the literal, then carets under the characters of its value in `range`.
     pub(crate) fn point(&self, range: &Range<usize>, message: &str) -> String {
         let width = |part: Option<&[String]>| {
             part.unwrap_or_default()
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_at_what_the_value_holds() {
+    fn an_error_points_into_the_literal() {
         for (literal, range, expected) in [
             (
                 r#""a\t<emial>""#,

@@ -1,4 +1,4 @@
-//! Where the runtime crate is: `::ratelimit_runtime`, unless `crate = …` says otherwise.
+//! The path of the runtime crate: `::ratelimit_runtime`, unless `crate = …` gives another one.
 
 use syn::{Error, Expr, ExprPath, Path};
 

@@ -1,4 +1,4 @@
-//! The stages in order, for each of the three macros.
+//! The stages of the three macros, in order.
 
 use proc_macro2::TokenStream;
 
@@ -6,7 +6,7 @@ use crate::diagnostics::Diagnostics;
 use crate::parse::key_macro::KeyInput;
 use crate::{check, expand, parse, plan};
 
-/// `#[rate_limit(arguments)] item`.
+/// Expands `#[rate_limit(arguments)] item`.
 pub(crate) fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
     let annotated = match parse::annotated::parse(arguments, item.clone(), &mut diagnostics) {
@@ -19,7 +19,7 @@ pub(crate) fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStre
     }
 }
 
-/// `key!(input)`.
+/// Expands `key!(input)`.
 pub(crate) fn key(input: TokenStream) -> TokenStream {
     let checked = syn::parse2(input)
         .and_then(|input: KeyInput| Ok((check::key::key_macro::check(&input)?, input.krate)));
@@ -33,7 +33,7 @@ pub(crate) fn key(input: TokenStream) -> TokenStream {
     }
 }
 
-/// `#[derive(KeyPart)] input`.
+/// Expands `#[derive(KeyPart)] input`.
 pub(crate) fn key_part(input: TokenStream) -> TokenStream {
     match parse::key_part::parse(input) {
         Ok((input, krate)) => {

@@ -1,14 +1,14 @@
-//! "did you mean": the nearest of the names that would have been right.
+//! Suggestions, as in "did you mean": the nearest of the valid names.
 
-/// Two names have to be more alike than this for one to be suggested for the other: one edit in
-/// three letters is near enough, and two in six.
+/// The similarity, from 0 to 1, above which a name is suggested for another: one edit in three
+/// letters is near enough, and so are two in six.
 const ALIKE: f64 = 0.6;
 
-/// The fewest letters that can be the beginning of a name.
+/// The fewest letters that are taken for the beginning of a name.
 const BEGINNING: usize = 3;
 
-/// The candidate that `wrong` most likely stands for: one that is near enough, or else the only one
-/// with this beginning.
+/// The candidate that `wrong` most likely means: the one most [`ALIKE`], else the only one that
+/// begins with `wrong`.
 pub(crate) fn nearest<'a, I>(wrong: &str, candidates: I) -> Option<&'a str>
 where
     I: IntoIterator<Item = &'a str>,
@@ -51,7 +51,7 @@ mod tests {
     ];
 
     #[test]
-    fn suggests_the_nearest_name() {
+    fn the_nearest_name_is_suggested() {
         for (wrong, meant) in [
             ("kye", "key"),
             ("mx", "max"),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn suggests_nothing_silly() {
+    fn a_name_that_is_far_off_is_not_suggested() {
         for wrong in [
             "banana", "x", "ms", "ttl", "redis", "user", "enabled", "on_", "wi", "",
         ] {

@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use crate::rule::Name;
 
-/// The wait after a refusal that does not end by waiting.
+/// The wait, in microseconds, of a refusal that no waiting ends.
 pub(crate) const NEVER_US: u64 = u64::MAX;
 
 /// The answer to one check: whether the call may go on, and where its limit stands.
 ///
 /// With several limits, the numbers are those of the limit that decided: the one with the longest
-/// wait, or, when the call was admitted, the one with the least left.
+/// wait or, if the call was admitted, the one with the least left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     pub(crate) rule: Name,
     pub(crate) limit: u64,
     pub(crate) window_us: u64,
     pub(crate) remaining: u64,
-    /// [`NEVER_US`] if the refusal does not end by waiting.
+    /// In microseconds; [`NEVER_US`] if no waiting ends the refusal.
     pub(crate) retry_after_us: u64,
     pub(crate) reset_after_us: u64,
-    /// The ticket by which the `source` knows the charge; 0 if nothing was charged.
+    /// The charge's ticket at the `source`; 0 if nothing was charged.
     pub(crate) ticket: u64,
     pub(crate) limit_index: u8,
     pub(crate) source: Source,
@@ -28,7 +28,7 @@ pub struct Decision {
     pub(crate) measure: Measure,
 }
 
-/// The meaning of the number that a decision reports as its limit.
+/// The kind of number that a decision reports as its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// The `max` of a limit.
@@ -37,48 +37,49 @@ pub(crate) enum Measure {
     Calendar,
     /// The burst of a bucket.
     Burst,
-    /// How many calls may be in flight.
+    /// The number of calls that may be in flight.
     InFlight,
 }
 
-/// Whether a decision admits the call.
+/// The outcome of a decision: whether it admits the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Allowed,
-    /// The limits refuse it.
+    /// The limits refuse the call.
     Exceeded,
-    /// A block refuses it, which outlasts the limits.
+    /// A block, which outlasts the limits, refuses the call.
     Blocked,
 }
 
 /// The charge of a decision, and where it is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receipt {
-    /// The store, under this ticket.
+    /// In the store, under this ticket.
     Store(u64),
-    /// The fallback memory of this process, under this ticket.
+    /// In the fallback memory of this process, under this ticket.
     Fallback(u64),
 }
 
-/// The source of a [`Decision`].
+/// Where a [`Decision`] was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
     /// The store itself.
     Store,
     /// This process, without asking the store: its deny cache knows that the store would refuse,
-    /// the limit is 0, or the call would have waited, and found no room to wait or no turn before
-    /// its time was over.
+    /// the limit is 0, or the call would have waited, but found no room or no turn in time.
     DenyCache,
+    /// This process, from units taken ahead: see
+    /// [`Rule::with_prefetch`](crate::Rule::with_prefetch).
+    Grant,
     /// The fallback: the memory of this process, because the store could not answer.
     Fallback,
-    /// No store: it could not answer, and the rule lets calls through unchecked meanwhile.
+    /// No store: it could not answer, and the rule admits calls unchecked meanwhile.
     Nobody,
 }
 
 impl Decision {
-    /// Whether the limit admits the call. A rule in shadow mode lets a call run although this is
-    /// `false`.
+    /// `true` if the limit admits the call. In shadow mode a call runs even if this is `false`.
     #[must_use]
     #[inline]
     pub fn is_allowed(&self) -> bool {
@@ -91,53 +92,57 @@ impl Decision {
         self.rule.as_str()
     }
 
-    /// Whether the in-flight limit decided: how many calls there may be at a time, whatever time
-    /// they take. Such a decision has no [`window`](Self::window), and no time is known after which
+    /// `true` if the in-flight limit decided, which bounds the calls that run at a time, however
+    /// long each takes. Such a decision has no [`window`](Self::window), and it is not known when
     /// its refusal ends.
     #[must_use]
     pub fn is_in_flight_limit(&self) -> bool {
         self.measure == Measure::InFlight
     }
 
-    /// The cost that the deciding limit admits at most while unused: its `max`, or the burst of a
+    /// The largest cost that the deciding limit admits while unused: `max`, or the burst of a
     /// bucket.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The window of the deciding limit.
+    /// The window of the deciding limit; zero of the in-flight limit.
     #[must_use]
     pub fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }
 
-    /// Which of the rule's limits decided, counted from 0 in written order; the in-flight limit
+    /// The index of the rule's limit that decided, from 0 in written order; the in-flight limit
     /// comes after all others.
     #[must_use]
     pub fn limit_index(&self) -> usize {
         usize::from(self.limit_index)
     }
 
-    /// Cost units left in the deciding limit after this call. Exact or too low, never too high.
+    /// Cost left in the deciding limit after this call: exact, or too low.
+    ///
+    /// With `prefetch` it is the cost that the store had left before this process took units ahead,
+    /// less the units spent here. It is up to a lease old, so it may also be too high.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// Time from now until this same call would be admitted, if no other call arrives. Microsecond
-    /// resolution, rounded up. `None` of an admission, and of a refusal that no waiting ends.
+    /// Time from now until a call of this cost would be admitted, if no other call arrives, in
+    /// microseconds rounded up. `None` if the call was admitted, or no waiting ends the refusal.
     ///
-    /// It is a lower bound where the [deny cache](Source::DenyCache) repeats the refusal of a call
-    /// of another cost, or of one rule of a stack. Where only open reservations refuse, it assumes
-    /// that they are released, and is at most 100 ms.
+    /// It is a lower bound if the [deny cache](Source::DenyCache) repeats the refusal of a call
+    /// with another cost, or of one rule of a stack. If only open reservations refuse, it assumes
+    /// that they are released, and is at most 100 ms. With `prefetch` it may be a lease too late:
+    /// units taken ahead and not spent are given back when the lease ends.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.is_allowed() && self.retry_after_us != NEVER_US;
         ends.then(|| Duration::from_micros(self.retry_after_us))
     }
 
-    /// The same refusal when `elapsed` has passed.
+    /// The refusal once `elapsed` has passed.
     pub(crate) fn aged(self, elapsed: Duration) -> Self {
         let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         let retry_after_us = match self.retry_after_us {
@@ -151,32 +156,32 @@ impl Decision {
         }
     }
 
-    /// Time from now until the limit is unused, if no other call arrives. Microsecond resolution,
-    /// rounded up.
+    /// Time from now until the limit is unused if no other call arrives, in microseconds rounded
+    /// up.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         Duration::from_micros(self.reset_after_us)
     }
 
-    /// Whether a block refused, which outlasts the limit itself.
+    /// `true` if a block, which outlasts the limit itself, refused.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.status == Status::Blocked
     }
 
-    /// The source of the decision.
+    /// Where the decision was made.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// Whether the store could not answer, so that the fallback decided, or no store did. Under
-    /// `allow` the decision knows the limit, but not how much of it is left; under `local` its
-    /// numbers are those of this process.
+    /// `true` if the store could not answer, so that the fallback or the policy decided. Under
+    /// `allow` the decision knows the limit, but not the cost left in it; under `local` the numbers
+    /// are those of this process.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         match self.source {
-            Source::Store | Source::DenyCache => false,
+            Source::Store | Source::DenyCache | Source::Grant => false,
             Source::Fallback | Source::Nobody => true,
         }
     }
@@ -184,12 +189,12 @@ impl Decision {
     pub(crate) fn charge(&self) -> Option<Receipt> {
         match (self.ticket, self.source) {
             (0, _) | (_, Source::DenyCache | Source::Nobody) => None,
-            (ticket, Source::Store) => Some(Receipt::Store(ticket)),
+            (ticket, Source::Store | Source::Grant) => Some(Receipt::Store(ticket)),
             (ticket, Source::Fallback) => Some(Receipt::Fallback(ticket)),
         }
     }
 
-    /// A refusal by a limit of 0, which nothing ends but a change of the limit.
+    /// A refusal by a limit of 0, which only a change of the limit ends.
     pub(crate) fn endless(rule: Name, window_us: u64) -> Self {
         Self {
             status: Status::Exceeded,
@@ -199,7 +204,7 @@ impl Decision {
         }
     }
 
-    /// A call that is let through without a check.
+    /// An admission without a check.
     pub(crate) fn unchecked(rule: Name, limit: u64, window_us: u64, measure: Measure) -> Self {
         Self {
             rule,
@@ -217,7 +222,7 @@ impl Decision {
     }
 }
 
-/// Whole seconds, rounded up: a call made then is not too early.
+/// `wait` in whole seconds, rounded up, so that a call made then is not too early.
 pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

@@ -1,4 +1,4 @@
-//! The errors of a check: [`RateLimitError`] for callers, [`StoreError`] between a store and the
+//! The errors of a check: [`RateLimitError`] for callers, [`StoreError`] from a store to the
 //! limiter.
 
 use std::borrow::Cow;
@@ -9,23 +9,23 @@ use std::time::Duration;
 
 use crate::decision::{Decision, whole_seconds};
 
-/// Why a call was not let through.
+/// The reason why a call was not admitted.
 ///
 /// | variant | meaning | HTTP | try again? |
 /// | --- | --- | --- | --- |
 /// | `Exceeded` | the limit is used up, or 0 | 429 | after [`retry_after`](Self::retry_after) |
-/// | `CostExceedsLimit` | this call weighs more than the limit ever allows | 413 | never |
+/// | `CostExceedsLimit` | the call costs more than the limit ever admits | 413 | never |
 /// | `Unavailable` | the store did not answer in time, and the rule says `deny` | 503 | when the store is back |
 /// | `Misconfigured` | a setting is wrong: the URL, the password, the script's permissions, two meanings for one name | 500 | after a change |
 ///
-/// As `Debug`, which a `main` that returns it prints, an error reads as its `Display`, with its
-/// causes below it.
+/// `Debug`, which prints the error that `main` returns, prints the `Display` of the error and below
+/// it that of each cause.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum RateLimitError {
-    /// The limit is used up, or it is 0, which no waiting ends. Nothing was charged.
+    /// The limit is used up, or is 0, which no waiting ends. Nothing was charged.
     Exceeded(Decision),
-    /// The call costs more than the limit, which is above 0, allows in any window, so waiting does
+    /// The call costs more than the limit, which is above 0, admits in any window, so waiting does
     /// not help. Nothing was charged.
     #[non_exhaustive]
     CostExceedsLimit {
@@ -35,14 +35,15 @@ pub enum RateLimitError {
         cost: u64,
         /// The highest cost that the limit admits.
         limit: u64,
-        /// Whether that is the highest cost of one call in a sliding window: 1,000. The other
-        /// algorithms count any number.
+        /// `true` if `limit` is the highest cost of one call in a sliding window, 1,000. Other
+        /// algorithms count any cost.
+        #[doc(hidden)]
         is_of_log: bool,
     },
-    /// The store gave no answer in time, or said that it cannot serve now.
+    /// The store gave no answer in time, or replied that it cannot serve now.
     Unavailable(StoreError),
-    /// The limiter or its store is set up wrongly. It is never answered by the `on_unavailable`
-    /// policy: a typo in a password must not switch a limit off.
+    /// The limiter or its store is set up wrongly. The `on_unavailable` policy never answers in its
+    /// place: a typo in a password must not switch a limit off.
     Misconfigured(StoreError),
 }
 
@@ -60,20 +61,19 @@ impl RateLimitError {
         }
     }
 
-    /// How long to wait until this very call would be admitted, if no other call arrives, as
-    /// [`Decision::retry_after`] says; `None` where waiting does not help, or the time is not
-    /// known.
+    /// Time from now until a call of this cost would be admitted, if no other call arrives: see
+    /// [`Decision::retry_after`]. `None` if waiting does not help, or the time is not known.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.decision().and_then(Decision::retry_after)
     }
 
-    /// The same in whole seconds, rounded up.
+    /// [`retry_after`](Self::retry_after) in seconds, rounded up.
     pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
         self.retry_after().map(whole_seconds)
     }
 
-    /// The message that a client may read: it names no mistake in the setup.
+    /// The message for a client: it does not show mistakes in the setup.
     #[cfg(feature = "http")]
     pub(crate) fn public_message(&self) -> String {
         match self {
@@ -82,7 +82,7 @@ impl RateLimitError {
         }
     }
 
-    /// The decision behind a refusal; `None` where the limit itself was not the reason.
+    /// The decision of a refusal; `None` of any other error.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         match self {
@@ -140,7 +140,7 @@ impl fmt::Debug for StoreError {
     }
 }
 
-/// An error as `main` prints it: its message, and a line for each cause.
+/// Formats an error as `main` prints it: its message, and a line for each cause.
 fn with_causes(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{error}")?;
     let mut cause = error.source();
@@ -179,32 +179,32 @@ impl From<StoreError> for RateLimitError {
 #[derive(Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
-    /// Whether the request may have been carried out.
+    /// `true` if the request may have been carried out.
     is_lost: bool,
     message: Cow<'static, str>,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// The kind of failure of a [`StoreError`]; it selects the answer to the call.
+/// The kind of a [`StoreError`], which selects the answer to the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The store does not serve: `on_unavailable` decides.
+    /// The store does not serve: `on_unavailable` chooses the answer.
     Unavailable,
-    /// No answer in time; whether the store is up, its health says. While it is up, never answered
-    /// by "allow": a client that can flood it must not be able to switch limits off.
+    /// No answer in time; the store's health says whether it is up. While it is up, the answer is
+    /// never "allow": a client that can flood the store must not be able to switch limits off.
     TimedOut,
-    /// The store has no memory or disk left. Never answered by "allow": a client that can fill it
-    /// could switch limits off.
+    /// The store has no memory or disk left. The answer is never "allow": a client that can fill
+    /// the store could switch limits off.
     Full,
     /// A setting is wrong; waiting does not help.
     Misconfigured,
-    /// The store does not offer the operation.
+    /// The store does not have the operation.
     Unsupported,
 }
 
 impl StoreError {
-    /// An error of `kind`; `message` says what happened and, where it can, what to do.
+    /// An error of `kind`; `message` says what happened and, if possible, what to do.
     pub fn new(kind: StoreErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind,
@@ -219,7 +219,7 @@ impl StoreError {
         Self::new(StoreErrorKind::Unavailable, message)
     }
 
-    /// The store did not answer in time; whether it is up, its health says.
+    /// The store did not answer in time; its health says whether it is up.
     pub fn timed_out(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::TimedOut, message)
     }
@@ -229,12 +229,12 @@ impl StoreError {
         Self::new(StoreErrorKind::Misconfigured, message)
     }
 
-    /// The store does not offer the operation.
+    /// The store does not have the operation.
     pub fn unsupported(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::Unsupported, message)
     }
 
-    /// The same, of a request that may have been carried out: its reply was lost.
+    /// Marks the error of a request that may have been carried out, because its reply was lost.
     #[must_use]
     pub fn lost(self) -> Self {
         Self {
@@ -243,25 +243,25 @@ impl StoreError {
         }
     }
 
-    /// Whether the request may have been carried out.
+    /// `true` if the request may have been carried out.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// The same, with the error that caused it.
+    /// Adds the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// The kind of failure.
+    /// The kind of the failure.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// The message, which says what happened.
+    /// The message: what happened and, if possible, what to do.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

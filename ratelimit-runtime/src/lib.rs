@@ -87,14 +87,16 @@ pub use adapter::{HeaderKey, NamedHeader};
 pub use client_ip::{ClientIp, TrustedProxies};
 pub use decision::{Decision, Source};
 pub use error::RateLimitError;
-pub use key::{ExactIp, Key, KeyPart, KeyWriter};
+pub use key::{ExactIp, Key, KeyKind, KeyPart, KeyWriter};
 pub use limiter::{
     DefaultGuard, Keys, Permit, RateLimiter, RateLimiterBuilder, Reservation, Scoped,
 };
 pub use parse_error::ParseError;
 #[cfg(feature = "http")]
 pub use response::{KeyRejection, Refusal, Responses};
-pub use rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Override, Policy, Rule};
+pub use rule::{
+    Algorithm, CalendarUnit, Limit, OnUnavailable, Override, Policy, Rule, RuleSummary,
+};
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

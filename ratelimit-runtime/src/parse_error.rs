@@ -1,8 +1,8 @@
-//! [`ParseError`]: the mistake in a text.
+//! [`ParseError`]: the mistake in a setting given as text.
 
 use std::fmt;
 
-/// The mistake in a limit, policy, rendered key or other setting that was given as text.
+/// The mistake in a limit, policy, rendered key or other setting given as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(String);
 

@@ -1,8 +1,10 @@
-//! Functions and types that expansions of `#[rate_limit]` and `key!` use. They have no stability:
-//! the two crates are released together.
+//! Functions and types that expansions of `#[rate_limit]`, `key!` and `#[derive(KeyPart)]` use, and
+//! with the feature `_tests` what the other packages of this workspace reach for. They have no
+//! stability: all packages are released together.
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -18,12 +20,16 @@ use crate::pace;
 pub use crate::rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Rule};
 #[cfg(all(feature = "_tests", feature = "redis"))]
 pub use crate::store::redis::known::{Asking, Changing, Known};
+use crate::{FromRateLimitError, RateLimitError, RateLimiter};
+pub use crate::{KeyKind, KeyPart, KeyWriter};
 #[cfg(feature = "_tests")]
-pub use crate::store::{
-    built_in::{BuiltInStore, Health, Sealed},
-    place::{Entry, PermitId, PlaceRequest},
+pub use crate::{
+    clock::of_tokio::TokioClock,
+    store::{
+        built_in::{BuiltInStore, Health, Sealed},
+        place::{Entry, PermitId, PlaceRequest},
+    },
 };
-pub use crate::{FromRateLimitError, Key, KeyPart, KeyWriter, RateLimitError, RateLimiter};
 
 impl<'r> CheckBuilder<'r> {
     /// A check by the limiter that is in force when it is run.
@@ -74,9 +80,9 @@ impl<'r> CheckBuilder<'r> {
 /// The answer to a guard. It is small: an outcome that is decided at once is kept in it, a future
 /// is on the heap.
 #[must_use = "a guard that is not awaited limits nothing"]
-pub struct Guard<T>(Repr<T>);
+pub struct Guard<T>(GuardState<T>);
 
-enum Repr<T> {
+enum GuardState<T> {
     Admitted(Option<T>),
     Refused(Option<RateLimitError>),
     /// Refused, and other tasks have had their turn.
@@ -95,7 +101,7 @@ impl<T> RefUnwindSafe for Guard<T> {}
 
 impl<T> Guard<T> {
     fn waiting(outcome: impl Future<Output = Result<T, RateLimitError>> + Send + 'static) -> Self {
-        Self(Repr::Waiting(Mutex::new(Box::pin(outcome))))
+        Self(GuardState::Waiting(Mutex::new(Box::pin(outcome))))
     }
 }
 
@@ -119,12 +125,12 @@ impl Guard<()> {
 impl engine::Conclusion for Guard<()> {
     #[inline]
     fn admitted(_: impl FnOnce() -> Decision) -> Self {
-        Self(Repr::Admitted(Some(())))
+        Self(GuardState::Admitted(Some(())))
     }
 
     #[inline]
     fn refused(error: RateLimitError) -> Self {
-        Self(Repr::Refused(Some(error)))
+        Self(GuardState::Refused(Some(error)))
     }
 }
 
@@ -135,8 +141,8 @@ impl<T: Unpin> Future for Guard<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let guard = self.get_mut();
         match &mut guard.0 {
-            Repr::Admitted(admitted) => Poll::Ready(Ok(once(admitted))),
-            Repr::Refused(error) if !pace::is_due() => Poll::Ready(Err(once(error))),
+            GuardState::Admitted(admitted) => Poll::Ready(Ok(once(admitted))),
+            GuardState::Refused(error) if !pace::is_due() => Poll::Ready(Err(once(error))),
             _ => guard.poll_later(cx),
         }
     }
@@ -146,13 +152,15 @@ impl<T> Guard<T> {
     #[inline(never)]
     fn poll_later(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, RateLimitError>> {
         match &mut self.0 {
-            Repr::Admitted(admitted) => Poll::Ready(Ok(once(admitted))),
-            Repr::Refused(error) if pace::poll_slice(cx).is_pending() => {
-                self.0 = Repr::GaveWay(error.take());
+            GuardState::Admitted(admitted) => Poll::Ready(Ok(once(admitted))),
+            GuardState::Refused(error) if pace::poll_slice(cx).is_pending() => {
+                self.0 = GuardState::GaveWay(error.take());
                 Poll::Pending
             }
-            Repr::Refused(error) | Repr::GaveWay(error) => Poll::Ready(Err(once(error))),
-            Repr::Waiting(outcome) => outcome
+            GuardState::Refused(error) | GuardState::GaveWay(error) => {
+                Poll::Ready(Err(once(error)))
+            }
+            GuardState::Waiting(outcome) => outcome
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner)
                 .as_mut()
@@ -186,7 +194,7 @@ pub fn run(check: &mut CheckBuilder<'_>) -> Guard<()> {
 pub fn run_all<const N: usize>(checks: [Option<CheckBuilder<'_>>; N]) -> Guard<()> {
     let mut checks = checks.into_iter().flatten();
     let Some(mut first) = checks.next() else {
-        return Guard(Repr::Admitted(Some(())));
+        return Guard(GuardState::Admitted(Some(())));
     };
     let Some(second) = checks.next() else {
         return run(&mut first);
@@ -208,7 +216,7 @@ pub fn run_reserved<const N: usize>(
 }
 
 /// A check, and how many calls of its key may be in flight, where the call says so.
-pub type Entering<'r> = (CheckBuilder<'r>, Option<u64>);
+type Entering<'r> = (CheckBuilder<'r>, Option<u64>);
 
 /// The guard of a function whose calls in flight are limited. The permits live as long as the body.
 pub fn enter<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<CallPermits> {
@@ -320,6 +328,22 @@ pub fn limiter<T: AsLimiter + ?Sized>(limiter: &T) -> RateLimiter {
 pub fn policy_name<T: AsRef<str> + ?Sized>(policy: &T) -> Box<str> {
     policy.as_ref().into()
 }
+
+/// The kind of a newtype's field.
+#[derive(Debug)]
+pub struct FieldKind<T: ?Sized>(PhantomData<T>);
+
+impl<T: KeyPart + ?Sized> FieldKind<T> {
+    pub const KIND: KeyKind = T::KIND;
+}
+
+/// For a field that is no [`KeyPart`], which the compiler is to say once: of the value, and not of
+/// the kind as well.
+pub trait AnyKind {
+    const KIND: KeyKind = KeyKind::Other;
+}
+
+impl<T: ?Sized> AnyKind for FieldKind<T> {}
 
 /// A value of `max = …`, `cost = …`, `actual_cost = …` or `concurrent = …`: any integer. A negative
 /// one means 0, one above [`Limit::MAX_COUNT`] means that.

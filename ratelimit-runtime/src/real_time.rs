@@ -1,5 +1,5 @@
-//! Timers that go by real time, also under tokio's paused clock: a server on the other end of a
-//! connection does not know that the clock of a test stands still.
+//! Timers by real time, also under tokio's paused clock: the server at the other end of a
+//! connection does not know that a test has paused its clock.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-/// How long one thread sleeps for a waiter. A runtime that shuts down waits that long.
+/// The longest sleep of a thread for a waiter. A runtime that shuts down waits that long.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Time was up.
+/// The error of a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elapsed;
 
-/// Waits for `future` for so long, and no longer.
+/// Waits for `future`, but no longer than `time`.
 pub(crate) fn timeout<F: Future>(
     time: Duration,
     future: F,
@@ -25,8 +25,8 @@ pub(crate) fn timeout<F: Future>(
     timeout_at(now, now + time, future)
 }
 
-/// Waits for `future` until `at`, and no longer. A future that is ready needs no timer. A `since`
-/// of a moment ago saves a look at the clock.
+/// Waits for `future`, but no longer than until `at`. A future that is ready needs no timer.
+/// `since` is a recent time: it saves a look at the clock.
 pub(crate) async fn timeout_at<F: Future>(
     since: Instant,
     at: Instant,
@@ -55,6 +55,17 @@ pub(crate) async fn sleep(duration: Duration) {
     sleep_until(now, now + duration).await;
 }
 
+/// Waits until `at` by sleeping on tokio's clock, so that one paused by a test advances meanwhile.
+#[cfg(feature = "redis")]
+pub(crate) async fn reach(at: Instant) {
+    while let Some(left) = at
+        .checked_duration_since(Instant::now())
+        .filter(|left| !left.is_zero())
+    {
+        tokio::time::sleep(left).await;
+    }
+}
+
 async fn sleep_until(since: Instant, at: Instant) {
     let of_tokio = tokio::time::Instant::now();
     // Most often it has just begun, which saves another look at the clock.
@@ -66,7 +77,7 @@ async fn sleep_until(since: Instant, at: Instant) {
     while nap(at).await {}
 }
 
-/// Sleeps in a thread for [`NAP`] at most, unless it is `at` already.
+/// Sleeps in a thread, for at most [`NAP`]. `false` if `at` is reached.
 async fn nap(at: Instant) -> bool {
     let left = at.saturating_duration_since(Instant::now());
     // Timers are a millisecond coarse.
@@ -76,7 +87,7 @@ async fn nap(at: Instant) -> bool {
             .is_ok()
 }
 
-/// Whether the clock of tokio stands still, or has. Its first millisecond does not show it.
+/// `true` if tokio's clock stands still, or stood still; not visible in its first millisecond.
 fn are_apart(real: Instant, of_tokio: tokio::time::Instant) -> bool {
     const BIT: Duration = Duration::from_millis(1);
     // A sum is cheaper than a difference, and this is done for every call.
@@ -84,11 +95,11 @@ fn are_apart(real: Instant, of_tokio: tokio::time::Instant) -> bool {
     tokio + BIT < real || real + BIT < tokio
 }
 
-/// The reason why a caller outside of a tokio runtime cannot wait.
+/// The reason why a caller outside a tokio runtime cannot wait.
 pub(crate) const NO_RUNTIME: &str =
     "it has to wait, which needs a tokio runtime, and none is running here";
 
-/// Whether a caller can wait here, or the reason why not.
+/// `Ok` if a caller can wait here, else the reason why not.
 pub(crate) fn can_wait() -> Result<(), &'static str> {
     Handle::try_current().map(drop).map_err(|_| NO_RUNTIME)
 }

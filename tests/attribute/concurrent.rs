@@ -65,7 +65,7 @@ async fn export(user: &str, end: End) -> Outcome {
 }
 
 #[tokio::test]
-async fn the_place_is_left_however_the_body_ends() {
+async fn the_permit_is_released_however_the_body_ends() {
     alone(async {
         for end in [
             End::Value,
@@ -106,7 +106,7 @@ impl Drop for Local<'_> {
 }
 
 #[tokio::test]
-async fn locals_of_the_body_are_dropped_before_the_place_is_left() {
+async fn locals_of_the_body_are_dropped_before_the_permit() {
     #[rate_limit(key = "<user>", concurrent = 1, name = "export")]
     async fn with_locals(user: &str, dropped: &Mutex<Vec<u64>>) -> Outcome {
         let _local = Local(dropped);
@@ -135,7 +135,7 @@ async fn computed(tenant: u8, large: bool, gate: &Semaphore) -> Outcome {
 }
 
 #[tokio::test]
-async fn the_number_of_places_may_be_computed_and_stands_beside_limits() {
+async fn concurrent_may_be_computed_and_stand_beside_limits() {
     alone(async {
         let gate = Semaphore::new(0);
         let mut calls = Vec::new();
@@ -244,7 +244,7 @@ fn service() -> Service {
 }
 
 #[tokio::test]
-async fn every_shape_of_a_function_keeps_its_place_while_it_runs() {
+async fn every_shape_of_a_function_holds_its_permit_while_it_runs() {
     static WORK: Rule = Rule::in_flight("work", 1);
     let service = service();
     let count = async || {
@@ -288,7 +288,7 @@ async fn every_shape_of_a_function_keeps_its_place_while_it_runs() {
 }
 
 #[tokio::test]
-async fn a_place_stands_beside_a_limit_that_counts_outcomes() {
+async fn concurrent_stands_beside_count() {
     static WORK: Rule = Rule::new("counted", Limit::per_hour(1)).with_concurrent(1);
     let service = service();
     {
@@ -320,7 +320,7 @@ async fn a_place_stands_beside_a_limit_that_counts_outcomes() {
 }
 
 #[tokio::test]
-async fn stacked_rules_charge_and_enter_together() {
+async fn stacked_rules_charge_and_take_permits_together() {
     let service = service();
     let per_hour = Rule::new("per_hour", Limit::per_hour(2));
     {

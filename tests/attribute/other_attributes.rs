@@ -48,7 +48,7 @@ impl Mail for Mailer {
         Ok(())
     }
 
-    #[instrument(skip_all)]
+    #[instrument(skip_all, ret, err)]
     #[rate_limit(key = "<self.region>:<tenant>:<email>", window = "60s", max = 1)]
     async fn below(&self, (tenant, email): (u32, &str)) -> Outcome {
         Ok(())

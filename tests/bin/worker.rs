@@ -20,9 +20,17 @@ use ratelimit_runtime::{
 };
 use tokio::task::JoinSet;
 
+use crate::random::Random;
+
+#[allow(dead_code, reason = "every test program uses another part")]
+#[path = "../support/random.rs"]
+mod random;
+
 const USAGE: &str = "worker hammer URL PREFIX TASKS MAX ALGORITHM \
                      | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS \
-                     | trace URL local|allow|deny | enter URL KEY CALLS MAX";
+                     | trace URL local|allow|deny | enter URL KEY CALLS MAX \
+                     | spend URL PREFIX ALGORITHM MAX WINDOW_MS BURST LEASE_MS steady|bursts \
+                       GAP_NS COSTS LENGTH_MS SEED";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -50,6 +58,40 @@ async fn main() {
             trace(builder.build().unwrap()).await;
         }
         ["enter", url, key, calls, max] => enter(url, key, number(calls), number(max)).await,
+        [
+            "spend",
+            url,
+            prefix,
+            algorithm,
+            max,
+            window,
+            burst,
+            lease,
+            arrivals,
+            gap,
+            costs,
+            length,
+            seed,
+        ] => {
+            let millis = |text| Duration::from_millis(number(text));
+            let limit = Limit::new(number(max), millis(window)).with_burst(number(burst));
+            let rule = Rule::new("spend", limit)
+                .with_algorithm(algorithm.parse().unwrap())
+                .with_prefetch(millis(lease));
+            let builder = RateLimiter::builder()
+                .redis(url)
+                .prefix(*prefix)
+                .timeout(Duration::from_secs(2))
+                .on_unavailable(OnUnavailable::Deny);
+            let calls = Calls {
+                in_bursts: *arrivals == "bursts",
+                gap: Duration::from_nanos(number(gap)),
+                costs: number(costs),
+                length: millis(length),
+                linger: millis(lease) + Duration::from_millis(500),
+            };
+            spend(builder.build().unwrap(), rule, calls, number(seed)).await;
+        }
         _ => panic!("{USAGE}"),
     }
 }
@@ -192,6 +234,94 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
     std::io::stdout()
         .write_all(&running.join_all().await.concat())
         .unwrap();
+}
+
+/// When a process calls, and at what cost.
+#[derive(Clone, Copy)]
+struct Calls {
+    /// For 0.3 s at three times the rate, then for 0.6 s not at all, as all processes at once.
+    in_bursts: bool,
+    /// The mean time between two calls.
+    gap: Duration,
+    /// A call costs 1 to so many units.
+    costs: u64,
+    /// How long the process calls, and how long it goes on after that.
+    length: Duration,
+    linger: Duration,
+}
+
+/// Says `ready`, and calls on one shared key once its standard input ends, each call by a task of
+/// its own. Prints for every admission when it was asked for and when it was given, in nanoseconds
+/// of the machine's monotonic clock, its cost, and by whom; and, at the end, how many calls there
+/// were. It goes on for long enough then that a lease ends by itself.
+async fn spend(limiter: RateLimiter, rule: Rule, calls: Calls, seed: u64) {
+    limiter.ready().await.unwrap();
+    println!("ready");
+    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()).unwrap())
+        .await
+        .unwrap();
+    let mut random = Random::new(seed);
+    let (start, began) = (tokio::time::Instant::now(), machine_ns());
+    let (mut running, mut at) = (JoinSet::new(), 0.0);
+    loop {
+        at = calls.next(at, began, &mut random);
+        let rule = rule.with_cost(1 + random.below(calls.costs));
+        if at > calls.length.as_secs_f64() {
+            break;
+        }
+        // What should have been called while the process stood still is called at once.
+        tokio::time::sleep_until(start + Duration::from_secs_f64(at)).await;
+        let limiter = limiter.clone();
+        running.spawn(async move {
+            let before = machine_ns();
+            let answer = limiter.acquire(&rule, &Key::of("shared")).await;
+            let after = machine_ns();
+            let source = match answer {
+                Ok(decision) => match decision.source() {
+                    Source::Grant => "grant",
+                    Source::Store => "store",
+                    other => panic!("{other:?} admits nothing"),
+                },
+                Err(RateLimitError::Exceeded(_)) => return true,
+                Err(RateLimitError::Unavailable(_)) => return false,
+                Err(error) => panic!("{error:?}"),
+            };
+            println!("{before} {after} {} {source}", rule.cost());
+            true
+        });
+    }
+    let answered = running.join_all().await;
+    let failed = answered.iter().filter(|answered| !**answered).count();
+    println!("calls {} failed {failed}", answered.len());
+    tokio::time::sleep(calls.linger).await;
+}
+
+impl Calls {
+    /// When the next call comes after the one at this time, in seconds since the process began: at
+    /// random.
+    fn next(&self, at: f64, began: u64, random: &mut Random) -> f64 {
+        const ON: f64 = 0.3;
+        const PERIOD: f64 = 0.9;
+        // A random number above 0, up to 1.
+        let random = Duration::from_nanos(random.below(1_000_000_000) + 1).as_secs_f64();
+        let gap = -random.ln() * self.gap.as_secs_f64();
+        if !self.in_bursts {
+            return at + gap;
+        }
+        let next = at + gap / 3.0;
+        let phase = (Duration::from_nanos(began).as_secs_f64() + next) % PERIOD;
+        if phase < ON {
+            next
+        } else {
+            next + PERIOD - phase
+        }
+    }
+}
+
+/// The clock that all processes of the machine share, in nanoseconds.
+fn machine_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(Duration::try_from(now).unwrap().as_nanos()).unwrap()
 }
 
 /// Calls until its standard input ends, and prints for each call how long it took, in microseconds,

@@ -47,7 +47,7 @@ async fn growth(calls: u64, warm: u64, call: impl AsyncFn(u64)) -> u64 {
 }
 
 #[tokio::test]
-async fn a_million_keys_in_memory() {
+async fn a_million_keys_take_bounded_memory() {
     let _alone = ALONE.lock().await;
     let store = MemoryStore::new();
     let limits = [Limit::per_hour(3)];
@@ -76,7 +76,7 @@ async fn a_million_keys_in_memory() {
 }
 
 #[tokio::test]
-async fn a_flood_of_keys_while_redis_is_away() {
+async fn a_flood_of_keys_in_an_outage_takes_bounded_memory() {
     let _alone = ALONE.lock().await;
     let limiter = RateLimiter::builder()
         .redis("redis://127.0.0.1:1")
@@ -97,7 +97,7 @@ async fn a_flood_of_keys_while_redis_is_away() {
 /// Callers that wait for a stalled server: none waits longer than its timeout, so they are as many
 /// as come in that time.
 #[tokio::test]
-async fn a_flood_of_callers_while_redis_stalls() {
+async fn a_flood_of_callers_of_a_stalled_redis_takes_bounded_memory() {
     let _alone = ALONE.lock().await;
     let server = RedisServer::start();
     let limiter = RateLimiter::builder()

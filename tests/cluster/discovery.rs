@@ -50,7 +50,7 @@ async fn one_living_seed_is_enough_among_others_that_are_dead_or_know_of_no_slot
 }
 
 #[tokio::test]
-async fn without_any_seed_callers_are_told_in_time_and_it_is_tried_again() {
+async fn without_any_seed_callers_are_answered_in_time_and_seeds_are_tried_again() {
     let mut server = lone_node(&[]);
     server.stop();
     let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", server.port())).unwrap();

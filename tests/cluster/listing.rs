@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ratelimit_runtime::{Key, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{Key, RateLimitError, RateLimiter, RedisStore, Rule};
 
 use super::*;
 use crate::support::listing::{charge, rest};
@@ -19,27 +19,11 @@ fn slot(cluster: &RedisCluster, key: &Key) -> u16 {
     cluster.slot(&[b"rl1:sw-3600s:login:", key.as_bytes()].concat())
 }
 
-/// Each page by a limiter of its own, that knows nothing but the cursor.
 #[tokio::test]
 async fn keys_of_all_masters_are_listed_wherever_slots_have_moved() {
     let mut cluster = RedisCluster::start(3, 0);
-    let expected = charge(&limiter(&cluster), &RULE, 300).await;
-    let (mut listed, mut pages, mut cursor) = (BTreeSet::new(), 0, None::<Vec<u8>>);
-    loop {
-        let keys = limiter(&cluster).keys(&RULE);
-        let mut keys = if let Some(bytes) = cursor.take() {
-            keys.resume(bytes)
-        } else {
-            keys
-        };
-        listed.extend(keys.next_page().await.unwrap().unwrap());
-        pages += 1;
-        let Some(next) = keys.cursor() else { break };
-        cursor = Some(next.to_vec());
-        assert!(pages < 50, "it comes to an end");
-    }
-    assert_eq!(listed, expected);
     let before = limiter(&cluster);
+    let expected = charge(&before, &RULE, 300).await;
     assert_eq!(rest(&mut before.keys(&RULE)).await, expected);
     // To masters that the limiter knows, and to one that it has never heard of.
     let newcomer = cluster.add();
@@ -55,15 +39,11 @@ async fn keys_of_all_masters_are_listed_wherever_slots_have_moved() {
         }
     }
     assert_eq!(rest(&mut before.keys(&RULE)).await, expected);
-    let single = strict().redis(&cluster.node(0).url()).build().unwrap();
-    let mut keys = limiter(&cluster).keys(&RULE);
-    keys.next_page().await.unwrap();
-    let error = single
-        .keys(&RULE)
-        .resume(keys.cursor().unwrap())
-        .next_page()
-        .await
-        .unwrap_err();
+    let [all, single] = [cluster.url(), cluster.node(0).url()].map(|url| RedisStore::new(&url));
+    let (limits, single) = ([Limit::per_hour(5)], single.unwrap());
+    let request = Request::new(b"rl1:", Algorithm::SlidingWindow, &limits);
+    let first = all.unwrap().keys(request, None).await.unwrap();
+    let error = single.keys(request, first.next).await.unwrap_err();
     assert!(
         error.to_string().contains("begin with the first page"),
         "{error}"
@@ -73,7 +53,9 @@ async fn keys_of_all_masters_are_listed_wherever_slots_have_moved() {
 #[tokio::test]
 async fn a_replica_that_takes_over_is_listed() {
     let mut cluster = RedisCluster::start(3, 1);
-    let limiter = limiter(&cluster);
+    // A hash of rules would be one key more.
+    let store = RedisStore::new(&cluster.url()).unwrap().write_rules(false);
+    let limiter = strict().store(store).build().unwrap();
     let expected = charge(&limiter, &RULE, 150).await;
     let keys_on = |node: usize| cluster.node(node).number(&["DBSIZE"]);
     assert!(
@@ -95,6 +77,45 @@ async fn a_replica_that_takes_over_is_listed() {
         assert_eq!(listed, expected);
         assert!(cluster.wait_for_fail_over(slot, lost) >= 3);
     }
+}
+
+/// It has no slots any more, though calls that were sent to it still wait.
+#[tokio::test]
+async fn a_master_that_was_replaced_is_not_asked() {
+    let cluster = RedisCluster::start(3, 1);
+    let limiter = strict()
+        .timeout(Duration::from_secs(60))
+        .redis(&cluster.url())
+        .build()
+        .unwrap();
+    let expected = charge(&limiter, &RULE, 30).await;
+    let slot = cluster.slots_of(0)[0];
+    let key = expected
+        .iter()
+        .find(|key| cluster.owner(self::slot(&cluster, key)) == 0)
+        .unwrap();
+    let replicated = || {
+        (0..6)
+            .map(|node| cluster.node(node).number(&["DBSIZE"]))
+            .sum::<i64>()
+    };
+    assert!(
+        eventually(|| replicated() >= 60),
+        "the replicas have all keys"
+    );
+    cluster.freeze(0);
+    let (waits, its_key) = (limiter.clone(), key.clone());
+    let waiting = tokio::spawn(async move { waits.acquire(&RULE, &its_key).await });
+    sleep(Duration::from_millis(50)).await;
+    assert!(cluster.wait_for_fail_over(slot, 0) >= 3);
+    assert!(!waiting.is_finished());
+    let (mut keys, mut listed) = (limiter.keys(&RULE), BTreeSet::new());
+    while let Some(page) = keys.next_page().await.unwrap() {
+        listed.extend(page);
+    }
+    assert_eq!(listed, expected);
+    waiting.abort();
+    cluster.thaw(0);
 }
 
 #[tokio::test]

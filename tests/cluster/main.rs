@@ -13,16 +13,17 @@ mod support;
 
 mod conformance;
 mod discovery;
-mod groups;
-mod liars;
 mod listing;
+mod misbehaving_nodes;
 mod operators;
 mod pace;
-mod places;
+mod permits;
+mod prefetch;
 mod redirects;
 mod script;
 mod slots;
 mod stacks;
+mod two_nodes;
 
 use std::time::{Duration, Instant};
 

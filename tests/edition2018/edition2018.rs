@@ -79,7 +79,7 @@ impl Mail for Service {
 }
 
 #[tokio::test]
-async fn everything_works() {
+async fn the_attribute_works_in_edition_2018() {
     let limiter = RateLimiter::memory();
     let mut service = Service {
         id: 1,

@@ -87,7 +87,7 @@ macro_rules! limited {
 limited!(by_dollar_crate);
 
 #[tokio::test]
-async fn everything_works_under_another_name() {
+async fn the_attribute_works_under_another_name_of_the_crate() {
     let limiter = RateLimiter::memory();
     let service = Service {
         limiter: limiter.clone(),
@@ -169,7 +169,7 @@ mod drop_order {
     }
 
     #[tokio::test]
-    async fn is_the_same_as_without_the_attribute() {
+    async fn drops_are_in_the_order_of_the_bare_function() {
         let order = || DROPPED.with_borrow_mut(std::mem::take);
         RateLimiter::memory()
             .scope(async {

@@ -52,7 +52,7 @@ async fn left(limiter: &RateLimiter, user: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn the_result_of_a_call_says_its_cost() {
+async fn actual_cost_is_taken_from_the_result() {
     let limiter = RateLimiter::memory();
     assert!(complete(&limiter, "less", 30, Ends::With(10)).await.is_ok());
     assert_eq!(left(&limiter, "less").await, 90);
@@ -175,6 +175,35 @@ async fn in_a_stack_each_rule_settles_its_own_cost() {
         "a call that would have been refused reserves nothing"
     );
     assert_eq!(left("guests", Limit::per_minute(5)).await, 2);
+}
+
+#[rate_limit(
+    limiter = limiter, name = "waits", window = "60s", max = 100, cost = 60, wait = "10s",
+    actual_cost = |out| out.as_ref().map_or(0, |tokens| *tokens),
+)]
+async fn waits(limiter: &RateLimiter, running: Option<u64>) -> Result<u64, RateLimitError> {
+    match running {
+        Some(tokens) => Ok(tokens),
+        None => pending().await,
+    }
+}
+
+/// It leaves the window in a minute; that its call may end before, and give it back, is not known.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_an_open_estimate_that_outlasts_the_wait() {
+    let limiter = RateLimiter::memory();
+    let mut open = Box::pin(waits(&limiter, None));
+    assert!(open.as_mut().now_or_never().is_none());
+    let start = tokio::time::Instant::now();
+    let refused = waits(&limiter, Some(1)).await.unwrap_err();
+    let wait = refused.retry_after().unwrap();
+    // Of its units, each of which has a microsecond of its own, twenty have to leave.
+    assert_eq!(wait, Duration::from_micros(60_000_019));
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    drop(open);
+    tokio::time::advance(Duration::from_secs(55)).await;
+    assert_eq!(waits(&limiter, Some(1)).await.unwrap(), 1);
+    assert_eq!(start.elapsed().as_secs(), 60);
 }
 
 /// The header fields and the log tell of the estimate: the cost is not known when they are written.

@@ -13,11 +13,15 @@ pub(crate) struct Careless;
 
 impl Store for Careless {
     fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(Verdict::admitted().with_remaining(1).with_ticket(1)))
+        let mut admitted = Verdict::admitted();
+        (admitted.remaining, admitted.ticket) = (1, 1);
+        Answer::ready(Ok(admitted))
     }
 
     fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(Verdict::admitted().with_remaining(1)))
+        let mut admitted = Verdict::admitted();
+        admitted.remaining = 1;
+        Answer::ready(Ok(admitted))
     }
 
     fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, bool> {

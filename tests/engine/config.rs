@@ -45,6 +45,7 @@ fn a_table_holds_all_settings_of_a_policy() {
         limits = "10/1s, 100/1m"
         shadow = false
         wait = "2s"
+        prefetch = "20ms"
         timeout = "50ms"
         on_unavailable = "deny"
         overrides = { "<acme>/<7>" = [100, 1_000], '<a\u{202e}b>' = { max = [1, 2] } }
@@ -63,6 +64,7 @@ fn a_table_holds_all_settings_of_a_policy() {
         .and(Limit::per_minute(100))
         .with_shadow(false)
         .with_wait(Duration::from_secs(2))
+        .with_prefetch(Duration::from_millis(20))
         .with_timeout(Duration::from_millis(50))
         .with_on_unavailable(OnUnavailable::Deny)
         .with_override(&key("<acme>/<7>"), Override::max_of_each([100, 1_000]))
@@ -119,6 +121,26 @@ const MISTAKES: &[(&str, &str)] = &[
     (
         r#"{"limits": "5/1m", "wait": "2h"}"#,
         "from \"1ms\" to \"1h\"",
+    ),
+    (
+        r#"{"limits": "5/1m", "prefetch": "11s"}"#,
+        "from \"10ms\" to \"10s\"",
+    ),
+    (
+        r#"{"limits": "5/1m, 9/1s", "prefetch": "21ms"}"#,
+        "write at most \"20ms\"",
+    ),
+    (
+        r#"{"limits": "5/1m", "prefetch": "1s", "block": "1m"}"#,
+        "leave `prefetch` out, or `block`",
+    ),
+    (
+        r#"{"limits": "5/1m", "prefetch": 100}"#,
+        "expected a string",
+    ),
+    (
+        r#"{"limits": "5/1m", "prefech": "1s"}"#,
+        "`wait`, `prefetch`, `timeout`",
     ),
     (
         r#"{"limits": "5/1m", "timeout": "2m"}"#,

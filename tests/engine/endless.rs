@@ -20,9 +20,9 @@ struct Taken {
 impl Taken {
     fn refuse<'a>(&self) -> Answer<'a, Verdict> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        Answer::ready(Ok(
-            Verdict::refused().with_reset_after(Duration::from_secs(60))
-        ))
+        let mut refused = Verdict::refused();
+        refused.reset_after_us = 60_000_000;
+        Answer::ready(Ok(refused))
     }
 }
 
@@ -45,7 +45,7 @@ impl Store for Taken {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endless_refusal_is_not_waited_for() {
+async fn a_refusal_without_retry_after_is_not_waited_for() {
     let limiter = RateLimiter::with_store(Taken::default());
     let rule = Rule::new("taken", Limit::per_minute(5)).with_wait(Duration::from_secs(3600));
     let start = Instant::now();
@@ -89,7 +89,7 @@ async fn stacked(
 
 /// A refusal that ends with another call may end at any moment.
 #[tokio::test]
-async fn an_endless_refusal_is_asked_for_each_time() {
+async fn a_refusal_without_retry_after_is_asked_for_each_time() {
     let store = Taken::default();
     let asked = Arc::clone(&store.asked);
     let cache = DenyCache::new(store);

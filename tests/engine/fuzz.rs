@@ -21,11 +21,11 @@ fn replay(target: &str, run: fn(&[u8])) {
 }
 
 #[test]
-fn keys() {
+fn the_corpus_of_keys_is_replayed() {
     replay("key", targets::key);
 }
 
 #[test]
-fn policies() {
+fn the_corpus_of_policies_is_replayed() {
     replay("policy", targets::policy);
 }

@@ -14,6 +14,7 @@ use ratelimit_runtime::{
 use tokio::time::Instant;
 
 use crate::capabilities::Careless;
+use crate::support::settled;
 use crate::{Flooded, Outcome};
 
 static TWO: Rule = Rule::in_flight("two", 2);
@@ -104,7 +105,7 @@ impl BuiltInStore for Shared {
 /// Calls of other keys may be as many as they like: they neither take the places of a key, nor let
 /// more of its calls in.
 #[tokio::test]
-async fn in_a_store_that_is_full_each_key_has_its_own_places() {
+async fn in_a_full_store_each_key_has_its_own_permits() {
     let limiter = RateLimiter::with_store(MemoryStore::with_capacity(1));
     let enter = async |key: u64| limiter.enter(&TWO, &Key::of(&key)).await;
     let mut first = vec![enter(0).await.unwrap()];
@@ -146,13 +147,13 @@ async fn an_attempt_in_several_steps_ends_as_it_would_have_without_its_caller() 
     while peeked().await.remaining() > 3 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    limiter.settled().await;
+    settled(&limiter).await;
     assert_eq!(peeked().await.remaining(), 3, "both calls are charged");
     assert_eq!(limiter.in_flight(&beside, &Key::global()).await.unwrap(), 0);
 }
 
 #[tokio::test]
-async fn where_both_refuse_the_limits_name_the_wait() {
+async fn where_limits_and_concurrent_refuse_retry_after_is_of_the_limits() {
     let memory = Arc::new(MemoryStore::new());
     let [here, elsewhere] = [(); 2].map(|()| RateLimiter::with_store(Arc::clone(&memory)));
     let rule = Rule::new("both", Limit::per_hour(1)).with_concurrent(1);
@@ -163,7 +164,7 @@ async fn where_both_refuse_the_limits_name_the_wait() {
 }
 
 #[tokio::test]
-async fn a_look_is_refused_by_the_limits_or_else_by_the_places() {
+async fn peek_is_refused_by_the_limits_or_else_by_concurrent() {
     let limiter = RateLimiter::memory();
     let rule = Rule::new("looked_at", Limit::per_hour(2)).with_concurrent(1);
     let look = async || limiter.peek(&rule, &alice()).await.unwrap();
@@ -176,7 +177,7 @@ async fn a_look_is_refused_by_the_limits_or_else_by_the_places() {
 }
 
 #[tokio::test]
-async fn a_process_that_holds_all_places_does_not_ask() {
+async fn a_process_that_holds_all_permits_does_not_ask_the_store() {
     let store = Shared::new();
     let (here, elsewhere) = (store.limiter(), store.limiter());
     let permits = [
@@ -195,7 +196,7 @@ async fn a_process_that_holds_all_places_does_not_ask() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiters_are_served_in_turn_when_places_are_left() {
+async fn waiters_are_served_in_turn_when_permits_are_released() {
     for limiter in [RateLimiter::memory(), Shared::new().limiter()] {
         let rule = Rule::in_flight("queued", 1).with_wait(Duration::from_secs(60));
         let first = limiter.enter(&rule, &alice()).await.unwrap();
@@ -227,7 +228,7 @@ async fn waiters_are_served_in_turn_when_places_are_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_eight_of_this_process_another_gets_the_place() {
+async fn after_eight_permits_of_one_process_another_gets_the_next() {
     let store = Shared::new();
     let (here, elsewhere) = (store.limiter(), store.limiter());
     let rule = Rule::in_flight("fair", 1).with_wait(Duration::from_secs(600));
@@ -301,7 +302,7 @@ async fn a_nested_call_on_its_own_key_is_refused_after_its_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiters_that_give_up_at_any_moment_leave_no_place_behind() {
+async fn waiters_that_give_up_at_any_moment_leave_no_permit_taken() {
     for limiter in [RateLimiter::memory(), Shared::new().limiter()] {
         let rule = Rule::in_flight("abandoned", 2).with_wait(Duration::from_secs(60));
         for seed in 0..200_u64 {
@@ -334,7 +335,7 @@ async fn waiters_that_give_up_at_any_moment_leave_no_place_behind() {
 }
 
 #[tokio::test]
-async fn in_an_outage_this_process_goes_on_counting_its_own() {
+async fn in_an_outage_concurrent_holds_within_the_process() {
     let store = FaultyStore::new(MemoryStore::new());
     let of = |policy| {
         RateLimiter::builder()
@@ -388,7 +389,7 @@ async fn in_an_outage_this_process_goes_on_counting_its_own() {
 
 /// A store that is up and late must not let more through than a place each.
 #[tokio::test]
-async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_in() {
+async fn a_late_store_admits_no_more_than_concurrent() {
     let limiter = RateLimiter::builder()
         .store(Flooded)
         .timeout(Duration::from_millis(20));
@@ -407,7 +408,7 @@ async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_in() {
 }
 
 #[tokio::test]
-async fn a_shadow_rule_records_and_lets_in() {
+async fn a_shadow_rule_with_concurrent_records_and_admits() {
     let limiter = RateLimiter::memory();
     let rule = Rule::in_flight("shadow", 1)
         .with_shadow(true)
@@ -426,7 +427,7 @@ async fn a_shadow_rule_records_and_lets_in() {
 }
 
 #[tokio::test]
-async fn a_policy_gives_the_limits_beside_a_place() {
+async fn a_policy_gives_the_limits_beside_concurrent() {
     let policy = Policy::new(Limit::per_hour(1));
     let limiter = RateLimiter::builder()
         .store(MemoryStore::new())
@@ -447,7 +448,7 @@ async fn a_policy_gives_the_limits_beside_a_place() {
 }
 
 #[tokio::test]
-async fn calls_that_fit_no_rule_in_flight_are_misconfigured() {
+async fn operations_that_do_not_fit_concurrent_are_misconfigured() {
     fn words<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) -> String {
         let error = answer.unwrap_err();
         assert!(
@@ -477,7 +478,7 @@ async fn calls_that_fit_no_rule_in_flight_are_misconfigured() {
 
 /// That of a customer who may not call, for now: it does not wait either.
 #[tokio::test(start_paused = true)]
-async fn no_call_enters_where_none_may_be_in_flight() {
+async fn concurrent_0_refuses_every_call_without_retry_after() {
     let limiter = RateLimiter::memory();
     let start = Instant::now();
     let none = Rule::in_flight("none", 0).with_wait(Duration::from_secs(60));
@@ -492,7 +493,7 @@ async fn no_call_enters_where_none_may_be_in_flight() {
 
 /// A place is left that may have been taken: the answer that says so was dropped.
 #[tokio::test]
-async fn a_store_is_told_of_every_permit_that_may_have_entered() {
+async fn a_permit_whose_answer_was_dropped_is_released() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = RateLimiter::builder()
         .store(store.clone())

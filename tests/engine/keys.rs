@@ -14,7 +14,7 @@ fn rendered<T: KeyPart + ?Sized>(value: &T) -> String {
 
 /// Frozen: a change here makes running services forget what they have counted.
 #[test]
-fn golden_bytes() {
+fn keys_have_the_bytes_that_are_written_down() {
     assert_eq!(rendered("alice@example.com"), "<alice@example.com>");
     assert_eq!(rendered(&String::from("Zoë 1/2")), "<Zoë 1/2>");
     assert_eq!(
@@ -82,7 +82,7 @@ fn of_ip(address: &str) -> Key {
 }
 
 #[test]
-fn an_ipv4_address_is_one_key_in_every_disguise() {
+fn an_ipv4_address_is_one_key_in_every_notation() {
     assert_eq!(of_ip("192.0.2.1").as_bytes(), b"<192.0.2.1>");
     for disguise in [
         "::ffff:192.0.2.1",

@@ -11,6 +11,7 @@
 mod actual_cost;
 mod capabilities;
 mod config;
+mod durations;
 mod endless;
 mod fuzz;
 mod in_flight;
@@ -18,6 +19,7 @@ mod keys;
 mod observed;
 mod opposed;
 mod outages;
+mod prefetch;
 mod room;
 mod settlement;
 mod size;

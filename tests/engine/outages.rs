@@ -25,7 +25,7 @@ fn on(store: &FaultyStore<MemoryStore>, policy: OnUnavailable) -> RateLimiter {
 
 /// 30,000 guesses at once must not get through because 30,000 are too many for the server.
 #[tokio::test]
-async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_through() {
+async fn a_late_store_admits_no_more_than_the_limit() {
     for policy in [OnUnavailable::Allow, OnUnavailable::Local] {
         let builder = RateLimiter::builder()
             .store(Flooded)

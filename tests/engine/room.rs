@@ -38,7 +38,7 @@ async fn settle() {
 
 /// Open calls of one client that wait for his keys, as many as he likes, leave others their room.
 #[tokio::test(start_paused = true)]
-async fn whoever_makes_others_wait_for_his_own_keys_takes_no_room_of_others() {
+async fn waiters_on_many_keys_of_one_client_leave_others_room_to_wait() {
     for (keys, callers) in [(10_u64, 1_000), (60, 1_000), (4_000, 16)] {
         let limiter = RateLimiter::memory();
         let hers = hourly("hers");
@@ -76,7 +76,7 @@ async fn whoever_makes_others_wait_for_his_own_keys_takes_no_room_of_others() {
 /// Neither a caller for whom there is no room asks the store, nor one whose time is over before its
 /// turn: of a limiter that is full as of a key that is.
 #[tokio::test(start_paused = true)]
-async fn whoever_is_not_served_in_a_queue_costs_the_store_no_call() {
+async fn a_caller_that_the_queue_refuses_asks_the_store_nothing() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = RateLimiter::with_store(store.clone());
     let (rule, key) = (hourly("full"), Key::global());

@@ -16,9 +16,9 @@ use ratelimit_runtime::{
     Store, rate_limit,
 };
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use crate::Outcome;
+use crate::support::settled;
 
 const MAX: u64 = 5;
 const SHORT: Duration = Duration::from_millis(50);
@@ -56,7 +56,7 @@ async fn by_plan(limiter: &RateLimiter, quota: &u64) -> Outcome {
 
 /// Neither the other limit nor the block notices the call.
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_nothing_refuses_its_stack_at_once() {
+async fn a_limit_of_0_refuses_its_stack_at_once() {
     let limiter = RateLimiter::memory();
     for _ in 0..3 {
         let refused = by_plan(&limiter, &0).await.unwrap_err();
@@ -189,11 +189,11 @@ async fn a_caller_that_goes_away_leaves_a_stack_charged_as_a_whole() {
         store.hold(operation);
         begun(both(&limiter, &limiter)).await;
         assert!(
-            timeout(SHORT, limiter.settled()).await.is_err(),
+            limiter.settled_within(SHORT).await.is_err(),
             "{operation:?}: it goes on without its caller"
         );
         store.let_all_pass();
-        limiter.settled().await;
+        settled(&limiter).await;
         assert_eq!(
             both_left(&limiter, &limiter).await,
             [MAX - 1; 2],
@@ -218,7 +218,7 @@ async fn callers_that_go_away_take_no_room_from_others() {
     }
     others(&limiter).await.unwrap();
     store.let_all_pass();
-    limiter.settled().await;
+    settled(&limiter).await;
     let [first, second] = both_left(&limiter, &limiter).await;
     assert_eq!(first, second);
 }
@@ -239,12 +239,9 @@ async fn a_charge_that_is_answered_late_is_released() {
             charged > 0,
             "{policy:?}"
         );
-        assert!(
-            timeout(SHORT, limiter.settled()).await.is_err(),
-            "{policy:?}"
-        );
+        assert!(limiter.settled_within(SHORT).await.is_err(), "{policy:?}");
         store.let_all_pass();
-        limiter.settled().await;
+        settled(&limiter).await;
         let left = both_left(&limiter, &limiter).await;
         assert_eq!(left, [MAX - charged, MAX], "{policy:?}");
     }
@@ -260,7 +257,7 @@ async fn no_part_is_charged_after_the_timeout() {
         let is_admitted = both(&limiter, &limiter).await.is_ok();
         assert_eq!(is_admitted, policy == OnUnavailable::Local);
         store.let_all_pass();
-        limiter.settled().await;
+        settled(&limiter).await;
         assert_eq!(both_left(&limiter, &limiter).await, [MAX; 2], "{policy:?}");
         assert_eq!(store.acquired.load(Ordering::SeqCst), 0, "{policy:?}");
     }
@@ -279,7 +276,7 @@ async fn a_part_that_its_policy_refuses_ends_the_call_before_another_is_charged(
         for _ in 0..3 * MAX {
             admitted += u64::from(both(&limiter, &limiter).await.is_ok());
         }
-        limiter.settled().await;
+        settled(&limiter).await;
         let expected = if policy == OnUnavailable::Deny {
             0
         } else {
@@ -313,9 +310,9 @@ async fn where_there_is_no_room_for_settlements_the_policy_answers() {
         }
         assert_eq!(both_left(&limiter, &limiter).await, [MAX; 2], "{policy:?}");
         store.let_all_pass();
-        limiter.settled().await;
+        settled(&limiter).await;
         both(&limiter, &limiter).await.unwrap();
-        limiter.settled().await;
+        settled(&limiter).await;
         assert_eq!(
             both_left(&limiter, &limiter).await,
             [MAX - 1; 2],
@@ -345,7 +342,7 @@ async fn a_stack_ends_by_the_policies_that_it_began_with() {
     let (outcome, ()) = tokio::join!(by_policy(&limiter), change);
     outcome.unwrap();
     assert!(by_policy(&limiter).await.is_err());
-    limiter.settled().await;
+    settled(&limiter).await;
     assert_eq!(both_left(&limiter, &limiter).await, [MAX - 1, MAX - 2]);
 }
 
@@ -499,7 +496,7 @@ fn without_runtime<T>(future: impl Future<Output = T>) -> T {
 
 /// Stores that answer at once need no runtime. Others cannot be waited for, and charge nothing.
 #[test]
-fn without_a_runtime_a_stack_is_decided_at_once_or_is_a_mistake() {
+fn without_a_runtime_a_stack_is_decided_at_once_or_misconfigured() {
     let (one, other) = (RateLimiter::memory(), RateLimiter::memory());
     for admitted in (0..2 * MAX).map(|call| call < MAX) {
         assert_eq!(without_runtime(both(&one, &other)).is_ok(), admitted);

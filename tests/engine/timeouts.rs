@@ -63,7 +63,7 @@ async fn a_shadow_rule_adds_no_timeout_to_that_of_its_call() {
 }
 
 #[tokio::test]
-async fn a_look_at_limits_and_permits_takes_one_timeout() {
+async fn a_peek_at_limits_and_permits_takes_one_timeout() {
     let rule = Rule::new("looked_at", Limit::per_hour(9)).with_concurrent(2);
     for on_unavailable in [OnUnavailable::Local, OnUnavailable::Allow] {
         let rule = rule.clone().with_on_unavailable(on_unavailable);

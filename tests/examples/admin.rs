@@ -39,21 +39,21 @@ fn admin(args: &[&str]) -> Output {
 }
 
 /// What it prints if all is well.
-fn says(args: &[&str]) -> String {
+pub(super) fn says(args: &[&str]) -> String {
     let output = admin(args);
     assert!(output.status.success(), "{args:?}: {output:?}");
     assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
     String::from_utf8(output.stdout).expect("text")
 }
 
-fn json(args: &[&str]) -> Value {
+pub(super) fn json(args: &[&str]) -> Value {
     let printed = says(&[args, &["--json"]].concat());
     assert_eq!(printed.lines().count(), 1, "{printed}");
     serde_json::from_str(&printed).expect("JSON")
 }
 
 /// The words of an error, which has this code.
-fn fails(code: i32, args: &[&str]) -> String {
+pub(super) fn fails(code: i32, args: &[&str]) -> String {
     let output = admin(args);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
@@ -605,8 +605,8 @@ fn a_wrong_command_is_an_error_and_changes_nothing() {
             "or --global for a rule without one",
         ),
         (
-            vec!["reset", "login", "alice"],
-            "--limits <LIMITS>|--policies <FILE>",
+            vec!["peek", "login", "alice", "--algorithm", "token_bucket"],
+            "--limits <LIMITS>",
         ),
         (
             vec!["reset", "login", "alice", "--limits", "5/1 parsec"],
@@ -703,6 +703,8 @@ fn the_url_comes_from_the_environment_and_help_hides_it_and_names_all_subcommand
     let all = says(&["--help"]);
     for subcommand in [
         "rules",
+        "find",
+        "top",
         "peek",
         "list",
         "in-flight",

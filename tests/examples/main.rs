@@ -17,6 +17,7 @@ mod outbound;
 mod playground;
 mod policies;
 mod replay;
+mod rules_in_force;
 #[path = "../../examples/custom_store/store.rs"]
 mod store;
 #[path = "../support/mod.rs"]
@@ -360,7 +361,7 @@ fn the_fourth_code_in_a_minute_is_refused() {
 }
 
 #[test]
-fn bad_requests_are_told_so_and_consume_nothing() {
+fn bad_requests_have_a_status_of_4xx_and_consume_nothing() {
     let service = Service::start(None);
     let json = "application/json";
     let long = format!(r#"{{"email":"{}@x"}}"#, "a".repeat(300));

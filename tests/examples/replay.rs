@@ -374,7 +374,13 @@ fn bad_lines_are_counted_and_the_first_is_named() {
     );
     assert!(failed(&[], EDGE).contains("Usage"), "a rule is needed");
     // What would change nothing, or refuse nothing.
-    for setting in ["wait 2m", "shadow", "timeout 1s", "on_unavailable deny"] {
+    for setting in [
+        "wait 2m",
+        "prefetch 1s",
+        "shadow",
+        "timeout 1s",
+        "on_unavailable deny",
+    ] {
         let error = failed(&["--rule", &format!("1/1h {setting}")], EDGE);
         assert!(
             error.contains(setting.split(' ').next().unwrap_or(setting)),

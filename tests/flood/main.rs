@@ -7,6 +7,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod late;
 mod refused;
 
 use std::sync::Arc;

@@ -64,7 +64,7 @@ async fn quiet() -> Result<(), RateLimitError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_rule_of_a_request_is_told_of_and_shadows_are_not() {
+async fn every_rule_of_a_request_is_in_the_fields_and_shadows_are_not() {
     let handler = async || -> Result<&'static str, RateLimitError> {
         search("alice").await?;
         search("bob").await?;

@@ -224,7 +224,7 @@ async fn a_call_that_is_settled_later_leaves_no_number() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_several_keys_of_a_rule_the_one_closest_to_a_refusal_is_told() {
+async fn of_several_keys_of_a_rule_the_one_closest_to_a_refusal_is_reported() {
     let handler = async |request: Request| -> Result<(), RateLimitError> {
         let rule = Rule::new("twice", Limit::per_hour(5));
         for key in request.uri().path().chars() {

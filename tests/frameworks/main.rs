@@ -25,6 +25,7 @@ mod scopes;
 mod seen;
 mod servers;
 mod table;
+mod together;
 mod tonic_layers;
 mod tonic_methods;
 mod tonic_server;

@@ -40,6 +40,8 @@ pub(crate) type Handler =
 pub(crate) struct Site {
     pub(crate) handler: Handler,
     pub(crate) rules: Vec<(RateLimitLayer, Rule, KeyOf)>,
+    /// Of each layer that has a rule, the rules that are charged together with it.
+    pub(crate) together: Vec<(Rule, KeyOf)>,
     pub(crate) plain: Option<RateLimitLayer>,
     /// The paths that no layer limits.
     pub(crate) is_exempt: fn(&str) -> bool,
@@ -68,6 +70,7 @@ impl Site {
         Self {
             handler,
             rules: Vec::new(),
+            together: Vec::new(),
             plain: None,
             is_exempt: |_| false,
         }
@@ -87,12 +90,18 @@ impl Site {
             .route("/opaque", get(opaque_on_axum))
             .fallback(move |request: axum::extract::Request| handler(user(request.uri().path())));
         for (layer, rule, key) in self.rules.clone() {
-            let layer = layer.rule(&rule, move |request: &axum::extract::Request| {
-                key(Parts {
-                    ip: request.try_into(),
-                    api_key: HeaderKey::of(request.headers()),
-                })
-            });
+            let by = |key: KeyOf| {
+                move |request: &axum::extract::Request| {
+                    key(Parts {
+                        ip: request.try_into(),
+                        api_key: HeaderKey::of(request.headers()),
+                    })
+                }
+            };
+            let mut layer = layer.rule(&rule, by(key));
+            for (rule, key) in &self.together {
+                layer = layer.rule(rule, by(*key));
+            }
             app = app.layer(layer.skip(move |request| is_exempt(request.uri().path())));
         }
         if let Some(layer) = self.plain.clone() {
@@ -124,12 +133,18 @@ impl Site {
                     (|_| Ok(Key::global())) as KeyOf,
                 ),
             };
-            let layer = layer.rule(&rule, move |request: &ServiceRequest| {
-                key(Parts {
-                    ip: request.try_into(),
-                    api_key: request.try_into(),
-                })
-            });
+            let by = |key: KeyOf| {
+                move |request: &ServiceRequest| {
+                    key(Parts {
+                        ip: request.try_into(),
+                        api_key: request.try_into(),
+                    })
+                }
+            };
+            let mut layer = layer.rule(&rule, by(key));
+            for (rule, key) in &self.together {
+                layer = layer.rule(rule, by(*key));
+            }
             let layer = layer.skip(move |request| is_exempt(request.path()));
             Condition::new(at < self.rules.len(), layer)
         };
@@ -179,12 +194,18 @@ impl Site {
             );
         let mut app: BoxEndpoint<'static, poem::Response> = app.map_to_response().boxed();
         for (layer, rule, key) in self.rules.clone() {
-            let layer = layer.rule(&rule, move |request: &poem::Request| {
-                key(Parts {
-                    ip: request.try_into(),
-                    api_key: HeaderKey::of(request.headers()),
-                })
-            });
+            let by = |key: KeyOf| {
+                move |request: &poem::Request| {
+                    key(Parts {
+                        ip: request.try_into(),
+                        api_key: HeaderKey::of(request.headers()),
+                    })
+                }
+            };
+            let mut layer = layer.rule(&rule, by(key));
+            for (rule, key) in &self.together {
+                layer = layer.rule(rule, by(*key));
+            }
             let layer = layer.skip(move |request| is_exempt(request.uri().path()));
             app = app.with(layer).map_to_response().boxed();
         }

@@ -59,7 +59,7 @@ fn denying(responses: &Responses) -> RateLimiter {
 }
 
 #[tokio::test(start_paused = true)]
-async fn responses_tell_of_decisions() {
+async fn responses_report_decisions() {
     for server in each(RateLimiter::memory, Site::behind).await {
         for left in [1, 0] {
             let answer = server.answer(ask("/alice")).await;
@@ -520,7 +520,7 @@ async fn a_missing_key_is_401_where_it_is_a_credential() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_nothing_is_429_without_a_time_to_retry() {
+async fn a_limit_of_0_is_429_without_retry_after() {
     let suspended = Rule::named("suspended", Limit::per_minute(0));
     let layer = || RateLimitLayer::new().limiter(RateLimiter::memory());
     for server in Site::limited(layer(), &suspended, of_all).serve().await {
@@ -632,7 +632,7 @@ fn of_two(layer: &RateLimitLayer, rules: [&Rule; 2]) -> Site {
 
 /// Older clients read of one limit: the next one that refuses.
 #[tokio::test(start_paused = true)]
-async fn of_several_layers_older_clients_are_told_of_the_one_that_leaves_least() {
+async fn of_several_layers_legacy_headers_report_the_one_that_leaves_least() {
     let few = Rule::named("few", Limit::per_minute(2));
     let many = Rule::named("many", Limit::per_hour(100));
     let limiter = || with(&Responses::new().legacy_headers(true));

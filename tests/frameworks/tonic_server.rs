@@ -128,7 +128,7 @@ fn details(status: &Status) -> (Vec<String>, Option<u64>) {
 }
 
 #[tokio::test]
-async fn answers_and_statuses_tell_of_decisions() {
+async fn answers_and_statuses_report_decisions() {
     let layer = RateLimitLayer::new().grpc().limiter(RateLimiter::memory());
     let mut client = Client::of(behind(&layer, service_of!(found))).await;
     for left in [1, 0] {

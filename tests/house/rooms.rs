@@ -1,10 +1,16 @@
-//! Which file uses which: the top modules of each crate in one order, and no circles within them.
+//! Which file uses which: the top modules of each crate in one order, and no circles within them;
+//! and what the runtime hands to the expansions of the macros.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 
+use proc_macro2::TokenStream;
+use syn::{Attribute, Item, Visibility};
+
 use crate::assert_only;
-use crate::source::{Source, Uses};
+use crate::links::workspace;
+use crate::source::{Source, Uses, imports, type_name};
 
 /// Each uses only those above it. Modules of one line may use each other.
 const RUNTIME: &[&[&str]] = &[
@@ -23,50 +29,6 @@ const RUNTIME: &[&[&str]] = &[
 ];
 
 const MACROS: &[&[&str]] = &[&["parse"], &["check"], &["plan"], &["expand"]];
-
-/// Circles that are there today: files of which each uses, over others of them, each other.
-const CIRCLES_OF_THE_RUNTIME: &[&[&str]] = &[
-    &[
-        "adapter/axum.rs",
-        "adapter/client_ip.rs",
-        "adapter/tonic.rs",
-    ],
-    &["limiter/builder.rs", "limiter/mod.rs"],
-    &["rule/calendar/mod.rs", "rule/calendar/period.rs"],
-    &["store/built_in.rs", "store/mod.rs"],
-    &[
-        "store/redis/batcher/flight.rs",
-        "store/redis/batcher/mod.rs",
-        "store/redis/batcher/queue.rs",
-        "store/redis/batcher/sending.rs",
-    ],
-    &[
-        "store/redis/cluster/mod.rs",
-        "store/redis/cluster/refresh.rs",
-    ],
-    &[
-        "store/redis/link/mod.rs",
-        "store/redis/link/sentinel.rs",
-        "store/redis/link/upkeep.rs",
-        "store/redis/link/upstream.rs",
-    ],
-    &[
-        "store/redis/scripts/answer.rs",
-        "store/redis/scripts/call.rs",
-    ],
-    &[
-        "store/redis/settings/deployment.rs",
-        "store/redis/settings/mod.rs",
-        "store/redis/settings/server.rs",
-        "store/redis/settings/tls.rs",
-    ],
-];
-
-const CIRCLES_OF_THE_MACROS: &[&[&str]] = &[&[
-    "check/function/async_trait.rs",
-    "check/function/body.rs",
-    "check/function/scope.rs",
-]];
 
 fn assert_one_way(package: &str, order: &[&[&str]]) {
     let place = |file: &str| {
@@ -96,7 +58,8 @@ fn reached<'a>(uses: &'a Uses, from: &'a str) -> BTreeSet<&'a str> {
     reached
 }
 
-fn assert_no_circles(package: &str, exceptions: &[&[&str]]) {
+/// A circle is files of which each uses, over others of them, each other.
+fn assert_no_circles(package: &str) {
     let uses = Source::of(package).uses();
     let files = uses.keys().map(String::as_str);
     let reached: BTreeMap<_, _> = files.map(|file| (file, reached(&uses, file))).collect();
@@ -104,8 +67,7 @@ fn assert_no_circles(package: &str, exceptions: &[&[&str]]) {
         let circle = used.iter().filter(|used| reached[*used].contains(file));
         circle.copied().collect()
     });
-    let exceptions = exceptions.iter().map(|files| files.to_vec());
-    assert_only(circles.filter(|files| !files.is_empty()), exceptions);
+    assert_only(circles.filter(|files| !files.is_empty()), []);
 }
 
 #[test]
@@ -120,6 +82,75 @@ fn a_stage_of_the_attribute_uses_only_earlier_ones() {
 
 #[test]
 fn no_files_use_each_other() {
-    assert_no_circles("ratelimit-runtime", CIRCLES_OF_THE_RUNTIME);
-    assert_no_circles("ratelimit-macros", CIRCLES_OF_THE_MACROS);
+    assert_no_circles("ratelimit-runtime");
+    assert_no_circles("ratelimit-macros");
+}
+
+/// What an expansion is given or bound by, and does not name; and two types whose variants are
+/// named by arguments.
+const UNNAMED: &[&str] = &[
+    "Algorithm",
+    "AsLimiter",
+    "CallPermits",
+    "Count",
+    "Guard",
+    "OnUnavailable",
+    "Outcome",
+];
+
+/// The public names of `__private`, but for those that the feature `_tests` brings.
+fn handed_to_expansions() -> BTreeSet<String> {
+    let is_of_tests = |attribute: &Attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute
+                .parse_args::<TokenStream>()
+                .is_ok_and(|condition| condition.to_string().contains("\"_tests\""))
+    };
+    let mut names = BTreeSet::new();
+    let source = Source::of("ratelimit-runtime");
+    let modules = source.modules();
+    for item in modules
+        .filter(|(path, _)| *path == ["__private"])
+        .flat_map(|(_, module)| &module.items)
+    {
+        let (attributes, visibility) = match item {
+            Item::Fn(item) => (&item.attrs, &item.vis),
+            Item::Struct(item) => (&item.attrs, &item.vis),
+            Item::Trait(item) => (&item.attrs, &item.vis),
+            Item::Type(item) => (&item.attrs, &item.vis),
+            Item::Use(item) => (&item.attrs, &item.vis),
+            _ => continue,
+        };
+        if !matches!(visibility, Visibility::Public(_)) || attributes.iter().any(is_of_tests) {
+            continue;
+        }
+        match item {
+            Item::Fn(item) => _ = names.insert(item.sig.ident.to_string()),
+            Item::Use(item) => imports(&item.tree, &[], &mut |name, _| names.extend(name)),
+            item => names.extend(type_name(item)),
+        }
+    }
+    names
+}
+
+#[test]
+fn the_runtime_hands_to_expansions_what_they_use_and_nothing_else() {
+    let source = Source::of("ratelimit-macros");
+    let folder = workspace().join("ratelimit-macros/src");
+    let text: String = source
+        .modules()
+        .map(|(_, module)| fs::read_to_string(folder.join(&module.file)).unwrap())
+        .collect();
+    let named = text.split("__ratelimit::").skip(1);
+    let named: BTreeSet<_> = named
+        .filter_map(|text| {
+            text.split(|c: char| !c.is_alphanumeric() && c != '_')
+                .next()
+        })
+        .collect();
+    let handed = handed_to_expansions();
+    assert!(handed.len() > 20, "{handed:?}");
+    let unused = handed.iter().map(String::as_str);
+    let unused = unused.filter(|name| !named.contains(name));
+    assert_only(unused, UNNAMED.to_vec());
 }

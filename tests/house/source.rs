@@ -168,7 +168,11 @@ fn is_called(item: &Item, name: &str) -> bool {
 }
 
 /// Each path that a tree of imports stands for, with the name that it gets here: `None` for `*`.
-fn imports(tree: &UseTree, before: &[String], each: &mut impl FnMut(Option<String>, Vec<String>)) {
+pub(crate) fn imports(
+    tree: &UseTree,
+    before: &[String],
+    each: &mut impl FnMut(Option<String>, Vec<String>),
+) {
     let path = |name: &syn::Ident| [before, &[name.to_string()]].concat();
     match tree {
         UseTree::Path(tree) => imports(&tree.tree, &path(&tree.ident), each),

@@ -239,7 +239,7 @@ async fn a_changed_copy_of_a_used_rule_has_buckets_of_its_own() {
 
 /// A client chooses the size of its batch, so that is no wrong setting, under any algorithm.
 #[tokio::test]
-async fn a_cost_above_the_limit_is_told_as_that() {
+async fn a_cost_above_the_limit_is_cost_exceeds_limit() {
     for &algorithm in ALGORITHMS {
         let rule = Rule::new("batch", Limit::per_minute(5))
             .with_algorithm(algorithm)

@@ -30,6 +30,23 @@ async fn scope_goes_before_the_thread_default() {
     drop(guard);
 }
 
+#[rate_limit(key = "<id>", window = "60s", max = 1, limiter = limiter)]
+async fn call_on(limiter: &RateLimiter, id: u32) -> Outcome {
+    let _ = id;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_limiter_of_the_attribute_goes_before_the_scope() {
+    let (own, scoped) = (RateLimiter::memory(), RateLimiter::memory());
+    let calls = async {
+        assert!(call_on(&own, 1).await.is_ok());
+        assert!(is_exceeded(&call_on(&own, 1).await));
+        assert!(call_on(&scoped, 1).await.is_ok());
+    };
+    scoped.scope(calls).await;
+}
+
 #[tokio::test]
 async fn a_scoped_future_can_be_spawned() {
     let limiter = RateLimiter::memory();
@@ -42,7 +59,7 @@ async fn a_scoped_future_can_be_spawned() {
 
 /// Runs itself as another process, which no other test has given a limiter.
 #[test]
-fn a_forgotten_install_is_said_once_on_standard_error_without_a_subscriber() {
+fn a_forgotten_install_is_reported_once_on_standard_error_without_a_subscriber() {
     const CHILD: &str = "RATELIMIT_TEST_FORGETS_INSTALL";
     if std::env::var_os(CHILD).is_some() {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -55,7 +72,8 @@ fn a_forgotten_install_is_said_once_on_standard_error_without_a_subscriber() {
         );
         return;
     }
-    let name = "finding::a_forgotten_install_is_said_once_on_standard_error_without_a_subscriber";
+    let name =
+        "finding::a_forgotten_install_is_reported_once_on_standard_error_without_a_subscriber";
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     let output = child
         .args(["--exact", name, "--nocapture"])
@@ -84,4 +102,37 @@ async fn guards_may_be_dropped_in_any_order() {
     assert!(call(1).await.is_ok());
     assert!(is_exceeded(&call(1).await));
     drop(second);
+}
+
+/// In processes of their own, because the environment is that of all tests.
+#[test]
+fn from_env_takes_ratelimit_url_before_redis_url_and_else_memory() {
+    const EXPECTED: &str = "RATELIMIT_TEST_FROM_ENV";
+    const NAME: &str = "finding::from_env_takes_ratelimit_url_before_redis_url_and_else_memory";
+    if let Ok(expected) = std::env::var(EXPECTED) {
+        let said = RateLimiter::from_env()
+            .map_or_else(|error| error.to_string(), |_| "a limiter".to_owned());
+        assert!(said.contains(&expected), "{said}");
+        return;
+    }
+    for (own, redis, expected) in [
+        (None, None, "a limiter"),
+        (Some("memory:"), Some("nonsense"), "a limiter"),
+        (Some("nonsense"), Some("memory:"), "RATELIMIT_URL"),
+        (None, Some("nonsense"), "REDIS_URL"),
+        (None, Some("redis://127.0.0.1/"), "a limiter"),
+    ] {
+        let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+        process.args(["--exact", NAME]).env(EXPECTED, expected);
+        for (variable, url) in [("RATELIMIT_URL", own), ("REDIS_URL", redis)] {
+            match url {
+                Some(url) => process.env(variable, url),
+                None => process.env_remove(variable),
+            };
+        }
+        let output = process.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let passed = output.status.success() && said.contains("1 passed");
+        assert!(passed, "{own:?} {redis:?}: {said}");
+    }
 }

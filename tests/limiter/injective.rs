@@ -144,7 +144,7 @@ fn is_of_a_call(rendered: &str) -> bool {
 }
 
 #[test]
-fn what_no_values_render_to_is_told() {
+fn an_override_for_a_key_that_no_call_renders_is_refused() {
     for rendered in [
         "<alice@example.com>",
         "<acme>/<7>",
@@ -204,7 +204,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn whatever_is_rendered_with_a_value_is_of_a_call(template in pieces()) {
+    fn an_override_for_a_key_that_a_call_renders_is_accepted(template in pieces()) {
         let (key, meaning) = render(&template);
         let has_value = meaning.iter().any(|piece| matches!(piece, Piece::Part(_)));
         prop_assert_eq!(is_of_a_call(std::str::from_utf8(key.as_bytes()).unwrap()), has_value, "{:?}", key.as_bytes());

@@ -9,7 +9,7 @@ use ratelimit_runtime::{
 };
 
 use super::{everywhere, in_memory};
-use crate::support::unique;
+use crate::support::{settled, unique};
 
 const LIMIT: Limit = Limit::per_hour(5);
 
@@ -134,7 +134,7 @@ async fn a_key_is_listed_while_calls_are_in_flight() {
         drop(first);
         assert_eq!(all(limiter.keys(&rule)).await.len(), 1, "{name}");
         drop(second);
-        limiter.settled().await;
+        settled(&limiter).await;
         assert!(all(limiter.keys(&rule)).await.is_empty(), "{name}");
     }
 }

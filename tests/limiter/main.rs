@@ -17,6 +17,7 @@ mod keys;
 mod outage;
 mod policies;
 mod several;
+mod shadow;
 mod watching;
 
 use std::time::Duration;

@@ -176,6 +176,50 @@ async fn a_policy_that_blocks_is_not_used_by_a_rule_that_waits() {
 
 /// A service that asks at its start does not meet a misspelt name at its first request.
 #[tokio::test]
+async fn a_policy_that_does_not_go_with_what_a_rule_takes_ahead_is_not_used() {
+    let second = Duration::from_secs(1);
+    let ahead = Rule::new("ahead", Limit::per_second(9))
+        .with_prefetch(second)
+        .with_policy("search");
+    let of_windows =
+        |seconds| Policy::new(Limit::per_minute(2)).and(Limit::new(2, second * seconds));
+    let blocks = Policy::new(Limit::per_minute(2)).with_block(MINUTE);
+    for (policy, why) in [
+        (blocks, "would block the innocent"),
+        (
+            of_windows(49),
+            "write at most \"980ms\", or write `prefetch = \"0s\"` in the policy",
+        ),
+    ] {
+        for (place, limiter) in everywhere(&FakeClock::new()) {
+            limiter.set_policies([("search", policy.clone())]).unwrap();
+            let error = limiter.acquire(&ahead, &alice()).await.unwrap_err();
+            assert!(
+                matches!(error, RateLimitError::Misconfigured(_))
+                    && error.to_string().contains(why),
+                "{place}: {error:?}"
+            );
+            let off = policy.clone().with_prefetch(Duration::ZERO);
+            limiter.set_policies([("search", off)]).unwrap();
+            let admitted = limiter.acquire(&ahead, &alice()).await.unwrap();
+            assert_eq!(admitted.remaining(), 1, "{place}: nothing was charged");
+
+            // By now the limiter knows the rule.
+            let error = limiter
+                .set_policies([("search", policy.clone())])
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains(why) && error.contains("the old set stays in force"),
+                "{place}: {error}"
+            );
+            limiter.set_policies([("search", of_windows(50))]).unwrap();
+            assert!(limiter.acquire(&ahead, &bob()).await.is_ok(), "{place}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_limiter_names_the_policies_that_it_lacks() {
     let limiter = RateLimiter::builder()
         .policy("login-adress", Policy::new(Limit::per_minute(3)))
@@ -198,7 +242,7 @@ async fn a_limiter_names_the_policies_that_it_lacks() {
 
 /// A customer who is suspended: nothing is known that ends it, and nothing waits for it.
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_nothing_is_a_refusal_without_an_end() {
+async fn a_limit_of_0_refuses_without_retry_after() {
     let start = tokio::time::Instant::now();
     let clock = FakeClock::new();
     let suspended = Rule::new("suspended", Limit::per_minute(0));
@@ -477,7 +521,7 @@ async fn an_override_holds_for_an_address_however_it_is_written() {
 
 /// The hour stays an hour.
 #[test]
-fn a_calendar_quota_under_another_algorithm_is_told_its_length_of_time() {
+fn the_error_of_a_calendar_quota_under_another_algorithm_names_a_duration() {
     for (unit, instead) in CalendarUnit::ALL
         .iter()
         .zip(["1h", "1d", "7d", "30d", "365d"])
@@ -505,6 +549,20 @@ async fn settings_that_cannot_work_are_refused_when_they_are_set() {
         (
             policy().with_wait(MINUTE).with_shadow(true),
             "`wait` is never used",
+        ),
+        (
+            policy().with_prefetch(Duration::from_millis(1)),
+            "from \"10ms\" to \"10s\"",
+        ),
+        (
+            policy()
+                .with_prefetch(MINUTE / 60)
+                .with_growing_block(MINUTE, MINUTE * 2),
+            "would block the innocent",
+        ),
+        (
+            policy().with_prefetch(MINUTE / 49),
+            "write at most \"1200ms\"",
         ),
     ] {
         let error = RateLimiter::builder()
@@ -694,7 +752,7 @@ async fn a_policy_says_how_many_calls_may_be_in_flight_and_changes_that() {
 }
 
 #[tokio::test]
-async fn a_policy_with_calls_in_flight_is_a_mistake_for_a_rule_that_keeps_no_permit() {
+async fn a_policy_with_concurrent_is_misconfigured_for_a_rule_without() {
     let limiter = RateLimiter::memory();
     for policy in ["5/1h concurrent 2", "5/1h lease 10s"] {
         limiter

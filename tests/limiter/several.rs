@@ -3,6 +3,7 @@
 use ratelimit_runtime::{Decision, Limit, RateLimitError, Rule};
 
 use super::*;
+use crate::support::settled;
 
 static PER_USER: Rule = Rule::new("several-user", Limit::per_hour(3));
 static OF_TENANT: Rule =
@@ -76,16 +77,16 @@ async fn an_estimate_of_several_rules_is_settled_once() {
         assert_eq!(left(reservation.decisions()), [600, 9_600], "{name}");
         assert_eq!(reservation.decision().rule(), "several-tokens-minute");
         reservation.commit(150);
-        limiter.settled().await;
+        settled(&limiter).await;
         assert_eq!([used(&A_MINUTE).await, used(&A_DAY).await], [150, 150]);
         limiter.reserve_all(calls).await.unwrap().release();
-        limiter.settled().await;
+        settled(&limiter).await;
         assert_eq!([used(&A_MINUTE).await, used(&A_DAY).await], [150, 150]);
         // Dropped, it counts as estimated; then the minute has no room for another.
         drop(limiter.reserve_all(calls).await.unwrap());
         drop(limiter.reserve_all(calls).await.unwrap());
         assert!(limiter.reserve_all(calls).await.is_err(), "{name}");
-        limiter.settled().await;
+        settled(&limiter).await;
         assert_eq!([used(&A_MINUTE).await, used(&A_DAY).await], [950, 950]);
     }
 }
@@ -100,7 +101,7 @@ async fn a_call_in_flight_of_several_rules_has_a_permit_and_all_charges_or_nothi
         let full = limiter.enter_all(calls).await.unwrap_err();
         assert_eq!(full.retry_after(), None, "{name}");
         drop(permit);
-        limiter.settled().await;
+        settled(&limiter).await;
         let left = limiter.peek(&PER_USER, &key).await.unwrap().remaining();
         assert_eq!(left, 2, "{name}: the refused call was charged nothing");
         drop(limiter.enter_all(calls).await.unwrap());
@@ -110,7 +111,7 @@ async fn a_call_in_flight_of_several_rules_has_a_permit_and_all_charges_or_nothi
 }
 
 #[tokio::test]
-async fn a_stack_by_hand_that_names_no_rule_or_one_that_needs_a_permit_is_a_mistake() {
+async fn a_stack_by_hand_without_a_rule_or_of_one_that_needs_a_permit_is_misconfigured() {
     let limiter = RateLimiter::memory();
     let key = alice();
     let errors = [

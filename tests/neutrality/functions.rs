@@ -82,8 +82,8 @@ pub fn future(id: u32) -> impl Future<Output = Outcome<u32>> + Send {
 
 #[cfg_attr(feature = "limited", rate_limit(key = "<id>", window = "60s", max = 1))]
 pub fn boxed(id: u32) -> Pin<Box<dyn Future<Output = Outcome<u32>> + Send>> {
-    let id = id.clone();
     Box::pin(async move {
+        let id = id.clone();
         let unused = 1;
         other().await;
         Ok(id)

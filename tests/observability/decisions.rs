@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::store::StoreErrorKind;
+use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{
-    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit,
+    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Store, rate_limit,
 };
 
 use crate::samples::{Samples, record};
@@ -14,6 +14,27 @@ use crate::support::unique;
 
 fn rule(name: &str, max: u64) -> Rule {
     Rule::named(unique(name), Limit::per_hour(max))
+}
+
+/// A layer that knows each answer: what it admits is of units that were taken ahead.
+struct Knowing(MemoryStore);
+
+impl Store for Knowing {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::later(async move {
+            let mut verdict = self.0.acquire(request).await?;
+            verdict.cached = true;
+            Ok(verdict)
+        })
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.0.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.0.reset(request)
+    }
 }
 
 /// Asks as often as these outcomes, by these sources, are to be counted; nothing else is counted.
@@ -61,6 +82,7 @@ fn checks_are_counted_by_outcome_and_source_and_peeks_are_not() {
         .unwrap();
     let memory = RateLimiter::memory();
     let cached = RateLimiter::with_store(DenyCache::new(MemoryStore::new()));
+    let knowing = RateLimiter::with_store(Knowing(MemoryStore::new()));
     let stopped = RateLimiter::with_store(MemoryStore::new().with_clock(FakeClock::new()));
     for (limiter, rule, counted) in [
         // Fewer than a tenth are left, or the last of few.
@@ -101,6 +123,15 @@ fn checks_are_counted_by_outcome_and_source_and_peeks_are_not() {
                 ("near_limit", "store", 1),
                 ("denied", "store", 1),
                 ("denied", "deny_cache", 10),
+            ],
+        ),
+        (
+            &knowing,
+            rule("ahead", 20).with_prefetch(Duration::from_secs(1)),
+            &[
+                ("allowed", "grant", 18),
+                ("near_limit", "grant", 2),
+                ("denied", "deny_cache", 5),
             ],
         ),
         (

@@ -7,7 +7,7 @@ use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
 
 use crate::documented::{metrics, values};
 use crate::permits;
-use crate::redis_server::{ALONE, limiter};
+use crate::redis_server::{ALONE, limiter, take_ahead};
 use crate::samples::{Samples, record};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
@@ -24,6 +24,7 @@ async fn every_metric_is_emitted_as_it_is_documented() {
     for _ in 0..5 {
         drop(limiter.acquire(&rule, &Key::of("alice")).await);
     }
+    take_ahead(&limiter).await;
     let _losing = permits::that_is_lost(&server).await;
     let lost = || Samples::now().sum("ratelimit_permits_lost_total", &[]);
     crate::redis_server::until("a permit is lost", || lost() > 0.0).await;
@@ -101,6 +102,7 @@ async fn every_metric_is_emitted_as_it_is_documented() {
         ("ratelimit_store_seconds", "result"),
         ("ratelimit_connections", "state"),
         ("ratelimit_policy_changes_total", "change"),
+        ("ratelimit_prefetched_units_total", "units"),
     ] {
         for value in samples.values_of(metric, label) {
             assert!(

@@ -20,7 +20,7 @@ use tonic::codegen::http;
 
 use crate::documented::{code, file, table};
 use crate::log::{Kind, Log};
-use crate::redis_server::{ALONE, limiter, until};
+use crate::redis_server::{ALONE, limiter, take_ahead, until};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 
@@ -252,6 +252,7 @@ async fn every_documented_event_is_logged_when_it_happens() {
     let on_redis = limiter(&server);
     on_redis.ready().await.unwrap();
     let _ = on_redis.acquire(&plain, &key).await;
+    take_ahead(&on_redis).await;
     until("it is not told the role", || log.has("role_unknown")).await;
     server.stop();
     // A connection that no call uses is not made again.
@@ -268,7 +269,7 @@ async fn every_documented_event_is_logged_when_it_happens() {
         .difference(&seen)
         .map(|kind| kind.name.as_str())
         .collect();
-    // They happen in tests of their own: in `redis/places/processes.rs`, and below.
+    // They happen in tests of their own: in `redis/permits/processes.rs`, and below.
     assert_eq!(
         missed,
         ["login_expires", "permit_lost", "shadow_ended", "empty_url"]
@@ -277,7 +278,7 @@ async fn every_documented_event_is_logged_when_it_happens() {
 
 /// A client can repeat its request as often as it likes, and does not fill the disk with the log.
 #[tokio::test]
-async fn a_mistake_that_every_call_meets_is_logged_once() {
+async fn an_error_that_every_call_gets_is_logged_once() {
     let (log, _listening) = Log::listen();
     let missing = |policy| Rule::named(unique("missing"), Limit::per_hour(1)).with_policy(policy);
     let (one, other) = (missing("never-set"), missing("never-set-either"));
@@ -306,7 +307,7 @@ async fn of_one_path(limiter: &RateLimiter) -> Result<(), RateLimitError> {
 }
 
 #[tokio::test]
-async fn two_functions_of_one_path_are_told_once_per_limiter_and_one_function_is_not() {
+async fn two_functions_of_one_path_are_logged_once_per_limiter_and_one_function_is_not() {
     let (log, _listening) = Log::listen();
     // More than a function remembers.
     let limiters: Vec<RateLimiter> = (0..12).map(|_| RateLimiter::memory()).collect();
@@ -407,7 +408,7 @@ impl Store for Full {
 
 /// Without its memory a store decides nothing, whatever answers instead: that has to be seen.
 #[tokio::test]
-async fn a_store_without_memory_is_told_once() {
+async fn a_store_that_is_out_of_memory_is_logged_once() {
     for policy in [
         OnUnavailable::Deny,
         OnUnavailable::Local,
@@ -435,7 +436,7 @@ async fn a_store_without_memory_is_told_once() {
 
 /// Each script quotes itself in the error, and a server without a disk says so to a PING as well.
 #[tokio::test]
-async fn a_full_redis_is_told_once_whichever_script_meets_it() {
+async fn a_full_redis_is_logged_once_whichever_script_meets_it() {
     let _alone = ALONE.lock().await;
     let (log, _listening) = Log::listen();
     let (memory, disk) = (RedisServer::start(), RedisServer::start_without_disk());
@@ -464,7 +465,7 @@ async fn a_full_redis_is_told_once_whichever_script_meets_it() {
 /// A proxy that names no client merges all of its clients: that is said for each reason, and not at
 /// each request.
 #[test]
-fn a_trusted_proxy_that_names_no_client_is_told_once() {
+fn a_trusted_proxy_that_names_no_client_is_logged_once() {
     let (log, _listening) = Log::listen();
     let proxies = TrustedProxies::new(["10.0.0.0/8"]).unwrap();
     let ask = |fields: &[(&'static str, &'static str)]| {
@@ -498,7 +499,7 @@ fn a_trusted_proxy_that_names_no_client_is_told_once() {
 
 /// Behind a proxy that is not named, all clients are one.
 #[test]
-fn a_forwarded_request_is_told_once_where_no_proxy_is_trusted() {
+fn a_forwarded_request_is_logged_once_where_no_proxy_is_trusted() {
     let (log, _listening) = Log::listen();
     let ask = |proxies: &TrustedProxies, name: &'static str| {
         let mut headers = http::HeaderMap::new();

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
+use ratelimit_runtime::{Key, Limit, RateLimiter, Rule, Source};
 use tokio::sync::{Barrier, Mutex};
 
 use crate::samples::{Samples, record};
 use crate::support::redis::RedisServer;
-use crate::support::unique;
+use crate::support::{settled, unique};
 
 /// What commands carry is counted for the process as a whole, so tests on Redis go one after the
 /// other.
@@ -30,6 +30,20 @@ pub(crate) fn limiter(server: &RedisServer) -> RateLimiter {
         .redis(&server.url())
         .prefix(unique("observability"));
     builder.timeout(Duration::from_millis(150)).build().unwrap()
+}
+
+/// Calls until units that were taken ahead are spent, and gives back what is left of them.
+pub(crate) async fn take_ahead(limiter: &RateLimiter) {
+    let rule = Rule::named(unique("ahead"), Limit::per_hour(1_000));
+    let rule = rule.with_prefetch(Duration::from_secs(1));
+    for _ in 0..200 {
+        let admitted = limiter.acquire(&rule, &Key::global()).await.unwrap();
+        if admitted.source() == Source::Grant {
+            return settled(limiter).await;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("nothing is taken ahead");
 }
 
 /// From then on the server knows the script; until then a command may be sent twice.
@@ -74,7 +88,7 @@ const GONE: [f64; 4] = [0.0; 4];
 
 /// An outage, a server that hangs, and the return from both.
 #[tokio::test]
-async fn connections_and_outages() {
+async fn connections_and_outages_are_measured() {
     let _alone = ALONE.lock().await;
     record();
     let mut server = RedisServer::start();

@@ -47,7 +47,7 @@ fn before_the_hour(clock: &ServerClock, server: &RedisServer, left: Duration) ->
     not(target_os = "linux"),
     ignore = "sets the clock of a server by LD_PRELOAD"
 )]
-async fn a_server_whose_clock_is_off() {
+async fn clocks_a_calendar_period_apart_are_misconfigured() {
     let clock = ServerClock::new();
     let server = clock.server(&[]);
     let store = on(&server).await;
@@ -93,7 +93,7 @@ async fn a_server_whose_clock_is_off() {
     not(target_os = "linux"),
     ignore = "sets the clock of a server by LD_PRELOAD"
 )]
-async fn a_key_that_expires_in_the_middle() {
+async fn a_key_ends_with_its_period() {
     let clock = ServerClock::new();
     let server = clock.server(&[]);
     let store = on(&server).await;
@@ -127,7 +127,7 @@ async fn a_key_that_expires_in_the_middle() {
 
 /// Two processes whose zone data differ: here, two zones on one key.
 #[tokio::test]
-async fn two_processes_with_different_zone_data() {
+async fn a_stored_period_lasts_whatever_zone_data_another_process_has() {
     let (store, clock) = store_with_fake_clock().await;
     // 22:13 in London; 23:13 in Berlin.
     let [london, berlin] = ["1/day@Europe/London", "1/day@Europe/Berlin"]

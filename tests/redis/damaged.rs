@@ -230,6 +230,56 @@ async fn an_expiry_that_was_taken_away_is_set_again_after_the_window_at_the_late
     }
 }
 
+/// A bucket ends with units taken ahead, and until when they do not drain.
+#[tokio::test]
+async fn no_bucket_ends_with_other_units_taken_ahead_than_a_lease_can_have() {
+    let server = shared();
+    let clock = FakeClock::new();
+    let now = clock.now().as_secs_f64() * 1e6;
+    let store = RedisStore::new(&server.url()).unwrap().with_clock(clock);
+    store.ready().await.unwrap();
+    let (max, limits) = (1_000, [Limit::new(1_000, WINDOW)]);
+    let late = now + 11e6;
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        for (units, until, is_sound) in [
+            (0.0, now, true),
+            (8.0, now + 1e6, true),
+            (8.0, now - 1e6, true),
+            (-1.0, now + 1e6, false),
+            (0.5, now + 1e6, false),
+            (9_007_199_254_740_992.0, now + 1e6, false),
+            (f64::NAN, now + 1e6, false),
+            (8.0, late, false),
+            (8.0, f64::INFINITY, false),
+            (8.0, 1_152_921_504_606_846_976.0, false),
+            (8.0, f64::NAN, false),
+            (8.0, -1.0, false),
+            (8.0, now + 0.5, false),
+        ] {
+            let (key, level) = (unique("ahead"), 10.0 * WINDOW.as_secs_f64() * 1e6);
+            let value: Vec<u8> = [now, -(now + 60e6), level, units, until, now - 2e6]
+                .into_iter()
+                .flat_map(f64::to_le_bytes)
+                .collect();
+            server.cli(&[b"SET", key.as_bytes(), &value, b"PX", b"60000"]);
+            let request = Request::new(key.as_bytes(), algorithm, &limits);
+            for answer in [store.acquire(request).await, store.peek(request).await] {
+                match answer {
+                    Ok(verdict) if is_sound => assert_eq!(verdict.remaining, max - 11),
+                    Err(error) if !is_sound => {
+                        assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+                    }
+                    answer => panic!("{algorithm}: {units} until {until}: {answer:?}"),
+                }
+            }
+            // After the second until which it is held, and a second and a millisecond late.
+            let most = 2 * i64::try_from(WINDOW.as_millis()).unwrap() + 2_001;
+            let lives = server.number(&["PTTL", &key]);
+            assert!((1..=most).contains(&lives), "{algorithm}: {lives} ms");
+        }
+    }
+}
+
 /// A log whose members no store has written is left as it is.
 #[tokio::test]
 async fn foreign_members_of_a_log_are_an_error_in_every_operation() {
@@ -247,8 +297,9 @@ async fn foreign_members_of_a_log_are_an_error_in_every_operation() {
             ("ban", "inf"),
             // As long as a ticket.
             ("of another one's", "1"),
-            ("1700000000000000", "inf"),
-            ("1700000000000000", "1800000000000000"),
+            // Later than any lease ends.
+            ("1700000017000000", "inf"),
+            ("1700000017000000", "1800000000000000"),
             // What a double counts by twos: one more than it is itself.
             ("9999999999999998", "9999999999999998"),
         ] {

@@ -47,7 +47,9 @@ impl Recorder {
 impl Store for Recorder {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         self.record(&request);
-        Answer::ready(Ok(Verdict::admitted().with_remaining(1)))
+        let mut admitted = Verdict::admitted();
+        admitted.remaining = 1;
+        Answer::ready(Ok(admitted))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {

@@ -60,6 +60,36 @@ async fn many_callers_of_one_key_are_few_commands_and_each_has_its_own_verdict()
     assert!(sent <= 8, "{sent} commands for 512 calls");
 }
 
+/// Of each algorithm, once its scripts are there; neither a call nor a stack is sent in parts.
+#[tokio::test]
+async fn a_check_is_one_command_and_so_is_a_stack() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(3, MINUTE * 60), Limit::new(9, MINUTE * 600)];
+    let scripts = || calls(&server, "evalsha") + calls(&server, "eval");
+    for &algorithm in Algorithm::ALL {
+        let [one, another, third] =
+            ["one", "another", "third"].map(|key| format!("{key}{algorithm}"));
+        let request = |key| Request::new(str::as_bytes(key), algorithm, &limits);
+        let stack = [request(&another), request(&third)];
+        let mut admitted = 0;
+        for round in 0..5 {
+            let before = scripts();
+            let verdict = store.acquire(request(&one)).await.unwrap();
+            let between = scripts();
+            let verdicts = store.acquire_all(&stack).await.unwrap();
+            let after = scripts();
+            admitted += u64::from(verdict.allowed && verdicts.iter().all(|it| it.allowed));
+            // What was refused is known.
+            if round > 0 && !verdict.cached {
+                let (lone, stacked) = (between - before, after - between);
+                assert_eq!((lone, stacked), (1, 1), "{algorithm}");
+            }
+        }
+        assert_eq!(admitted, 3, "{algorithm}");
+    }
+}
+
 /// Polls once, as a caller does who is dropped then.
 fn poll_once(answer: &mut Answer<'_, Verdict>) {
     assert!(
@@ -268,7 +298,7 @@ async fn stacks(
 }
 
 #[tokio::test]
-async fn a_group_that_cannot_be_decided_fails_alone_and_charges_nothing() {
+async fn a_stack_that_cannot_be_decided_fails_alone_and_charges_nothing() {
     let server = RedisServer::start();
     let store = on(&server).await;
     // So long that no bucket drains a unit meanwhile.

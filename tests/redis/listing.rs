@@ -10,7 +10,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Key, Keys, Limit, MemoryStore, RateLimitError, Rule};
+use ratelimit_runtime::store::{Request, StoreErrorKind};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MemoryStore, RateLimitError, RedisStore, Rule, Store,
+};
 
 use crate::support::listing::{charge, rest};
 use crate::support::proxy::Proxy;
@@ -50,40 +53,6 @@ async fn a_page_is_a_bounded_part_of_the_server() {
     assert_eq!(calls("keys"), "");
 }
 
-/// The cursor of a list after its first page, as bytes.
-async fn stored(mut keys: Keys, listed: &mut BTreeSet<Key>) -> Vec<u8> {
-    assert_eq!(keys.cursor(), None);
-    listed.extend(keys.next_page().await.unwrap().unwrap());
-    keys.cursor().unwrap().to_vec()
-}
-
-#[tokio::test]
-async fn another_process_goes_on_where_a_list_has_come_to() {
-    let server = RedisServer::start();
-    let limiter = || strict().redis(&server.url()).build().unwrap();
-    let expected = charge(&limiter(), &RULE, 3_000).await;
-    let (mut listed, mut pages, mut cursor) = (BTreeSet::new(), 1, None);
-    cursor.replace(stored(limiter().keys(&RULE), &mut listed).await);
-    while let Some(bytes) = cursor.take() {
-        let mut keys = limiter().keys(&RULE).resume(bytes);
-        listed.extend(keys.next_page().await.unwrap().unwrap());
-        pages += 1;
-        cursor = keys.cursor().map(<[u8]>::to_vec);
-        if cursor.is_none() {
-            assert_eq!(
-                keys.next_page().await.unwrap(),
-                None,
-                "the last page was the last"
-            );
-        }
-    }
-    assert_eq!(listed, expected);
-    assert!(
-        (9..=13).contains(&pages),
-        "{pages} pages for 3,000 keys: no page is listed twice"
-    );
-}
-
 #[tokio::test]
 async fn a_list_goes_on_where_its_connection_was_lost() {
     let server = RedisServer::start();
@@ -107,18 +76,23 @@ async fn a_list_goes_on_where_its_connection_was_lost() {
 
 #[tokio::test]
 async fn a_cursor_that_no_list_gave_is_an_error() {
-    let server = RedisServer::start();
-    let redis = strict().redis(&server.url()).build().unwrap();
-    let memory = strict().store(MemoryStore::new()).build().unwrap();
-    for (keys, cursor) in [
-        (redis.keys(&RULE), &b"seven"[..]),
-        (redis.keys(&RULE), b""),
-        (redis.keys(&RULE), b"7|6379 of_a_cluster"),
-        (memory.keys(&RULE), b"seven"),
-        (memory.keys(&RULE), b"1000000"),
+    let (server, memory) = (RedisServer::start(), MemoryStore::new());
+    let redis = RedisStore::new(&server.url()).unwrap();
+    let (redis, memory): (&dyn Store, &dyn Store) = (&redis, &memory);
+    let limits = [Limit::per_hour(5)];
+    let request = Request::new(b"rl1:", Algorithm::SlidingWindow, &limits);
+    for (store, cursor) in [
+        (redis, &b"seven"[..]),
+        (redis, b""),
+        (redis, b"7|6379 of_a_cluster"),
+        (memory, b"seven"),
+        (memory, b"1000000"),
     ] {
-        let error = keys.resume(cursor).next_page().await.unwrap_err();
-        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
+        let error = store
+            .keys(request, Some(cursor.to_vec()))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
         assert!(
             error.to_string().contains("begin with the first page"),
             "{error}"

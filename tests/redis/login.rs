@@ -189,7 +189,7 @@ async fn connections_have_a_name() {
 }
 
 #[tokio::test]
-async fn what_a_client_of_the_application_says_is_taken() {
+async fn a_store_has_the_settings_of_the_client_it_is_made_from() {
     let server = server_with_user("hunter2");
     let url = format!("redis://limiter:hunter2@127.0.0.1:{}/5", server.port());
     let client = redis::Client::open(url).unwrap();
@@ -270,7 +270,7 @@ fn forgets_logins(mut client: &TcpStream) {
 
 /// Redis itself keeps those logged in who are; services around it do not.
 #[tokio::test]
-async fn a_server_that_forgets_who_is_logged_in_is_told_again() {
+async fn a_server_that_forgets_the_login_is_logged_in_again() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let logins = Arc::new(AtomicU64::new(0));
@@ -296,7 +296,7 @@ async fn a_server_that_forgets_who_is_logged_in_is_told_again() {
 }
 
 #[tokio::test]
-async fn a_database_that_does_not_exist_is_a_mistake() {
+async fn a_database_that_does_not_exist_is_misconfigured() {
     let store = RedisStore::new(&format!("{}99", shared().url())).unwrap();
     let error = timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");

@@ -7,12 +7,13 @@
 )]
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::PATIENCE;
-use crate::support::redis::RedisServer;
+use crate::support::redis::{RedisServer, shared};
 use crate::support::worker::Worker;
 use crate::support::{eventually, unique};
+use futures_util::future::join_all;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, rate_limit,
 };
@@ -125,6 +126,29 @@ fn killed_processes_leave_no_key_without_an_expiry_and_pass_no_limit() {
         &server,
         &killed_after,
     );
+}
+
+/// Neither process hears of the other: each asks again when a slot is due.
+#[tokio::test]
+async fn callers_of_two_processes_wait_for_the_same_slots() {
+    let window = Duration::from_millis(300);
+    let rule = Rule::named(unique("waits"), Limit::new(1, window)).with_wait(PATIENCE);
+    let url = shared().url();
+    let limiters = [(); 2].map(|()| {
+        let builder = RateLimiter::builder().redis(&url);
+        builder.timeout(PATIENCE).build().unwrap()
+    });
+    let start = Instant::now();
+    let calls = limiters.iter().chain(&limiters).map(async |limiter| {
+        let decision = limiter.acquire(&rule, &Key::global()).await.unwrap();
+        assert!(!decision.is_degraded(), "{decision:?}");
+        start.elapsed()
+    });
+    let mut admitted = join_all(calls).await;
+    admitted.sort_unstable();
+    for (before, at) in (0..).zip(admitted) {
+        assert!(at >= window * before, "after {at:?} of {before} others");
+    }
 }
 
 /// How many keys there are; all of them expire.

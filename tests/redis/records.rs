@@ -84,7 +84,7 @@ async fn the_log_outgrows_max_little_and_never_outlives_two_windows() {
 
 /// 100,000 that are removed at once would hold the server for 17 ms.
 #[tokio::test]
-async fn lapsed_entries_go_in_bounded_portions() {
+async fn expired_entries_are_removed_in_bounded_portions() {
     let server = shared();
     let (store, clock) = store_with_fake_clock().await;
     let (key, limits) = (unique("portions"), [Limit::new(5_000, MINUTE)]);

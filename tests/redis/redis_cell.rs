@@ -62,7 +62,7 @@ fn throttle(server: &RedisServer, key: &str, limit: Limit, cost: u64) -> [i64; 5
 
 #[tokio::test]
 #[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
-async fn the_store_says_what_the_module_says() {
+async fn verdicts_are_those_of_the_module() {
     let server = server();
     let (store, key) = (cell(server), unique("store"));
     let rule = limit(6, 60, 3);
@@ -132,7 +132,7 @@ async fn the_store_says_what_the_module_says() {
 
 #[tokio::test]
 #[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
-async fn a_wait_is_not_too_short_after_a_limit_was_lowered() {
+async fn retry_after_is_not_too_short_after_a_limit_was_lowered() {
     let (store, key, start) = (cell(server()), unique("lowered"), Instant::now());
     assert!(ask(&store, &key, limit(10, 60, 10), 10).await.allowed);
     // Of the 60 seconds that are used, 6 may stay.
@@ -175,7 +175,7 @@ async fn a_key_that_is_not_utf8_does_not_end_the_server() {
 }
 
 #[tokio::test]
-async fn what_the_module_cannot_do_is_said() {
+async fn what_the_module_cannot_do_is_unsupported() {
     let store = RedisStore::new(&shared().url())
         .unwrap()
         .mode(RedisMode::RedisCell);

@@ -48,7 +48,7 @@ async fn one_sentinel_is_enough() {
 }
 
 #[tokio::test]
-async fn a_master_that_no_sentinel_knows_is_a_mistake() {
+async fn a_master_that_no_sentinel_knows_is_misconfigured() {
     let all = Sentinels::start(1);
     let store =
         RedisStore::new(&format!("redis+sentinel://:hunter2@{}/nobody", all.hosts())).unwrap();

@@ -1,9 +1,9 @@
 //! Reservations that end while the server does not answer: no settlement is given up while its
 //! connection lives, and `settled` waits for all of them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, Rule};
+use ratelimit_runtime::{Algorithm, Key, Limit, RateLimitError, RateLimiter, Rule};
 
 use super::PATIENCE;
 use crate::support::redis::RedisServer;
@@ -26,7 +26,7 @@ async fn what_ends_while_the_server_stands_still_is_settled_to_the_unit() {
             .with_algorithm(*algorithm)
     });
     let rules: Vec<Rule> = rules.collect();
-    let mut reservations = Vec::new();
+    let (mut reservations, since) = (Vec::new(), Instant::now());
     for rule in &rules {
         for _ in 0..EACH {
             reservations.push(limiter.reserve(rule, &Key::global()).await.unwrap());
@@ -49,13 +49,17 @@ async fn what_ends_while_the_server_stands_still_is_settled_to_the_unit() {
             reservation.commit(2);
         }
     }
-    assert!(
-        limiter
-            .settled_within(Duration::from_millis(1_500))
-            .await
-            .is_err(),
-        "none is answered yet"
-    );
+    let settled = limiter.settled_within(Duration::from_millis(1_500)).await;
+    let Err(RateLimitError::Unavailable(error)) = settled else {
+        panic!("{settled:?}");
+    };
+    let how_many = error
+        .message()
+        .strip_suffix(" settlements were not answered within 1.5s");
+    let open: u64 = how_many.unwrap().parse().unwrap();
+    // Where the machine was so busy that a process answered a call by itself, one less.
+    let all = EACH * rules.len() as u64;
+    assert!((all / 2..=all).contains(&open), "{error}");
     server.thaw();
     limiter.settled_within(PATIENCE).await.unwrap();
     // The server counts as slow until it has answered a PING in time.
@@ -63,10 +67,10 @@ async fn what_ends_while_the_server_stands_still_is_settled_to_the_unit() {
     for rule in &rules {
         let decision = limiter.peek(rule, &Key::global()).await.unwrap();
         assert!(!decision.is_degraded(), "{decision:?}");
-        // Buckets drain meanwhile, and withhold what has drained of what is released: less than a
-        // unit, of which one drains in 86 s.
+        // Buckets drain a unit in 86 s, and withhold what has drained since of each release.
         let (least, most) = if rule.algorithm().has_burst() {
-            (899, 901)
+            let withheld = EACH / 2 * (since.elapsed().as_secs() + 1);
+            (900 - withheld.div_ceil(86), 901)
         } else {
             (900, 900)
         };

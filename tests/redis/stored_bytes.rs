@@ -107,7 +107,7 @@ impl Key {
 
 /// A sorted set: each unit of cost is a member, whose score is the microsecond that is its own.
 #[tokio::test]
-async fn a_sorted_set() {
+async fn a_sliding_window_is_stored_as_a_sorted_set() {
     let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(20)]);
     let _ = key.acquire(1).await;
     let newest = key.acquire(2).await;
@@ -285,7 +285,7 @@ impl Forms {
 }
 
 #[tokio::test]
-async fn counters_and_buckets() {
+async fn counters_and_buckets_have_the_bytes_that_are_written_down() {
     let mut forms = Forms(Vec::new());
     for &algorithm in ratelimit_conformance::ALGORITHMS
         .iter()
@@ -352,7 +352,7 @@ async fn counters_and_buckets() {
 /// A fixed window whose end is the midnight of its zone. A clock of 22:13 in UTC is past 23:13 in
 /// Berlin and 3:43 of the next day in Kolkata.
 #[tokio::test]
-async fn calendar_periods() {
+async fn calendar_periods_have_the_bytes_that_are_written_down() {
     let mut forms = Forms(Vec::new());
     let limits = [
         "10/day",
@@ -378,7 +378,7 @@ async fn calendar_periods() {
 }
 
 #[tokio::test]
-async fn a_counter_without_scripts() {
+async fn without_scripts_a_fixed_window_is_stored_as_a_number() {
     let mut key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(10)]);
     key.store = RedisStore::new(&shared().url())
         .unwrap()
@@ -388,7 +388,7 @@ async fn a_counter_without_scripts() {
 }
 
 #[tokio::test]
-async fn a_log_without_scripts() {
+async fn without_scripts_a_sliding_window_is_stored_as_a_sorted_set() {
     let mut key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(10)]);
     key.store = key.store.mode(RedisMode::Transactions);
     let stored = format!("{}%log", key.name);

@@ -29,7 +29,7 @@ async fn mistake(store: &RedisStore) -> String {
 }
 
 #[tokio::test]
-async fn an_authority_of_its_own() {
+async fn ca_certificates_are_trusted() {
     let authority = Authority::new();
     let server = TlsServer::start(&authority);
     let pem = authority.certificate();
@@ -57,7 +57,7 @@ async fn an_authority_of_its_own() {
 }
 
 #[tokio::test]
-async fn certificates_that_are_not_to_be_trusted() {
+async fn a_certificate_that_is_not_trusted_is_misconfigured() {
     let authority = Authority::new();
     let server = TlsServer::start(&authority);
     let store = RedisStore::new(&server.url()).unwrap();
@@ -74,7 +74,7 @@ async fn certificates_that_are_not_to_be_trusted() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_the_client() {
+async fn a_client_certificate_is_presented() {
     let authority = Authority::new();
     let server = TlsServer::start_with(
         &authority,
@@ -113,7 +113,7 @@ async fn a_certificate_of_the_client() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_said_at_once() {
+async fn a_certificate_that_cannot_be_used_is_an_error_at_once() {
     let identity = Authority::new().identity(&LOCAL);
     let store = || RedisStore::new("rediss://localhost/").unwrap();
     let errors = [

@@ -69,7 +69,7 @@ fn urls_name_servers() {
 }
 
 #[test]
-fn malformed_urls_are_told_the_form_and_never_repeated() {
+fn the_error_of_a_malformed_url_shows_the_form_and_never_the_url() {
     for (url, expected) in [
         ("hunter2", "starts with redis://"),
         ("http://u:hunter2@h", "starts with redis://"),

@@ -83,7 +83,8 @@ impl Key {
 
     /// The most that any interval of one window holds: half-open, and closed.
     fn busiest(&self) -> (u64, u64) {
-        let window = self.limits.first().unwrap().window_us();
+        let window = self.limits.first().unwrap().window();
+        let window = u64::try_from(window.as_micros()).unwrap();
         let most = |counts: &dyn Fn(u64, u64) -> bool| {
             let ending = |&(end, _): &(u64, u64)| {
                 let inside = self
@@ -186,7 +187,7 @@ proptest! {
     /// With calls that reserve, and commit or release later or never: no interval holds more than
     /// the guide says.
     #[test]
-    fn no_interval_passes_its_bound_whatever_is_reserved(
+    fn no_interval_admits_more_than_its_bound_whatever_is_reserved(
         limit in small_limit(),
         calls in calls(150),
         fates in vec((any::<bool>(), prop::option::of(prop::bool::weighted(0.7))), 150),
@@ -224,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn no_interval_passes_its_bound(limit in small_limit(), calls in calls(150), eager in any::<bool>()) {
+    fn no_interval_admits_more_than_its_bound(limit in small_limit(), calls in calls(150), eager in any::<bool>()) {
         for &algorithm in ALGORITHMS {
             let mut key = Key::new(algorithm, &[limit]);
             for &(after, cost) in &calls {
@@ -244,7 +245,7 @@ proptest! {
     /// Refused a microsecond before the moment that a refusal names, admitted at it: under any
     /// limits, of any cost.
     #[test]
-    fn every_wait_is_exact(limits in vec(any_limit(), 1..4), calls in calls(40), heavy in any::<bool>()) {
+    fn retry_after_is_exact(limits in vec(any_limit(), 1..4), calls in calls(40), heavy in any::<bool>()) {
         for &algorithm in ALGORITHMS {
             let mut key = Key::new(algorithm, &limits);
             let least = limits.iter().map(|limit| heaviest(algorithm, *limit)).min().unwrap();

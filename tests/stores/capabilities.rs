@@ -179,7 +179,7 @@ fn every_list_has_all_algorithms() {
 }
 
 #[test]
-fn the_table_says_what_the_stores_declare() {
+fn the_table_of_the_guide_is_what_the_stores_declare() {
     let mut rows = table();
     let header = rows.next().unwrap();
     assert_eq!(
@@ -231,7 +231,7 @@ fn yes_or_no(yes: bool) -> &'static str {
 
 /// What the page says a key takes on Redis.
 #[tokio::test]
-async fn a_key_takes_what_the_page_says() {
+async fn a_key_takes_as_many_bytes_as_the_guide_says() {
     let server = shared();
     let store = RedisStore::new(&server.url()).unwrap();
     let limits = [Limit::per_minute(126), Limit::per_hour(1_000_000)];

@@ -200,7 +200,7 @@ fn waits<T: Unpin>(answer: &mut Answer<'_, T>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_was_refused_is_answered_without_asking() {
+async fn a_request_that_was_refused_is_refused_again_without_asking() {
     let (far, cache) = refused("key").await;
     let first = far.peek(request("key")).await.unwrap();
     for elapsed in 1..8_u64 {
@@ -225,7 +225,7 @@ async fn a_question_that_was_refused_is_answered_without_asking() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_question_is_asked() {
+async fn a_request_that_differs_is_asked() {
     let (far, cache) = refused("key").await;
     let raised = [Limit::per_minute(2)];
     let window = [Limit::per_hour(1)];
@@ -260,7 +260,7 @@ async fn another_question_is_asked() {
 /// When the store decided is not known: a refusal holds as if at once, and tells of a wait that is
 /// never too short.
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_holds_no_longer_and_its_wait_is_no_shorter() {
+async fn a_late_refusal_is_known_no_longer_and_its_retry_after_is_no_shorter() {
     let (far, cache) = cached();
     let limits = [Limit::new(1, MILLISECOND * 500)];
     let request = Request::new(b"key", Algorithm::SlidingWindow, &limits);
@@ -279,15 +279,13 @@ async fn a_late_answer_holds_no_longer_and_its_wait_is_no_shorter() {
 
 /// A store that rounds its waits up admits before they are over.
 #[tokio::test(start_paused = true)]
-async fn a_rounded_refusal_is_not_kept() {
+async fn a_refusal_with_a_rounded_retry_after_is_not_kept() {
     struct Rounding(MemoryStore);
 
     impl Store for Rounding {
         fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-            Answer::ready(self.0.acquire(request).known().unwrap().map(|mut verdict| {
-                verdict.rounded = true;
-                verdict
-            }))
+            let decided = self.0.acquire(request).known().unwrap();
+            Answer::ready(decided.map(Verdict::rounded))
         }
 
         fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -307,7 +305,7 @@ async fn a_rounded_refusal_is_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_can_be_switched_off() {
+async fn the_deny_cache_can_be_switched_off() {
     for cache in [
         DenyCache::new(Far::new()).with_capacity(0),
         DenyCache::new(Far::new()).with_staleness(Duration::ZERO),

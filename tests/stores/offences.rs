@@ -8,7 +8,8 @@ use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, Store};
 
-use crate::support::redis::shared;
+use crate::support::random::{Random, seed};
+use crate::support::redis::{Link, shared};
 use crate::support::unique;
 use crate::units::ALGORITHMS;
 
@@ -120,7 +121,7 @@ async fn a_stack_with_a_blocked_part_blocks_nobody_else() {
 
 /// Of two charges of one key there is room for one.
 #[tokio::test]
-async fn a_key_that_stands_twice_offends_against_itself() {
+async fn a_key_twice_in_a_stack_is_blocked_where_there_is_room_for_one() {
     for place in places().await {
         let stack = [place.growing(0), place.growing(1), place.growing(0)];
         assert!(place.stack(&stack).await.contains(&false));
@@ -130,7 +131,7 @@ async fn a_key_that_stands_twice_offends_against_itself() {
 }
 
 #[tokio::test]
-async fn a_call_that_finds_no_place_in_flight_is_no_offence() {
+async fn a_call_that_concurrent_refuses_is_no_offence() {
     for place in places().await {
         let algorithm = place.algorithm;
         let own = &place.store;
@@ -191,6 +192,121 @@ async fn open_reservations_alone_are_no_offence() {
         assert_eq!((refusal.allowed, refusal.blocked), (false, false));
         assert_eq!(refusal.retry_after(), Some(Duration::from_millis(50)));
         assert!(!place.peek(0).await.blocked, "{}", place.algorithm);
+    }
+}
+
+/// A key on both stores. On Redis it expires by the clock of the test.
+struct Pair {
+    memory: MemoryStore,
+    redis: RedisStore,
+    link: Link,
+    clock: FakeClock,
+    key: String,
+    passed: Duration,
+    /// When the key expires on Redis.
+    ends: Duration,
+}
+
+impl Pair {
+    async fn new() -> Self {
+        let clock = FakeClock::new();
+        let redis = RedisStore::new(&shared().url()).unwrap();
+        let redis = redis.with_clock(clock.clone()).deny_cache(false);
+        redis.ready().await.unwrap();
+        Self {
+            memory: MemoryStore::new().with_clock(clock.clone()),
+            redis,
+            link: shared().connect(),
+            clock,
+            key: unique("remembered"),
+            passed: Duration::ZERO,
+            ends: Duration::ZERO,
+        }
+    }
+
+    /// Takes the time to live of a key that was written: the test says when that is over.
+    fn written(&mut self) {
+        let left = self.link.send(&["PTTL", &self.key]).unwrap();
+        if let Some(left) = left.parse().ok().map(Duration::from_millis) {
+            self.ends = self.passed + left;
+            self.link.send(&["PERSIST", &self.key]).unwrap();
+        }
+    }
+
+    fn advance(&mut self, time: Duration) {
+        self.clock.advance(time);
+        self.passed += time;
+        if self.passed >= self.ends {
+            self.link.send(&["DEL", &self.key]).unwrap();
+        }
+    }
+}
+
+/// The first block of a rule and its longest: none, one that does not grow, or a range.
+fn random_range(random: &mut Random) -> (Duration, Duration) {
+    const RANGES: [(u64, u64); 5] = [(0, 0), (700, 0), (400, 1_600), (400, 12_800), (300, 90_000)];
+    let (first, longest) = random.of(&RANGES);
+    (Duration::from_millis(first), Duration::from_millis(longest))
+}
+
+/// As a policy changes it, also to a block that does not grow, and to none.
+#[tokio::test]
+async fn offences_are_remembered_alike_where_the_range_of_a_rule_changes() {
+    let seed = seed();
+    for algorithm in ALGORITHMS {
+        let mut random = Random::new(seed);
+        let mut pair = Pair::new().await;
+        let (mut until, mut blocks) = (Duration::ZERO, 0);
+        let key = pair.key.clone();
+        let limits = [Limit::new(1, Duration::from_millis(500))];
+        for step in 0..600 {
+            let (first, longest) = random_range(&mut random);
+            let request = Request::new(key.as_bytes(), *algorithm, &limits);
+            let request = if longest.is_zero() {
+                request.with_block(first)
+            } else {
+                request.with_growing_block(first, longest)
+            };
+            match random.below(20) {
+                0..11 => {
+                    let ours = pair.memory.acquire(request).await.unwrap();
+                    let theirs = pair.redis.acquire(request).await.unwrap();
+                    let said = |verdict: &Verdict| {
+                        let block = verdict.blocked.then_some(verdict.retry_after_us);
+                        (verdict.allowed, block)
+                    };
+                    let context = format!("{algorithm}, seed {seed}, step {step}");
+                    assert_eq!(said(&ours), said(&theirs), "{context}");
+                    if ours.blocked {
+                        until = pair.passed + ours.retry_after().unwrap();
+                        blocks += 1;
+                    }
+                }
+                11 => {
+                    pair.memory.block(request, MINUTE / 60).await.unwrap();
+                    pair.redis.block(request, MINUTE / 60).await.unwrap();
+                    until = pair.passed + MINUTE / 60;
+                }
+                12 => {
+                    let ours = pair.memory.unblock(request).await.unwrap();
+                    assert_eq!(ours, pair.redis.unblock(request).await.unwrap());
+                }
+                _ => {
+                    let to_the_end = until.saturating_sub(pair.passed);
+                    let (_, longest) = random_range(&mut random);
+                    let time = match random.below(4) {
+                        0 => to_the_end,
+                        1 => to_the_end + longest,
+                        2 => to_the_end + longest.saturating_sub(Duration::from_micros(1)),
+                        _ => Duration::from_millis(random.below(2_000)),
+                    };
+                    pair.advance(time);
+                    continue;
+                }
+            }
+            pair.written();
+        }
+        assert!(blocks > 50, "{algorithm}: {blocks}");
     }
 }
 

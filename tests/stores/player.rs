@@ -9,17 +9,21 @@
     reason = "a test fails by panicking"
 )]
 
+mod excluded;
+mod play;
+
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::time::Duration;
 
+use self::excluded::{Circumstances, assert_same};
+use self::play::play;
 use crate::support::deny_cache::DenyCache;
 use crate::support::redis::shared;
 use crate::support::unique;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::__private::{BuiltInStore as _, Sealed};
-use ratelimit_runtime::store::{Feature, Request, Verdict};
+use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
 use tokio::runtime::Runtime;
@@ -88,8 +92,7 @@ struct Shape {
     largest_cost: u64,
     /// Of some limits, the period of the calendar that they have in the place of their window.
     periods: Vec<Option<&'static str>>,
-    /// No call asks with a lower `max` than one before: memory forgets a bucket once it would be
-    /// empty by the rate of its newest write, and Redis later.
+    /// No call asks with a lower `max` than one before.
     only_rises: bool,
 }
 
@@ -254,223 +257,6 @@ fn steps((cost, pause): Sizes) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// Plays the steps on both stores and compares all they say. Gives how many refusals were cached.
-#[allow(clippy::too_many_lines, reason = "an arm for each step")]
-async fn play(
-    redis: &dyn Store,
-    clock: &FakeClock,
-    kind: Kind,
-    shape: &Shape,
-    steps: &[Step],
-) -> u64 {
-    let declared = redis.capabilities();
-    let has = |feature| declared.supports_feature(kind.algorithm, feature);
-    let memory = MemoryStore::new().with_clock(clock.clone());
-    let key = unique("differential");
-    let key = key.as_bytes();
-    // (ticket in memory, ticket on Redis, cost, reserves)
-    let mut admitted: Vec<(u64, u64, u64, Reserves)> = Vec::new();
-    let mut settled = Vec::new();
-    let (mut highest, mut cached, mut blocked_by_hand) = (0, 0, false);
-    // The costs of the refusals that a deny cache has learnt last.
-    let mut known = HashMap::new();
-    // Under a deny cache a block may come up to its bound later: see there.
-    let sets_blocks = has(Feature::Block) && kind.column != Column::DenyCache;
-    let grows = shape.limits.len().is_multiple_of(2) && has(Feature::GrowingBlock);
-    for (at, step) in steps.iter().enumerate() {
-        let max = match step {
-            Step::Acquire { max, .. } | Step::Peek { max, .. } | Step::Offend { max, .. } => *max,
-            _ => 0,
-        };
-        if shape.only_rises {
-            highest = highest.max(max);
-        }
-        let limits = shape.limits(max.max(highest));
-        blocked_by_hand |= matches!(step, Step::Block { .. } | Step::Unblock);
-        let context = format!("step {at} of {steps:?} under {shape:?}");
-        match *step {
-            Step::Acquire {
-                cost,
-                reserves,
-                block,
-                ..
-            } => {
-                let cost = cost
-                    .min(shape.largest_cost)
-                    .min(capacity(kind.algorithm, &limits));
-                let reserves = if has(Feature::ActualCost) {
-                    reserves
-                } else {
-                    Reserves::Nothing
-                };
-                let mut request = reserves.of(kind.request(key, &limits).with_cost(cost));
-                if block && sets_blocks {
-                    request = blocking(request, grows);
-                }
-                let (ours, theirs) = (
-                    memory.acquire(request).await.unwrap(),
-                    redis.acquire(request).await.unwrap(),
-                );
-                if theirs.cached {
-                    cached += 1;
-                    let is_any_open = admitted
-                        .iter()
-                        .any(|(.., reserves)| *reserves == Reserves::Cost);
-                    // Reservations may have lapsed meanwhile: the stores part here.
-                    if ours.allowed && is_any_open {
-                        break;
-                    }
-                    // Of what has another cost, it is a lower bound.
-                    let kept = Kept {
-                        is_same: known.get(&limits) == Some(&cost),
-                        is_any_open,
-                        was_set_back: steps
-                            .iter()
-                            .take(at)
-                            .any(|step| matches!(step, Step::Rewind { .. })),
-                    };
-                    same_again(&ours, &theirs, kept, &context);
-                } else {
-                    same(&ours, &theirs, &context);
-                }
-                if !theirs.allowed && !theirs.cached {
-                    known.insert(limits.clone(), cost);
-                }
-                if ours.allowed && cost > 0 {
-                    admitted.push((ours.ticket, theirs.ticket, cost, reserves));
-                }
-            }
-            Step::Peek { cost, .. } => {
-                let cost = cost
-                    .min(shape.largest_cost)
-                    .min(capacity(kind.algorithm, &limits));
-                let request = kind.request(key, &limits).with_cost(cost);
-                let (ours, theirs) = (
-                    memory.peek(request).await.unwrap(),
-                    redis.peek(request).await.unwrap(),
-                );
-                same(&ours, &theirs, &context);
-                if !theirs.allowed {
-                    known.insert(limits.clone(), cost);
-                }
-            }
-            Step::Offend { .. } if !sets_blocks => {}
-            Step::Offend { cost, .. } => {
-                let cost = cost
-                    .min(shape.largest_cost)
-                    .min(capacity(kind.algorithm, &limits));
-                let request = blocking(kind.request(key, &limits).with_cost(cost), grows);
-                same(
-                    &memory.offend(request).await.unwrap(),
-                    &redis
-                        .built_in(Sealed)
-                        .unwrap()
-                        .offend(request)
-                        .await
-                        .unwrap(),
-                    &context,
-                );
-            }
-            Step::Refund { which } => {
-                let Some(&(ours, theirs, cost, Reserves::Nothing)) = admitted.get(which) else {
-                    continue;
-                };
-                let request = kind.request(key, &limits).with_cost(cost);
-                let (ours, theirs) = (
-                    memory.refund(request, ours).await.unwrap(),
-                    redis.refund(request, theirs).await.unwrap(),
-                );
-                assert_eq!(ours, theirs, "{context}");
-            }
-            Step::Settle { which, actual } => {
-                let Some(&reserved @ (ours, theirs, cost, reserves)) = admitted.get(which) else {
-                    continue;
-                };
-                if reserves == Reserves::Nothing {
-                    continue;
-                }
-                admitted.remove(which);
-                // What was reserved by `count` is committed or released.
-                let actual = match (reserves, actual) {
-                    (Reserves::Cost, Some(actual)) if actual % 2 == 0 => 0,
-                    (Reserves::Estimate, Some(actual)) => actual,
-                    _ => cost,
-                };
-                settled.push((reserved, actual));
-                let request = reserves.of(kind.request(key, &limits).with_cost(cost));
-                let (ours, theirs) = (
-                    memory.settle(request, ours, actual).await.unwrap(),
-                    redis.settle(request, theirs, actual).await.unwrap(),
-                );
-                assert_eq!(ours, theirs, "{context}");
-            }
-            // Only in a log does it change nothing: a sum cannot tell twice from once.
-            Step::SettleAgain { which } => {
-                let Some(&((ours, theirs, cost, reserves), actual)) = settled.get(which) else {
-                    continue;
-                };
-                if kind.algorithm != Algorithm::SlidingWindow {
-                    continue;
-                }
-                let request = reserves
-                    .of(kind.request(key, &limits).with_cost(cost))
-                    .sent_again();
-                let (ours, theirs) = (
-                    memory.settle(request, ours, actual).await.unwrap(),
-                    redis.settle(request, theirs, actual).await.unwrap(),
-                );
-                assert_eq!(ours, theirs, "{context}");
-                assert!(!ours.was_open, "{context}");
-            }
-            Step::Block { .. } | Step::Unblock if !has(Feature::Block) => {}
-            Step::Block { micros } => {
-                let micros = Duration::from_micros(micros);
-                memory
-                    .block(kind.request(key, &limits), micros)
-                    .await
-                    .unwrap();
-                redis
-                    .block(kind.request(key, &limits), micros)
-                    .await
-                    .unwrap();
-            }
-            Step::Unblock => {
-                let request = kind.request(key, &limits);
-                assert_eq!(
-                    memory.unblock(request).await.unwrap(),
-                    redis.unblock(request).await.unwrap(),
-                    "{context}"
-                );
-            }
-            Step::Reset => {
-                memory.reset(kind.request(key, &limits)).await.unwrap();
-                redis.reset(kind.request(key, &limits)).await.unwrap();
-                admitted.clear();
-                settled.clear();
-            }
-            Step::Advance { micros } => clock.advance(Duration::from_micros(micros)),
-            // Memory may have let go of what counts again then: of what has left the window of a
-            // log, or has drained from a bucket when a block was set or ended.
-            Step::Rewind { .. } if kind.algorithm == Algorithm::SlidingWindow => {}
-            Step::Rewind { .. }
-                if kind.algorithm.has_burst()
-                    && blocked_by_hand
-                    && kind.column == Column::Scripts => {}
-            Step::Rewind { micros } => clock.step_back(Duration::from_micros(micros)),
-        }
-    }
-    cached
-}
-
-fn blocking(request: Request<'_>, grows: bool) -> Request<'_> {
-    let [first, longest] = [1_500, 20_000].map(Duration::from_millis);
-    if grows {
-        request.with_growing_block(first, longest)
-    } else {
-        request.with_block(first)
-    }
-}
-
 fn capacity(algorithm: Algorithm, limits: &[Limit]) -> u64 {
     let capacity = |limit: &Limit| {
         if algorithm.has_burst() {
@@ -480,58 +266,6 @@ fn capacity(algorithm: Algorithm, limits: &[Limit]) -> u64 {
         }
     };
     limits.iter().map(capacity).min().unwrap()
-}
-
-fn same(ours: &Verdict, theirs: &Verdict, context: &str) {
-    let fields = |v: &Verdict| {
-        (
-            v.allowed,
-            v.limit_index,
-            v.remaining,
-            v.retry_after_us,
-            v.reset_after_us,
-            v.blocked,
-        )
-    };
-    assert_eq!(
-        fields(ours),
-        fields(theirs),
-        "memory (left) and Redis (right) differ at {context}"
-    );
-}
-
-/// How a refusal that is answered from a deny cache came there.
-#[derive(Debug, Clone, Copy)]
-struct Kept {
-    /// Whether it was of the same cost.
-    is_same: bool,
-    /// Whether anything is reserved by `count`.
-    is_any_open: bool,
-    was_set_back: bool,
-}
-
-/// A refusal that was answered again. While it was kept, time may have added to what is left, and
-/// ended a block that ends before the limits' wait. What is reserved does not drain, and lapses;
-/// with it, another limit may decide by now.
-fn same_again(ours: &Verdict, theirs: &Verdict, kept: Kept, context: &str) {
-    let context = format!("memory: {ours:?}, cached: {theirs:?}, {kept:?} at {context}");
-    assert!(!ours.allowed && !theirs.allowed, "{context}");
-    assert!(theirs.blocked || !ours.blocked, "{context}");
-    assert!(theirs.retry_after_us > 0, "{context}");
-    // While a reservation is open, its 50 ms begin anew with each answer of the store; behind a
-    // block they are not told, but where the clock is behind.
-    if !kept.is_any_open || (theirs.blocked && !kept.was_set_back) {
-        assert!(theirs.retry_after_us <= ours.retry_after_us, "{context}");
-    }
-    if !kept.is_any_open && kept.is_same {
-        assert!(theirs.remaining <= ours.remaining, "{context}");
-        assert_eq!(ours.retry_after_us, theirs.retry_after_us, "{context}");
-        // Behind a block there may be open reservations, whose reset does not come nearer.
-        assert!(
-            theirs.blocked || ours.reset_after_us == theirs.reset_after_us,
-            "{context}"
-        );
-    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -633,7 +367,7 @@ fn compare_shapes(
 
 /// From the days on in which the clocks of most zones are set.
 #[test]
-fn calendar_periods_are_the_same() {
+fn redis_decides_calendar_periods_as_memory_does() {
     for kind in Kind::of(Algorithm::FixedWindow) {
         let clock = FakeClock::new();
         // 2023-11-14 to 2024-03-29.
@@ -643,24 +377,24 @@ fn calendar_periods_are_the_same() {
 }
 
 #[test]
-fn sliding_windows_are_the_same() {
+fn redis_decides_sliding_windows_as_memory_does() {
     compare(Algorithm::SlidingWindow);
 }
 
 #[test]
-fn counters_are_the_same() {
+fn redis_decides_counters_as_memory_does() {
     compare(Algorithm::FixedWindow);
     compare(Algorithm::SlidingCounter);
 }
 
 #[test]
-fn buckets_are_the_same() {
+fn redis_decides_buckets_as_memory_does() {
     compare(Algorithm::TokenBucket);
     compare(Algorithm::LeakyBucket);
 }
 
 #[test]
-fn large_limits_are_the_same() {
+fn redis_decides_large_limits_as_memory_does() {
     let algorithms = Algorithm::ALL
         .iter()
         .filter(|algorithm| **algorithm != Algorithm::SlidingWindow);
@@ -676,7 +410,7 @@ fn large_limits_are_the_same() {
 /// What counts of the last window of a sliding counter, and when less of it counts, where either is
 /// a whole number but for a little: a product that is no longer exact comes to another one.
 #[test]
-fn weights_beside_whole_numbers_are_the_same() {
+fn redis_rounds_sliding_counters_as_memory_does() {
     const DAY: u64 = 86_400_000_000;
     // The factor that makes a product of `number` leave `rest`, where they have no divisor in
     // common.
@@ -741,7 +475,7 @@ fn weights_beside_whole_numbers_are_the_same() {
 /// In the fewest steps: under these algorithms and limits (maxima, window, burst).
 #[test]
 #[allow(clippy::too_many_lines, reason = "a table")]
-fn what_once_differed_is_the_same() {
+fn redis_decides_as_memory_does_what_once_differed() {
     const DAY: u64 = 86_400_000_000;
     const MINUTE: u64 = 60_000_000;
     let call = |max, cost, reserves| Step::Acquire {
@@ -998,26 +732,8 @@ mod at_once {
         prop::collection::vec((step, pause), 1..25)
     }
 
-    /// Of callers of several limits, Redis may say less of what remains.
-    fn same_of_many(ours: &Verdict, theirs: &Verdict, limits: usize, context: &str) {
-        let told = |verdict: &Verdict| {
-            (
-                verdict.allowed,
-                verdict.ticket,
-                verdict.retry_after_us,
-                verdict.blocked,
-            )
-        };
-        assert_eq!(told(ours), told(theirs), "{context}");
-        assert!(theirs.remaining <= ours.remaining, "{context}");
-        assert!(
-            limits > 1 || theirs.remaining == ours.remaining,
-            "{context}"
-        );
-    }
-
     #[test]
-    fn callers_who_ask_together_are_told_what_they_would_be_one_after_the_other() {
+    fn callers_in_one_batch_are_decided_as_one_after_the_other() {
         // And how much a unit of cost is.
         let rules = [
             (vec![Limit::new(10, MINUTE)], 1),
@@ -1063,12 +779,13 @@ mod at_once {
                                 runtime.block_on(memory.acquire(request)).unwrap(),
                                 theirs.unwrap(),
                             );
-                            same_of_many(
-                                &ours,
-                                &theirs,
-                                limits.len(),
-                                &format!("{request:?} {ours:?} {theirs:?}"),
-                            );
+                            let how = Circumstances {
+                                is_of_several_callers: true,
+                                has_several_limits: limits.len() > 1,
+                                ..Circumstances::default()
+                            };
+                            assert_same(&ours, &theirs, how, &format!("{request:?}"));
+                            assert_eq!(ours.ticket, theirs.ticket, "{request:?}");
                         }
                     }
                     Ok(())
@@ -1079,7 +796,7 @@ mod at_once {
     }
 
     #[test]
-    fn a_stack_is_told_what_it_is_in_memory() {
+    fn redis_decides_stacks_as_memory_does() {
         let ten = MINUTE * 10;
         let rules = [
             (Algorithm::SlidingWindow, vec![Limit::new(3, MINUTE)]),
@@ -1158,7 +875,7 @@ mod at_once {
                 let admitted = |told: &[Verdict]| told.iter().all(|verdict| verdict.allowed);
                 assert_eq!(admitted(&ours), admitted(&theirs), "{context}");
                 for (ours, theirs) in ours.iter().zip(&theirs).filter(|_| !twice) {
-                    same(ours, theirs, &context);
+                    assert_same(ours, theirs, Circumstances::default(), &context);
                     assert_eq!(ours.ticket, theirs.ticket, "{context}");
                 }
             }

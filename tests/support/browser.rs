@@ -30,7 +30,8 @@ pid=$!
 read -r _
 kill -9 "$pid" 2>/dev/null
 wait "$pid" 2>/dev/null
-rm -rf -- "$dir"
+# Processes of the browser that have not ended yet may write files meanwhile.
+for _ in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$dir" 2>/dev/null && break; sleep 0.1; done
 "#;
 
 pub(crate) struct Browser {
@@ -39,6 +40,8 @@ pub(crate) struct Browser {
     replies: BufReader<File>,
     next: u64,
     session: String,
+    /// What the page has said is wrong, in the order of its events.
+    mistakes: Vec<String>,
 }
 
 impl Browser {
@@ -53,10 +56,13 @@ impl Browser {
                 .status()
                 .is_ok_and(|s| s.success())
         };
-        let name = NAMES
-            .into_iter()
-            .find(runs)
-            .expect("one of these names is Chromium");
+        let name = NAMES.into_iter().find(runs).unwrap_or_else(|| {
+            panic!(
+                "this test needs Chromium, and none of {NAMES:?} can be run: install it (Debian: \
+                 apt-get install chromium; Ubuntu: snap install chromium; Fedora: dnf install \
+                 chromium; Arch: pacman -S chromium)"
+            )
+        });
         let folder = std::env::temp_dir().join(super::unique("browser"));
         fs::create_dir(&folder).expect("a folder of its own");
         let pipe = |name: &str| -> PathBuf {
@@ -87,6 +93,7 @@ impl Browser {
             replies,
             next: 0,
             session: String::new(),
+            mistakes: Vec::new(),
         };
         let page = browser.call("Target.createTarget", &json!({"url": "about:blank"}));
         let attached = browser.call(
@@ -100,6 +107,9 @@ impl Browser {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         browser.call("Emulation.setDeviceMetricsOverride", &size);
+        for domain in ["Log.enable", "Runtime.enable"] {
+            browser.call(domain, &json!({}));
+        }
         browser
     }
 
@@ -122,7 +132,11 @@ impl Browser {
     pub(crate) fn wait_for(&mut self, condition: &str) {
         let deadline = Instant::now() + Duration::from_secs(30);
         while self.eval(&format!("Boolean({condition})")) != true {
-            assert!(Instant::now() < deadline, "{condition} never came true");
+            assert!(
+                Instant::now() < deadline,
+                "{condition} never came true; the page says {:?}",
+                self.mistakes
+            );
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -132,6 +146,26 @@ impl Browser {
             "document.querySelector({}).click()",
             json!(selector)
         ));
+    }
+
+    /// Chooses or types a value, as a user who then leaves the field.
+    pub(crate) fn fill(&mut self, selector: &str, value: &str) {
+        self.eval(&format!(
+            "(() => {{
+                const field = document.querySelector({});
+                field.value = {};
+                field.dispatchEvent(new Event('change', {{ bubbles: true }}));
+            }})()",
+            json!(selector),
+            json!(value)
+        ));
+    }
+
+    /// Exceptions that no script has caught, and files that were not there.
+    pub(crate) fn mistakes(&mut self) -> &[String] {
+        // Events before this answer have been read.
+        self.eval("true");
+        &self.mistakes
     }
 
     /// A picture of the page, as a PNG.
@@ -163,6 +197,16 @@ impl Browser {
             bytes.pop();
             let mut reply: Value = serde_json::from_slice(&bytes).expect("JSON");
             // The rest are events.
+            let event = &reply["params"];
+            match reply["method"].as_str() {
+                Some("Runtime.exceptionThrown") => {
+                    self.mistakes.push(event["exceptionDetails"].to_string());
+                }
+                Some("Log.entryAdded") if event["entry"]["level"] == "error" => {
+                    self.mistakes.push(event["entry"].to_string());
+                }
+                _ => {}
+            }
             if reply["id"] == self.next {
                 assert!(reply.get("error").is_none(), "{method}: {reply}");
                 return reply["result"].take();

@@ -7,6 +7,7 @@ pub(crate) mod browser;
 pub(crate) mod clock;
 pub(crate) mod cluster;
 pub(crate) mod deny_cache;
+pub(crate) mod deployment;
 pub(crate) mod fake_sentinel;
 pub(crate) mod listing;
 pub(crate) mod pair;
@@ -24,7 +25,9 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use ratelimit_runtime::{OnUnavailable, RateLimiter, RateLimiterBuilder};
+use ratelimit_runtime::{
+    Decision, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Source,
+};
 
 /// `name` with a suffix that no other call, process or earlier run has: tests that share a server
 /// never share a key.
@@ -45,6 +48,20 @@ pub(crate) fn strict() -> RateLimiterBuilder {
     RateLimiter::builder()
         .timeout(Duration::from_secs(30))
         .on_unavailable(OnUnavailable::Deny)
+}
+
+/// Waits until the limiter has nothing left to settle.
+pub(crate) async fn settled(limiter: &RateLimiter) {
+    let minute = Duration::from_secs(60);
+    limiter.settled_within(minute).await.unwrap();
+}
+
+/// Who decided a call; `None` where its error is an outage or a mistake.
+pub(crate) fn source(called: &Result<Decision, RateLimitError>) -> Option<Source> {
+    match called {
+        Ok(decision) => Some(decision.source()),
+        Err(error) => error.decision().map(Decision::source),
+    }
 }
 
 /// Waits until this holds, and gives how long that took.

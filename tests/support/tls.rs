@@ -92,6 +92,16 @@ impl TlsServer {
     /// A server that shows this certificate, and with `--tls-auth-clients yes` asks clients for one
     /// of the authority.
     pub(crate) fn start_with(authority: &Authority, identity: &Identity, args: &[&str]) -> Self {
+        Self::start_from("", authority, identity, args)
+    }
+
+    /// The same with a configuration file, which the server may write to: that of a sentinel.
+    pub(crate) fn start_from(
+        config: &str,
+        authority: &Authority,
+        identity: &Identity,
+        args: &[&str],
+    ) -> Self {
         let folder = Folder(std::env::temp_dir().join(super::unique("ratelimit-tls")));
         fs::create_dir(&folder.0).expect("a folder for the certificates");
         let port = free_port();
@@ -114,7 +124,7 @@ impl TlsServer {
             &certificate,
         ];
         let key = ["--tls-key-file", &key, "--tls-auth-clients", "no"];
-        let server = RedisServer::start_with(&[&tls[..], &key, args].concat());
+        let server = RedisServer::start_from(config, &[&tls[..], &key, args].concat());
         Self {
             server,
             port,

@@ -5,8 +5,8 @@
 //! ratelimit-peers [--quick] all FOLDER
 //! ```
 //!
-//! prints one part (throughput, callers, service, open-loop, server-time, in-process, bytes or
-//! growth), or all of it. Then the folder is given the charts and the sentences of the
+//! prints one part (throughput, callers, service, prefetch, open-loop, server-time, in-process,
+//! bytes or growth), or all of it. Then the folder is given the charts and the sentences of the
 //! READMEs, and has in a file what another program printed: `compile-cost`.
 
 #![forbid(unsafe_code)]
@@ -38,6 +38,7 @@ use self::parts::callers::Callers;
 use self::parts::growth::{self, Extent};
 use self::parts::in_process::{self, InProcess};
 use self::parts::open_loop::{self, OpenLoop};
+use self::parts::prefetch::{Prefetch, Rounds};
 use self::parts::server_time::{self, Bucket, Case, ServerTime};
 use self::parts::service::Service;
 use self::parts::throughput::Throughput;
@@ -99,6 +100,7 @@ async fn run() -> Result<(), Failure> {
             print!("{}", callers(&server, quick, 2).await?.report());
         }
         ["service"] => print!("{}", service(&server, quick).report()),
+        ["prefetch"] => print!("{}", prefetch(&server, quick).await?.report()),
         ["server-time"] => print!("{}", server_time(&server, quick).await.report()),
         ["in-process"] => print!("{}", in_process(quick).report()),
         ["open-loop"] => {
@@ -126,12 +128,16 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     let by_callers = callers(server, quick, 1).await?;
     let by_callers_of_two = callers(server, quick, 2).await?.report();
     let service = service(server, quick);
+    let prefetch = prefetch(server, quick).await?;
     let open_loop =
         OpenLoop::measure(server, open_loop::capacities(&throughput)?, rounds(quick)).await;
     fs::write(folder.join("performance.svg"), chart::draw(&throughput))?;
     fs::write(folder.join("callers.svg"), page::callers::draw(&by_callers))?;
     fs::write(folder.join("open-loop.svg"), curves::draw(&open_loop))?;
-    fs::write(folder.join("headlines"), headline::sentences(&throughput))?;
+    fs::write(
+        folder.join("headlines"),
+        headline::sentences(&throughput, &prefetch),
+    )?;
     let server_time = server_time(server, quick).await;
     let in_process = in_process(quick);
     let bytes = bytes(server, quick).await;
@@ -146,6 +152,7 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
         throughput: &throughput,
         callers: &by_callers,
         service: &service,
+        prefetch: &prefetch,
         open_loop: &open_loop,
         in_process: &in_process,
         bytes: &bytes,
@@ -167,6 +174,7 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
             format!("{BY_CALLERS}\n\n{}{by_callers_of_two}", by_callers.report()),
         ),
         ("A service", service.report()),
+        ("With prefetch", prefetch.report()),
         (
             "Arrivals that do not wait",
             format!("{CURVES}\n\n{}", open_loop.report()),
@@ -215,6 +223,22 @@ fn service(server: &Server, quick: bool) -> Service {
         let measured = scope.spawn(measure).join();
         measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+async fn prefetch(server: &Arc<Server>, quick: bool) -> Result<Prefetch, Failure> {
+    let (count, [waiting, steady, shared]) = if quick {
+        (1, [150, 1_000, 4_000])
+    } else {
+        (3, [300, 2_000, 4_000])
+    };
+    let rounds = Rounds {
+        count,
+        waiting: Duration::from_millis(waiting),
+        steady: Duration::from_millis(steady),
+        shared: Duration::from_millis(shared),
+    };
+    let server = Arc::clone(server);
+    on_workers(1, async move { Prefetch::measure(&server, rounds).await }).await
 }
 
 /// On a runtime of so many workers. Two share their cores with the server where there are no more,

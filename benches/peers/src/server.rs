@@ -289,8 +289,9 @@ mod tests {
 
     #[test]
     fn what_a_script_calls_is_not_counted_twice() {
-        let info = "# Commandstats\r\ncmdstat_evalsha:calls=2,usec=10,usec_per_call=5\r\ncmdstat_zadd:calls=2,usec=3\r\n\
-            cmdstat_multi:calls=1,usec=1\r\ncmdstat_config|resetstat:calls=1,usec=99\r\n";
+        let info = "# Commandstats\r\ncmdstat_evalsha:calls=2,usec=10,usec_per_call=5\r\n\
+            cmdstat_zadd:calls=2,usec=3\r\ncmdstat_multi:calls=1,usec=1\r\n\
+            cmdstat_config|resetstat:calls=1,usec=99\r\n";
         let work = ServerWork::of(info);
         assert_eq!((work.calls, work.microseconds), (3, 11));
         let work = ServerWork::of("cmdstat_set:calls=2,usec=10\r\ncmdstat_incr:calls=2,usec=3\r\n");

@@ -11,6 +11,9 @@ use ratelimit_runtime::{
 
 use crate::replay::log::Log;
 
+/// The settings that change what a call does, and not what the limits refuse.
+const UNUSED: [&str; 5] = ["wait", "prefetch", "shadow", "timeout", "on_unavailable"];
+
 /// A rule as it was written on the command line.
 #[derive(Clone)]
 pub(crate) struct Candidate {
@@ -25,9 +28,7 @@ impl FromStr for Candidate {
         let policy = text
             .parse()
             .map_err(|error: ParseError| error.to_string())?;
-        // They change what a call does, not what the limits refuse.
-        let unused = |word: &&str| ["wait", "shadow", "timeout", "on_unavailable"].contains(word);
-        match text.split_whitespace().find(unused) {
+        match text.split_whitespace().find(|word| UNUSED.contains(word)) {
             Some(word) => Err(format!(
                 "a replay only counts what a rule refuses: leave `{word}` out"
             )),

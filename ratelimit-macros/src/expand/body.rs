@@ -5,8 +5,8 @@ use quote::{ToTokens as _, quote_spanned};
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Attribute, Expr, MacroDelimiter};
 
-use crate::async_blocks::{replaced, with_stream};
-use crate::check::function::async_trait::{self, Ret};
+use crate::async_blocks::{changed, with_stream};
+use crate::check::function::async_trait::Ret;
 use crate::check::function::body::Shape;
 
 /// Makes statements and a last expression of a block, whose braces are at this place.
@@ -20,54 +20,43 @@ pub(crate) fn guarded(
     guard: &TokenStream,
     wrap: Option<&Wrap<'_>>,
 ) -> Group {
+    let prepended = |block: &Group| prepended(block, guard, wrap);
     match shape {
-        Shape::AsyncFn => prepended(braces, guard, wrap),
-        Shape::Future(number) => {
-            let change = |block: &Group| prepended(block, guard, wrap);
-            with_stream(braces, replaced(braces.stream(), *number, &change))
+        Shape::AsyncFn => prepended(braces),
+        Shape::Future => changed(braces, &[0], &prepended),
+        Shape::AsyncTrait(ret) => {
+            let before_ret = |block: &Group| before_ret(ret, block, guard, wrap);
+            changed(braces, &ret.place, &before_ret)
         }
-        Shape::AsyncTrait(place) => before_ret(place, braces, guard, wrap),
     }
 }
 
-/// `block` with the guard before the statement at `place` in it, `let __ret: R = { … };`.
-fn before_ret(
-    place: &[usize],
-    block: &Group,
-    guard: &TokenStream,
-    wrap: Option<&Wrap<'_>>,
-) -> Group {
-    if let Some((number, rest)) = place.split_first() {
-        let change = |inner: &Group| before_ret(rest, inner, guard, wrap);
-        return with_stream(block, replaced(block.stream(), *number, &change));
-    }
-    let Some(Ret {
+/// `block` with the guard before the statement `let __ret: R = { … };` in it.
+fn before_ret(ret: &Ret, block: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
+    let Ret {
         before,
         declared,
         body,
         after,
         ..
-    }) = async_trait::ret(&block.stream())
-    else {
-        return block.clone();
-    };
+    } = ret;
     let statement = |body: Group| {
         let mut stream = declared.clone();
         stream.extend([TokenTree::Group(body)]);
         stream.extend(after.clone());
         stream
     };
-    let mut stream = before;
+    let mut stream = before.clone();
     stream.extend(guard.clone());
     stream.extend(match wrap {
         // The statement is repeated inside, so that lints see the same body as without the guard.
         Some(wrap) => {
             let place = body.span();
-            let mut wrapped = Group::new(Delimiter::Brace, wrap(statement(body), place));
+            let mut wrapped = Group::new(Delimiter::Brace, wrap(statement(body.clone()), place));
             wrapped.set_span(Span::mixed_site());
             statement(wrapped)
         }
-        None => statement(body),
+        None => statement(body.clone()),
     });
     with_stream(block, stream)
 }

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_is_left_to_inference() {
+    fn a_type_that_a_let_cannot_name_is_inferred() {
         for (ty, expected) in [
             ("impl X", "_"),
             ("Result<impl X + 'a, E>", "Result < _ , E >"),

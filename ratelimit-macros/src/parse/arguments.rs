@@ -68,6 +68,7 @@ arguments! {
     count: "count", "count = \"err\"", synonyms ["outcome"];
     block: "block", "block = \"10m\"", synonyms ["ban", "penalty"];
     wait: "wait", "wait = \"2s\"", synonyms ["max_wait"];
+    prefetch: "prefetch", "prefetch = \"100ms\"", synonyms ["read_ahead"];
     krate: "crate", "crate = ::path", synonyms [];
 }
 

@@ -12,7 +12,7 @@ use crate::suggest::nearest;
 
 /// Reads `tokens`, the inside of the attribute. An error about all of it underlines `whole`.
 pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnostics) -> Arguments {
-    let mut reader = Reader {
+    let mut reader = AttributeReader {
         arguments: Arguments::default(),
         attempted: Vec::new(),
         meant: Vec::new(),
@@ -42,7 +42,7 @@ pub(crate) fn can_read(tokens: TokenStream) -> bool {
     diagnostics.finish(Some(())).is_ok()
 }
 
-struct Reader<'a> {
+struct AttributeReader<'a> {
     arguments: Arguments,
     /// The names of the arguments that were attempted.
     attempted: Vec<&'static str>,
@@ -51,7 +51,7 @@ struct Reader<'a> {
     diagnostics: &'a mut Diagnostics,
 }
 
-impl Reader<'_> {
+impl AttributeReader<'_> {
     fn all(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         while !input.is_empty() {
             if let Err(error) = self.argument(input) {

@@ -11,7 +11,6 @@ use crate::parse::attribute;
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     visibility: Visibility,
-    defaultness: Option<Token![default]>,
     pub(crate) signature: Signature,
     /// The braces and the tokens between them.
     pub(crate) body: Group,
@@ -21,12 +20,6 @@ impl Parse for Function {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let attributes = input.call(Attribute::parse_outer)?;
         let visibility = input.parse()?;
-        let is_default = input.peek(Token![default]) && !input.peek2(Token![!]);
-        let defaultness = if is_default {
-            Some(input.parse()?)
-        } else {
-            None
-        };
         if let Some(error) = other_item(input) {
             return Err(error);
         }
@@ -47,7 +40,6 @@ impl Parse for Function {
         Ok(Self {
             attributes,
             visibility,
-            defaultness,
             signature,
             body,
         })
@@ -68,7 +60,6 @@ impl Function {
             attribute.to_tokens(&mut tokens);
         }
         self.visibility.to_tokens(&mut tokens);
-        self.defaultness.to_tokens(&mut tokens);
         self.signature.to_tokens(&mut tokens);
         body.to_tokens(&mut tokens);
         tokens
@@ -148,12 +139,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prints_what_it_read() {
+    fn a_function_is_printed_as_it_was_written() {
         for text in [
             "async fn f() {}",
             "/// doc\n#[inline] pub(crate) async unsafe extern \"C\" fn f<'a, T: X, const N: \
              usize>(&'a self, mut x: T) -> R where T: Y { #![allow(unused)] x }",
-            "default async fn f(self: Arc<Self>) -> impl X { any ~ tokens at all }",
+            "async fn f(self: Arc<Self>) -> impl X { any ~ tokens at all }",
         ] {
             let function: Function = syn::parse_str(text).unwrap();
             let expected: TokenStream = text.parse().unwrap();
@@ -163,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_its_own_attributes() {
+    fn stacked_attributes_are_taken_off_the_function() {
         let text = "#[a] #[rate_limit(1)] #[ratelimit_runtime::rate_limit(2)] #[b] async fn f() {}";
         let mut function: Function = syn::parse_str(text).unwrap();
         assert_eq!(function.take_stacked().len(), 2);
@@ -174,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_those_of_other_crates() {
+    fn attributes_of_other_crates_stay_on_the_function() {
         for (attribute, ours) in [
             ("#[rate_limit]", true),
             ("#[rate_limit(per_second = 3)]", true),

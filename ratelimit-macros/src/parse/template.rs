@@ -25,7 +25,7 @@ impl Template {
     /// Reads `literal`; every mistake is an error that draws where it is.
     pub(crate) fn parse(literal: &LitStr, diagnostics: &mut Diagnostics) -> Self {
         let text = LiteralText::new(literal);
-        let mut reader = Reader {
+        let mut reader = TemplateReader {
             chars: text.chars(),
             at: 0,
             text: String::new(),
@@ -33,7 +33,7 @@ impl Template {
             faults: Vec::new(),
         };
         reader.template();
-        let Reader { pieces, faults, .. } = reader;
+        let TemplateReader { pieces, faults, .. } = reader;
         let faultless = faults.is_empty();
         for fault in faults {
             diagnostics.push(Error::new(
@@ -58,7 +58,7 @@ impl Template {
     }
 }
 
-struct Reader<'a> {
+struct TemplateReader<'a> {
     chars: &'a [char],
     at: usize,
     /// Text read since the last placeholder.
@@ -67,7 +67,7 @@ struct Reader<'a> {
     faults: Vec<Fault>,
 }
 
-impl Reader<'_> {
+impl TemplateReader<'_> {
     fn peek(&self, ahead: usize) -> Option<char> {
         self.chars.get(self.at + ahead).copied()
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn templates() {
+    fn a_template_is_text_and_placeholders() {
         for (text, pieces) in [
             ("", ""),
             ("<email>", "email"),

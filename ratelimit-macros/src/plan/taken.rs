@@ -6,7 +6,6 @@ use syn::ext::IdentExt as _;
 use syn::{Ident, LitStr};
 
 use crate::check::checked::Checked;
-use crate::check::function::async_trait;
 use crate::check::function::body::Shape;
 use crate::check::rule::count::Count;
 
@@ -21,18 +20,13 @@ pub(crate) fn plan(
         ..
     }: &Checked,
 ) -> Vec<Ident> {
-    if let Shape::Future(_) = body.shape {
+    let used = match &body.shape {
+        Shape::AsyncFn => function.body.stream(),
+        Shape::AsyncTrait(ret) => ret.body.stream(),
         // There, arguments are dropped in the order in which the body names them, with this block
         // or without.
-        return Vec::new();
-    }
-    let used = match body.shape {
-        Shape::AsyncTrait(_) => {
-            async_trait::find(&function.body.stream()).map(|(_, ret)| ret.body.stream())
-        }
-        Shape::AsyncFn | Shape::Future(_) => None,
+        Shape::Future => return Vec::new(),
     };
-    let used = used.unwrap_or_else(|| function.body.stream());
     let looked_at = |name: &str| {
         rules.iter().any(
             |rule| matches!(&rule.count, Count::By(expr) | Count::ByCost(expr) if names(expr.to_token_stream(), name)),
@@ -84,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uses_of_a_variable() {
+    fn a_use_of_a_variable_is_found() {
         for (text, expected) in [
             ("email", true),
             ("email.len()", true),

@@ -19,7 +19,7 @@ fn accepted(arguments: &str) -> Option<String> {
 
 /// An argument that is accepted changes the expansion of the attribute.
 #[test]
-fn none_is_accepted_and_ignored() {
+fn no_argument_is_accepted_and_ignored() {
     // For each argument another value than the example's, and the arguments that it needs.
     let others = [
         vec![("window", r#"window = "59s""#), ("max", "max = 99")],
@@ -74,7 +74,7 @@ fn none_is_accepted_and_ignored() {
 }
 
 #[test]
-fn an_unknown_one_is_told_of_all() {
+fn an_unknown_argument_lists_all_arguments() {
     let names: Vec<_> = PARAMETERS
         .iter()
         .map(|parameter| format!("`{}`", parameter.name))
@@ -87,7 +87,7 @@ fn an_unknown_one_is_told_of_all() {
 }
 
 #[test]
-fn the_table_has_a_row_for_each() {
+fn the_table_has_a_row_for_each_argument() {
     let rows = include_str!("../arguments.md")
         .lines()
         .filter_map(|row| row.strip_prefix("| `"));
@@ -106,7 +106,7 @@ fn of_the_repository(path: &str) -> String {
 }
 
 #[test]
-fn each_is_compiled_and_run() {
+fn each_argument_is_compiled_and_run() {
     let written = of_the_repository("tests/compiler/ui/pass/every_argument.rs");
     for Parameter {
         name, stands_alone, ..
@@ -121,7 +121,7 @@ fn each_is_compiled_and_run() {
 
 /// Every argument in the README's table is accepted as it is printed.
 #[test]
-fn the_readme_writes_what_there_is() {
+fn the_readme_uses_arguments_that_exist() {
     let readme = of_the_repository("README.md");
     let table = readme
         .split("| to | write |")

@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod arguments;
+mod durations;
 mod expansion_doc;

@@ -30,25 +30,3 @@ pub(super) fn lines<'a>(headers: &'a http::HeaderMap) -> impl Fn(&str) -> Lines<
             .collect()
     }
 }
-
-/// For the key of a [`RateLimitLayer`](crate::RateLimitLayer) on tower: with axum or tonic, which
-/// know the other end of the connection.
-#[cfg(any(feature = "axum", feature = "tonic"))]
-impl<B> TryFrom<&http::Request<B>> for ClientIp {
-    type Error = KeyRejection;
-
-    fn try_from(request: &http::Request<B>) -> Result<Self, KeyRejection> {
-        let extensions = request.extensions();
-        let peer = None;
-        #[cfg(feature = "axum")]
-        let peer = peer.or_else(|| super::axum::peer(extensions));
-        #[cfg(feature = "tonic")]
-        let peer = peer.or_else(|| super::tonic::peer(extensions));
-        #[cfg(feature = "axum")]
-        let unknown = super::axum::UNKNOWN_PEER;
-        #[cfg(not(feature = "axum"))]
-        let unknown = KeyRejection::UnknownPeer("");
-        let lines = lines(request.headers());
-        client_ip(peer.ok_or(unknown), extensions.get(), lines)
-    }
-}

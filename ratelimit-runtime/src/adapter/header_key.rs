@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use http::header::HeaderMap;
 
-use crate::key::{KeyPart, KeyWriter};
+use crate::key::{KeyKind, KeyPart, KeyWriter};
 use crate::response::KeyRejection;
 
 /// The value of a header, as an extractor of axum, actix-web and poem, and as part of a key. A
@@ -83,6 +83,8 @@ impl<N> HeaderKey<N> {
 
 #[diagnostic::do_not_recommend]
 impl<N> KeyPart for HeaderKey<N> {
+    const KIND: KeyKind = KeyKind::Text;
+
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         self.value.write_key(key);
     }

@@ -1,15 +1,15 @@
-//! [`Demand`]: the part of a call that an algorithm has to know.
+//! [`Demand`]: the part of a call that an algorithm needs.
 
 use crate::rule::{Algorithm, Limit};
 
-/// What an admission reserves.
+/// How an admission is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reserves {
-    /// Nothing: it is charged at once.
+    /// The cost is charged at once.
     Nothing,
-    /// The cost, by `count`: it counts apart from charges.
+    /// The cost is reserved by `count`, apart from charges.
     Cost,
-    /// An estimate of the cost: it is a charge that can be settled.
+    /// An estimate of the cost is charged, and settled later.
     Estimate,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Demand<'a> {
 }
 
 impl Demand<'_> {
-    /// The longest that anything written for this call may live, in microseconds.
+    /// The longest life of anything that is written for this call, in microseconds.
     #[inline]
     pub(crate) fn horizon_us(&self) -> u64 {
         self.limits
@@ -33,8 +33,8 @@ impl Demand<'_> {
             .unwrap_or(0)
     }
 
-    /// How much of a limit may be used where a call did cost more than it was admitted for: twice
-    /// the capacity, which is below 2⁵³.
+    /// The most of a limit that can be used after calls that cost more than they were admitted for:
+    /// twice the capacity, which is below 2⁵³.
     pub(crate) fn most_used(&self, limit: &Limit) -> u64 {
         2 * self.algorithm.capacity(limit)
     }

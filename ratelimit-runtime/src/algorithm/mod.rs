@@ -1,8 +1,8 @@
-//! The algorithms: a folder each, and a row each of one table.
+//! The algorithms: a folder and a row of one table for each.
 //!
 //! A folder has pure functions of state, time and cost, without I/O, which the memory store applies
-//! under a lock, and beside them `script.lua`, which does the same on the server. Both use the same
-//! integer arithmetic: microseconds and whole costs, divided and rounded as stated. Code that
+//! under a lock, and beside them `script.lua`, by which Redis computes equal results. Both use
+//! integer arithmetic of microseconds and whole costs, divided and rounded as stated. Code that
 //! several algorithms share has a folder of its own (`counter/`).
 
 pub(crate) mod bucket;
@@ -25,13 +25,13 @@ pub(crate) use self::status::{RESERVED_WAIT, Standing};
 #[cfg(feature = "redis")]
 pub(crate) use self::{bucket as leaky_bucket, bucket as token_bucket};
 
-/// The table of algorithms: hands its rows to the macro `$then`, behind `$with`. Nothing else in
-/// the crate lists them: code that each of them needs is made of these rows, where it is needed.
+/// The table of algorithms: passes its rows to the macro `$then`, after `$with`. Nothing else in
+/// the crate lists the algorithms: code that needs all of them is generated from these rows.
 ///
-/// A row has the documentation of the variant of [`Algorithm`](crate::Algorithm) and its name; the
-/// name of its folder, which is how attributes and configurations write it; the type of a key's
-/// state in the memory store; and the fields of `rule::algorithm::Row`, `is_log` first. The folder
-/// has the constant `SCRIPT`.
+/// A row has the documentation of a variant of [`Algorithm`](crate::Algorithm) and its name; the
+/// name of its folder, which attributes and configurations write; the type of a key's state in the
+/// memory store; and the fields of `rule::algorithm::Row`, `is_log` first. The folder has the
+/// constant `SCRIPT`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __algorithms {
@@ -56,7 +56,7 @@ macro_rules! __algorithms {
                 tag: "sc",
                 number: 3,
             }
-            /// One counter per window, begun by the first call: up to `2·max` in an interval of one
+            /// One counter per window, begun by the first call: up to `2·max` in an interval of a
             /// window.
             FixedWindow fixed_window(Counters<fixed_window::FixedWindow>) {
                 is_log: false,
@@ -66,7 +66,7 @@ macro_rules! __algorithms {
                 number: 2,
             }
             /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max − 1` in
-            /// one window.
+            /// a window.
             TokenBucket token_bucket(Counters<bucket::Bucket>) {
                 is_log: false,
                 has_burst: true,

@@ -1,47 +1,48 @@
-//! [`AlgorithmState`]: the operations of every algorithm on its state.
+//! [`AlgorithmState`]: the operations that every algorithm has on the state of a key.
 
 use smallvec::SmallVec;
 
 use super::demand::Demand;
 use super::status::{LimitStatus, Standing};
 
-/// How a reservation ends.
+/// The end of a reservation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settlement {
     pub(crate) ticket: u64,
-    /// Whether it was an estimate, which is a charge from the beginning. Else it was reserved by
-    /// `count`, apart from charges.
+    /// `true` for an estimate, which was charged at once; `false` for a cost that `count` reserved
+    /// apart from charges.
     pub(crate) is_estimate: bool,
     pub(crate) actual: u64,
-    /// Whether it was sent before: then nothing is charged anew.
+    /// `true` if this was sent before: then nothing is charged for a reservation whose window is
+    /// over.
     pub(crate) is_sent_again: bool,
 }
 
 /// The outcome of a settlement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SettlementOutcome {
-    /// Whether the reservation was open, as far as that is known.
+    /// Whether the reservation was open, as far as the state can tell.
     pub(crate) was_open: bool,
-    /// How much of the actual cost was too much to be charged.
+    /// The part of the actual cost that was too much to be charged.
     pub(crate) dropped: u64,
-    /// Whether anything changed.
+    /// Whether the state changed.
     pub(crate) changed: bool,
 }
 
-/// The answer to a call that asked to be charged.
+/// The answer to a call that is charged if its limits admit it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     pub(crate) standing: Standing,
-    /// 0 if the call is refused, and nothing was charged.
+    /// The ticket of the charge; 0 if the call is refused.
     pub(crate) ticket: u64,
-    /// [`life`](AlgorithmState::life), if it was charged.
+    /// The [`life`](AlgorithmState::life) of the state after a charge.
     pub(crate) life: u64,
-    /// [`reset`](AlgorithmState::reset) of the limit that decides.
+    /// The [`reset`](AlgorithmState::reset) of the limit that decides.
     pub(crate) reset: u64,
 }
 
 impl Taken {
-    /// Takes by the single operations of the state, one after the other.
+    /// [`AlgorithmState::take`] by the single operations of the state, one after the other.
     #[inline(never)]
     pub(super) fn step_by_step(
         state: &mut impl AlgorithmState,
@@ -62,20 +63,20 @@ impl Taken {
     }
 }
 
-/// The state of one key, for all limits of the demand. All times are absolute, in microseconds;
-/// `now` is never before the time of the newest write, unless the algorithm numbers its units.
+/// The state of one key, for all limits of the demand. Times are absolute, in microseconds; `now`
+/// is never before the newest write, unless the algorithm [keeps times](Self::KEEPS_TIMES).
 pub(crate) trait AlgorithmState: Default {
-    /// Whether each unit of cost is kept with a time of its own. Then `now` is the clock as it is;
-    /// else time stands still at the newest write.
+    /// `true` if each unit of cost is kept with a time of its own. Then `now` is the clock's time,
+    /// even if the clock has stepped back; else it is at least the time of the newest write.
     const KEEPS_TIMES: bool;
 
-    /// The time of the newest write, where time stands still at that.
+    /// The time of the newest write; 0 where the state [keeps times](Self::KEEPS_TIMES).
     fn newest(&self) -> u64;
 
     /// The status of each limit for the call, in the order of the limits. Reservations count.
     fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 4]>;
 
-    /// The standing of all limits together.
+    /// The standing of all limits together for the call.
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
         let mut standing = Standing::of_none();
         for (index, status) in self.statuses(demand, now).into_iter().enumerate() {
@@ -84,31 +85,29 @@ pub(crate) trait AlgorithmState: Default {
         standing
     }
 
-    /// Charges every limit if all of them admit the call, which costs something.
+    /// Charges every limit if all of them admit the call, whose cost is at least 1.
     fn take(&mut self, demand: &Demand<'_>, now: u64) -> Taken;
 
-    /// Whether anything is reserved by `count`.
+    /// `true` if `count` reserves a part of a limit.
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool;
 
-    /// The standing of a call that the limits refuse, where some of the cost is reserved by
-    /// `count`: limits wait as if it were released, and a limit that would admit then for
-    /// [`RESERVED_WAIT`](super::RESERVED_WAIT). Says also whether all that refuse would admit then.
-    /// The limits have been asked for their [`standing`](Self::standing) at `now`.
+    /// The standing of a call that the limits refuse, where `count` reserves some of the cost: each
+    /// wait is as if the reservations were released, and a limit that would then admit waits for
+    /// [`RESERVED_WAIT`](super::RESERVED_WAIT). Also `true` if every limit that refuses would then
+    /// admit. Call [`standing`](Self::standing) at `now` before.
     fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool);
 
-    /// How long until a limit is whole again. It has been asked for its
-    /// [`standing`](Self::standing) at `now`.
+    /// The microseconds until `limit` is whole. Call [`standing`](Self::standing) at `now` before.
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64;
 
-    /// Charges or reserves the cost of every limit; returns the ticket. The limits have been asked
-    /// for their [`standing`](Self::standing) at `now`, and admit the call: `remaining` is now less
-    /// by its cost.
+    /// Charges or reserves the cost of every limit; returns the ticket. The limits admit the call,
+    /// by their [`standing`](Self::standing) at `now`: `remaining` is less by its cost afterwards.
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64;
 
-    /// How long the state matters from now on, in microseconds.
+    /// The microseconds from `now` on for which the state matters.
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64;
 
-    /// Gives back a charge; says whether anything of it was left.
+    /// Gives back a charge. `true` if a part of it still counted.
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool;
 
     /// Ends a reservation.
@@ -119,6 +118,6 @@ pub(crate) trait AlgorithmState: Default {
         now: u64,
     ) -> SettlementOutcome;
 
-    /// Makes it a new state.
+    /// Makes it a new state; tickets may go on.
     fn clear(&mut self);
 }

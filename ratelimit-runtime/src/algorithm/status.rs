@@ -1,30 +1,30 @@
-//! [`LimitStatus`]: how one limit stands for one call; [`Standing`]: how all of them do together.
+//! [`LimitStatus`]: where one limit stands for one call. [`Standing`]: where several limits stand.
 
-/// How long a call that only open reservations refuse is told to wait, in microseconds: 50 ms. Most
+/// The wait after a refusal that only open reservations cause, in microseconds: 50 ms. Most
 /// reservations by `count` are given back.
 pub(crate) const RESERVED_WAIT: u64 = 50_000;
 
-/// How one limit stands for one call. An open reservation counts as if it were committed now.
+/// Where one limit stands for one call. An open reservation counts as if it were committed now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LimitStatus {
-    /// How long until the limit would admit the call, in microseconds; 0 if it does now.
+    /// The microseconds until the limit would admit the call; 0 if it admits now.
     pub(crate) wait: u64,
-    /// The cost that is left before the call.
+    /// The cost left before the call.
     pub(crate) remaining: u64,
 }
 
-/// How several limits stand for one call.
+/// Where several limits stand together for one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing {
-    /// The limit that decides: the first of those that wait longest; if none has to wait, the first
-    /// of those with the least left.
+    /// The index of the limit that decides: the first with the longest wait; if no limit has to
+    /// wait, the first with the least left.
     pub(crate) limit: usize,
     /// The status of that limit.
     pub(crate) status: LimitStatus,
 }
 
 impl Standing {
-    /// The standing of no limit: the first one added decides.
+    /// The standing of no limits: the first one added decides.
     pub(crate) const fn of_none() -> Self {
         Self {
             limit: 0,
@@ -35,8 +35,8 @@ impl Standing {
         }
     }
 
-    /// Adds the status of the next limit for a call that waits as if all reservations were
-    /// released. Says whether the limit refuses then.
+    /// Adds the status of the next limit, with the wait it would have if all reservations were
+    /// released. `true` if the limit refuses even then.
     pub(crate) fn add_released(
         &mut self,
         limit: usize,

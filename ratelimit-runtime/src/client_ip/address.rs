@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// `192.0.2.1`, `192.0.2.1:4711`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:4711`; an IPv4
-/// address that is written as IPv6 is IPv4.
+/// Parses `192.0.2.1`, `192.0.2.1:4711`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:4711`; an
+/// IPv4 address written as IPv6 becomes IPv4.
 pub(super) fn address(text: &[u8]) -> Option<IpAddr> {
     let text = str::from_utf8(text.trim_ascii()).ok()?;
     let bare = text

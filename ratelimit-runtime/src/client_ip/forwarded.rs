@@ -1,15 +1,15 @@
-//! `Forwarded` (RFC 7239), read from the right: the nearest proxy writes there, and the client on
-//! the left. So nothing that a client writes, well-formed or not, changes how the elements of
-//! proxies are read.
+//! The elements of `Forwarded` (RFC 7239), from the right: there the nearest proxy writes, and on
+//! the left the client. So nothing that a client writes, well-formed or not, changes how the
+//! elements of proxies are read.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 use super::address::address;
 
-/// The addresses that the elements of a line name by `for`, the last one first; `None` for an
-/// element that names no address: `unknown`, an obfuscated identifier (`_x`), no `for`, two of
-/// them, or text that is no element.
+/// The addresses that the elements of a line name by `for`, the last one first. `None` stands for
+/// an element that names no address: `unknown`, an obfuscated identifier (`_x`), no `for`, two of
+/// them, or malformed text.
 pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     Elements { rest: Some(line) }.map(|element| node(&for_of(element)?))
 }
@@ -48,7 +48,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Whether an odd number of backslashes stands before this byte.
+/// `true` if an odd number of backslashes precedes the byte at `at`.
 fn is_escaped(line: &[u8], at: usize) -> bool {
     let before = line
         .iter()
@@ -59,7 +59,8 @@ fn is_escaped(line: &[u8], at: usize) -> bool {
     before % 2 == 1
 }
 
-/// The value of `for` of an element: `name=value` pairs, with semicolons between them.
+/// The value of `for` in an element, which is `name=value` pairs separated by semicolons; `None` if
+/// it has none or two, or is malformed.
 fn for_of(element: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut found = None;
     let mut rest = element.trim_ascii();
@@ -85,7 +86,7 @@ fn for_of(element: &[u8]) -> Option<Cow<'_, [u8]>> {
     found
 }
 
-/// A value, and the text behind it.
+/// The first value in `text`, unquoted, and the text after it.
 fn value_of(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let Some(mut rest) = text.strip_prefix(b"\"") else {
         // Wider than a token: many proxies write addresses with colons and brackets without
@@ -120,7 +121,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// The address of a node, whose port may be obfuscated: `192.0.2.1:_x`.
+/// The address of a node, whose port may be obfuscated, as in `192.0.2.1:_x`.
 fn node(value: &[u8]) -> Option<IpAddr> {
     let obfuscated = |pair: &[u8]| pair == b":_";
     address(value).or_else(|| address(value.get(..value.windows(2).position(obfuscated)?)?))

@@ -11,11 +11,11 @@ pub(crate) use self::trusted_proxies::Lines;
 pub use self::trusted_proxies::TrustedProxies;
 #[cfg(feature = "_layer")]
 use crate::key::Key;
-use crate::key::{KeyPart, KeyWriter};
+use crate::key::{KeyKind, KeyPart, KeyWriter};
 #[cfg(feature = "_layer")]
 use crate::response::KeyRejection;
 
-/// The address of the client: that of the connection, or, if the connection comes from one of the
+/// The address of the client: that of the connection or, if the connection comes from one of the
 /// [`TrustedProxies`], the one that they report. The headers of any other peer are not read.
 ///
 /// It is an extractor of axum, actix-web and poem, `ClientIp::try_from(&request)?` in layers and in
@@ -41,6 +41,8 @@ pub struct ClientIp(pub IpAddr);
 
 #[diagnostic::do_not_recommend]
 impl KeyPart for ClientIp {
+    const KIND: KeyKind = IpAddr::KIND;
+
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         self.0.write_key(key);
     }
@@ -53,8 +55,10 @@ impl fmt::Display for ClientIp {
 }
 
 /// The key function of a [`RateLimitLayer`](crate::RateLimitLayer) that limits by [`ClientIp`], in
-/// every framework. A request without a known address is answered 500, or 400 where
-/// a proxy names none, and never shares a bucket with others.
+/// every framework. If the connection has no known address, the request is answered 500. If a
+/// trusted proxy names no client, the key is the proxy's own address, so that such clients share a
+/// bucket; or the request is answered 400, if the proxy has none or
+/// [`strict`](TrustedProxies::strict) is set.
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {
@@ -72,7 +76,7 @@ impl fmt::Display for ClientIp {
 ///
 /// # Errors
 ///
-/// [`KeyRejection`] when the address is not known.
+/// [`KeyRejection`] for such an answer.
 #[cfg(feature = "_layer")]
 pub fn by_client_ip<Q>(request: &Q) -> Result<Key, KeyRejection>
 where

@@ -51,15 +51,15 @@ pub struct TrustedProxies {
     any_peer: bool,
     header: HeaderName,
     strict: bool,
-    /// What has been logged.
+    /// The events that were logged before.
     told: Arc<ProxyEpisodes>,
 }
 
 #[derive(Debug)]
 struct ProxyEpisodes {
-    /// The recent reasons why no client is known.
+    /// The recent reasons why a proxy named no client.
     unnamed: Episodes,
-    /// Whether a header was that no proxy is trusted to write.
+    /// `true` once a header of an untrusted proxy was logged.
     untrusted: AtomicBool,
 }
 
@@ -82,18 +82,18 @@ impl Default for TrustedProxies {
     }
 }
 
-/// More addresses than any chain of proxies adds: the rest was sent by the client.
+/// The most addresses that are read, more than a chain of proxies adds: the client sent the rest.
 const MOST_HOPS: usize = 32;
 
 impl TrustedProxies {
-    /// Proxies with these addresses (`"10.1.2.3"`) or in these networks (`"10.0.0.0/8"`). IPv4 that
-    /// is written as IPv6 is IPv4: `"::ffff:10.0.0.0/104"` is `"10.0.0.0/8"`. White space around
-    /// them is ignored.
+    /// Trusts proxies with these addresses (`"10.1.2.3"`) or in these networks (`"10.0.0.0/8"`).
+    /// IPv4 written as IPv6 is IPv4: `"::ffff:10.0.0.0/104"` is `"10.0.0.0/8"`. White space around
+    /// an entry is ignored.
     ///
     /// # Errors
     ///
-    /// If one of them is neither, or holds every address, such as `"0.0.0.0/0"`: then each client
-    /// is a proxy itself. [`any_peer`](Self::any_peer) is what it may stand for.
+    /// If an entry is neither, or holds every address, such as `"0.0.0.0/0"`: then each client
+    /// could choose its own. To trust every peer, use [`any_peer`](Self::any_peer).
     pub fn new(networks: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, ParseError> {
         let networks = networks
             .into_iter()
@@ -105,25 +105,25 @@ impl TrustedProxies {
         })
     }
 
-    /// Trusts the peer of every connection, whatever its address, and also without one, as on a
-    /// Unix socket. [`new`](Self::new) has the addresses of further proxies, which are skipped in
-    /// the header field.
+    /// Trusts the peer of every connection, whatever its address, also a peer without one, as on a
+    /// Unix socket. Name further proxies, which are skipped in the header field, with
+    /// [`new`](Self::new).
     ///
     /// Only where no client can connect past the proxy: a client that can chooses its address. An
-    /// axum router that is served without `ConnectInfo` has no address of a TCP client either.
+    /// axum router served without `ConnectInfo` knows no address of a TCP client either.
     #[must_use]
     pub fn any_peer(mut self) -> Self {
         self.any_peer = true;
         self
     }
 
-    /// Reads this header field in place of `X-Forwarded-For`: a field that the proxies write, and
-    /// do not pass on as a client sent it. `Forwarded` is read as RFC 7239 has it, any other as a
-    /// list of addresses, or the one address that a CDN writes.
+    /// Reads this header field in place of `X-Forwarded-For`. The proxies must write it, and not
+    /// pass it on as a client sent it. `Forwarded` is parsed by RFC 7239, any other field as a list
+    /// of addresses, or the one address that a CDN writes.
     ///
     /// # Errors
     ///
-    /// If a header cannot have that name.
+    /// If `name` cannot be the name of a header field.
     pub fn header(mut self, name: &str) -> Result<Self, ParseError> {
         self.header = name
             .parse()
@@ -131,9 +131,9 @@ impl TrustedProxies {
         Ok(self)
     }
 
-    /// Whether requests of a trusted proxy that names no client are answered 400, in place of
-    /// sharing the limits of the proxy's own address. Off unless set. Health checks that a proxy
-    /// makes itself name no client either.
+    /// Whether a request is answered 400 if a trusted proxy names no client; by default it shares
+    /// the limits of the proxy's address. Health checks that a proxy makes itself name no client
+    /// either.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
@@ -150,7 +150,8 @@ impl TrustedProxies {
     ///
     /// # Errors
     ///
-    /// [`KeyRejection::UnnamedClient`], and only where this is [`strict`](Self::strict).
+    /// [`KeyRejection::UnnamedClient`] if a trusted proxy names no client and this is
+    /// [`strict`](Self::strict).
     pub fn client_ip(&self, peer: IpAddr, headers: &HeaderMap) -> Result<ClientIp, KeyRejection> {
         self.client_of(Ok(peer), |name| {
             headers
@@ -161,7 +162,8 @@ impl TrustedProxies {
         })
     }
 
-    /// The same with the header fields of any framework, and a peer or why it is not known.
+    /// [`client_ip`](Self::client_ip) by header fields of any framework, and a peer or why it is
+    /// not known.
     pub(crate) fn client_of<'a>(
         &self,
         peer: Result<IpAddr, KeyRejection>,
@@ -197,7 +199,7 @@ impl TrustedProxies {
         }
     }
 
-    /// Where no proxy is named, logs once that there seems to be one.
+    /// Logs once that a proxy seems to be in use, if none is named.
     fn tell_of_untrusted<'a>(&self, lines: impl Fn(&str) -> Lines<'a>) {
         let told = &self.told.untrusted;
         if !self.networks.is_empty() || told.load(Ordering::Relaxed) {
@@ -213,8 +215,8 @@ impl TrustedProxies {
         }
     }
 
-    /// The client that proxies name, the nearest hop first; or the last proxy that is known, and
-    /// the reason why no hop beyond it is.
+    /// The client that proxies name, the nearest hop first; or the last known proxy, and the reason
+    /// why no hop beyond it is known.
     fn named(
         &self,
         peer: Option<IpAddr>,
@@ -253,7 +255,7 @@ fn network(text: &str) -> Result<IpNet, ParseError> {
     Ok(network)
 }
 
-/// IPv4 that is written as IPv6 as IPv4.
+/// `network`, as IPv4 if it is IPv4 written as IPv6.
 fn canonical(text: &str, network: IpNet) -> Result<IpNet, ParseError> {
     let IpNet::V6(v6) = network else {
         return Ok(network);

@@ -1,4 +1,4 @@
-//! How the store is asked: each answer is waited for until the timeout of its check, and no longer.
+//! Asking the store: an answer is awaited until the timeout of its check, and no longer.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -11,11 +11,11 @@ use crate::observe;
 use crate::real_time::{self, Elapsed};
 use crate::store::{Answer, BuiltInStore as _};
 
-/// The time of a check, all its parts included.
+/// The time that a check has, with all its parts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Time {
     pub(super) start: Instant,
-    /// When the timeout ends.
+    /// The moment of the timeout.
     pub(super) end: Instant,
 }
 
@@ -32,8 +32,8 @@ impl Time {
 }
 
 impl Engine {
-    /// Waits for an answer until the end of `time`, whatever the store does meanwhile. Real time: a
-    /// server does not know that the clock of a test is paused.
+    /// Waits for an answer until the end of `time`, in real time: a server does not know that a
+    /// test has paused its clock.
     pub(super) async fn answered<T: Unpin>(
         &self,
         time: Time,
@@ -58,7 +58,7 @@ impl Engine {
 /// A future on the heap.
 pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Waits for all of these at once; the outputs in their order.
+/// Waits for all `futures` at once; gives their outputs in order.
 pub(super) async fn all<T>(futures: impl IntoIterator<Item = Boxed<'_, T>>) -> Vec<T> {
     let mut each: Vec<_> = futures.into_iter().map(|future| (future, None)).collect();
     poll_fn(|cx| {
@@ -75,5 +75,5 @@ pub(super) async fn all<T>(futures: impl IntoIterator<Item = Boxed<'_, T>>) -> V
     each.into_iter().filter_map(|(_, output)| output).collect()
 }
 
-/// The longest that nobody waits for an answer that came too late: a reservation has lapsed then.
+/// The longest that a late answer is awaited to release its charge: a reservation has lapsed then.
 pub(super) const LATEST: Duration = Duration::from_secs(60);

@@ -1,15 +1,19 @@
-//! Binds rules: finds the [`BoundRule`] of a rule on a limiter, or works it out.
+//! Binding: finds the [`BoundRule`] of a rule on a limiter, or makes it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::bound::{BoundConcurrent, BoundRule, Origin};
-use super::state::{Engine, waits_in_vain};
+use super::state::{Engine, PolicyUse, misprefetched, waits_in_vain};
 use crate::error::RateLimitError;
+use crate::key::RenderedKinds;
 use crate::rule::{self, CallsInFlight, Policy, Rule, Terms};
+use crate::store::BuiltInStore as _;
 
 impl Engine {
-    /// The bound form of a rule, where this limiter was the first that used it and its policies are
-    /// the same as then.
+    /// The bound form of a rule, if this limiter was the first to use it and its policies are
+    /// unchanged.
     #[inline]
     pub(crate) fn first_look<'r>(&self, rule: &'r Rule) -> Option<&'r Arc<BoundRule>> {
         let bound: &Arc<BoundRule> = rule.kept()?;
@@ -18,7 +22,7 @@ impl Engine {
             .then_some(bound)
     }
 
-    /// The bound form of a rule, under the policy that a call names, if it does.
+    /// The bound form of a rule, under the policy `called` if the call names one.
     pub(crate) fn bind(&self, rule: &Rule, called: Option<&str>) -> Arc<BoundRule> {
         if called.is_none()
             && let Some(bound) = self.first_look(rule)
@@ -42,7 +46,7 @@ impl Engine {
             }
             return bound;
         }
-        let (set, found) = self.policies.used(policy, !rule.terms().wait.is_zero());
+        let (set, found) = self.policies.used(policy, PolicyUse::from(rule.terms()));
         let Some(found) = found else {
             // A call may make up the name, so this is not kept.
             let mut bound = self.with_terms(rule, rule.terms(), set.version);
@@ -55,6 +59,29 @@ impl Engine {
             rule.keep(Arc::clone(&bound));
         }
         bound
+    }
+
+    /// Keeps the summary of a rule that operators are shown, and gives it to the store, once for
+    /// each bound form. `is_max_per_call`: whether the call gives the `max`.
+    pub(super) fn tell(
+        &self,
+        rule: &Rule,
+        bound: &BoundRule,
+        called: Option<&str>,
+        kinds: RenderedKinds,
+        is_max_per_call: bool,
+    ) {
+        if bound.is_told.load(Relaxed) || bound.problem.is_some() {
+            return;
+        }
+        bound.is_told.store(true, Relaxed);
+        let in_flight = bound.concurrent.as_ref().map(|concurrent| concurrent.limit);
+        let policy = called.or(rule.policy());
+        let kinds = kinds.list();
+        let summary = rule.summary(&bound.terms, in_flight, policy, kinds, is_max_per_call);
+        if self.summaries.keep(&summary) {
+            self.store.note_rule(&self.prefix, &summary);
+        }
     }
 
     fn bind_by_itself(&self, rule: &Rule) -> BoundRule {
@@ -96,21 +123,24 @@ impl Engine {
             ))),
         };
         bound.problem = bound.problem.or(unlimited).or_else(|| {
-            let vain = || RateLimitError::misconfigured(waits_in_vain(name));
-            let vain = terms.waits_in_vain().then(vain);
+            let vain = terms.waits_in_vain().then(|| waits_in_vain(name));
+            let ahead = || Some(misprefetched(name, &terms.prefetch_mistake()?));
+            let mistake = vain.or_else(ahead).map(RateLimitError::misconfigured);
             // An explicit name with a policy may be another's with limits: their keys differ.
             let compare = || {
                 rule.site()
                     .map(|_| self.registry.compare(rule, &bound.head))
             };
-            vain.or(unzoned).or_else(|| compare().and_then(Result::err))
+            mistake
+                .or(unzoned)
+                .or_else(|| compare().and_then(Result::err))
         });
         bound.is_plain = false;
         bound.policy = Some(policy);
         bound
     }
 
-    /// The rule by these terms, with the problem that its store has with it.
+    /// The rule bound by these terms, with the reason if the store cannot keep them.
     fn with_terms(&self, rule: &Rule, terms: &Terms, policies: u64) -> BoundRule {
         let names = rule.names();
         let head = |push: &dyn Fn(&mut String)| {
@@ -148,6 +178,7 @@ impl Engine {
                 in_flight,
                 site: rule.site(),
             },
+            is_told: AtomicBool::new(false),
         };
         if is_limited && !terms.is_calendar_misplaced() {
             bound.problem = self.supports(&bound.request()).err().map(Into::into);
@@ -156,7 +187,7 @@ impl Engine {
     }
 }
 
-/// The terms in their time zone, or the reason why there is none.
+/// The terms with their time zone applied, and the reason if that is not possible.
 fn zoned(terms: &Terms) -> (Terms, Option<RateLimitError>) {
     match terms.in_its_zone() {
         Ok(zoned) => (zoned, None),
@@ -172,6 +203,8 @@ fn mistake_of(rule: &Rule, terms: &Terms) -> Option<RateLimitError> {
             "a call of the rule `{name}` either waits or is blocked: leave `with_wait` out, or the \
              block"
         )
+    } else if let Some(mistake) = terms.prefetch_mistake() {
+        format!("the rule `{name}`: {mistake}")
     } else if terms.has_zone() && !terms.has_calendar() {
         format!(
             "the rule `{name}` has a time zone and no calendar quota, which alone begins by it: \

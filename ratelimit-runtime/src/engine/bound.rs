@@ -1,11 +1,12 @@
 //! [`BoundRule`]: a rule on one limiter.
 //!
-//! What a call needs to know of its rule is the same for all calls of a rule, a limiter and a set
-//! of policies: names, the beginning of stored keys, the terms after policy and time zone, and
-//! whether the store can keep them. It is worked out when the rule is first used, so a call does
-//! no more than to look it up.
+//! The properties that a call needs of its rule are equal for all calls of a rule, a limiter and a
+//! set of policies: names, the beginning of stored keys, the terms after policy and time zone, and
+//! whether the store can keep them. They are resolved at the first use, so a call only looks them
+//! up.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::decision::Decision;
 use crate::error::RateLimitError;
@@ -15,31 +16,33 @@ use crate::store::{Capabilities, Feature, Request, Reserves};
 /// A rule, as one limiter applies it.
 pub(crate) struct BoundRule {
     pub(crate) name: Name,
-    /// The beginning of the stored keys, prefix included.
+    /// The beginning of the stored keys, including the limiter's prefix.
     pub(super) head: Box<[u8]>,
     /// The terms after policy and time zone, before an override of the key.
     pub(super) terms: Terms,
     /// The policy, which may override the terms of single keys.
     pub(super) policy: Option<Arc<Policy>>,
-    /// Whether keys and terms of a call are as it gives them: there is no policy, and keys are not
-    /// hidden.
+    /// `true` if calls use their keys and terms unchanged: without a policy, and without hashing
+    /// keys.
     pub(super) is_plain: bool,
     pub(super) concurrent: Option<BoundConcurrent>,
     pub(super) capabilities: Capabilities,
     /// The reason why no check of the rule can be made.
     pub(super) problem: Option<RateLimitError>,
     pub(super) origin: Origin,
+    /// `true` once the store was told of the rule.
+    pub(super) is_told: AtomicBool,
 }
 
-/// A limit on calls in flight, and the beginning of its stored keys.
+/// A rule's limit on calls in flight, and the beginning of its stored keys.
 pub(super) struct BoundConcurrent {
     pub(super) head: Box<[u8]>,
     pub(super) limit: CallsInFlight,
-    /// Whether a policy has set how many, which no call changes.
+    /// `true` if a policy sets the maximum, which no call changes then.
     pub(super) is_by_policy: bool,
 }
 
-/// What a rule was bound from: another call finds it by this.
+/// The values that a rule was bound from, by which further calls find it.
 pub(super) struct Origin {
     pub(super) limiter: u64,
     /// The version of the limiter's policies; 0 where the rule has none.
@@ -50,14 +53,14 @@ pub(super) struct Origin {
 }
 
 impl BoundRule {
-    /// Whether it was bound on this limiter, whose policies have this version.
+    /// `true` if the rule was bound on this limiter, under this version of its policies.
     #[inline]
     pub(super) fn is_of(&self, limiter: u64, policies: impl FnOnce() -> u64) -> bool {
         let origin = &self.origin;
         origin.limiter == limiter && (origin.policies == 0 || origin.policies == policies())
     }
 
-    /// Whether it was bound from a rule like this one.
+    /// `true` if it was bound from a rule with the settings of `rule`.
     pub(super) fn is_from(&self, rule: &Rule) -> bool {
         let Origin {
             terms,
@@ -68,18 +71,18 @@ impl BoundRule {
         *site == rule.site() && rule.binds_as(terms, *in_flight)
     }
 
-    /// Whether the first limit of a rule like this one is the same, as a call may change it.
+    /// `true` if `rule` has the first limit from which this was bound, which a call may change.
     pub(super) fn has_max_of(&self, rule: &Rule) -> bool {
         self.origin.terms.limits().first() == rule.limits().first()
     }
 
-    /// `Ok` where the store may be asked to decide on a call by these terms, which are the rule's
-    /// own or those of its key.
+    /// `Ok` if the store may be asked to decide on a call by these terms, which are the rule's own
+    /// or those of its key.
     ///
     /// # Errors
     ///
-    /// Why it may not: a mistake in the rule, a feature that the store lacks, or a cost that the
-    /// limits never admit. A limit of 0 is a refusal without an end.
+    /// If there is a mistake in the rule, a feature that the store lacks, or a cost that the limits
+    /// never admit. A limit of 0 gives a refusal that never ends.
     #[inline]
     pub(super) fn may_be_asked(
         &self,
@@ -135,29 +138,30 @@ impl BoundRule {
         }
     }
 
-    /// `Ok` where the rule has no mistake, whatever a call of it costs.
+    /// `Ok` if the rule has no mistake, whatever the cost of a call.
     pub(super) fn has_no_mistake(&self) -> Result<(), RateLimitError> {
         self.problem.clone().map_or(Ok(()), Err)
     }
 
-    /// `Ok` where the store has a feature under the rule's algorithm.
+    /// `Ok` if the store has a feature under the rule's algorithm.
     pub(crate) fn require(&self, feature: Feature) -> Result<(), RateLimitError> {
         let algorithm = self.terms.algorithm();
         Ok(self.capabilities.require(algorithm, feature)?)
     }
 
-    /// Whether the store has a feature under the rule's algorithm.
+    /// `true` if the store has a feature under the rule's algorithm.
     pub(super) fn has(&self, feature: Feature) -> bool {
         let algorithm = self.terms.algorithm();
         self.capabilities.supports_feature(algorithm, feature)
     }
 
-    /// The request of a call that uses what every call of the rule does.
+    /// A request with the features that every call of the rule uses.
     pub(super) fn request(&self) -> Request<'_> {
-        let request = Request::new(&[], self.terms.algorithm(), self.terms.limits());
         Request {
+            algorithm: self.terms.algorithm(),
+            limits: self.terms.limits(),
             block: self.terms.block,
-            ..request
+            ..Request::PLAIN
         }
     }
 }

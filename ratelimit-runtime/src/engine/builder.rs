@@ -8,12 +8,12 @@ use super::check::Check;
 use super::part::Part;
 use super::permit::PermitCheck;
 use super::state::Engine;
-use crate::key::{self, Key, KeyBuf, KeyPart};
+use crate::key::{self, Key, KeyBuf, KeyPart, RenderedKinds};
 use crate::rule::{Limit, Rule, Terms};
 use crate::store::Reserves;
 
-/// A check in the making: the values that one call gives to a rule. It is small, because it is
-/// moved often.
+/// A check in the making: collects the values that one call gives to a rule. It is small, because
+/// it is moved often.
 pub struct CheckBuilder<'r> {
     rule: &'r Rule,
     /// Another `max` for the first limit.
@@ -21,9 +21,10 @@ pub struct CheckBuilder<'r> {
     cost: u64,
     reserves: Reserves,
     shadow: bool,
-    /// The limiter to ask, where the attribute names one.
+    kinds: RenderedKinds,
+    /// The limiter to ask, if the attribute names one.
     engine: Option<Arc<Engine>>,
-    /// The policy of this call, where its rule leaves that to it.
+    /// The policy of this call, if the rule leaves the choice to each call.
     policy: Option<Box<str>>,
     /// The rendered key.
     key: KeyBuf,
@@ -43,68 +44,71 @@ impl<'r> CheckBuilder<'r> {
             cost,
             reserves: Reserves::Nothing,
             shadow,
+            kinds: RenderedKinds::NONE,
             engine,
             policy: None,
             key: KeyBuf::new(),
         }
     }
 
-    /// The check of this key, by hand.
+    /// Sets the key, for a check made by hand.
     #[inline]
     pub(crate) fn key(&mut self, key: &Key) {
         self.key.extend_from_slice(key.as_bytes());
+        self.kinds = RenderedKinds::UNKNOWN;
     }
 
-    /// Another `max` for the first limit.
+    /// Replaces the `max` of the first limit.
     pub fn max(&mut self, max: u64) {
         self.max = Some(max);
     }
 
-    /// The policy of this call.
+    /// Sets the policy of this call.
     pub fn policy(&mut self, name: Box<str>) {
         self.policy = Some(name);
     }
 
-    /// The cost of this call.
+    /// Sets the cost of this call.
     pub fn cost(&mut self, cost: u64) {
         self.cost = cost;
     }
 
-    /// Decides and records, but never refuses, if `on`.
+    /// Sets shadow mode: if `on`, the check never refuses.
     pub fn shadow(&mut self, on: bool) {
         self.shadow = on;
     }
 
-    /// Reserves the cost: the return value of the function decides whether the call counts.
+    /// Reserves the cost: the function's return value decides whether the call counts.
     pub fn reserve(&mut self) {
         self.reserves = Reserves::Cost;
     }
 
-    /// Reserves an estimate, which is at least 1, so that there is something to commit. The return
-    /// value of the function gives the actual cost.
+    /// Reserves an estimate, of at least 1, so that there is a cost to commit. The function's
+    /// return value gives the actual cost.
     pub fn reserve_estimate(&mut self) {
         self.reserves = Reserves::Estimate;
         self.cost = self.cost.max(1);
     }
 
-    /// Text of the template.
+    /// Adds text of the template to the key.
     pub fn text(&mut self, literal: &'static str) {
         key::push_text(&mut self.key, literal);
     }
 
-    /// The value of a placeholder.
+    /// Adds the value of a placeholder to the key.
     #[inline]
     pub fn part<T: KeyPart + ?Sized>(&mut self, value: &T) {
+        self.kinds.push(T::KIND);
         key::push_part(&mut self.key, value);
     }
 
-    /// The limiter to ask, where the attribute names one.
+    /// Takes the limiter to ask, if the attribute names one.
     #[inline]
     pub(crate) fn take_engine(&mut self) -> Option<Arc<Engine>> {
         self.engine.take()
     }
 
-    /// Decides the check on this limiter: `decide` is called with it.
+    /// Makes the check for `engine`, and calls `decide` with it.
     #[allow(
         clippy::inline_always,
         reason = "a call to it would cost as much as what it does"
@@ -141,14 +145,18 @@ impl<'r> CheckBuilder<'r> {
 
     #[inline(never)]
     fn bind(&mut self, engine: &Engine) -> Arc<BoundRule> {
+        let is_max_per_call = self.max.is_some();
         // It may have been bound from a rule with another `max`.
         self.max = self.max.or_else(|| Some(max_of(self.rule.limits())));
-        engine.bind(self.rule, self.policy.as_deref())
+        let called = self.policy.as_deref();
+        let bound = engine.bind(self.rule, called);
+        engine.tell(self.rule, &bound, called, self.kinds, is_max_per_call);
+        bound
     }
 
-    /// Makes what differs from call to call: hides the key, and puts the policy's shadow mode in
-    /// the place of the call's. The terms, where they are not those of the bound rule: by another
-    /// `max`, or because the policy overrides them for the key.
+    /// Applies the values that differ from call to call: hashes the key, and replaces the call's
+    /// shadow mode by the policy's. Returns terms that differ from the bound rule's: with the
+    /// call's `max`, or the policy's override for the key.
     #[inline(never)]
     fn change(&mut self, engine: &Engine, bound: &BoundRule) -> Option<Terms> {
         let changed = if let Some(policy) = &bound.policy {
@@ -165,13 +173,13 @@ impl<'r> CheckBuilder<'r> {
         changed
     }
 
-    /// The check for this limiter, to be kept.
+    /// The check for this limiter, with values of its own.
     pub(crate) fn kept(&mut self, engine: &Arc<Engine>) -> Part {
         self.with_check(engine, |check| Part::new(Arc::clone(engine), check))
     }
 
-    /// [`kept`](Self::kept), with the permit that the call asks for where its rule limits calls in
-    /// flight; `max` is how many there are, where the call says so.
+    /// [`kept`](Self::kept), with the permit to ask for if the rule limits calls in flight; `max`
+    /// replaces the rule's maximum, if no policy sets it.
     pub(crate) fn kept_with_permit(&mut self, engine: &Arc<Engine>, max: Option<u64>) -> Part {
         let mut key = self.key.clone();
         let part = self.kept(engine);
@@ -193,7 +201,7 @@ impl<'r> CheckBuilder<'r> {
     }
 }
 
-/// The `max` that a call may change.
+/// The `max` that a call may replace.
 fn max_of(limits: &[Limit]) -> u64 {
     limits.first().map_or(0, Limit::max)
 }

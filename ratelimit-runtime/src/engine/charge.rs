@@ -1,9 +1,8 @@
-//! [`Charge`]: what a call was charged, until that is committed, released or given back.
+//! [`Charge`]: the charge of a call, until it is committed, released or given back.
 //!
-//! The call does not wait for it. A store in memory does it at once; for others a task of the
-//! runtime that the call was made on does it, once the store serves. There are at most
-//! 10,000 such tasks for a limiter; beyond, and where that runtime has ended, a charge stays as it
-//! is, and counts until it expires.
+//! The call does not wait for that. A store in memory does it at once; for other stores a task does
+//! it, on the runtime of the call, once the store serves. A limiter has at most 10,000 such tasks.
+//! Beyond that, or if the runtime has ended, a charge stays as it is, and counts until it expires.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -22,10 +21,10 @@ use crate::real_time;
 use crate::rule::Limit;
 use crate::store::{Answer, BuiltInStore as _, Feature, Health, Reserves, Store};
 
-/// The pauses between two attempts.
+/// The pauses between attempts to end a charge.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
-/// How a charge ends.
+/// How a reservation or a charge ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completion {
     /// A reservation becomes a charge of its cost.
@@ -39,7 +38,7 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// The cost that is charged in place of the reservation; `None` for a refund.
+    /// The cost charged in place of the reservation; `None` for a refund.
     fn actual(self, reserved: u64) -> Option<u64> {
         match self {
             Self::Commit => Some(reserved),
@@ -51,16 +50,23 @@ impl Completion {
 }
 
 impl Engine {
-    /// Returns once all settlements that calls have left behind are done.
-    pub(crate) async fn settled(&self) {
+    /// Waits until all settlements that calls have left behind are done.
+    async fn settled(&self) {
         self.settlements.ended().await;
         // A settlement that is given up is reported where that happens.
         let _ = self.store.settled().await;
     }
 
+    /// Gives back units taken ahead, without waiting for the store's answer.
+    pub(crate) fn give_back(&self) {
+        self.store.give_back();
+    }
+
+    /// Waits as [`settled`](Self::settled) does, for at most `timeout`.
+    ///
     /// # Errors
     ///
-    /// `Unavailable` after `timeout`.
+    /// [`RateLimitError::Unavailable`] if settlements or permits are not done after `timeout`.
     pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
         real_time::timeout(timeout.min(Limit::MAX_WINDOW), self.settled())
             .await
@@ -74,7 +80,7 @@ impl Engine {
     }
 }
 
-/// Gives back a charge by hand; says whether anything of it was left.
+/// Gives back a charge by hand. `true` if a part of it still counted.
 pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, RateLimitError> {
     part.bound.has_no_mistake()?;
     part.bound.require(Feature::Refund)?;
@@ -83,22 +89,21 @@ pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, Ra
     let Some(open) = charge.open.take() else {
         return Ok(false);
     };
-    part.bound.has_no_mistake()?;
     let mut answer = open.ask(Completion::Refund, false);
     let answer = part.engine.answered(part.time(now), &mut answer).await;
     answer.map_err(Into::into)
 }
 
-/// The charge of a call. Where it is dropped before anybody ends it, because the call was cancelled
-/// or panicked, it ends by `otherwise`.
+/// The charge of a call. If it is dropped before it is ended, because the call was cancelled or
+/// panicked, it ends by `otherwise`.
 pub(crate) struct Charge {
-    /// `None` once it is to stay, or has been ended.
+    /// `None` once the charge stays, or has been ended.
     open: Option<Box<OpenCharge>>,
     pub(super) otherwise: Completion,
 }
 
 impl Charge {
-    /// The charge of a part, which the store was first asked for at `since`.
+    /// The charge of a part, for which the store was first asked at `since`.
     pub(super) fn new(
         part: &Part,
         reserves: Reserves,
@@ -127,14 +132,14 @@ impl Charge {
         }
     }
 
-    /// Ends it.
+    /// Ends the charge.
     pub(crate) fn complete(mut self, completion: Completion) {
         if let Some(open) = self.open.take() {
             open.complete(completion);
         }
     }
 
-    /// Lets it count as it is.
+    /// Lets the charge count as it is.
     pub(super) fn keep(mut self) {
         self.open = None;
     }
@@ -148,14 +153,14 @@ impl Drop for Charge {
     }
 }
 
-/// Reservations of one call, to be committed or released according to its return value.
+/// The reservations of one call, to be committed or released according to its return value.
 ///
-/// If they are dropped before, because the call was cancelled or panicked, they count.
+/// A reservation that is dropped before, because the call was cancelled or panicked, counts.
 #[must_use = "dropping it counts the call"]
 pub struct Reservations<const N: usize>(pub(super) [Option<Charge>; N]);
 
 impl<const N: usize> Reservations<N> {
-    /// Ends each reservation by the completion in its place.
+    /// Ends each reservation by the completion with its index.
     pub fn complete(self, completions: [Completion; N]) {
         for (charge, completion) in self.0.into_iter().zip(completions) {
             if let Some(charge) = charge {
@@ -165,7 +170,7 @@ impl<const N: usize> Reservations<N> {
     }
 }
 
-/// A panic leaves them to be dropped, and state that they share is behind locks.
+/// A panic leaves reservations to be dropped, and the state they share is behind locks.
 impl<const N: usize> UnwindSafe for Reservations<N> {}
 impl<const N: usize> RefUnwindSafe for Reservations<N> {}
 
@@ -177,12 +182,12 @@ impl<const N: usize> fmt::Debug for Reservations<N> {
 
 /// A charge that can be ended.
 struct OpenCharge {
-    /// With the kind of reservation that was charged.
+    /// The part, with the kind of reservation that was charged.
     part: Part,
     receipt: Receipt,
-    /// When the store was first asked for it.
+    /// When the store was first asked for the charge.
     since: Instant,
-    /// The runtime that the call was made on.
+    /// The runtime on which the call was made.
     runtime: Option<Handle>,
     room: Option<OwnedSemaphorePermit>,
 }
@@ -219,7 +224,7 @@ impl OpenCharge {
         runtime.spawn(async move { task.run().await });
     }
 
-    /// Waits until the store serves, and completes the charge. No timeout gives it up: the store
+    /// Waits until the store serves, and completes the charge. There is no timeout: the store
     /// answers, or its connection ends.
     ///
     /// A completion without an answer may have been carried out. It is sent again only where the
@@ -259,8 +264,8 @@ impl OpenCharge {
         }
     }
 
-    /// Asks the store that made the charge, be it the engine's or the fallback, whether there was
-    /// anything of it.
+    /// Asks the store that made the charge to complete it. The answer is `true` if a part of it was
+    /// left.
     fn ask(&self, completion: Completion, is_sent_again: bool) -> Answer<'_, bool> {
         let engine = &self.part.engine;
         let (store, ticket): (&dyn Store, u64) = match self.receipt {
@@ -284,13 +289,13 @@ impl OpenCharge {
     }
 }
 
-/// The task that ends a charge. When it is dropped, also because its runtime has ended, it reports
-/// its failure.
+/// The task that ends a charge. If it is dropped unfinished, also because its runtime has ended, it
+/// reports the failure.
 struct SettlementTask {
     _open: OpenSettlement,
     charge: Box<OpenCharge>,
     completion: Completion,
-    /// The error of a runtime that has ended, until the task is done.
+    /// The result; until the task is done, the error of a runtime that has ended.
     outcome: Result<(), StoreError>,
 }
 

@@ -1,5 +1,5 @@
-//! [`Check`]: what one call asks: a bound rule, a key, a cost. What an answer means for the call
-//! stands here too: every outcome of a check is observed here once, and nowhere else.
+//! [`Check`]: one call's bound rule, key and cost. The meaning of an answer for the call is here
+//! too, so that every outcome of a check is observed once, and nowhere else.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::observe;
 use crate::rule::{Limit, Terms};
 use crate::store::{Request, Reserves, Verdict};
 
-/// One check. It borrows all it has: most checks are over before any of it would have to be owned.
+/// One check. It borrows all values: most checks are decided before a value would have to be owned.
 #[derive(Clone, Copy)]
 pub(crate) struct Check<'a> {
     pub(super) bound: &'a Arc<BoundRule>,
-    /// Those of the bound rule, or with another `max`: the call's or the key's.
+    /// The terms of the bound rule, or with another `max`, by the call or by an override.
     pub(super) terms: &'a Terms,
     pub(super) shadow: bool,
     pub(super) request: Request<'a>,
@@ -53,11 +53,12 @@ impl<'a> Check<'a> {
                 reserves,
                 is_sent_again: false,
                 timeout_at: None,
+                prefetch_us: terms.prefetch_us,
             },
         }
     }
 
-    /// `Ok` where a store may be asked to decide on it.
+    /// `Ok` if a store may be asked to decide on the check.
     ///
     /// # Errors
     ///
@@ -68,15 +69,14 @@ impl<'a> Check<'a> {
         self.bound.may_be_asked(self.terms, cost, reserves)
     }
 
-    /// Whether a refused call waits for a slot.
+    /// `true` if a refused call waits for a slot.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         !self.shadow && !self.terms.wait.is_zero()
     }
 }
 
-/// The form in which a caller is told of a check. A decision is made only if the caller looks at
-/// that.
+/// The form in which a caller gets the outcome of a check. A decision is only made if it is read.
 pub(crate) trait Conclusion: Sized {
     fn admitted(decision: impl FnOnce() -> Decision) -> Self;
     fn refused(error: RateLimitError) -> Self;
@@ -101,7 +101,7 @@ impl Conclusion for Result<Decision, RateLimitError> {
     }
 }
 
-/// A conclusion, or what it takes to wait for it.
+/// A conclusion, or the value needed to wait for it.
 impl<T: Conclusion, L> Conclusion for Result<T, L> {
     #[inline]
     fn admitted(decision: impl FnOnce() -> Decision) -> Self {
@@ -168,14 +168,14 @@ impl Check<'_> {
         }
     }
 
-    /// The decision that lets a call through unchecked.
+    /// The decision that admits the call unchecked.
     pub(super) fn unchecked(&self) -> Decision {
         let limit = self.terms.limits().first();
         let (window, capacity) = (limit.map_or(0, Limit::window_us), self.terms.capacity());
         Decision::unchecked(self.bound.name, capacity, window, measure(limit, capacity))
     }
 
-    /// A refusal that nobody was asked for, and that lasts so long, in microseconds.
+    /// A refusal without asking a store, which lasts `retry_after_us` microseconds.
     pub(super) fn unasked(&self, retry_after_us: u64) -> Decision {
         Decision {
             status: Status::Exceeded,
@@ -209,10 +209,10 @@ impl Check<'_> {
             reset_after_us: verdict.reset_after_us,
             ticket: verdict.ticket,
             limit_index: u8::try_from(verdict.limit_index).unwrap_or(u8::MAX),
-            source: if verdict.cached {
-                Source::DenyCache
-            } else {
-                Source::Store
+            source: match (verdict.cached, verdict.allowed) {
+                (false, _) => Source::Store,
+                (true, true) => Source::Grant,
+                (true, false) => Source::DenyCache,
             },
             status: match (verdict.allowed, verdict.blocked) {
                 (true, _) => Status::Allowed,
@@ -223,7 +223,7 @@ impl Check<'_> {
         }
     }
 
-    /// A decision by the fallback.
+    /// The decision for a verdict of the fallback.
     pub(super) fn fallback_decision(&self, verdict: &Verdict) -> Decision {
         Decision {
             source: Source::Fallback,
@@ -232,7 +232,7 @@ impl Check<'_> {
     }
 }
 
-/// How a decision by this limit measures it.
+/// The kind of number that a decision by this limit reports.
 #[inline]
 fn measure(limit: Option<&Limit>, capacity: u64) -> Measure {
     match limit {

@@ -1,10 +1,8 @@
-//! The road of a call. [`decide_now`] gives the outcome of a check that takes no waiting, and
-//! [`decide_later`] awaits that of one check. [`acquire`] awaits that of a stack, and of one check
+//! The stages of a call. [`decide_now`] gives the outcome of a check that need not wait;
+//! [`decide_later`] awaits that of one check; [`acquire`] awaits that of a stack, or of one check
 //! that waits for its turn, reserves its cost or asks for a permit.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Instant;
 
 use smallvec::SmallVec;
@@ -19,12 +17,11 @@ use super::state::Engine;
 use super::waiting;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
-use crate::pace::poll_give_way;
-use crate::store::BuiltInStore as _;
+use crate::pace;
+use crate::store::{BuiltInStore as _, Request};
 
-/// Decides a check without waiting: asks a store in memory, and of any other store looks up whether
-/// it is known to refuse. Where the check has to wait, by [`acquire`], the outcome is `later`;
-/// nothing has been charged then.
+/// Decides a check without waiting: asks a store in memory, and looks up whether any other store is
+/// known to refuse. If the check has to wait, charges nothing and gives the result of `later`.
 #[allow(
     clippy::inline_always,
     reason = "a call to it would cost more than what most checks need of it"
@@ -52,16 +49,17 @@ pub(crate) fn decide_now<T: Conclusion>(
     }
 }
 
-/// Waits until the check that [`decide_now`] could not decide is decided.
+/// Decides a check that [`decide_now`] could not decide, and waits for the store's answer.
 pub(crate) async fn decide_later(part: &Part) -> Result<Decision, RateLimitError> {
     let (engine, check) = (&part.engine, part.check());
     if check.waits() {
         return Box::pin(acquire([part.clone()])).await?.decision();
     }
     let time = part.time(Instant::now());
-    let mut answer = engine
-        .store
-        .acquire(check.request.with_timeout_at(time.end));
+    let mut answer = engine.store.acquire(Request {
+        timeout_at: Some(time.end),
+        ..check.request
+    });
     let outcome = match engine.answered(time, &mut answer).await {
         Ok(verdict) => check.conclude_verdict(&verdict),
         Err(error) => check.conclude(attempt::decide_failed(part, error)),
@@ -69,11 +67,11 @@ pub(crate) async fn decide_later(part: &Part) -> Result<Decision, RateLimitError
     cooperate(outcome).await
 }
 
-/// What a call that is let through gets.
+/// The decisions, charges and permits of an admitted call.
 pub(crate) struct Admitted {
-    /// Of each part of the stack.
+    /// The decision on each part of the stack.
     pub(crate) decisions: SmallVec<[Decision; 1]>,
-    /// Those that are settled when the call is over.
+    /// The charge of each part, if it is settled when the call is over.
     pub(crate) charges: SmallVec<[Option<Charge>; 1]>,
     pub(crate) permits: CallPermits,
 }
@@ -86,8 +84,8 @@ impl Admitted {
         first.ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
     }
 
-    /// The reservations and the permits, where only some of `N` checks were made: each reservation
-    /// stands in the place of its check.
+    /// The reservations and the permits of `N` checks, of which only some were made: each
+    /// reservation has the index of its check.
     pub(crate) fn reserved<const N: usize>(
         self,
         is_made: [bool; N],
@@ -104,8 +102,8 @@ impl Admitted {
     }
 }
 
-/// Waits until a stack is decided: all of it is charged, or nothing. It waits for slots and permits
-/// for as long as the rules that refuse allow.
+/// Waits until a stack is decided, so that all of it is charged, or nothing. Waits for slots and
+/// permits for as long as the rules that refuse allow.
 pub(crate) async fn acquire(
     stack: impl IntoIterator<Item = Part>,
 ) -> Result<Admitted, RateLimitError> {
@@ -143,19 +141,10 @@ fn conclude(stack: &[Part], outcome: Attempted) -> Result<Admitted, RateLimitErr
     }
 }
 
-/// The outcome; and where that is no admission, the turn of other tasks, if refusals have kept the
-/// thread for long.
+/// Returns `outcome`. If it is an error, and refusals have kept the thread, other tasks run first.
 pub(crate) async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
-    if outcome.is_err() {
-        let mut has_given_way = false;
-        poll_fn(|cx| {
-            if std::mem::replace(&mut has_given_way, true) {
-                Poll::Ready(())
-            } else {
-                poll_give_way(cx)
-            }
-        })
-        .await;
+    if outcome.is_err() && pace::is_due() {
+        pace::give_way().await;
     }
     outcome
 }

@@ -1,5 +1,5 @@
-//! [`Inquiry`]: what a part asks for: room in its limits, or a permit; and a look at the answer,
-//! which charges nothing.
+//! [`Inquiry`]: a question of a part, for room in its limits or for a permit, and a look at the
+//! answer, which charges nothing.
 
 use std::time::Instant;
 
@@ -8,20 +8,20 @@ use super::part::{At, Part};
 use super::permit::PermitCheck;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
-use crate::store::Store as _;
+use crate::store::{Request, Store as _};
 
-/// One of the two inquiries of a part: each has a key of its own, which may refuse.
+/// One of the two inquiries of a part. Each has a key of its own, which may refuse.
 #[derive(Clone, Copy)]
 pub(super) struct Inquiry<'a> {
     /// The index of the part in its stack.
     pub(super) at: usize,
     pub(super) part: &'a Part,
-    /// `None` for the limits.
+    /// The permit asked for; `None` for room in the limits.
     pub(super) permit: Option<&'a PermitCheck>,
 }
 
 impl<'a> Inquiry<'a> {
-    /// Those of a part: first of the limits, if it has any, then of the permit.
+    /// The inquiries of a part: first the limits, if it has any, then the permit, if it has one.
     pub(super) fn of((at, part): At<'a>) -> impl Iterator<Item = Self> {
         let limits = part.is_limited().then_some(None);
         let both = limits.into_iter().chain(part.permit.as_deref().map(Some));
@@ -38,8 +38,8 @@ impl<'a> Inquiry<'a> {
         self.permit.map_or_else(limits, |_| 1)
     }
 
-    /// What the store says of this cost: more than the inquiry's own, where others of the stack
-    /// ask for the same key.
+    /// The decision for this `cost`, which is more than the inquiry's own if other parts of the
+    /// stack ask for the same key.
     pub(super) async fn look(self, cost: u64, time: Time) -> Result<Decision, StoreError> {
         if let Some(permit) = self.permit {
             let others = self.part.ask_in_flight(permit, time).await?;
@@ -47,13 +47,17 @@ impl<'a> Inquiry<'a> {
             return Ok(permit.decision(others, Source::Store));
         }
         let (engine, check) = (&self.part.engine, self.part.check());
-        let request = check.request.with_cost(cost).with_timeout_at(time.end);
+        let request = Request {
+            cost,
+            timeout_at: Some(time.end),
+            ..check.request
+        };
         let mut answer = engine.store.peek(request);
         let verdict = engine.answered(time, &mut answer).await;
         verdict.map(|verdict| check.decision(&verdict))
     }
 
-    /// The same of its own cost; where the store gives no answer, that of the policy.
+    /// The decision for the inquiry's own cost; by the policy, if the store gives no answer.
     async fn peek(self, time: Time) -> Result<Decision, RateLimitError> {
         let (engine, check) = (&self.part.engine, self.part.check());
         let is_limits = self.permit.is_none();
@@ -83,7 +87,7 @@ impl<'a> Inquiry<'a> {
 }
 
 impl Part {
-    /// Decides without charging, and acquires no permit.
+    /// Decides without charging or acquiring a permit.
     pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
         match self.may_be_asked() {
             Err(RateLimitError::Exceeded(refusal)) => return Ok(refusal),

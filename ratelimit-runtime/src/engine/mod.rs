@@ -1,20 +1,20 @@
-//! The engine: turns one check, or a stack of them, into decisions.
+//! The engine: turns one check, or a stack of checks, into decisions.
 //!
 //! ```text
-//! bound     a rule on one limiter: worked out once, looked up by each call
-//! check     what one call asks: a bound rule, a key, a cost; what an answer means for it
-//! state/    the engine: what the clones of one limiter share
-//! bind      finds the bound form of a rule, or works it out
+//! bound     a rule on one limiter: made once, looked up by each call
+//! check     one call's bound rule, key and cost, and the meaning of an answer for the call
+//! state/    the engine: state that the clones of one limiter share
+//! bind      finds the bound form of a rule, or makes it
 //! ask       asks the store within the timeout of a check
-//! outage    what answers where the store gives no answer
+//! outage    chooses the answer where the store gives none
 //! permit    a call in flight
 //! part      a check that is kept across an `.await`
-//! inquiry   what a part asks for, and a look that charges nothing
+//! inquiry   a part's question, and a look at the answer that charges nothing
 //! charge    commits, releases and refunds after the call
 //! attempt/  asks for a stack once: all of it is charged, or nothing
 //! waiting   attempts again for as long as the rules that refuse wait
-//! decide    the road of a call: its outcome at once, or the future that waits for it
-//! builder   a rule and the values of a call become a check
+//! decide    the stages of a call: its outcome at once, or the future that waits for it
+//! builder   makes a check of a rule and the values of a call
 //! ```
 
 mod ask;

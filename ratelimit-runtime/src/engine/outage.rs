@@ -1,4 +1,4 @@
-//! Outages: what answers a check whose store gave no answer.
+//! Outages: the answer to a check whose store gave none.
 
 use super::check::Check;
 use super::state::Engine;
@@ -7,7 +7,7 @@ use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::rule::OnUnavailable;
 use crate::store::{BuiltInStore as _, Health};
 
-/// Why a call was not let through.
+/// The reason why a call was not admitted.
 #[derive(Debug)]
 pub(super) struct Refused {
     /// The index of the part that refused or failed.
@@ -24,12 +24,12 @@ impl Refused {
     }
 }
 
-/// `Ok` if all of these admit.
+/// `Ok` if all decisions admit.
 ///
 /// # Errors
 ///
-/// The refusal that takes longest to end, the first of several that last equally long. Want of a
-/// permit, which has no known end, is told only where nothing else refuses.
+/// The refusal that lasts longest, the first of several that last equally long. A missing permit,
+/// whose wait is not known, is reported only if nothing else refuses.
 pub(super) fn admitted_or_longest(
     decided: impl IntoIterator<Item = (usize, Decision)>,
 ) -> Result<(), Refused> {
@@ -42,7 +42,7 @@ pub(super) fn admitted_or_longest(
 }
 
 impl Engine {
-    /// The refusal that still holds for a check whose store gave this error. A mistake in a setting
+    /// A refusal that still holds for a check whose store gave this error. A mistake in a setting
     /// is an error even if a refusal is known.
     pub(super) fn known_refusal(&self, check: &Check<'_>, error: &StoreError) -> Option<Decision> {
         match error.kind() {
@@ -55,8 +55,8 @@ impl Engine {
     }
 
     /// The source that answers a check in place of the store that gave this error: the fallback, or
-    /// nobody, and the call goes on unchecked; `None` where the call gets the error. These are the
-    /// rows of the table at [`OnUnavailable`].
+    /// none, which admits the call unchecked. `None` if the call gets the error. These are the rows
+    /// of the table at [`OnUnavailable`].
     pub(super) fn outage_source(&self, check: &Check<'_>, error: &StoreError) -> Option<Source> {
         let serves = match error.kind() {
             StoreErrorKind::Unavailable => false,

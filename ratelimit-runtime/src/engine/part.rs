@@ -14,12 +14,12 @@ use crate::key::KeyBuf;
 use crate::rule::{Limit, Terms};
 use crate::store::{Answer, BuiltInStore as _, Feature, PermitId, Request, Reserves, Store};
 
-/// A [`Check`] that owns what it has, and the permit that the call asks for beside it.
+/// A [`Check`] that owns its values, and the permit that the call asks for with it.
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) engine: Arc<Engine>,
     pub(crate) bound: Arc<BoundRule>,
-    /// Where they are not those of the bound rule.
+    /// The terms, if they differ from those of the bound rule.
     terms: Option<Box<Terms>>,
     key: KeyBuf,
     cost: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Part {
     pub(crate) permit: Option<Arc<PermitCheck>>,
 }
 
-/// A part of a stack, and its index.
+/// A part and its index in the stack.
 pub(super) type At<'a> = (usize, &'a Part);
 
 impl Part {
@@ -47,7 +47,7 @@ impl Part {
         }
     }
 
-    /// The same, of a call that asks for this permit as well: the last of its limits.
+    /// The part of a call that also asks for this permit, as the last limit of its rule.
     pub(crate) fn with_permit(self, permit: Option<PermitCheck>) -> Self {
         let index = u8::try_from(self.bound.terms.limits().len());
         debug_assert!(index.is_ok(), "a rule has few limits");
@@ -67,8 +67,8 @@ impl Part {
         Check::new(&self.bound, terms, &self.key, cost, reserves, shadow)
     }
 
-    /// The check as it is charged for now, to be given back unless all of its stack is charged: as
-    /// a reservation by `count`, if its store has those, and without its block.
+    /// The check as it is first charged, to be given back unless its whole stack is charged: as a
+    /// reservation by `count`, if the store has those, and without offences against its block.
     pub(super) fn charged_for_now(&self, time: Time) -> Check<'_> {
         let mut check = self.check();
         check.request.reserves = if self.bound.has(Feature::Reserve) {
@@ -81,12 +81,12 @@ impl Part {
         check
     }
 
-    /// Whether it has limits beside a permit.
+    /// `true` if the rule has limits beside a permit.
     pub(crate) fn is_limited(&self) -> bool {
         !self.bound.terms.limits().is_empty()
     }
 
-    /// Whether both charge one key on one limiter.
+    /// `true` if both parts charge one key on one limiter.
     pub(super) fn has_key_of(&self, other: &Self) -> bool {
         let are_limited = self.is_limited() && other.is_limited();
         are_limited
@@ -98,13 +98,13 @@ impl Part {
         self.cost
     }
 
-    /// `Ok` where its limits admit a call of this cost, at some time.
+    /// `Ok` if the limits can admit a call of this cost at some time.
     pub(super) fn may_cost(&self, cost: u64) -> Result<(), RateLimitError> {
         self.bound
             .may_be_asked(self.check().terms, cost, self.reserves)
     }
 
-    /// Whether the outcome of the call decides what it costs.
+    /// `true` if the outcome of the call decides its cost.
     pub(crate) fn reserves(&self) -> bool {
         self.reserves != Reserves::Nothing
     }
@@ -116,7 +116,7 @@ impl Part {
         Time { start, end }
     }
 
-    /// How long a refused call waits; zero for not at all.
+    /// The time for which a refused call waits; zero if it does not wait.
     pub(super) fn wait(&self) -> Duration {
         let check = self.check();
         if check.waits() {
@@ -126,7 +126,7 @@ impl Part {
         }
     }
 
-    /// `Ok` where the store may be asked for all of it.
+    /// `Ok` if the store may be asked for all of the part.
     pub(super) fn may_be_asked(&self) -> Result<(), RateLimitError> {
         self.check().may_be_asked()?;
         let Some(permit) = &self.permit else {
@@ -149,18 +149,17 @@ impl Part {
         ))
     }
 
-    /// The request by which a store changes something about the key; the cost of the call does not
-    /// matter.
+    /// The request by which a store changes the key's state; the cost of the call does not matter.
     ///
     /// # Errors
     ///
-    /// A mistake in the rule: an unknown policy, two meanings of a name.
+    /// If the rule has a mistake, such as an unknown policy, or a name with two meanings.
     pub(crate) fn key_request(&self) -> Result<Request<'_>, RateLimitError> {
         self.bound.has_no_mistake()?;
         Ok(self.check().request)
     }
 
-    /// How many calls are in flight.
+    /// The number of calls in flight for the key.
     pub(crate) async fn in_flight(&self) -> Result<u64, RateLimitError> {
         self.bound.has_no_mistake()?;
         let Some(permit) = &self.permit else {
@@ -181,11 +180,14 @@ impl Part {
         self.engine.answered(time, &mut answer).await
     }
 
-    /// Sets the block of a rule whose limits refuse a call that nothing else refuses. Gives the
-    /// refusal by it, where there is one now.
+    /// Sets the block of a rule whose limits refuse a call that nothing else refuses. Returns the
+    /// refusal by the block, if it is set now.
     pub(super) async fn offend(&self, time: Time) -> Option<Decision> {
         let (engine, check) = (&self.engine, self.check());
-        let request = check.request.with_timeout_at(time.end);
+        let request = Request {
+            timeout_at: Some(time.end),
+            ..check.request
+        };
         let mut answer = engine.store.offend(request);
         match engine.answered(time, &mut answer).await {
             Ok(verdict) => (!verdict.allowed).then(|| check.decision(&verdict)),
@@ -199,14 +201,18 @@ impl Part {
         }
     }
 
-    /// Asks the store to change something about the key, for which the cost of a call does not
-    /// matter. `on_unavailable` does not apply: if the store fails, so does this.
+    /// Asks the store to change the state of the key; the cost of a call does not matter.
+    /// `on_unavailable` does not apply: if the store fails, this fails.
     pub(crate) async fn change<T: Unpin>(
         &self,
         change: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,
     ) -> Result<T, RateLimitError> {
         let time = self.time(Instant::now());
-        let request = self.key_request()?.with_cost(1).with_timeout_at(time.end);
+        let request = Request {
+            cost: 1,
+            timeout_at: Some(time.end),
+            ..self.key_request()?
+        };
         let mut answer = change(&*self.engine.store, request);
         let changed = self.engine.answered(time, &mut answer).await;
         changed.map_err(Into::into)

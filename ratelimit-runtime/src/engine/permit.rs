@@ -1,4 +1,4 @@
-//! [`PermitCheck`]: the permit that a call asks for; [`OpenPermit`]: the permit that it gets.
+//! [`PermitCheck`]: the permit that a call asks for. [`OpenPermit`]: the permit that it gets.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -11,19 +11,19 @@ use crate::observe;
 use crate::rule::Name;
 use crate::store::{BuiltInStore as _, PermitId, PlaceRequest};
 
-/// A permit among the calls in flight of a key.
+/// The permit that a call asks for.
 pub(crate) struct PermitCheck {
     pub(super) name: Name,
     pub(super) key: Arc<[u8]>,
-    /// How many calls may be in flight.
+    /// The most calls that may be in flight.
     pub(super) max: u64,
     pub(super) lease: Duration,
-    /// The index of this limit among those of its rule: the last.
+    /// The index of this limit in its rule: the last.
     pub(super) index: u8,
 }
 
 impl PermitCheck {
-    /// The request of this permit, for a caller who waits until then.
+    /// The request of this permit, for a caller that waits until `timeout_at`.
     pub(super) fn request(&self, permit: PermitId, timeout_at: Option<Instant>) -> PlaceRequest {
         let Self {
             name, max, lease, ..
@@ -38,7 +38,7 @@ impl PermitCheck {
         }
     }
 
-    /// The decision where so many calls are in flight, this one included.
+    /// The admission of a call with which `in_flight` calls are in flight.
     pub(super) fn admitted(&self, in_flight: u64, source: Source) -> Decision {
         let remaining = if source == Source::Nobody {
             0
@@ -51,7 +51,7 @@ impl PermitCheck {
         }
     }
 
-    /// The refusal where all permits are taken. No time is known that ends it.
+    /// The refusal if all permits are taken. It is not known when it ends.
     pub(super) fn refused(&self, source: Source) -> Decision {
         Decision {
             status: Status::Exceeded,
@@ -60,7 +60,7 @@ impl PermitCheck {
         }
     }
 
-    /// The decision on one more call where so many are in flight.
+    /// The decision on a further call while `in_flight` calls are in flight.
     pub(super) fn decision(&self, in_flight: u64, source: Source) -> Decision {
         if in_flight < self.max {
             self.admitted(in_flight, source)
@@ -79,14 +79,14 @@ impl PermitCheck {
     }
 }
 
-/// The permits of one call, which are released when they are dropped.
+/// The permits of one call, which are released when this is dropped.
 #[derive(Default)]
 #[must_use = "dropping them ends the call"]
 pub struct CallPermits {
     pub(super) _open: Box<[OpenPermit]>,
 }
 
-/// A panic leaves them to be dropped, and state that they share is behind locks.
+/// A panic leaves permits to be dropped, and the state they share is behind locks.
 impl UnwindSafe for CallPermits {}
 impl RefUnwindSafe for CallPermits {}
 
@@ -96,20 +96,19 @@ impl fmt::Debug for CallPermits {
     }
 }
 
-/// A permit, from before it is asked for. When it is dropped, on whichever thread, it is released
-/// by its id, whatever has become of the answer: a call that is dropped, late or without an answer
-/// may have it.
+/// A permit, from before the store is asked for it. Dropping it, on any thread, releases it by its
+/// id, whatever the answer was: a call that is dropped, late or not answered may hold it.
 pub(super) struct OpenPermit {
     engine: Arc<Engine>,
     check: Arc<PermitCheck>,
-    /// `None` where the store knows nothing of it.
+    /// `None` if the store does not know the permit.
     id: Option<PermitId>,
-    /// Whether its call is in flight, and counted by this process.
+    /// `true` if its call is in flight, and this process counts it.
     is_counted: bool,
 }
 
 impl OpenPermit {
-    /// A permit that is about to be asked for, or of this process alone.
+    /// A permit to ask the store for or, without an `id`, of this process alone.
     pub(super) fn new(
         engine: &Arc<Engine>,
         check: &Arc<PermitCheck>,
@@ -123,8 +122,8 @@ impl OpenPermit {
         }
     }
 
-    /// Counts it as that of a call that begins, unless this process has `max` of its key. Says how
-    /// many there are with it.
+    /// Counts the permit as that of a call in flight, unless this process has `max` of its key.
+    /// Returns the number with this one.
     pub(super) fn count_below(&mut self, max: u64) -> Option<u64> {
         let in_flight = self.engine.permits.add_below(&self.check.key, max)?;
         observe::in_flight(self.check.name, true);
@@ -132,7 +131,7 @@ impl OpenPermit {
         Some(in_flight)
     }
 
-    /// The request to acquire it, of a caller that waits until then, or to release it.
+    /// The request to acquire it, for a caller that waits until `timeout_at`, or to release it.
     pub(super) fn request(&self, timeout_at: Option<Instant>) -> Option<PlaceRequest> {
         Some(self.check.request(self.id?, timeout_at))
     }

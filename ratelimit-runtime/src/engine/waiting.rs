@@ -1,8 +1,7 @@
-//! Waiting: a stack is tried again until it is admitted, for as long as the rules that refuse it
-//! wait.
+//! Waiting: a stack is attempted again until it is admitted, while the rules that refuse it wait.
 //!
 //! Callers that a key has refused take turns: of a thousand that wait, one asks the store, and a
-//! caller that comes while others wait goes behind them. A stack has one turn at a time, that of
+//! caller that arrives while others wait queues behind them. A stack has one turn at a time, for
 //! the key that refused it.
 
 use std::collections::hash_map::RandomState;
@@ -23,17 +22,17 @@ use crate::error::RateLimitError;
 use crate::real_time;
 use crate::store::{BuiltInStore as _, Health};
 
-/// Between two looks whether another process has released a permit, in milliseconds.
+/// The shortest and longest pause before a waiting call asks for a permit again, in milliseconds.
 const SHORTEST_PAUSE: u64 = 50;
 const LONGEST_PAUSE: u64 = 250;
 
-/// The inquiries whose refusals are waited for.
+/// The inquiries of the parts that wait if they are refused.
 fn waited_for(stack: &[Part]) -> impl Iterator<Item = Inquiry<'_>> {
     let inquiries = stack.iter().enumerate().flat_map(Inquiry::of);
     inquiries.filter(|inquiry| !inquiry.part.wait().is_zero())
 }
 
-/// Asks for a stack, and again for as long as the rules that refuse it wait.
+/// Attempts a stack, and again for as long as the rules that refuse it wait.
 pub(super) async fn acquire(stack: &Arc<[Part]>) -> Attempted {
     match stack.iter().position(|part| !part.wait().is_zero()) {
         None => attempt::run(stack, None).await.0,
@@ -108,21 +107,21 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     }
 }
 
-/// How long an attempt takes at most: the longest timeout of its parts.
+/// The longest time that an attempt takes: the longest timeout of its parts.
 fn longest_attempt(stack: &[Part]) -> Duration {
     let now = std::time::Instant::now();
     let ends = stack.iter().map(|part| part.time(now).end);
     ends.fold(now, Ord::max) - now
 }
 
-/// How long to pause before a permit is asked for again.
+/// The pause before a permit is asked for again.
 fn pause() -> Duration {
     let spread = RandomState::new().hash_one(0) % (LONGEST_PAUSE - SHORTEST_PAUSE + 1);
     Duration::from_millis(SHORTEST_PAUSE + spread)
 }
 
-/// The answer to a caller whose time was up before its turn, or for which there was no room to
-/// wait. Nobody is asked: a slot that is free now belongs to the first in the queue, and all
+/// The answer to a caller that had no turn in time, or for which the queue had no room. A store
+/// that serves is not asked: a slot that is free now belongs to the first in the queue, and all
 /// callers that give up at this moment would ask at once.
 async fn out_of_time(
     stack: &Arc<[Part]>,

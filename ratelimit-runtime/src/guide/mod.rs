@@ -2,14 +2,14 @@
 //!
 //! - Begin: [quick start](quick_start), [the attribute](attribute), [algorithms],
 //!   [keys and security](keys_and_security), [web services](web_services), [gRPC](grpc).
-//! - Further limits: [calls in flight](calls_in_flight), [calendar quotas](calendar_quotas),
-//!   [policies] that operators change.
-//! - In production: [Redis](redis), [when Redis fails](failures),
+//! - Further limits: [calls in flight](calls_in_flight), [outgoing calls](outgoing_calls),
+//!   [calendar quotas](calendar_quotas), [policies] that operators change.
+//! - In production: [Redis](redis), [prefetch], [when Redis fails](failures),
 //!   [before production](before_production), [testing], [observability],
 //!   [performance].
 //! - Coming from something else: [migrating], [questions].
 //!
-//! Every program in it is run by the tests of this crate.
+//! Every program in it is run by tests.
 
 /// The definition of a link to a file that the package does not contain: the last lines of a page.
 macro_rules! repository {
@@ -44,7 +44,10 @@ pub mod before_production {}
 )]
 pub mod calendar_quotas {}
 
-#[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("calls_in_flight.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "axum", feature = "macros")),
+    doc = include_str!("calls_in_flight.md")
+)]
 pub mod calls_in_flight {}
 
 #[cfg_attr(any(not(doctest), feature = "testkit"), doc = include_str!("failures.md"))]
@@ -68,13 +71,17 @@ pub mod keys_and_security {}
 pub mod migrating {}
 
 #[cfg_attr(
-    any(not(doctest), all(feature = "macros", feature = "metrics")),
+    any(not(doctest), all(feature = "axum", feature = "macros", feature = "metrics")),
     doc = include_str!("observability.md")
 )]
 #[doc = repository!("alerts" => "blob/HEAD/docs/prometheus-alerts.yml")]
 #[doc = repository!("dashboard" => "blob/HEAD/docs/grafana-dashboard.json")]
 #[doc = repository!("replay" => "tree/HEAD/ratelimit-admin")]
 pub mod observability {}
+
+#[doc = include_str!("outgoing_calls.md")]
+#[doc = repository!("outbound" => "tree/HEAD/examples/outbound")]
+pub mod outgoing_calls {}
 
 #[doc = include_str!("performance.md")]
 #[doc = repository!("chart" => "raw/HEAD/docs/performance.svg")]
@@ -84,6 +91,14 @@ pub mod performance {}
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("policies.md"))]
 #[doc = repository!("policies" => "tree/HEAD/examples/policies")]
 pub mod policies {}
+
+#[doc = include_str!("prefetch.md")]
+#[cfg_attr(
+    any(not(doctest), feature = "redis"),
+    doc = concat!("```no_run\n", include_str!("prefetch_program.rs"), "```\n")
+)]
+#[doc = "Next: [When Redis fails](crate::guide::failures)."]
+pub mod prefetch {}
 
 #[cfg_attr(
     any(not(doctest), all(feature = "axum", feature = "macros")),

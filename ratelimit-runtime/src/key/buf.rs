@@ -4,23 +4,23 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-/// The longest rendering of one value, in bytes; a longer one becomes a digest of 128 bits.
+/// The longest rendering of one value, in bytes; of a longer one, a digest of 128 bits is written.
 pub(super) const MAX_PART: usize = 160;
 
-/// Room for a front: for the beginning of the stored keys of most rules.
+/// The bytes in front of a key: enough for the beginning of the stored keys of most rules.
 const FRONT: usize = 88;
-/// How many bytes are kept without an allocation. Keys are moved often, so it is not more.
+/// The bytes kept without an allocation, front included; no more, as keys are moved often.
 const INLINE: usize = FRONT + 88;
 
-/// The bytes of a key; on the stack for ordinary ones. It is made to be appended to. The beginning
-/// of the stored keys of its rule is written [in front](Self::behind) of it once the limiter is
-/// known.
+/// The bytes of a key, without an allocation for ordinary ones, built by appending. Once the
+/// limiter is known, the beginning of the rule's stored keys is written [in front](Self::behind) of
+/// it.
 #[derive(Clone)]
 pub(crate) struct KeyBuf {
     len: usize,
-    /// The key begins after the room for a front.
+    /// The key begins after [`FRONT`] bytes.
     inline: [u8; INLINE],
-    /// The whole key, once it is longer.
+    /// The whole key, if it does not fit inline.
     spilled: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl KeyBuf {
         buf
     }
 
-    /// All of it behind `front`. Nothing is to be appended afterwards.
+    /// The key with `front` before it. Nothing may be appended afterwards.
     #[inline]
     pub(crate) fn behind(&mut self, front: &[u8]) -> &[u8] {
         let start = FRONT.checked_sub(front.len());

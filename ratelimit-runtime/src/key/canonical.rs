@@ -1,13 +1,12 @@
-//! Whether a text is a rendered key: character for character what [`KeyWriter`](super::KeyWriter)
-//! writes for some values.
+//! Recognizing rendered keys, as [`KeyWriter`](super::KeyWriter) writes them for some values.
 
 use super::buf::{KeyBuf, MAX_PART};
 use super::writer::{Place, escape_into};
 
-/// How long a digest is, in hexadecimal digits.
+/// The length of a digest, in hexadecimal digits.
 const DIGEST: usize = 32;
 
-/// Whether some template and some values render to this text. There is at least one value in it.
+/// `true` if some template with at least one value renders to this text.
 pub(crate) fn is_canonical(rendered: &str) -> bool {
     let mut parts = rendered.split('<');
     let mut has_value = false;
@@ -22,7 +21,7 @@ pub(crate) fn is_canonical(rendered: &str) -> bool {
         && has_value
 }
 
-/// Whether the text between the brackets of a value is items, separated by commas.
+/// `true` if the text between the brackets of a value is items, separated by commas.
 fn is_value(value: &str) -> bool {
     if value.strip_prefix("##").is_some_and(is_digest) {
         return true;
@@ -62,7 +61,7 @@ fn is_value(value: &str) -> bool {
     }
 }
 
-/// The character of `all` in front of `rest`, which ends it.
+/// The last character of `all` before its ending `rest`.
 fn before(all: &str, rest: &str) -> Option<char> {
     all.strip_suffix(rest)?.chars().next_back()
 }
@@ -74,7 +73,7 @@ fn is_digest(text: &str) -> bool {
             .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether the text is escaped as rendering does: each character that has to be, and no other.
+/// `true` if the text is escaped as rendering does: each character that has to be, and no other.
 fn is_escaped(text: &str, place: Place) -> bool {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

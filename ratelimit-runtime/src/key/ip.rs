@@ -1,25 +1,31 @@
-//! IP addresses in keys: one subscriber, one key.
+//! IP addresses in keys: one key for each subscriber.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::kind::KeyKind;
 use super::writer::{KeyPart, KeyWriter};
 
 /// The exact address, to count hosts instead of subscribers. Only an IPv4-mapped IPv6 address is
-/// changed: it is read as the IPv4 address in it.
+/// changed: it becomes the IPv4 address in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExactIp(pub IpAddr);
 
 #[diagnostic::do_not_recommend]
 impl KeyPart for ExactIp {
+    /// Written in full, not as a subscriber.
+    const KIND: KeyKind = KeyKind::Text;
+
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.display(self.0.to_canonical());
     }
 }
 
-/// The subscriber: IPv4 as it is, also when embedded in an IPv6 address; IPv6 by its /64, the
-/// network of one customer.
+/// An address stands for a subscriber: IPv4 in full, also when embedded in an IPv6 address; IPv6 by
+/// its /64, the network of one customer.
 #[diagnostic::do_not_recommend]
 impl KeyPart for IpAddr {
+    const KIND: KeyKind = KeyKind::Address;
+
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         match self {
             Self::V4(address) => address.write_key(key),
@@ -30,6 +36,8 @@ impl KeyPart for IpAddr {
 
 #[diagnostic::do_not_recommend]
 impl KeyPart for Ipv4Addr {
+    const KIND: KeyKind = KeyKind::Address;
+
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.display(self);
     }
@@ -37,6 +45,8 @@ impl KeyPart for Ipv4Addr {
 
 #[diagnostic::do_not_recommend]
 impl KeyPart for Ipv6Addr {
+    const KIND: KeyKind = KeyKind::Address;
+
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         if let Some(address) = embedded_ipv4(*self) {
             address.write_key(key);
@@ -47,8 +57,8 @@ impl KeyPart for Ipv6Addr {
     }
 }
 
-/// The IPv4 address behind an IPv6 one: mapped (`::ffff:0:0/96`), NAT64 (`64:ff9b::/96`), 6to4
-/// (`2002::/16`).
+/// The IPv4 address embedded in an IPv6 address: mapped (`::ffff:0:0/96`), NAT64 (`64:ff9b::/96`)
+/// or 6to4 (`2002::/16`).
 fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let join =
         |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));

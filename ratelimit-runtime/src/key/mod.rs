@@ -1,5 +1,4 @@
-//! Keys: what calls are counted by, such as a user or an address, and how they are rendered to
-//! bytes.
+//! Keys: the values that calls are counted by, such as a user or an address, rendered to bytes.
 //!
 //! A key is rendered from values, each in its own brackets: `"<tenant>/<email>"` becomes
 //! `<acme>/<alice@example.com>`. Rendering is
@@ -7,8 +6,8 @@
 //! * **injective**: different values, or different templates, never give the same key, whatever
 //!   bytes they contain. A byte that could be mistaken for the frame is escaped, as in `%3C`;
 //! * **bounded**: a value whose rendering is longer than 160 bytes becomes `#` and a digest;
-//! * **readable** for ordinary values, and free of braces, which a Redis Cluster would read as a
-//!   hash tag.
+//! * **readable** for ordinary values, and free of braces, which Redis Cluster takes for a hash
+//!   tag.
 //!
 //! The bytes are part of the crate's contract: two releases that run side by side agree on them.
 
@@ -16,6 +15,7 @@ mod buf;
 mod canonical;
 mod hasher;
 mod ip;
+mod kind;
 mod part;
 mod writer;
 
@@ -26,37 +26,38 @@ pub(crate) use self::buf::KeyBuf;
 pub(crate) use self::canonical::is_canonical;
 pub(crate) use self::hasher::KeyHasher;
 pub use self::ip::ExactIp;
+pub use self::kind::KeyKind;
+pub(crate) use self::kind::RenderedKinds;
 pub use self::writer::{KeyPart, KeyWriter};
 use crate::parse_error::ParseError;
 
 /// A rendered key, made by [`key!`](crate::key!) or [`Key::of`].
 ///
-/// With it, `acquire`, `peek` and `reset` reach exactly the bucket that an attribute with the same
-/// template uses.
+/// With it, `acquire`, `peek` and `reset` reach the bucket of an attribute with the same template.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(KeyBuf);
 
 impl Key {
-    /// The key of a rule that has one bucket for all callers, as an attribute without `key` has.
+    /// The key of a rule with one bucket for all callers, as of an attribute without `key`.
     #[must_use]
     pub fn global() -> Self {
         Self(KeyBuf::new())
     }
 
-    /// The key of one value: what `key = "<value>"` renders.
+    /// The key of one value, as `key = "<value>"` renders it.
     pub fn of<T: KeyPart + ?Sized>(value: &T) -> Self {
         let mut builder = KeyBuilder::new();
         builder.part(value);
         builder.finish()
     }
 
-    /// The key with this rendering, which [`as_bytes`](Self::as_bytes) gives and tools find at the
-    /// end of a stored key.
+    /// The key with this rendering, as [`as_bytes`](Self::as_bytes) returns it and tools find it at
+    /// the end of a stored key.
     ///
     /// # Errors
     ///
     /// If no key has this rendering: brackets that do not match, a brace, or a control character.
-    /// Other texts are taken, though they may be no call's.
+    /// Any other text is accepted, even if no call renders it.
     ///
     /// ```
     /// # #[cfg(feature = "macros")] {
@@ -88,13 +89,13 @@ impl Key {
         }
     }
 
-    /// The rendered bytes, without the rule and the prefix that the stored key begins with.
+    /// The rendered bytes, without the prefix and the rule with which the stored key begins.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The same as text, which every rendering is.
+    /// The rendering as text; all renderings are UTF-8.
     pub(crate) fn as_str(&self) -> &str {
         let text = std::str::from_utf8(&self.0);
         debug_assert!(text.is_ok(), "what is not UTF-8 is escaped");
@@ -102,7 +103,7 @@ impl Key {
     }
 }
 
-/// Keys are found by their bytes: a buffer is hashed as these are.
+/// Keys are looked up by their bytes, which hash as the key does.
 impl Borrow<[u8]> for Key {
     fn borrow(&self) -> &[u8] {
         &self.0
@@ -110,13 +111,13 @@ impl Borrow<[u8]> for Key {
 }
 
 impl fmt::Debug for Key {
-    /// Without the bytes: they may be personal data, and `Debug` ends up in logs.
+    /// Without the bytes, which may be personal data: `Debug` output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
     }
 }
 
-/// Renders a key step by step; what `key!` expands to.
+/// Renders a key step by step; `key!` expands to it.
 #[doc(hidden)]
 #[derive(Default)]
 pub struct KeyBuilder(KeyBuf);
@@ -127,12 +128,12 @@ impl KeyBuilder {
         Self::default()
     }
 
-    /// Text of the template itself.
+    /// Adds text of the template.
     pub fn text(&mut self, literal: &str) {
         push_text(&mut self.0, literal);
     }
 
-    /// One placeholder's value.
+    /// Adds the value of a placeholder.
     pub fn part<T: KeyPart + ?Sized>(&mut self, value: &T) {
         push_part(&mut self.0, value);
     }
@@ -149,12 +150,12 @@ impl fmt::Debug for KeyBuilder {
     }
 }
 
-/// Text of a template: everything but the frame's own characters stays as it is.
+/// Adds text of a template: only characters that delimit values are escaped.
 pub(crate) fn push_text(out: &mut KeyBuf, literal: &str) {
     writer::escape_into(out, literal.as_bytes(), writer::Place::Template);
 }
 
-/// One value in its brackets.
+/// Adds one value in its brackets.
 #[inline]
 pub(crate) fn push_part<T: KeyPart + ?Sized>(out: &mut KeyBuf, value: &T) {
     out.push(b'<');

@@ -1,14 +1,17 @@
-//! [`KeyPart`] for the types that keys are ordinarily made of.
+//! [`KeyPart`] for standard types and UUIDs.
 
 use std::borrow::Cow;
 use std::num::NonZero;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::kind::KeyKind;
 use super::writer::{KeyPart, KeyWriter};
 
 #[diagnostic::do_not_recommend]
 impl KeyPart for str {
+    const KIND: KeyKind = KeyKind::Text;
+
     #[inline]
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.str(self);
@@ -17,6 +20,8 @@ impl KeyPart for str {
 
 #[diagnostic::do_not_recommend]
 impl KeyPart for String {
+    const KIND: KeyKind = KeyKind::Text;
+
     #[inline]
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.str(self);
@@ -32,6 +37,8 @@ impl KeyPart for bool {
 
 #[diagnostic::do_not_recommend]
 impl KeyPart for char {
+    const KIND: KeyKind = KeyKind::Text;
+
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.str(self.encode_utf8(&mut [0; 4]));
     }
@@ -39,6 +46,8 @@ impl KeyPart for char {
 
 #[diagnostic::do_not_recommend]
 impl KeyPart for u8 {
+    const KIND: KeyKind = KeyKind::Number;
+
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.plain(itoa::Buffer::new().format(*self));
     }
@@ -52,6 +61,8 @@ macro_rules! integers {
     ($($int:ty)*) => {$(
         #[diagnostic::do_not_recommend]
         impl KeyPart for $int {
+            const KIND: KeyKind = KeyKind::Number;
+
             fn write_key(&self, key: &mut KeyWriter<'_>) {
                 key.plain(itoa::Buffer::new().format(*self));
             }
@@ -65,6 +76,8 @@ macro_rules! non_zero_integers {
     ($($int:ty)*) => {$(
         #[diagnostic::do_not_recommend]
         impl KeyPart for NonZero<$int> {
+            const KIND: KeyKind = KeyKind::Number;
+
             fn write_key(&self, key: &mut KeyWriter<'_>) {
                 self.get().write_key(key);
             }
@@ -109,6 +122,8 @@ macro_rules! pointers {
     ($($pointer:ty)*) => {$(
         #[diagnostic::do_not_recommend]
         impl<T: KeyPart + ?Sized> KeyPart for $pointer {
+            const KIND: KeyKind = T::KIND;
+
             fn write_key(&self, key: &mut KeyWriter<'_>) {
                 (**self).write_key(key);
             }
@@ -120,6 +135,8 @@ pointers!(&T &mut T Box<T> Rc<T> Arc<T>);
 
 #[diagnostic::do_not_recommend]
 impl<T: KeyPart + ToOwned + ?Sized> KeyPart for Cow<'_, T> {
+    const KIND: KeyKind = T::KIND;
+
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         (**self).write_key(key);
     }
@@ -161,6 +178,8 @@ tuples! {
 #[cfg(feature = "uuid")]
 #[diagnostic::do_not_recommend]
 impl KeyPart for uuid::Uuid {
+    const KIND: KeyKind = KeyKind::Text;
+
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.plain(self.hyphenated().encode_lower(&mut Self::encode_buffer()));
     }

@@ -1,5 +1,5 @@
 //! [`KeyPart`], a value that can be part of a key, and [`KeyWriter`], which is the only way to
-//! write one. The writer separates and escapes its input, so no part can run into another.
+//! write one. The writer separates and escapes its input, so no two parts can run together.
 
 use std::fmt;
 
@@ -7,8 +7,9 @@ use hmac::digest::Digest as _;
 use sha2::Sha256;
 
 use super::buf::{KeyBuf, MAX_PART};
+use super::kind::KeyKind;
 
-/// A value that a key can be made of.
+/// A value that can be part of a key.
 ///
 /// For structs, newtypes and enums: `#[derive(KeyPart)]`. By hand:
 ///
@@ -49,10 +50,15 @@ use super::buf::{KeyBuf, MAX_PART};
         call returns"
 )]
 pub trait KeyPart {
-    /// Writes the value. Equal values must make equal calls, different values different ones.
+    /// The kind of value that operators' tools accept for this type. The default,
+    /// [`KeyKind::Other`], accepts none. A type that is written as a text, a whole number or an
+    /// address may name that kind; `#[derive(KeyPart)]` does so for a newtype.
+    const KIND: KeyKind = KeyKind::Other;
+
+    /// Writes the value. Equal values must make equal calls of the writer, others different ones.
     fn write_key(&self, key: &mut KeyWriter<'_>);
 
-    /// Writes a slice of such values; bytes are one item, everything else a group.
+    /// Writes a slice of values: bytes as one item, other values as a group.
     #[doc(hidden)]
     fn write_slice(slice: &[Self], key: &mut KeyWriter<'_>)
     where
@@ -68,8 +74,8 @@ pub trait KeyPart {
 
 /// Writes one value into a key.
 ///
-/// A value is a sequence of *items*: a text, a number, a nested value, a group of them. The writer
-/// separates and escapes them, so that two different sequences never give the same bytes.
+/// A value is a sequence of *items*: a text, a number, a nested value, or a group of items. The
+/// writer separates and escapes them, so that two different sequences never give the same bytes.
 ///
 /// | call | rendered |
 /// | --- | --- |
@@ -96,7 +102,7 @@ impl KeyWriter<'_> {
         self.bytes(text.as_bytes());
     }
 
-    /// Writes bytes as one item. Bytes that are text give the same key as that text.
+    /// Writes bytes as one item. Bytes that are UTF-8 give the same key as that text.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.separate();
         if bytes.len() > MAX_PART {
@@ -107,12 +113,12 @@ impl KeyWriter<'_> {
         }
     }
 
-    /// Writes the `Display` text of the value as one item.
+    /// Writes the `Display` text of a value as one item.
     pub fn display(&mut self, value: impl fmt::Display) {
         self.bytes(value.to_string().as_bytes());
     }
 
-    /// Writes another value as one item; a value of several items gets parentheses.
+    /// Writes another value as one item, in parentheses if it has several items or none.
     pub fn part<T: KeyPart + ?Sized>(&mut self, value: &T) {
         self.separate();
         let start = self.out.len();
@@ -122,7 +128,7 @@ impl KeyWriter<'_> {
         }
     }
 
-    /// Writes a group of items as one, under a name: a variant of an enum, or `""` for a tuple.
+    /// Writes a group of items as one item, under a name: an enum's variant, or `""` for a tuple.
     pub fn group(&mut self, name: &str, items: impl FnOnce(&mut KeyWriter<'_>)) {
         self.separate();
         escape_into(self.out, name.as_bytes(), Place::Value);
@@ -140,7 +146,7 @@ impl KeyWriter<'_> {
         self.out.push(b')');
     }
 
-    /// Digits and other characters that need no escape, as one item.
+    /// Writes text that needs no escape, such as digits, as one item.
     pub(super) fn plain(&mut self, text: &str) {
         self.separate();
         self.out.extend_from_slice(text.as_bytes());
@@ -155,7 +161,7 @@ impl KeyWriter<'_> {
     }
 }
 
-/// Renders a whole placeholder, bounded.
+/// Renders the value of a placeholder, of bounded length.
 #[inline]
 pub(super) fn write_part<T: KeyPart + ?Sized>(out: &mut KeyBuf, value: &T) {
     let start = out.len();
@@ -167,7 +173,7 @@ pub(super) fn write_part<T: KeyPart + ?Sized>(out: &mut KeyBuf, value: &T) {
     }
 }
 
-/// Replaces the bytes from `start` on by their digest.
+/// Replaces the bytes from `start` on by a digest of them.
 #[cold]
 fn digest_from(out: &mut KeyBuf, start: usize) {
     debug_assert!(
@@ -186,13 +192,14 @@ fn write_items<T: KeyPart + ?Sized>(out: &mut KeyBuf, value: &T) -> usize {
     writer.items
 }
 
-/// `#` marks the digest of one item, `##` that of a rendering; neither occurs unescaped in a value.
+/// Adds a digest of `bytes` after `tag`: `#` for one item, `##` for a rendering. Neither occurs
+/// unescaped in a value.
 fn push_digest(out: &mut KeyBuf, tag: &[u8], bytes: &[u8]) {
     out.extend_from_slice(tag);
     push_hex(out, &Sha256::digest(bytes));
 }
 
-/// The first 128 bits, in lower-case hexadecimal.
+/// Adds the first 128 bits in lower-case hexadecimal.
 pub(crate) fn push_hex(out: &mut KeyBuf, digest: &[u8]) {
     for byte in digest.iter().take(16) {
         out.extend_from_slice(&[
@@ -209,12 +216,12 @@ fn hex(nibble: u8) -> u8 {
     }
 }
 
-/// Where bytes stand, which decides which of them would be mistaken for the frame.
+/// The place of bytes in a key, which decides which of them have to be escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Between the values.
+    /// Between values.
     Template,
-    /// In a value.
+    /// Inside a value.
     Value,
 }
 
@@ -227,13 +234,13 @@ impl Place {
         }
     }
 
-    /// The bit of this place in [`SPECIAL`].
+    /// The bit of the place in [`SPECIAL`].
     const fn bit(self) -> u8 {
         1 << self as u8
     }
 }
 
-/// For each byte, the places where it may have to be escaped.
+/// The places where each byte may have to be escaped, as bits.
 static SPECIAL: [u8; 256] = {
     let mut special = [Place::Template.bit() | Place::Value.bit(); 256];
     let mut byte = 0;
@@ -257,7 +264,7 @@ static SPECIAL: [u8; 256] = {
     special
 };
 
-/// The places where some of these bytes may have to be escaped.
+/// The places where one of these bytes may have to be escaped, as bits.
 fn special(bytes: &[u8]) -> u8 {
     #[allow(clippy::indexing_slicing, reason = "there is a place for each byte")]
     let of = |bytes: &[u8]| {
@@ -269,7 +276,7 @@ fn special(bytes: &[u8]) -> u8 {
     chunks.iter().fold(of(rest), |all, chunk| all | of(chunk))
 }
 
-/// Copies bytes; those that could be mistaken for the frame, and those that are not UTF-8, become
+/// Copies bytes. Bytes that could be mistaken for a delimiter, and bytes that are not UTF-8, become
 /// `%` and two hexadecimal digits.
 #[inline]
 pub(super) fn escape_into(out: &mut KeyBuf, bytes: &[u8], place: Place) {

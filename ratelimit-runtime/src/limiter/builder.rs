@@ -22,6 +22,34 @@ pub struct RateLimiterBuilder {
     problem: Option<RateLimitError>,
 }
 
+impl RateLimiter {
+    /// A limiter to be set up: prefix, timeout, store, what happens when the store is unavailable.
+    pub fn builder() -> RateLimiterBuilder {
+        RateLimiterBuilder::new()
+    }
+
+    /// A limiter that all processes on one Redis share. It connects in the background when it is
+    /// first asked, once in each tokio runtime; [`ready`](Self::ready) does so before that.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitError::Misconfigured`] when the URL is not a valid Redis URL.
+    #[cfg(feature = "redis")]
+    pub fn redis(url: &str) -> Result<Self, RateLimitError> {
+        Self::builder().redis(url).build()
+    }
+
+    /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names, whether one server,
+    /// Sentinel or a cluster; in memory if neither is set or the value is `memory:`.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitError::Misconfigured`] when the variable is set to something else.
+    pub fn from_env() -> Result<Self, RateLimitError> {
+        Self::builder().store_from_env()?.build()
+    }
+}
+
 impl fmt::Debug for RateLimiterBuilder {
     /// Without the secret, and without the store, whose URL may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

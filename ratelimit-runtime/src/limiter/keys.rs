@@ -36,25 +36,6 @@ impl Keys {
         }
     }
 
-    /// Goes on at the cursor of another list of the same keys, perhaps of another process: see
-    /// [`cursor`](Self::cursor).
-    #[must_use]
-    pub fn resume(mut self, cursor: impl Into<Vec<u8>>) -> Self {
-        self.from = From::Cursor(cursor.into());
-        self
-    }
-
-    /// Where the next page begins, as bytes that can be stored; `None` before the first page and
-    /// after the last one. On Redis any limiter with the same policy can [`resume`](Self::resume)
-    /// there; a list of a memory store ends with that store.
-    #[must_use]
-    pub fn cursor(&self) -> Option<&[u8]> {
-        match &self.from {
-            From::Cursor(cursor) => Some(cursor),
-            From::Start | From::End => None,
-        }
-    }
-
     /// The next page; `None` after the last one. On Redis a page is one `SCAN` of about 250 of the
     /// keys that a server holds, whatever they belong to, so many a page is empty. It takes at most
     /// the timeout of a check.
@@ -65,8 +46,7 @@ impl Keys {
     /// # Errors
     ///
     /// `Unavailable`: ask again, and the list goes on, perhaps with keys that were given already.
-    /// `Misconfigured`, also where the store does not list its keys, or cannot read the cursor at
-    /// which the list was resumed.
+    /// `Misconfigured`, also where the store does not list its keys.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Key>>, RateLimitError> {
         let from = match &self.from {
             From::Start => None,

@@ -23,7 +23,7 @@ use crate::engine::{self, CheckBuilder, Engine, Part};
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::observe;
-use crate::rule::{Limit, Policy, Rule};
+use crate::rule::{Limit, Policy, Rule, RuleSummary};
 use crate::store::memory::MemoryStore;
 use crate::store::{BuiltInStore as _, Feature, Store};
 
@@ -48,26 +48,10 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// A limiter to be set up: prefix, timeout, store, what happens when the store is unavailable.
-    pub fn builder() -> RateLimiterBuilder {
-        RateLimiterBuilder::new()
-    }
-
     /// A limiter for this process alone.
     #[must_use]
     pub fn memory() -> Self {
         Self::with_store(MemoryStore::new())
-    }
-
-    /// A limiter that all processes on one Redis share. It connects in the background when it is
-    /// first asked, once in each tokio runtime; [`ready`](Self::ready) does so before that.
-    ///
-    /// # Errors
-    ///
-    /// [`RateLimitError::Misconfigured`] when the URL is not a valid Redis URL.
-    #[cfg(feature = "redis")]
-    pub fn redis(url: &str) -> Result<Self, RateLimitError> {
-        Self::builder().redis(url).build()
     }
 
     /// A limiter on a store of your own.
@@ -86,16 +70,6 @@ impl RateLimiter {
         }
     }
 
-    /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names, whether one server,
-    /// Sentinel or a cluster; in memory if neither is set or the value is `memory:`.
-    ///
-    /// # Errors
-    ///
-    /// [`RateLimitError::Misconfigured`] when the variable is set to something else.
-    pub fn from_env() -> Result<Self, RateLimitError> {
-        Self::builder().store_from_env()?.build()
-    }
-
     /// Makes this the limiter of the whole process: attributes without a `limiter` use it. A later
     /// call replaces it. It does not connect to a store yet; [`ready`](Self::ready) does.
     pub fn install(self) {
@@ -111,6 +85,13 @@ impl RateLimiter {
         Self {
             engine: find::current(),
         }
+    }
+
+    /// The rules that calls of this limiter have used so far, as it applies them, by name; at most
+    /// 1,000. A [`RedisStore`](crate::RedisStore) writes them down for `ratelimit-admin`.
+    #[must_use]
+    pub fn rules(&self) -> Vec<RuleSummary> {
+        self.engine.summaries.list()
     }
 
     /// Runs a future whose checks use this limiter. Tasks that it spawns are not part of it.
@@ -447,16 +428,12 @@ impl RateLimiter {
     }
 
     /// Waits until the store has answered all settlements and refunds that calls left behind, and
-    /// the releases of permits of the current tokio runtime, as long as that takes. It also waits
+    /// the releases of permits of the current tokio runtime, for at most `timeout`. It also waits
     /// for attempts at stacks that go on without their callers. A `main` calls it last: otherwise a
     /// success under `count = "err"` stays counted as a failure, and a permit stays taken until its
     /// lease ends.
-    pub async fn settled(&self) {
-        self.engine.settled().await;
-    }
-
-    /// [`settled`](Self::settled), for at most `timeout`. An error is to be logged, not returned by
-    /// `main`: what is open expires by itself.
+    ///
+    /// An error is to be logged, not returned by `main`: what is open expires by itself.
     ///
     /// # Errors
     ///

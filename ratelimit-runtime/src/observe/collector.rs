@@ -1,4 +1,4 @@
-//! [`collect`]: the decisions that are made while a future runs.
+//! [`collect`]: collects the decisions made while a future runs.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -12,20 +12,19 @@ use tokio::task::futures::TaskLocalFuture;
 use super::observation::Observation;
 
 tokio::task_local! {
-    /// The decisions of the innermost collector around what runs now.
+    /// The decisions of the innermost collector around the running future.
     static COLLECTING: RefCell<Vec<Observation>>;
 }
 
-/// How many collectors there are: most decisions need to look no further. A future sees the
-/// collector that it runs in, whichever thread began it.
+/// The number of collectors. It is most often 0, so that most decisions look no further.
 static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many decisions one collector keeps; further ones are left out.
+/// The most decisions that one collector keeps; further ones are left out.
 const MOST: usize = 10_000;
 
-/// Runs a future, and gives its output together with the decisions that were made meanwhile, in
-/// their order: the last one of a refused call is its refusal. Tasks that it spawns are not part of
-/// it; a collector nested in it keeps its own decisions.
+/// Runs a future, and returns its output with the decisions made meanwhile, in order and at most
+/// 10,000. The last one of a refused call is its refusal. Tasks that the future spawns are not
+/// included; a collector nested in it keeps its own decisions.
 ///
 /// ```
 /// # #[cfg(feature = "macros")]
@@ -55,7 +54,7 @@ pub fn collect<F: Future>(future: F) -> impl Future<Output = (F::Output, Vec<Obs
 }
 
 pin_project! {
-    /// An `async` block would hold the future twice: where it came in, and where it is awaited.
+    /// An `async` block would hold the future twice: as its argument, and where it is awaited.
     struct Collected<F> {
         #[pin]
         future: TaskLocalFuture<RefCell<Vec<Observation>>, F>,
@@ -63,7 +62,7 @@ pin_project! {
     }
 }
 
-/// One of [`COLLECTORS`], as long as it lives.
+/// Counts in [`COLLECTORS`] until it is dropped.
 struct Counted;
 
 impl Drop for Counted {
@@ -87,7 +86,7 @@ impl<F: Future> Future for Collected<F> {
     }
 }
 
-/// Whether decisions of this task are collected now.
+/// `true` if decisions of this task are collected now.
 #[inline]
 pub(super) fn listens() -> bool {
     COLLECTORS.load(Ordering::Relaxed) > 0 && COLLECTING.try_with(|_| ()).is_ok()

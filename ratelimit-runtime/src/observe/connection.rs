@@ -1,4 +1,4 @@
-//! [`ObservedConnection`]: the state of one connection to a server, as log and metrics show it.
+//! [`ObservedConnection`]: the state of one connection to a server, for log and metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use super::{log, metrics, series};
 use crate::error::{StoreError, StoreErrorKind};
 
-/// The state of a connection, as calls that need it see it.
+/// The state of a connection, as calls that need it find it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionState {
-    /// Calls wait for it: nothing has failed yet.
+    /// Calls wait for the connection: nothing has failed yet.
     Connecting,
     Up,
-    /// There is a connection, and the server does not serve.
+    /// There is a connection, but the server does not serve.
     Slow,
     Down,
 }
 
-/// One connection, and the connections that replace it. Metrics count it for its server until it is
-/// dropped.
+/// One connection to a server, and the connections that replace it. Metrics count it for its server
+/// until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ObservedConnection {
     server: Box<str>,
@@ -28,11 +28,11 @@ pub(crate) struct ObservedConnection {
     outage: Option<Outage>,
 }
 
-/// The time in which the server does not serve.
+/// A time in which the server does not serve.
 #[derive(Debug)]
 struct Outage {
     since: Instant,
-    /// Whether the log was told that a setting is the reason.
+    /// `true` once a mistake in the settings was logged as the reason.
     by_settings: bool,
 }
 
@@ -55,21 +55,21 @@ impl ObservedConnection {
         }
     }
 
-    /// A connection has been made.
+    /// Counts and logs that a connection was made.
     pub(crate) fn connected(&self, server: &dyn Display) {
         metrics::add(series::CONNECTS, &[("server", &self.server)], 1);
         log::connected(server);
     }
 
-    /// The connection is lost, by this error.
+    /// Counts and logs that a connection was lost.
     pub(crate) fn lost(&self, server: &dyn Display, lasted: Duration, error: &StoreError) {
         metrics::add(series::LOSSES, &[("server", &self.server)], 1);
         log::lost(server, lasted, error);
     }
 
-    /// The server does not serve: told once until it does, and once more if a setting turns out to
-    /// be the reason, because that changes what callers get. A full server is no outage: callers
-    /// are answered as by any store that is full.
+    /// Reports that the server does not serve: once until it does, and once more if a setting turns
+    /// out to be the reason, because callers then get another answer. A full server is no outage:
+    /// callers get the answer of any full store.
     pub(crate) fn failing(&mut self, server: &dyn Display, error: &StoreError) {
         if error.kind() == StoreErrorKind::Full {
             return log::full(error);
@@ -110,7 +110,7 @@ impl Drop for ObservedConnection {
     }
 }
 
-/// How many connections of this process are in each of [`STATES`], by server. A server without
+/// The number of connections of this process in each of [`STATES`], by server. A server without
 /// connections has no entry.
 static NOW: Mutex<BTreeMap<Box<str>, [u32; 4]>> = Mutex::new(BTreeMap::new());
 
@@ -121,7 +121,7 @@ const STATES: [(ConnectionState, &str); 4] = [
     (ConnectionState::Down, "down"),
 ];
 
-/// Counts that a connection changes its state; `None` before it begins and after it ends.
+/// Counts the change of a connection's state, which is `None` before it begins and after it ends.
 fn moved(server: &str, from: Option<ConnectionState>, to: Option<ConnectionState>) {
     // Locked until the metrics are set, so that the last figures set are the current ones.
     let mut now = NOW.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,4 @@
-//! [`Episodes`] and [`ShadowEpisodes`]: which of many events that say the same are written to the
-//! log.
+//! [`Episodes`] and [`ShadowEpisodes`]: choose which of many equal events are logged.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
@@ -11,13 +10,13 @@ use tokio::task::AbortHandle;
 use tokio::time;
 use tracing::instrument::WithSubscriber as _;
 
-/// After so long without an event, the next one begins a new episode.
+/// The time without an event after which the next one begins a new episode.
 const QUIET: Duration = Duration::from_secs(60);
-/// How many episodes go on at a time. Events of further ones are left out, so that texts made up by
+/// The most episodes at a time. Events of further episodes are left out, so that texts made up by
 /// clients cannot flood the log.
 const MOST: usize = 64;
 
-/// The recent events of one name, with the time of the last of each. They are kept as hashes, so
+/// The recent events of one name, and the time of the last of each. Events are kept as hashes, so
 /// that long texts take no memory.
 #[derive(Debug)]
 pub(crate) struct Episodes(LazyLock<Mutex<HashMap<u64, Instant>>>);
@@ -27,7 +26,7 @@ impl Episodes {
         Self(LazyLock::new(Mutex::default))
     }
 
-    /// Whether an event of this rule, with this text, is the first of its episode.
+    /// `true` if an event with this rule and text is the first of its episode.
     pub(crate) fn begins(&self, rule: &str, text: &str) -> bool {
         self.begins_at(Instant::now(), rule, text)
     }
@@ -50,21 +49,21 @@ impl Episodes {
     }
 }
 
-/// The rules in shadow mode that would refuse now, by name: the first refusal of an episode is
-/// logged, and their count when it has ended.
+/// The rules in shadow mode that would refuse now, by name. The first refusal of an episode is
+/// logged, and the number of refusals when it ends.
 #[derive(Debug)]
 pub(super) struct ShadowEpisodes {
     going: LazyLock<Mutex<HashMap<&'static str, ShadowEpisode>>>,
-    /// Logs the end of an episode of a rule, of so many refusals.
+    /// Logs the end of an episode, with its rule and its number of refusals.
     log_end: fn(&str, u64),
 }
 
 #[derive(Debug)]
 struct ShadowEpisode {
-    /// The end is logged also where a rule is not used any more, so it goes by tokio's clock.
+    /// The time of the last refusal, by tokio's clock: a task logs the end of an episode.
     last: time::Instant,
     refusals: u64,
-    /// The task that ends it, if its first call had a runtime.
+    /// The task that ends the episode, if its first call had a runtime.
     end: Option<AbortHandle>,
 }
 
@@ -82,7 +81,7 @@ impl ShadowEpisodes {
         }
     }
 
-    /// Counts a refusal, and says whether it is the first of its episode.
+    /// Counts a refusal. `true` if it is the first of its episode.
     pub(super) fn begins(&'static self, rule: &'static str) -> bool {
         let now = time::Instant::now();
         let mut all = self.lock();
@@ -114,7 +113,7 @@ impl ShadowEpisodes {
         begins && has_place
     }
 
-    /// Waits for the end of the episode of a rule.
+    /// Waits for the end of a rule's episode, and logs it.
     async fn end(&'static self, rule: &'static str) {
         while let Some(last) = self.last_of(rule) {
             time::sleep_until(last + QUIET).await;
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_told_once_until_it_was_quiet_for_a_minute() {
+    fn an_event_is_logged_once_until_it_was_quiet_for_a_minute() {
         let (episodes, start) = (Episodes::new(), Instant::now());
         let told = |seconds, rule, text| {
             episodes.begins_at(start + Duration::from_secs(seconds), rule, text)
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_without_number_are_a_bounded_number_of_lines() {
+    fn any_number_of_texts_is_a_bounded_number_of_lines() {
         let (episodes, start) = (Episodes::new(), Instant::now());
         for (after, lines) in [(Duration::ZERO, MOST), (QUIET / 2, 0), (QUIET * 2, MOST)] {
             let told =

@@ -1,4 +1,4 @@
-//! The words by which decisions are counted and logged. There are few of them, and none is a key.
+//! The words by which decisions are counted and logged. They are few, and none is a key.
 
 use crate::decision::{Decision, Source};
 use crate::error::RateLimitError;
@@ -68,6 +68,7 @@ pub(super) fn source(source: Source) -> &'static str {
     match source {
         Source::Store => "store",
         Source::DenyCache => "deny_cache",
+        Source::Grant => "grant",
         Source::Fallback => "fallback",
         Source::Nobody => "nobody",
     }

@@ -1,5 +1,5 @@
-//! Every event that is logged, with `tracing`. Targets, names and fields are what
-//! guide/observability.md says. Never the key: it may be personal data.
+//! All events that are logged, by `tracing`. Targets, names and fields are those of
+//! guide/observability.md. No event has a key, which may be personal data.
 
 use std::fmt::Debug;
 #[cfg(feature = "redis")]
@@ -19,14 +19,14 @@ use super::survive::survive;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
 
-/// Outcomes of calls.
+/// Target of the outcomes of calls.
 const DECISION: &str = "ratelimit_runtime::decision";
-/// States of the connections to servers.
+/// Target of the states of connections to servers.
 const CONNECTION: &str = "ratelimit_runtime::connection";
-/// Mistakes in the setup.
+/// Target of mistakes in the setup.
 const SETUP: &str = "ratelimit_runtime::setup";
 
-/// Whether any subscriber takes events of the level of such a decision.
+/// `true` if a subscriber takes events at the level of a decision, by its `allowed` and `shadow`.
 #[inline]
 pub(super) fn listens(allowed: bool, shadow: bool) -> bool {
     let level = match (allowed, shadow) {
@@ -57,7 +57,7 @@ pub(super) fn decision(decision: &Decision, shadow: bool) {
     }
 }
 
-/// A rule in shadow mode has not refused for a minute: told by a task, or by its next refusal.
+/// Logs that a rule in shadow mode has not refused for a minute, by a task or its next refusal.
 fn shadow_ended(rule: &str, refusals: u64) {
     survive(|| {
         tracing::info!(
@@ -67,19 +67,19 @@ fn shadow_ended(rule: &str, refusals: u64) {
     });
 }
 
-/// A check ended with an error.
+/// Logs that a check ended with an error.
 pub(super) fn failed(rule: &str, error: &RateLimitError) {
     let outcome = OutcomeLabel::of_error(error).as_str();
     tracing::debug!(name: "failed", target: DECISION, rule, outcome, %error, "a check failed");
 }
 
-/// The fallback or the policy answers, because the store gave this error.
+/// Logs that the fallback or the policy answers, because the store gave this error.
 pub(super) fn degraded(rule: &str, source: Source, error: &StoreError) {
     let source = labels::source(source);
     tracing::debug!(name: "degraded", target: DECISION, rule, source, %error, "the store gives no answer");
 }
 
-/// A store has no memory or disk left: once per episode of an error.
+/// Logs that a store has no memory or disk left: once per episode of an error.
 #[cold]
 pub(super) fn full(error: &StoreError) {
     static EPISODES: Episodes = Episodes::new();
@@ -94,7 +94,7 @@ pub(super) fn full(error: &StoreError) {
     }
 }
 
-/// A check failed; its rule never refuses. Once per episode of a rule and an error.
+/// Logs that a check failed in shadow mode and its call runs: once per episode of rule and error.
 pub(crate) fn shadow_failed(rule: &str, error: &RateLimitError) {
     static EPISODES: Episodes = Episodes::new();
     if !EPISODES.begins(rule, &error.to_string()) {
@@ -106,7 +106,7 @@ pub(crate) fn shadow_failed(rule: &str, error: &RateLimitError) {
     );
 }
 
-/// A charge will not be settled any more.
+/// Logs that a charge will not be settled.
 pub(crate) fn unsettled(rule: &str, completion: &dyn Debug, error: &StoreError) {
     survive(|| {
         tracing::debug!(
@@ -118,7 +118,7 @@ pub(crate) fn unsettled(rule: &str, completion: &dyn Debug, error: &StoreError) 
 
 #[cfg(feature = "http")]
 impl RateLimitError {
-    /// Logs a mistake in the setup, which a client is not told: once per episode of an error,
+    /// Logs a mistake in the setup, which clients are not shown: once per episode of an error,
     /// because clients can repeat their requests. A mistake in a rule names the rule.
     pub(crate) fn log_if_misconfigured(&self) {
         static EPISODES: Episodes = Episodes::new();
@@ -130,7 +130,7 @@ impl RateLimitError {
     }
 }
 
-/// A trusted proxy does not say whose request it passes on.
+/// Logs that a trusted proxy names no client.
 #[cfg(feature = "http")]
 pub(crate) fn no_client(proxy: Option<std::net::IpAddr>, reason: &str) {
     let proxy = proxy.map(field::display);
@@ -142,7 +142,7 @@ pub(crate) fn no_client(proxy: Option<std::net::IpAddr>, reason: &str) {
     );
 }
 
-/// A request has been forwarded, it seems, and no proxy is trusted.
+/// Logs that a request seems to be forwarded, and no proxy is trusted.
 #[cfg(feature = "http")]
 pub(crate) fn no_proxies(header: &str) {
     tracing::warn!(
@@ -152,7 +152,7 @@ pub(crate) fn no_proxies(header: &str) {
     );
 }
 
-/// A limiter is built. Never the URL of its store: it may hold a password.
+/// Logs that a limiter was built, without the URL of its store, which may hold a password.
 pub(crate) fn built(store: &str, prefix: &str, policies: usize) {
     tracing::info!(
         name: "built", target: SETUP, store, prefix, policies,
@@ -230,7 +230,7 @@ pub(crate) fn outage(server: &dyn Display, error: &StoreError) {
     });
 }
 
-/// The server does not serve until a setting changes, here or on the server.
+/// Logs that the server does not serve until a setting changes, here or on the server.
 #[cfg(feature = "redis")]
 pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
     survive(|| {
@@ -252,7 +252,7 @@ pub(crate) fn recovered(server: &dyn Display, after: Duration) {
     });
 }
 
-/// A call in flight has lost its place. Once per episode of a rule: many may do so at once.
+/// Logs that a call in flight lost its permit: once per episode of a rule, as many may at once.
 #[cfg(feature = "redis")]
 pub(super) fn permit_lost(rule: &str) {
     static EPISODES: Episodes = Episodes::new();
@@ -260,12 +260,22 @@ pub(super) fn permit_lost(rule: &str) {
         survive(|| {
             tracing::warn!(
                 name: "permit_lost", target: DECISION, rule,
-                "calls in flight have lost their places and go on: for as long as a lease no \
+                "calls in flight have lost their permits and go on: for as long as a lease no \
                  connection renewed it, or the clock of the server jumped, and others have entered \
                  meanwhile"
             );
         });
     }
+}
+
+#[cfg(feature = "redis")]
+pub(super) fn prefetched(granted: u64, spent: u64, given_back: u64) {
+    survive(|| {
+        tracing::trace!(
+            name: "prefetched", target: DECISION, granted, spent, given_back,
+            "units that were taken ahead are over"
+        );
+    });
 }
 
 #[cfg(feature = "redis")]

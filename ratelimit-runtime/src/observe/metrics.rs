@@ -1,10 +1,10 @@
 //! Counters, gauges and histograms, by the facade `metrics`. Names and labels are those of
-//! guide/observability.md. A label is the name of a rule or of a server, or a word of this crate:
-//! never a key.
+//! guide/observability.md. A label is the name of a rule or a server, or a word of this crate: no
+//! key.
 //!
-//! The recorder is asked for its counter at each count, and no handle of it is kept: so a recorder
-//! that is installed late, that of a test's thread, and one that forgets idle series miss nothing
-//! from then on.
+//! The recorder is asked for its counter at each count, and no handle is kept. So a recorder that
+//! is installed late, belongs to a test's thread or forgets idle series misses nothing from then
+//! on.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -60,7 +60,13 @@ const METRICS: &[(Kind, &str, &str)] = &[
     (
         Kind::Counter,
         series::PERMITS_LOST,
-        "Calls in flight that have lost their places and went on, by rule.",
+        "Calls in flight that have lost their permits and went on, by rule.",
+    ),
+    #[cfg(feature = "redis")]
+    (
+        Kind::Counter,
+        series::PREFETCHED,
+        "Units that were taken ahead, by what became of them.",
     ),
     #[cfg(feature = "redis")]
     (
@@ -113,7 +119,7 @@ pub(crate) fn describe() {
     });
 }
 
-/// The series of a metric with these labels.
+/// The key of the series that `name` and `labels` make.
 fn key(name: &'static str, labels: Labels<'_>) -> Key {
     let label = |(label, value): &(&'static str, &str)| Label::new(*label, (*value).to_owned());
     Key::from_parts(name, labels.iter().map(label).collect::<Vec<_>>())
@@ -141,7 +147,7 @@ const OUTCOMES: usize = OutcomeLabel::Misconfigured as usize + 1;
 const SOURCES: usize = Source::Nobody as usize + 1;
 
 /// Counts a decision, or a check that ended with an error. There may be millions in a second: the
-/// series of a rule are made when they are first needed, and like its name never forgotten.
+/// series of a rule are made when they are first needed and, like its name, never freed.
 #[inline]
 pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Option<Source>)) {
     let (rule, outcome, source) = decided();
@@ -169,7 +175,7 @@ pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Option<Sou
     with_recorder(|recorder| recorder.register_counter(key, &METADATA).increment(1));
 }
 
-/// Measures how long a request waits for the answer of this server.
+/// Measures how long a request waits for the answer of this server, if it waits at all.
 pub(crate) async fn timed<'a, T>(
     server: impl FnOnce() -> &'a str,
     asked: impl Future<Output = Result<T, StoreError>>,
@@ -194,8 +200,8 @@ pub(crate) async fn timed<'a, T>(
     answer
 }
 
-/// A command that asks a Redis server for so many decisions is about to be sent. The recorder is
-/// foreign code, so no lock may be held.
+/// Records that a command for this many decisions is about to be sent to a Redis server. The
+/// recorder is foreign code, so no lock may be held.
 #[cfg(feature = "redis")]
 pub(crate) fn command_sent(decisions: usize) {
     static KEY: Key = Key::from_static_name(series::COMMANDS);

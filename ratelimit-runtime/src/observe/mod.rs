@@ -1,9 +1,9 @@
-//! Observing: each decision passes here once, admitted, refused or failed, before its call goes on;
-//! and so do the events of a store and of its connections.
+//! Observing: each decision, admission, refusal or failure, is observed here once, before its call
+//! goes on; and so are the events of a store and of its connections.
 //!
-//! It goes to the log (`tracing`), to counters and histograms (`metrics`, with the feature of that
-//! name), and to what [collects](collect) the decisions of a future: tests, and adapters that
-//! write response headers. `guide::observability` lists all names.
+//! Decisions go to the log (`tracing`), to counters and histograms (`metrics`, with the feature of
+//! that name), and to [collectors](collect), by which tests read them and adapters write response
+//! headers. `guide::observability` lists all names.
 
 mod collector;
 #[cfg(feature = "redis")]
@@ -43,7 +43,7 @@ pub(crate) fn count(decision: impl FnOnce() -> Decision, shadow: bool) {
     });
 }
 
-/// Counts the part of an actual cost above the debt that limits keep, which is not charged.
+/// Counts the part of an actual cost that is not charged, as the debt of limits is bounded.
 #[inline]
 pub(crate) fn cost_dropped(rule: Name, dropped: u64) {
     if dropped > 0 {
@@ -58,7 +58,7 @@ pub(crate) fn in_flight(rule: Name, begins: bool) {
     metrics::move_gauge(series::IN_FLIGHT, &[("rule", rule.as_str())], by);
 }
 
-/// A call in flight has lost its place: its lease had ended, and no place is free.
+/// Reports that a call in flight lost its permit: its lease ended, and no permit is free.
 #[cfg(feature = "redis")]
 #[cold]
 pub(crate) fn permit_lost(rule: &'static str) {
@@ -66,14 +66,29 @@ pub(crate) fn permit_lost(rule: &'static str) {
     log::permit_lost(rule);
 }
 
-/// Whether the log or a collector takes such decisions.
+/// Counts and logs the end of a grant: the units taken ahead, those of them `left` unspent, and
+/// those of these given back.
+#[cfg(feature = "redis")]
+pub(crate) fn prefetched(granted: u64, left: u64, given_back: u64) {
+    let spent = granted - left;
+    for (units, count) in [
+        ("granted", granted),
+        ("spent", spent),
+        ("given_back", given_back),
+    ] {
+        metrics::add(series::PREFETCHED, &[("units", units)], count);
+    }
+    log::prefetched(granted, spent, given_back);
+}
+
+/// `true` if the log or a collector takes such decisions.
 #[inline]
 pub(crate) fn listens(allowed: bool, shadow: bool) -> bool {
     log::listens(allowed, shadow) || collector::listens()
 }
 
-/// Counts a decision by these terms, and tells the log and the collector. `is_settled` says whether
-/// the charge is final.
+/// Counts a decision by these terms, and gives it to the log and the collector. `is_settled`:
+/// whether the charge is final.
 #[cold]
 pub(crate) fn decision(decision: &Decision, terms: &Terms, shadow: bool, is_settled: bool) {
     count(|| *decision, shadow);
@@ -85,14 +100,14 @@ pub(crate) fn decision(decision: &Decision, terms: &Terms, shadow: bool, is_sett
     }
 }
 
-/// A check ended with an error.
+/// Counts and logs the error of a check.
 #[cold]
 pub(crate) fn failed(rule: Name, error: &RateLimitError) {
     metrics::decision(|| (rule, OutcomeLabel::of_error(error), None));
     log::failed(rule.as_str(), error);
 }
 
-/// A file of policies has changed, and is in force now, or cannot be used.
+/// Counts and logs a change of a file of policies, which is in force now, or cannot be used.
 #[cfg(feature = "watch")]
 pub(crate) fn policies_changed(file: &std::path::Path, outcome: &Result<(), RateLimitError>) {
     let change = if outcome.is_ok() {
@@ -104,7 +119,7 @@ pub(crate) fn policies_changed(file: &std::path::Path, outcome: &Result<(), Rate
     log::policies_changed(file, outcome);
 }
 
-/// A store gave this error; `source` answers instead, if anything does.
+/// Logs that a store gave this error, and which `source` answers instead, if any.
 #[cold]
 pub(crate) fn no_answer(rule: Name, source: Option<Source>, error: &StoreError) {
     if error.kind() == StoreErrorKind::Full {

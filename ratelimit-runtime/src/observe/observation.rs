@@ -1,11 +1,11 @@
-//! [`Observation`]: a decision, with the limits and the algorithm it was made by.
+//! [`Observation`]: a decision, and the limits and algorithm it was made by.
 
 use smallvec::SmallVec;
 
 use crate::decision::Decision;
 use crate::rule::{Algorithm, Limit, Terms};
 
-/// A decision, and the limits that it was made by.
+/// A decision, and the limits and algorithm it was made by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
     decision: Decision,
@@ -33,7 +33,7 @@ impl Observation {
         &self.decision
     }
 
-    /// How the limits are kept.
+    /// The algorithm that keeps the limits.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -45,13 +45,13 @@ impl Observation {
         &self.limits
     }
 
-    /// Whether `remaining` is known: an admission by `count` or `actual_cost` is settled later.
+    /// `true` if `remaining` is final: an admission by `count` or `actual_cost` is settled later.
     #[cfg(feature = "_layer")]
     pub(crate) fn is_settled(&self) -> bool {
         self.is_settled || !self.decision.is_allowed()
     }
 
-    /// Whether the rule only records: the call runs even if the decision is a refusal.
+    /// `true` if the rule is in shadow mode: the call runs even if the decision is a refusal.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.shadow

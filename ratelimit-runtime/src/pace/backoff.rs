@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-/// Pauses between attempts: each about twice as long as the one before, up to a longest. Half of
+/// Pauses between attempts, each about twice as long as the one before, up to `longest`. Half of
 /// each is random, so that clients that fail together do not try again together.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
@@ -29,12 +29,12 @@ impl Backoff {
         half + Duration::from_micros(RandomState::new().hash_one(0) % micros.max(1))
     }
 
-    /// Whether there has been no pause since the last reset.
+    /// `true` if there was no pause since the last reset.
     pub(crate) fn is_fresh(&self) -> bool {
         self.next == self.shortest
     }
 
-    /// Begins with the shortest pause again.
+    /// Makes the next pause the shortest again.
     pub(crate) fn reset(&mut self) {
         self.next = self.shortest;
     }

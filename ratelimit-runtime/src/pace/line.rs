@@ -1,12 +1,12 @@
-//! The turn of other tasks, where refusals keep a thread: [`poll_give_way`].
+//! Giving way: lets other tasks run if refusals have kept a thread, by [`give_way`].
 //!
-//! A refusal that is known takes less than a microsecond, and a caller that asks again as soon as
-//! it is refused waits for nothing else. To be put behind all tasks that are ready, as by
-//! `yield_now`, is not enough where thousands do so. They go round in the queues of their threads,
-//! and a scheduler of several threads looks at its common queue five thousand times a second: a
-//! task there, such as that of a connection, waits for seconds. So a task that gives way among
-//! others waits in a line that is no queue of the scheduler's. The pacer, a task of the runtime,
-//! lets a few at a time go on, however long the line is.
+//! A refusal that is known takes less than a microsecond, and a caller that asks again at once
+//! awaits nothing else. If thousands do so, going behind all tasks that are ready, as `yield_now`
+//! does, is not enough: they circulate in the queues of their threads, and a scheduler of several
+//! threads looks at its common queue five thousand times a second, so a task there, such as that of
+//! a connection, waits for seconds. So a task that gives way among others waits in a line outside
+//! the scheduler's queues. The pacer, a task of the runtime, lets a few at a time continue, however
+//! long the line is.
 //!
 //! *Measured* with 10,000 such callers on two threads, beside a flood without the deny cache: nine
 //! of ten sleeps of 2 ms on the runtime came no later, and one of a hundred 0.2 to 2 times as late.
@@ -15,7 +15,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -25,19 +25,21 @@ use smallvec::SmallVec;
 use tokio::runtime::{Handle, Id};
 use tokio::task::yield_now;
 
-/// The clock is read for one refusal of so many. For one of four, a lone caller was refused 0.95
-/// times as often.
+/// The clock is read for one refusal of this many. Read for one of four, a lone caller was refused
+/// 0.95 times as often.
 const LOOK_EVERY: u8 = 32;
-/// How long refusals may keep a thread while others stand in line. Ten thousand are round in some
-/// 30 ms then: so long may wait who was refused only once, at the end of a slice.
+/// How long refusals may keep a thread while others wait in line. Ten thousand callers have a turn
+/// within some 30 ms then: a caller may wait that long that was refused once, at the end of a
+/// slice.
 const SLICE: Duration = Duration::from_micros(5);
-/// How long they may while nobody does. A lone caller that gave way after each [`SLICE`] was
-/// refused 0.4 times as often as one that kept its thread; after this, 0.97 times.
+/// How long refusals may keep a thread while no other waits. A lone caller that gave way after each
+/// [`SLICE`] was refused 0.4 times as often as one that kept its thread; after this, 0.97 times.
 const LONE_SLICE: Duration = Duration::from_micros(500);
-/// How many go on at each turn of the pacer. Up to 16 were alike; 64 fill the queues again.
+/// The tasks that continue at each turn of the pacer. Up to 16 were alike; 64 fill the queues
+/// again.
 const TURNS: usize = 4;
 
-/// The tasks of one runtime that have given way on one thread. While there are any, a pacer runs.
+/// The tasks of one runtime that have given way on one thread. While it has any, a pacer runs.
 struct Line {
     runtime: Id,
     waiting: Mutex<VecDeque<Waker>>,
@@ -49,18 +51,27 @@ impl Line {
     }
 }
 
-/// Ready, or pending once where refusals have kept this thread for too long: a caller that asks
-/// again and again is answered at once each time, and other tasks have to run.
-#[inline]
-pub(crate) fn poll_give_way(cx: &mut Context<'_>) -> Poll<()> {
-    if is_due() {
-        poll_slice(cx)
-    } else {
-        Poll::Ready(())
-    }
+/// Gives way once, if refusals that are known have kept this thread for too long: a caller that
+/// asks again and again gets each answer at once, and other tasks have to run.
+pub(crate) async fn give_way() {
+    let mut has_given_way = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_given_way, true) {
+            Poll::Ready(())
+        } else {
+            poll_slice(cx)
+        }
+    })
+    .await;
 }
 
-/// Whether it is this refusal for which [`poll_slice`] looks at the clock.
+thread_local! {
+    /// When a task last gave way on this thread, and the address of its waker.
+    static LAST: Cell<Option<(Instant, usize)>> = const { Cell::new(None) };
+    static LINE: Cell<Option<Arc<Line>>> = const { Cell::new(None) };
+}
+
+/// `true` for one of [`LOOK_EVERY`] refusals, at which [`poll_slice`] reads the clock.
 #[inline]
 pub(crate) fn is_due() -> bool {
     thread_local! {
@@ -71,14 +82,21 @@ pub(crate) fn is_due() -> bool {
     refusals.is_multiple_of(LOOK_EVERY)
 }
 
-/// [`poll_give_way`] of a refusal that [is due](is_due).
+/// `true` if [`give_way`] would give way now.
+#[cfg(feature = "redis")]
+pub(crate) fn has_kept_thread() -> bool {
+    LAST.get().is_none_or(|(since, _)| {
+        let line = LINE.take();
+        let is_alone = line.as_ref().is_none_or(|line| line.lock().is_empty());
+        LINE.set(line);
+        since.elapsed() >= if is_alone { LONE_SLICE } else { SLICE }
+    })
+}
+
+/// Ready; or pending once, if refusals have kept this thread for too long. Call it for refusals
+/// that [are due](is_due).
 #[cold]
 pub(crate) fn poll_slice(cx: &mut Context<'_>) -> Poll<()> {
-    thread_local! {
-        /// When a task last gave way on this thread, and the address of its waker.
-        static LAST: Cell<Option<(Instant, usize)>> = const { Cell::new(None) };
-        static LINE: Cell<Option<Arc<Line>>> = const { Cell::new(None) };
-    }
     let (now, task) = (Instant::now(), cx.waker().data().addr());
     let (since, last) = LAST.get().unwrap_or_else(|| {
         LAST.set(Some((now, task)));
@@ -108,7 +126,7 @@ pub(crate) fn poll_slice(cx: &mut Context<'_>) -> Poll<()> {
     }
 }
 
-/// Puts a task in line, which is this one if it is of this runtime.
+/// Puts a task in line: in `line` if it is of this runtime, else in a new one.
 fn stand(line: Option<Arc<Line>>, runtime: &Handle, waker: &Waker) -> Arc<Line> {
     let line = line.filter(|line| line.runtime == runtime.id());
     let line = line.unwrap_or_else(|| {
@@ -128,7 +146,7 @@ fn stand(line: Option<Arc<Line>>, runtime: &Handle, waker: &Waker) -> Arc<Line> 
     line
 }
 
-/// Lets those in line go on, first come, first served. Whoever is gone meanwhile is woken in vain.
+/// Lets the tasks in line continue, first come, first served; wakers of ended tasks do nothing.
 async fn pace(line: Arc<Line>) {
     let mut is_last = false;
     while !is_last {

@@ -1,8 +1,8 @@
 //! The pauses and turns of this crate: how a task gives way to others, and how long it waits before
-//! it tries again.
+//! the next attempt.
 //!
-//! They rest on how tokio schedules tasks, which no document of tokio promises. So they stand in
-//! one place, each with its reason, and tests say that each number of turns is enough.
+//! They rest on how tokio schedules tasks, which its documentation does not promise. So they are in
+//! one place, each with its reason, and tests check that each number of turns is enough.
 
 #[cfg_attr(
     not(feature = "redis"),
@@ -17,6 +17,8 @@ mod yields;
 mod tests;
 
 pub(crate) use self::backoff::Backoff;
-pub(crate) use self::line::{is_due, poll_give_way, poll_slice};
+#[cfg(feature = "redis")]
+pub(crate) use self::line::has_kept_thread;
+pub(crate) use self::line::{give_way, is_due, poll_slice};
 #[cfg(feature = "redis")]
 pub(crate) use self::yields::{BETWEEN_CALLS, CALLERS_RETURN, REPLIES_ARRIVE, SOCKETS_ARE_READ};

@@ -1,27 +1,27 @@
-//! [`Yields`]: how often a task goes behind all others that are ready.
+//! [`Yields`]: the number of times that a task goes behind all others that are ready.
 
 use tokio::task::yield_now;
 
-/// A number of turns that a task gives up. In one turn the tasks of its thread that are ready run,
-/// and the runtime looks at its sockets and timers. Other worker threads have turns of their own.
+/// A number of turns that a task gives up. In one turn, the ready tasks of its thread run, and the
+/// runtime polls its sockets and timers. Other worker threads have turns of their own.
 pub(crate) struct Yields(usize);
 
-/// Callers that have just been answered ask again, if they do so at once: the task of the call is
-/// woken in the first turn, and its callers in the second; those that a caller wakes ask in the
+/// Enough for callers that were just answered to ask again, if they do so at once: the task of the
+/// call is woken in the first turn, its callers in the second; callers that these wake ask in the
 /// third.
 pub(crate) const CALLERS_RETURN: Yields = Yields(3);
 
-/// The drivers of connections have read what has arrived, the end of a connection included: at the
-/// first return the runtime has looked at its sockets, and by the second the drivers have run, also
-/// those behind a caller that the runtime blocks on.
+/// Enough for the drivers of connections to read all that has arrived, including the end of a
+/// connection: after the first turn the runtime has polled its sockets, and after the second the
+/// drivers have run, also those behind a caller that the runtime blocks on.
 pub(crate) const SOCKETS_ARE_READ: Yields = Yields(2);
 
-/// A reply that has arrived reaches the task that has asked, among thousands of tasks: the driver
-/// of the connection is woken in the first turn and reads in the second, the task is woken in the
-/// third and has run after the fourth.
+/// Enough for a reply that has arrived to reach the task that asked, among thousands of tasks: the
+/// driver of the connection is woken in the first turn and reads in the second, the task is woken
+/// in the third and has run after the fourth.
 pub(crate) const REPLIES_ARRIVE: Yields = Yields(4);
 
-/// A call that is handed to its task is on its way before the next one is made. Two calls that are
+/// Enough for a call that was handed to its task to be sent before the next is made. Two calls
 /// written at once are answered at once: then client and server wait for each other in turns.
 pub(crate) const BETWEEN_CALLS: Yields = Yields(1);
 
@@ -31,7 +31,7 @@ impl Yields {
         self.pass_while(|| true).await;
     }
 
-    /// Gives up turns while `goes_on`, which is asked before each of them.
+    /// Gives up turns while `goes_on`, which is called before each turn, is `true`.
     pub(crate) async fn pass_while(&self, mut goes_on: impl FnMut() -> bool) {
         for _ in 0..self.0 {
             if !goes_on() {

@@ -10,7 +10,7 @@ use super::names::PublicNames;
 use super::refusal::Refusal;
 use crate::error::RateLimitError;
 
-/// The type of a body, and the body.
+/// The media type of a body, and the body.
 pub(super) type Content = (&'static str, String);
 
 /// The form of a refusal's body.
@@ -34,7 +34,7 @@ impl Body {
         }
     }
 
-    /// Whether it may depend on the request.
+    /// `true` if the body may depend on the request.
     #[cfg(feature = "_layer")]
     pub(super) fn reads_requests(&self) -> bool {
         matches!(self, Self::Custom(_))
@@ -51,7 +51,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// By hand, because the field order is part of what clients have come to expect.
+/// The JSON envelope, written by hand because clients rely on the order of its fields.
 fn envelope(refusal: &Refusal<'_>) -> String {
     let message = Value::from(refusal.message());
     let code = refusal.status();

@@ -16,35 +16,35 @@ use crate::observe::Observation;
 /// The name of a header field, in lower case, and its value.
 pub(crate) type Field = (&'static str, String);
 
-/// How many rules a response speaks of; a handler may have asked more.
+/// The most rules that a response reports; a handler may have checked more.
 #[cfg(feature = "_layer")]
 const MOST: usize = 10;
 
-/// One limit of a rule, as clients are told of it.
+/// One limit of a rule, as clients see it.
 struct Quota {
     index: usize,
     max: u64,
     /// The window; `None` for a calendar quota, whose periods differ in length.
     seconds: Option<u64>,
-    /// The cost that is admitted at once, if it is not `max`.
+    /// The cost admitted at once, if that is not `max`.
     burst: Option<u64>,
-    /// Whether it limits calls in flight, over no time.
+    /// `true` for a limit on calls in flight, which has no window.
     in_flight: bool,
 }
 
-/// A rule that took part, and how it decided.
+/// A rule that took part in a response, and its decision.
 struct Item<'a> {
     decision: &'a Decision,
     /// The rule's name for clients.
     name: &'a str,
     quotas: SmallVec<[Quota; 2]>,
-    /// Whether the remaining cost is final.
+    /// `true` if the remaining cost is final.
     is_settled: bool,
 }
 
 impl<'a> Item<'a> {
-    /// Only the limit that decided is known, and of a bucket with a burst not its `max`. `None` if
-    /// clients are not told of the rule.
+    /// The item of a decision alone: it knows only the limit that decided, and no `max` of a bucket
+    /// with a burst. `None` if clients do not see the rule.
     fn of_decision(decision: &'a Decision, names: &PublicNames) -> Option<Self> {
         let name = names.of(decision.rule())?;
         let mut quotas = SmallVec::new();
@@ -99,13 +99,13 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// Whether the remaining cost is known: a store was asked, and nothing is settled later.
+    /// `true` if the remaining cost is known: a store was asked, and nothing is settled later.
     fn is_known(&self) -> bool {
         self.decision.source() != Source::Nobody && self.is_settled
     }
 }
 
-/// Whether the first one is closer to a refusal.
+/// `true` if `one` is closer to a refusal than `other`.
 fn is_stricter(one: &Decision, other: &Decision) -> bool {
     let rank = |decision: &Decision| {
         (
@@ -117,12 +117,12 @@ fn is_stricter(one: &Decision, other: &Decision) -> bool {
     rank(one) < rank(other)
 }
 
-/// How the rules stand that took part in a response.
+/// The rules of a response, and where they stand.
 pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 
 impl<'a> Standings<'a> {
-    /// The standings after these decisions, and a refusal that need not be among them. Rules in
-    /// shadow mode refuse no call, so clients are not told of them.
+    /// The standings after these decisions, and after a refusal that may be missing among them.
+    /// Rules in shadow mode refuse no call, so clients do not see them.
     #[cfg(feature = "_layer")]
     pub(crate) fn after(
         observations: &'a [Observation],
@@ -173,7 +173,7 @@ impl<'a> Standings<'a> {
         }
     }
 
-    /// The decision that is closest to a refusal, among the known ones.
+    /// The known decision that is closest to a refusal.
     pub(crate) fn strictest(&self) -> Option<&'a Decision> {
         let known = self
             .0
@@ -183,7 +183,7 @@ impl<'a> Standings<'a> {
         known.reduce(|a, b| if is_stricter(b, a) { b } else { a })
     }
 
-    /// The fields, in the words of the draft.
+    /// The header fields `RateLimit-Policy` and `RateLimit`.
     pub(crate) fn fields(&self) -> Vec<Field> {
         const Q: &KeyRef = key_ref("q");
         const W: &KeyRef = key_ref("w");
@@ -241,7 +241,7 @@ impl<'a> Standings<'a> {
     }
 }
 
-/// The fields of a refusal by its decision alone.
+/// The fields of a refusal, made of its decision alone.
 pub(super) fn of_refusal(decision: &Decision, names: &PublicNames, legacy: bool) -> Vec<Field> {
     let standings = Standings(Item::of_decision(decision, names).into_iter().collect());
     let mut fields = standings.fields();
@@ -255,7 +255,7 @@ pub(super) fn of_refusal(decision: &Decision, names: &PublicNames, legacy: bool)
     fields
 }
 
-/// The fields that older clients read.
+/// The fields `X-RateLimit-*`, which older clients read.
 pub(crate) fn legacy_fields(decision: &Decision) -> impl Iterator<Item = Field> {
     let counts = [
         ("x-ratelimit-limit", decision.limit().to_string()),
@@ -266,8 +266,8 @@ pub(crate) fn legacy_fields(decision: &Decision) -> impl Iterator<Item = Field> 
         .chain(reset(decision).map(|seconds| ("x-ratelimit-reset", seconds.to_string())))
 }
 
-/// The seconds after which a further call is worth it: of a refused call those of `Retry-After`, if
-/// it has them.
+/// The seconds until the limit of an admitted call is unused, or a refused call would be admitted,
+/// as in `Retry-After`; `None` if that is not known.
 fn reset(decision: &Decision) -> Option<u64> {
     // Units of one moment are a microsecond apart in a sliding window of 60 s: that is 60, not 61.
     let reset = || {
@@ -286,10 +286,10 @@ fn reset(decision: &Decision) -> Option<u64> {
         .map(whole_seconds)
 }
 
-/// A structured string holds printable ASCII, and two names must not become one.
+/// A structured string holds printable ASCII; `%` is encoded so that no two names become one.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// The limits of a rule, which has this public name, have names of their own.
+/// The name of a rule's limit, which begins with the rule's public name.
 pub(super) fn name(rule: &str, index: usize) -> String {
     let mut name = utf8_percent_encode(rule, ENCODED).to_string();
     if index > 0 {
@@ -304,7 +304,7 @@ fn string(name: &str) -> Option<&StringRef> {
     string.ok()
 }
 
-/// A structured integer has 15 digits.
+/// `value` as a structured integer, of at most 15 digits.
 fn integer(value: u64) -> Integer {
     i64::try_from(value)
         .ok()

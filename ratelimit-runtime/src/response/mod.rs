@@ -1,5 +1,5 @@
-//! Refusals and limits over HTTP: `fields` makes header fields of decisions, [`Responses`] says how
-//! a refusal is answered. The adapters put both into the words of their frameworks.
+//! Refusals and limits over HTTP: `fields` makes header fields of decisions, and [`Responses`]
+//! chooses the response to a refusal. The adapters turn both into types of their frameworks.
 
 mod body;
 mod fields;
@@ -19,8 +19,8 @@ pub use self::responses::Responses;
 #[cfg(feature = "_layer")]
 use crate::decision::Decision;
 
-/// An extension of a response whose fields are those of this refusal alone. A layer replaces them
-/// by those of all decisions, this one included.
+/// An extension of a response whose fields are those of this refusal alone. A layer replaces the
+/// fields by those of all decisions, including this one.
 #[cfg(feature = "_layer")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RefusalDecision(pub(crate) Decision);

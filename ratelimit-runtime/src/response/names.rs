@@ -1,11 +1,11 @@
-//! [`PublicNames`]: the names of rules, as clients are told of them.
+//! [`PublicNames`]: the names of rules that clients see.
 
 use std::fmt;
 use std::sync::Arc;
 
 type Naming = dyn Fn(&str) -> Option<&str> + Send + Sync;
 
-/// The names that clients get of rules. Unless set they are those of the rules.
+/// The names of rules that clients see: those of the rules, unless set.
 #[derive(Clone, Default)]
 pub(crate) struct PublicNames(Option<Arc<Naming>>);
 
@@ -14,8 +14,8 @@ impl PublicNames {
         Self(Some(Arc::new(naming)))
     }
 
-    /// The name of a rule, of a path its last part alone, which derived names are. `None` if
-    /// clients are not told of the rule.
+    /// The name of a rule; if that is a path, as derived names are, only its last part. `None` if
+    /// clients do not see the rule.
     pub(crate) fn of<'r>(&self, rule: &'r str) -> Option<&'r str> {
         let name = match &self.0 {
             Some(naming) => naming(rule)?,

@@ -1,4 +1,4 @@
-//! [`Refusal`]: a request that is answered in place of its handler.
+//! [`Refusal`]: the refusal of a request, from which its response is made.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,9 +8,9 @@ use http::request::Parts;
 
 use crate::error::RateLimitError;
 
-/// A request that is answered in place of its handler, from which
-/// [`Responses::body`](crate::Responses::body) makes a body. Its `Display` is the message that a
-/// client may read.
+/// The refusal of a request, which is answered in place of its handler;
+/// [`Responses::body`](crate::Responses::body) makes its body. Its `Display` is the message for
+/// clients.
 #[derive(Clone)]
 pub struct Refusal<'a> {
     status: StatusCode,
@@ -42,7 +42,7 @@ impl<'a> Refusal<'a> {
         Self { request, ..self }
     }
 
-    /// The status of the response, as a number: frameworks have types of their own for it.
+    /// The status of the response, as a number, because frameworks have different types for it.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.status.as_u16()
@@ -52,24 +52,25 @@ impl<'a> Refusal<'a> {
         self.status
     }
 
-    /// The message that a client may read: it names no mistake in the setup.
+    /// The message for the client: it does not show mistakes in the setup.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The error of the limiter; `None` where it was not asked, because the request has no key. The
-    /// `Display` of `Misconfigured` is for operators: show clients the [`message`](Self::message).
+    /// The error of the limiter; `None` if the limiter was not asked, because the request has no
+    /// key. The `Display` of `Misconfigured` is for operators: show clients the
+    /// [`message`](Self::message).
     #[must_use]
     pub fn error(&self) -> Option<&'a RateLimitError> {
         self.error
     }
 
-    /// The request without its body, as the innermost [`RateLimitLayer`](crate::RateLimitLayer)
-    /// got it: with what layers around that one have added. `None` outside of a layer.
+    /// The request without its body, as the innermost [`RateLimitLayer`](crate::RateLimitLayer) got
+    /// it, with the additions of layers around that one. `None` outside of a layer.
     ///
-    /// Under actix-web its extensions are empty, because they cannot be copied. A middleware around
-    /// the layer that puts a value into a header of the request makes it readable here.
+    /// Under actix-web its extensions are empty, because they cannot be copied. To make a value
+    /// readable here, let a middleware around the layer put it into a header of the request.
     #[must_use]
     pub fn request(&self) -> Option<&'a Parts> {
         self.request
@@ -77,7 +78,7 @@ impl<'a> Refusal<'a> {
 }
 
 impl fmt::Debug for Refusal<'_> {
-    /// Without the request, which may have credentials.
+    /// Without the request, which may hold credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
             .field("status", &self.status)

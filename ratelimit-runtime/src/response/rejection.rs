@@ -1,25 +1,25 @@
-//! [`KeyRejection`]: why a request has no key.
+//! [`KeyRejection`]: the reason why a request has no key.
 
 use std::fmt;
 
 use crate::error::RateLimitError;
 
-/// Why a request has no key to be limited by, which is an answer in each framework, as the
-/// [`Responses`](crate::Responses) of the limiter in force have it: without a key, requests would
-/// share one.
+/// The reason why a request has no key to be limited by. It is refused, by the
+/// [`Responses`](crate::Responses) of the limiter in force: without a key, requests would share
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyRejection {
-    /// The header of this name is missing or empty, and it is a [`HeaderKey`](crate::HeaderKey).
+    /// The header of this name, which a [`HeaderKey`](crate::HeaderKey) reads, is missing or empty.
     /// Answered 400, or 401 with [`Responses::unauthorized`](crate::Responses::unauthorized).
     MissingHeader(&'static str),
-    /// That header appears more than once. Answered 400.
+    /// The header of this name appears more than once. Answered 400.
     RepeatedHeader(&'static str),
     /// The framework does not know the other end of the connection, so there is no
     /// [`ClientIp`](crate::ClientIp), and
-    /// [`TrustedProxies::any_peer`](crate::TrustedProxies::any_peer) is not set. The text says what
-    /// the framework needs, or is empty. Answered 500: the server is set up wrongly, or listens on
-    /// a Unix socket.
+    /// [`TrustedProxies::any_peer`](crate::TrustedProxies::any_peer) is not set. The text names
+    /// what the framework needs, or is empty. Answered 500: the server is set up wrongly, or
+    /// listens on a Unix socket.
     UnknownPeer(&'static str),
     /// A trusted proxy named no client, and it has no address, or
     /// [`TrustedProxies::strict`](crate::TrustedProxies::strict) is set. Answered 400.
@@ -27,7 +27,7 @@ pub enum KeyRejection {
 }
 
 impl KeyRejection {
-    /// The mistake in the setup, if that is the reason.
+    /// The error for the log, if a mistake in the setup is the reason.
     pub(crate) fn misconfigured(self) -> Option<RateLimitError> {
         matches!(self, Self::UnknownPeer(_))
             .then(|| RateLimitError::misconfigured(self.to_string()))

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use http::request::Parts;
 
 tokio::task_local! {
-    /// What the innermost layer around what runs now has copied, if anything.
+    /// The request that the innermost layer around the running code has copied, if any.
     static ANSWERED: Option<Arc<Parts>>;
 }
 
-/// Runs a future that answers this request; without one, the request of a layer further out.
+/// Runs a future that answers this `request`; if it is `None`, that of a layer further out.
 #[cfg(feature = "_layer")]
 pub(crate) fn answering<F: Future>(
     request: Option<Arc<Parts>>,
@@ -20,13 +20,13 @@ pub(crate) fn answering<F: Future>(
     ANSWERED.scope(request.or_else(answered), future)
 }
 
-/// The same for a closure.
+/// [`answering`] for a closure.
 #[cfg(feature = "_layer")]
 pub(crate) fn answering_now<T>(request: Option<Arc<Parts>>, work: impl FnOnce() -> T) -> T {
     ANSWERED.sync_scope(request.or_else(answered), work)
 }
 
-/// The request that is answered here.
+/// The request that is answered here, if a layer copied it.
 pub(super) fn answered() -> Option<Arc<Parts>> {
     ANSWERED.try_with(Clone::clone).ok().flatten()
 }

@@ -1,4 +1,4 @@
-//! [`Responses`]: how refusals look over HTTP.
+//! [`Responses`]: the responses to refusals over HTTP.
 
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
@@ -13,7 +13,7 @@ use super::request::answered;
 use super::{KeyRejection, Refusal, fields};
 use crate::error::RateLimitError;
 
-/// How requests look over HTTP that are answered in place of their handler; a setting of the
+/// The responses to refusals over HTTP, which are sent in place of the handler's; a setting of the
 /// limiter: [`RateLimiterBuilder::responses`](crate::RateLimiterBuilder::responses).
 ///
 /// | why | status | header fields |
@@ -24,6 +24,7 @@ use crate::error::RateLimitError;
 /// | `Misconfigured` | 500 | |
 /// | a header that is a key is missing | 400, or 401 with [`unauthorized`](Self::unauthorized) | `WWW-Authenticate` with 401 |
 /// | a header that is a key appears more than once | 400 | |
+/// | the client's address is unknown | 500, or 400 if a trusted proxy names no client | |
 ///
 /// All of them have a body of one shape, and `Cache-Control: no-store`. `Retry-After` is in whole
 /// seconds, rounded up. A mistake in the setup is logged, not told to the client.
@@ -61,29 +62,29 @@ pub struct Responses {
     body: Body,
     pub(crate) names: PublicNames,
     pub(crate) legacy: bool,
-    /// 413, unless set.
+    /// 413 if not set.
     cost_exceeds_limit: Option<u16>,
     challenge: Option<String>,
 }
 
 impl Responses {
-    /// `{"code":429,"message":"too many requests, try again in 31s","data":null}`, as
-    /// `application/json`.
+    /// Responses with `{"code":429,"message":"too many requests, try again in 31s","data":null}`,
+    /// as `application/json`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Problem details as RFC 9457 has them, of the type `application/problem+json`: `type`,
-    /// `title`, `status` and `detail`, and for a limit that is used up the `violated-policies`.
+    /// Makes the body a problem by RFC 9457, of the type `application/problem+json`: `type`,
+    /// `title`, `status` and `detail`, and `violated-policies` for a limit that is used up.
     #[must_use]
     pub fn problem_json(mut self) -> Self {
         self.body = Body::Problem;
         self
     }
 
-    /// A body of your own, with its type. Behind a [`RateLimitLayer`](crate::RateLimitLayer) it may
-    /// depend on the [request](Refusal::request), of which each layer then makes a copy.
+    /// A body of your own, with its media type. Behind a [`RateLimitLayer`](crate::RateLimitLayer)
+    /// it may depend on the [request](Refusal::request), of which each layer then makes a copy.
     ///
     /// ```
     /// use ratelimit_runtime::{Refusal, Responses};
@@ -106,17 +107,17 @@ impl Responses {
     }
 
     /// Whether to send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in
-    /// seconds) as well: no unless set. They are those of the rule that refuses, or of the one that
-    /// has the least left, over all layers.
+    /// seconds) as well; by default they are not sent. They are those of the rule that refuses, or
+    /// of the rule with the least left, over all layers.
     #[must_use]
     pub fn legacy_headers(mut self, on: bool) -> Self {
         self.legacy = on;
         self
     }
 
-    /// The names that clients get of rules, in place of the rules' own: in `RateLimit-Policy` and
-    /// `RateLimit`, and in the details of problems and of gRPC. A rule whose name is `None` is in
-    /// none of them, nor in `X-RateLimit-*`; a refusal by it still has `Retry-After`.
+    /// Sets the names of rules that clients see, in place of the rules' own: in `RateLimit-Policy`
+    /// and `RateLimit`, and in the details of problems and of gRPC. A rule whose name is `None`
+    /// appears in none of them, nor in `X-RateLimit-*`; a refusal by it still has `Retry-After`.
     ///
     /// ```
     /// use ratelimit_runtime::Responses;
@@ -137,28 +138,30 @@ impl Responses {
         self
     }
 
-    /// The status of a call that costs more than its limit ever admits: 413 unless set. Many
-    /// clients retry after a 429, although this call is refused however long they wait. A status
-    /// below 400 or above 599 is `Misconfigured` when the limiter is built.
+    /// Sets the status of a call that costs more than its limit ever admits, which is 413 by
+    /// default. Many clients retry after a 429, although this call is refused however long they
+    /// wait. A status below 400 or above 599 is `Misconfigured` when the limiter is built.
     #[must_use]
     pub fn cost_exceeds_limit(mut self, status: u16) -> Self {
         self.cost_exceeds_limit = Some(status);
         self
     }
 
-    /// Answers a request without the header that is its key 401 with this `WWW-Authenticate`, and
-    /// not 400: for keys that are credentials. `challenge` is a scheme and its parameters, as
-    /// `Bearer` or `ApiKey realm="orders"`; text that a header cannot hold is `Misconfigured` when
-    /// the limiter is built. In gRPC the code is `UNAUTHENTICATED`.
+    /// Answers a request without the header that is its key by 401 and this `WWW-Authenticate`
+    /// instead of 400: for keys that are credentials. `challenge` is a scheme with its parameters,
+    /// as `Bearer` or `ApiKey realm="orders"`; text that a header cannot hold is `Misconfigured`
+    /// when the limiter is built. In gRPC the code is `UNAUTHENTICATED`.
     #[must_use]
     pub fn unauthorized(mut self, challenge: impl Into<String>) -> Self {
         self.challenge = Some(challenge.into());
         self
     }
 
+    /// Checks the settings.
+    ///
     /// # Errors
     ///
-    /// `Misconfigured` with the setting that no response can have.
+    /// `Misconfigured` if a setting cannot be part of a response.
     pub(crate) fn check(&self) -> Result<(), RateLimitError> {
         if let Some(status) = self.cost_exceeds_limit
             && !(400..600).contains(&status)
@@ -179,7 +182,7 @@ impl Responses {
         Ok(())
     }
 
-    /// The status of the response to an error.
+    /// The status of the response to `error`.
     pub(crate) fn status(&self, error: &RateLimitError) -> StatusCode {
         match error {
             RateLimitError::Exceeded(_) => StatusCode::TOO_MANY_REQUESTS,
@@ -207,7 +210,7 @@ impl Responses {
         }
     }
 
-    /// The response to an error.
+    /// The response to `error`.
     pub(crate) fn response(&self, error: &RateLimitError) -> Response<String> {
         error.log_if_misconfigured();
         let mut response = self.render(Refusal::of_error(self.status(error), error));
@@ -230,7 +233,7 @@ impl Responses {
         response
     }
 
-    /// The response to a request without a key, of this status.
+    /// The response to a request without a key, with this status.
     pub(crate) fn response_without_key(
         &self,
         status: StatusCode,
@@ -246,7 +249,7 @@ impl Responses {
         response
     }
 
-    /// Whether refusals may depend on the request.
+    /// `true` if responses may depend on the request.
     #[cfg(feature = "_layer")]
     pub(crate) fn read_requests(&self) -> bool {
         self.body.reads_requests()

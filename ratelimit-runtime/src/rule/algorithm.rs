@@ -1,35 +1,36 @@
-//! [`Algorithm`]: how a limit is kept, and what the [table](crate::__algorithms) says of it.
+//! [`Algorithm`]: how the limits of a rule are kept, and its row of the
+//! [table](crate::__algorithms).
 
 use std::fmt;
 
 use super::limit::Limit;
 
-/// The properties of an algorithm, as the table states them.
+/// The properties of an algorithm: its row of the table.
 #[cfg_attr(
     not(feature = "redis"),
     allow(dead_code, reason = "some of it concerns Redis")
 )]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
-    /// As attributes and configurations write it.
+    /// The name that attributes and configurations write.
     pub(crate) name: &'static str,
-    /// Whether it keeps an entry for each unit of cost: a ticket names one entry, the tickets of a
-    /// call are consecutive, and Redis has a choice of layouts. The others keep sums.
+    /// `true` if it keeps an entry for each unit of cost: a ticket names one entry, the tickets of
+    /// a call are consecutive, and Redis has a choice of layouts. Other algorithms keep sums.
     pub(crate) is_log: bool,
-    /// Whether a limit admits its burst at once, and not its `max`.
+    /// `true` if a limit admits its burst at once, and not its `max`.
     pub(crate) has_burst: bool,
-    /// For how many windows a charge counts at most. With a burst: for the time in which the bucket
-    /// refills, if that is longer.
+    /// The number of windows for which a charge counts at most. With a burst other than `max`, it
+    /// counts until a full bucket has drained.
     pub(crate) windows: u64,
     /// The abbreviation in stored keys.
     pub(crate) tag: &'static str,
-    /// The number in the questions to a script: 1 to 15, frozen with the format.
+    /// The number in the questions to a script: 1 to 15, frozen with the stored format.
     pub(crate) number: u8,
 }
 
 macro_rules! algorithms {
     ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt { $($row:tt)* })*) => {
-        /// How a limit is kept. As text it is what attributes and configurations write:
+        /// How limits are kept. Its text is what attributes and configurations write:
         /// `sliding_window`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         #[non_exhaustive]
@@ -38,11 +39,11 @@ macro_rules! algorithms {
         }
 
         impl Algorithm {
-            /// All of them.
+            /// All algorithms.
             #[doc(hidden)]
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Its row of the table.
+            /// The row of the table for this algorithm.
             #[inline]
             pub(crate) const fn row(self) -> Row {
                 match self {
@@ -56,7 +57,7 @@ macro_rules! algorithms {
 crate::__algorithms!(algorithms);
 
 impl Algorithm {
-    /// Whether the burst of a limit applies: see [`Limit::with_burst`]. Without a burst, `max` is
+    /// `true` if the burst of a limit applies: see [`Limit::with_burst`]. Without a burst, `max` is
     /// admitted at once.
     #[must_use]
     #[inline]
@@ -64,7 +65,7 @@ impl Algorithm {
         self.row().has_burst
     }
 
-    /// How much `limit` admits at once while unused: its `max`, or the burst of a bucket.
+    /// The cost that `limit` admits at once while unused: its `max`, or the burst of a bucket.
     #[inline]
     pub(crate) const fn capacity(self, limit: &Limit) -> u64 {
         if self.has_burst() {
@@ -74,8 +75,8 @@ impl Algorithm {
         }
     }
 
-    /// The highest cost of one call where each unit of cost is kept by itself: that many units keep
-    /// a Redis server busy for some two milliseconds.
+    /// The highest cost of one call if each unit of cost is kept by itself: as many units keep a
+    /// Redis server busy for some two milliseconds.
     pub(crate) const MOST_IN_LOG: u64 = 1_000;
 
     /// The highest cost of one call under `limit`.
@@ -89,7 +90,7 @@ impl Algorithm {
         }
     }
 
-    /// How long anything written under `limit` may live, in microseconds.
+    /// The longest life of anything written under `limit`, in microseconds.
     #[inline]
     pub(crate) const fn horizon_us(self, limit: &Limit) -> u64 {
         if !self.has_burst() || limit.capacity() == limit.max() {

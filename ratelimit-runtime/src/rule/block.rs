@@ -1,11 +1,11 @@
-//! [`BlockDuration`]: for how long a refusal blocks a key.
+//! [`BlockDuration`]: how long a refusal blocks a key.
 
 use std::time::Duration;
 
 use super::limit::Limit;
 
-/// For how long a refusal by the limits blocks a key: not at all, always the same time, or twice as
-/// long with each offence.
+/// How long a refusal by the limits blocks a key: not at all, always for one time, or twice as long
+/// with each offence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct BlockDuration {
     /// The first block, in microseconds; 0 for none.
@@ -20,7 +20,7 @@ impl BlockDuration {
         longest_us: 0,
     };
 
-    /// Always the same time, at most [`Limit::MAX_WINDOW`].
+    /// Each block lasts `duration`, at most [`Limit::MAX_WINDOW`].
     #[inline]
     pub(crate) const fn fixed(duration: Duration) -> Self {
         if duration.is_zero() {
@@ -33,8 +33,8 @@ impl BlockDuration {
         }
     }
 
-    /// `first`, then each time twice as long, up to `longest`. If `longest` is not above `first`,
-    /// blocks do not grow.
+    /// The first block lasts `first`, each further one twice as long, up to `longest`. If `longest`
+    /// is not above `first`, blocks do not grow.
     pub(crate) const fn growing(first: Duration, longest: Duration) -> Self {
         let (fixed, longest_us) = (Self::fixed(first), micros(longest));
         if fixed.first_us > 0 && longest_us > fixed.first_us {
@@ -47,13 +47,13 @@ impl BlockDuration {
         }
     }
 
-    /// Whether a rule may be given this range.
+    /// `true` if blocks grow, up to [`Limit::MAX_WINDOW`] at most.
     pub(crate) const fn is_range(first: Duration, longest: Duration) -> bool {
         longest.as_nanos() <= Limit::MAX_WINDOW.as_nanos()
             && Self::growing(first, longest).longest_us > 0
     }
 
-    /// The same for a call that is never refused: it sets no block, and forgets no offence.
+    /// The block for a call that is never refused: the call sets no block, and forgets no offence.
     #[inline]
     pub(crate) const fn without_offences(self) -> Self {
         Self {
@@ -67,8 +67,8 @@ impl BlockDuration {
         self.first_us
     }
 
-    /// The longest block, and how long offences are remembered after the last one, in microseconds;
-    /// 0 if blocks do not grow.
+    /// The longest block in microseconds, which is also how long offences are remembered after the
+    /// last one; 0 if blocks do not grow.
     #[inline]
     pub(crate) const fn longest_us(self) -> u64 {
         self.longest_us
@@ -78,7 +78,7 @@ impl BlockDuration {
         Duration::from_micros(self.first_us)
     }
 
-    /// The next block after so many offences in a row, in microseconds.
+    /// The next block after `strikes` offences in a row, in microseconds.
     pub(crate) fn after(self, strikes: u64) -> u64 {
         let doubled = u32::try_from(strikes)
             .ok()

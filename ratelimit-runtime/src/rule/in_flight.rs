@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// How many calls of a key may be in flight at a time, and for how long a process that dies keeps
-/// their permits.
+/// The number of calls of a key that may be in flight at a time, and how long the permits of a
+/// process that dies stay taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallsInFlight {
     pub(crate) max: u64,
@@ -32,7 +32,7 @@ impl CallsInFlight {
     }
 
     pub(super) const fn is_lease(lease: Duration) -> bool {
-        lease.as_millis() >= Self::MIN_LEASE.as_millis()
-            && lease.as_millis() <= Self::MAX_LEASE.as_millis()
+        lease.as_nanos() >= Self::MIN_LEASE.as_nanos()
+            && lease.as_nanos() <= Self::MAX_LEASE.as_nanos()
     }
 }

@@ -1,20 +1,20 @@
-//! [`Limit`]: how many calls are admitted in what time, and the bounds of such numbers.
+//! [`Limit`]: how many calls are admitted in which time, and the bounds of both.
 
 use crate::parse_error::ParseError;
 use std::time::Duration;
 
 use super::calendar::{Calendar, CalendarUnit, Zone};
 
-/// How many limits a rule may have.
+/// The most limits of a rule.
 pub(super) const MAX_LIMITS: usize = 8;
 
-/// At most `max` in any `window`, or in each unit of the calendar. As text it is `5/1m`, or
+/// At most `max` in any `window`, or in each unit of the calendar. Its text is `5/1m`, or
 /// `500/day`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limit {
     max: u64,
     window_us: u64,
-    /// 0: the same as `max`.
+    /// 0 stands for `max`.
     burst: u64,
     calendar: Option<Calendar>,
 }
@@ -24,12 +24,12 @@ impl Limit {
     pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
     /// The largest count that a limit can hold: 2⁵² − 1, so that Redis scripts, which count in
-    /// doubles, add two of them exactly. Larger numbers mean this one. A cost above it is above every
-    /// limit.
+    /// doubles, add two of them exactly. A larger `max` or burst becomes this one. A cost above it
+    /// is above every limit.
     pub const MAX_COUNT: u64 = (1 << 52) - 1;
 
-    /// At most `max` in any `window`. A `max` of 0 admits nothing; one above
-    /// [`MAX_COUNT`](Self::MAX_COUNT) means that.
+    /// At most `max` in any `window`. A `max` of 0 admits nothing; a `max` above
+    /// [`MAX_COUNT`](Self::MAX_COUNT) becomes that.
     ///
     /// # Panics
     ///
@@ -47,7 +47,7 @@ impl Limit {
         }
     }
 
-    /// At most `max` in any `window`, for a window that is known at run time only.
+    /// At most `max` in any `window`, for a window that is only known at run time.
     ///
     /// # Errors
     ///
@@ -97,10 +97,10 @@ impl Limit {
 
     /// At most `max` in each hour, day, week, month or year of the calendar: 500 from midnight to
     /// midnight, where [`per_day`](Self::per_day) is 500 in any 24 hours. The time zone is that of
-    /// the rule or policy, and UTC unless said.
+    /// the rule or policy, by default UTC.
     ///
-    /// Calendar quotas are kept by [`Algorithm::FixedWindow`](crate::Algorithm::FixedWindow) alone;
-    /// under another one each call is `Misconfigured`. It takes the feature `calendar`.
+    /// Only [`Algorithm::FixedWindow`](crate::Algorithm::FixedWindow) keeps calendar quotas; under
+    /// another algorithm each call is `Misconfigured`. This needs the feature `calendar`.
     ///
     /// ```
     /// use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, Rule};
@@ -124,7 +124,7 @@ impl Limit {
         .with_max(max)
     }
 
-    /// Without the feature: a compile error in the `static` of an attribute.
+    /// Without the feature `calendar`, a compile error in the `static` of an attribute.
     #[cfg(not(feature = "calendar"))]
     #[doc(hidden)]
     #[must_use]
@@ -138,7 +138,7 @@ impl Limit {
         )
     }
 
-    /// The same window with another `max`.
+    /// Replaces `max`, up to [`MAX_COUNT`](Self::MAX_COUNT).
     #[must_use]
     pub const fn with_max(mut self, max: u64) -> Self {
         self.max = if max > Self::MAX_COUNT {
@@ -149,10 +149,10 @@ impl Limit {
         self
     }
 
-    /// How much a bucket algorithm admits at once; `max` unless set. The other algorithms have no
-    /// burst.
+    /// Sets the cost that a bucket algorithm admits at once, which is `max` by default. Other
+    /// algorithms have no burst.
     ///
-    /// A bucket fills within [`MAX_WINDOW`](Self::MAX_WINDOW): a larger burst is cut to fit.
+    /// A bucket fills within [`MAX_WINDOW`](Self::MAX_WINDOW): a larger burst is cut to that.
     ///
     /// # Panics
     ///
@@ -168,8 +168,8 @@ impl Limit {
         self
     }
 
-    /// How much a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0. The
-    /// others admit `max`.
+    /// The cost that a bucket algorithm admits at once: the burst, or `max`; 0 if `max` is 0. Other
+    /// algorithms admit `max`.
     #[must_use]
     #[inline]
     pub const fn capacity(&self) -> u64 {
@@ -191,14 +191,14 @@ impl Limit {
         }
     }
 
-    /// How much any window admits.
+    /// The cost that one window admits.
     #[must_use]
     #[inline]
     pub const fn max(&self) -> u64 {
         self.max
     }
 
-    /// The window. Of a calendar quota, the longest that the unit has where no clock is set: 24
+    /// The window. For a calendar quota, the longest that the unit has while no clock is set: 24
     /// hours for a day, 31 days for a month.
     #[must_use]
     pub const fn window(&self) -> Duration {
@@ -206,9 +206,8 @@ impl Limit {
     }
 
     /// [`window`](Self::window) in microseconds.
-    #[must_use]
     #[inline]
-    pub const fn window_us(&self) -> u64 {
+    pub(crate) const fn window_us(&self) -> u64 {
         self.window_us
     }
 
@@ -242,7 +241,7 @@ impl Limit {
         }
     }
 
-    /// The same with a time zone, if it is a calendar quota without one.
+    /// Sets the time zone, if this is a calendar quota without one.
     pub(super) fn in_zone(mut self, zone: Zone) -> Self {
         if let Some(calendar @ Calendar { zone: None, .. }) = &mut self.calendar {
             calendar.zone = Some(zone);
@@ -260,7 +259,7 @@ impl Limit {
     }
 }
 
-/// The error for the window of a limit, if it is out of bounds.
+/// The error for the window of a limit, if that is out of bounds.
 const fn window_fault(window: Duration) -> Option<&'static str> {
     match window.as_micros() {
         ..1_000 => Some("the window of a limit is at least one millisecond"),

@@ -1,4 +1,4 @@
-//! [`Rule`]: a named limit, and how its checks behave.
+//! [`Rule`]: one or several named limits, and how their checks behave.
 
 mod algorithm;
 mod block;
@@ -8,6 +8,7 @@ mod limit;
 mod name;
 mod on_unavailable;
 mod policy;
+mod prefetch;
 mod slot;
 mod terms;
 mod text;
@@ -33,9 +34,11 @@ use self::slot::Slot;
 pub(crate) use self::terms::Terms;
 #[cfg(feature = "watch")]
 pub(crate) use self::text::Entries;
+pub use self::text::RuleSummary;
+use crate::key::KeyKind;
 
-/// A named limit, or several on one key, and how the checks behave. The attribute makes one per
-/// function; by hand it is a static:
+/// A named limit, or several limits on one key, and how their checks behave. The attribute makes
+/// one rule per function; by hand a rule is a static:
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,13 +56,18 @@ pub struct Rule {
     terms: Terms,
     policy: Option<PolicyName>,
     in_flight: Option<CallsInFlight>,
+    template: Option<KeyTemplate>,
     slot: Slot,
 }
+
+/// The template of a rule's key, and the kinds of its placeholders.
+#[derive(Clone, Copy)]
+struct KeyTemplate(&'static str, &'static [KeyKind]);
 
 #[derive(Clone)]
 enum RuleName {
     Given(Cow<'static, str>),
-    /// The path of the function, and which of its stacked attributes this is.
+    /// The path of the function, and the number of this one among its stacked attributes.
     Derived(fn() -> &'static str, u8),
 }
 
@@ -73,7 +81,7 @@ pub(crate) enum PolicyName {
 }
 
 impl Rule {
-    /// A rule with a name of its own. Braces, colons and control characters in a name are stored
+    /// A rule with a name of its own. Braces, colons and control characters in it are stored
     /// escaped.
     ///
     /// # Panics
@@ -103,8 +111,9 @@ impl Rule {
         Self::with_name(RuleName::Given(Cow::Owned(name)), limit)
     }
 
-    /// A rule of at most so many calls in flight per key, over all processes that share the store,
-    /// and no other limit. Its calls are made by [`RateLimiter::enter`](crate::RateLimiter::enter).
+    /// A rule that admits at most `max` calls in flight per key, over all processes that share the
+    /// store, and has no other limit. Make its calls with
+    /// [`RateLimiter::enter`](crate::RateLimiter::enter).
     ///
     /// ```
     /// use ratelimit_runtime::Rule;
@@ -128,14 +137,14 @@ impl Rule {
         .with_concurrent(max)
     }
 
-    /// The same for the `nth` attribute of the function whose path `path` gives.
+    /// [`in_flight`](Self::in_flight) for the `nth` attribute of the function with this `path`.
     #[doc(hidden)]
     #[must_use]
     pub const fn in_flight_derived(path: fn() -> &'static str, nth: u8, max: u64) -> Self {
         Self::with_terms(RuleName::Derived(path, nth), Terms::without_limits()).with_concurrent(max)
     }
 
-    /// The rule of the `nth` attribute (counted from 1) of the function whose path `path` gives.
+    /// The rule of the `nth` attribute (from 1) of the function whose path `path` gives.
     #[doc(hidden)]
     #[must_use]
     pub const fn derived_nth(path: fn() -> &'static str, nth: u8, limit: Limit) -> Self {
@@ -153,18 +162,18 @@ impl Rule {
             terms,
             policy: None,
             in_flight: None,
+            template: None,
             slot: Slot::new(),
         }
     }
 
-    /// The same rule with another setting: what was worked out for limiters before is void.
+    /// The rule after a change of its settings, which voids the state that limiters kept of it.
     const fn changed(mut self) -> Self {
         self.slot.void();
         self
     }
 
-    /// The same rule with one more limit on the same key. A call is charged to all of them, or to
-    /// none.
+    /// Adds a limit on the same key. A call is charged to all limits, or to none.
     ///
     /// # Panics
     ///
@@ -175,30 +184,31 @@ impl Rule {
         self.changed()
     }
 
-    /// How the limits are kept: [`Algorithm::SlidingWindow`] unless set.
+    /// Sets the algorithm that keeps the limits; [`Algorithm::SlidingWindow`] by default.
     #[must_use]
     pub const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         self.terms = self.terms.with_algorithm(algorithm);
         self.changed()
     }
 
-    /// Once the limits refuse a key, refuse it for this long. Refusals by the block do not extend
-    /// it; `peek` and shadow mode never set it, nor does a call that another rule of its stack or
-    /// want of a permit refuses as well.
+    /// Sets how long a key is refused once the limits refuse it. Refusals by the block do not
+    /// extend it. `peek` and shadow mode never set it, nor does a call that is also refused by
+    /// another rule of its stack or for lack of a permit.
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = BlockDuration::fixed(block);
         self.changed()
     }
 
-    /// Once the limits refuse a key, refuse it for `first`, and with each further offence for twice
-    /// as long as the last time, up to `longest`.
+    /// Sets how long a key is refused once the limits refuse it: for `first`, and with each further
+    /// offence for twice as long as the last time, up to `longest`.
     ///
     /// An offence is a refusal by the limits of a call that nothing else refuses: neither another
-    /// rule of its stack nor want of a permit. Calls that are refused by the block, shadow mode and
-    /// a block by hand are none. What the next block doubles is forgotten `longest`
-    /// after the last one has ended, and at once by [`unblock`](crate::RateLimiter::unblock) and
-    /// [`reset`](crate::RateLimiter::reset).
+    /// rule of its stack nor the lack of a permit. Refusals by the block, in shadow mode or by a
+    /// block set by hand are none. Offences are forgotten `longest` after the last block has ended,
+    /// and at once by [`unblock`](crate::RateLimiter::unblock) and
+    /// [`reset`](crate::RateLimiter::reset). If a policy changes `longest`, the shorter time counts
+    /// for blocks set before.
     ///
     /// # Panics
     ///
@@ -214,18 +224,18 @@ impl Rule {
         self.changed()
     }
 
-    /// Wait for a slot up to this long.
+    /// Lets a refused call wait for a slot, for at most this long.
     ///
     /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
     /// open estimate of `actual_cost` counts as spent. A call does not wait for a store that gives
-    /// no answer: it is answered as [`on_unavailable`](Self::with_on_unavailable) says, under
-    /// `Deny` by [`Unavailable`](crate::RateLimitError::Unavailable).
+    /// no answer: it is answered by [`on_unavailable`](Self::with_on_unavailable), under `Deny`
+    /// with [`Unavailable`](crate::RateLimitError::Unavailable).
     ///
     /// Callers of one limiter take turns, first come, first served, in a queue for each key that
     /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key
-    /// find room in any case. A caller that finds none, or whose time is over before its turn, is
-    /// refused without asking the store. It is told the wait that is known, or else 50 ms, and
-    /// never less than until the first in the queue asks again.
+    /// always find room. A caller that finds none, or has no turn in time, is refused without
+    /// asking the store. Its `retry_after` is the wait that is known, else 50 ms, and never ends
+    /// before the first in the queue asks again.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() {
@@ -236,6 +246,25 @@ impl Rule {
         self.changed()
     }
 
+    /// Takes units ahead for this long, the lease, where this process calls often on a key, and
+    /// admits from its own memory until they are spent or the lease ends. Zero takes none ahead.
+    ///
+    /// Units taken ahead are charged, so the limits hold. But near the limit a process holds units
+    /// that another could use: this is for limits that are large beside the load. A refusal's
+    /// [`retry_after`](crate::Decision::retry_after) may be a lease too late, and
+    /// [`remaining`](crate::Decision::remaining) a lease old. Only Redis takes units ahead, and
+    /// only for calls that are checked by themselves and reserve nothing; elsewhere this has no
+    /// effect.
+    ///
+    /// The lease is from 10 ms to 10 s, and at most a fiftieth of the shortest window. Any other
+    /// lease, and one beside a block, makes each call `Misconfigured`: units that another process
+    /// holds would block callers without an offence.
+    #[must_use]
+    pub const fn with_prefetch(mut self, lease: Duration) -> Self {
+        self.terms = self.terms.with_prefetch(lease);
+        self.changed()
+    }
+
     /// Takes limits, algorithm and block from the limiter's policy of this name at every check, and
     /// every other setting that the policy has.
     #[must_use]
@@ -243,7 +272,7 @@ impl Rule {
         self.with_policy_name(PolicyName::Fixed(policy))
     }
 
-    /// The same rule under another policy, whose name is made at run time: that of a tenant's plan.
+    /// A copy of the rule with a policy whose name is made at run time, as that of a tenant's plan.
     #[must_use]
     pub fn with_policy_named(&self, policy: impl Into<String>) -> Self {
         let mut rule = self.clone();
@@ -265,8 +294,8 @@ impl Rule {
         self.changed()
     }
 
-    /// Admits at most so many calls at a time per key, over all processes that share the store,
-    /// beside the other limits. Its calls are made by
+    /// Admits at most `max` calls at a time per key, over all processes that share the store, in
+    /// addition to other limits. Make the calls with
     /// [`RateLimiter::enter`](crate::RateLimiter::enter).
     #[must_use]
     pub const fn with_concurrent(mut self, max: u64) -> Self {
@@ -278,12 +307,12 @@ impl Rule {
         self.changed()
     }
 
-    /// For how long the permits of calls in flight stay taken when their process dies; 30 seconds
-    /// unless set. Without effect on a rule that does not limit calls in flight.
+    /// Sets how long the permits of calls in flight stay taken when their process dies; 30 seconds
+    /// by default. It has no effect on a rule that does not limit calls in flight.
     ///
     /// # Panics
     ///
-    /// If it is shorter than 5 seconds or longer than an hour; in a constant, at compile time.
+    /// If `lease` is shorter than 5 seconds or longer than an hour; in a constant, at compile time.
     #[must_use]
     pub const fn with_lease(mut self, lease: Duration) -> Self {
         if let Some(limit) = self.in_flight {
@@ -292,23 +321,23 @@ impl Rule {
         self.changed()
     }
 
-    /// How long a check of this rule may take, instead of the limiter's timeout.
+    /// Sets how long a check of this rule may take, in place of the limiter's timeout.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.terms.timeout = Some(timeout);
         self.changed()
     }
 
-    /// What to do when the store cannot answer, instead of the limiter's setting.
+    /// Sets the answer while the store cannot answer, in place of the limiter's setting.
     #[must_use]
     pub const fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
         self.terms.on_unavailable = Some(policy);
         self.changed()
     }
 
-    /// The time zone of its calendar quotas, by its name in the tz database; UTC unless set. A zone
-    /// that the database lacks makes each call `Misconfigured`, and so does a zone without calendar
-    /// quotas: [`Limit::per_day`] is any 24 hours, in every zone.
+    /// Sets the time zone of calendar quotas, by its name in the tz database; UTC by default. A
+    /// zone that the database lacks makes each call `Misconfigured`, and so does a zone without
+    /// calendar quotas: [`Limit::per_day`] is any 24 hours, in every zone.
     #[cfg_attr(not(feature = "calendar"), doc(hidden))]
     #[must_use]
     pub const fn with_zone(mut self, zone: &'static str) -> Self {
@@ -316,15 +345,39 @@ impl Rule {
         self.changed()
     }
 
-    /// Decides and records, but never refuses, if `on`.
+    /// Sets how calls render their keys, for [`RateLimiter::rules`](crate::RateLimiter::rules) and
+    /// `ratelimit-admin find`: a template as for [`key!`](crate::key!), and the kind of each of its
+    /// placeholders in order. It changes no decision. Attributes set it themselves.
+    ///
+    /// ```
+    /// use ratelimit_runtime::{KeyKind, Limit, Rule};
+    ///
+    /// static LOGIN: Rule =
+    ///     Rule::new("login", Limit::per_minute(5)).with_template("<email>", &[KeyKind::Text]);
+    /// ```
+    #[must_use]
+    pub const fn with_template(
+        mut self,
+        template: &'static str,
+        kinds: &'static [KeyKind],
+    ) -> Self {
+        self.template = Some(KeyTemplate(template, kinds));
+        self
+    }
+
+    /// Shadow mode: if `on`, decides and records, but never refuses.
+    ///
+    /// A refusal in shadow mode sets no [block](Self::with_block), and is no offence: such a call
+    /// must not refuse those of processes that enforce the rule. It records refusals by the limits,
+    /// and by blocks that other calls have set; enforced, a block would refuse more.
     #[must_use]
     pub const fn with_shadow(mut self, on: bool) -> Self {
         self.terms.shadow = on;
         self
     }
 
-    /// The same rule with another `max` for its first limit: buckets are kept, and every admission
-    /// counts against the `max` it was asked with.
+    /// A copy of the rule with another `max` for its first limit. It shares the buckets of the
+    /// rule, and each admission counts against the `max` of its own call.
     #[must_use]
     pub fn with_max(&self, max: u64) -> Self {
         let mut rule = self.clone();
@@ -332,8 +385,8 @@ impl Rule {
         rule
     }
 
-    /// The same rule for a call of this cost; 1 unless set. A cost of 0 is admitted as long as the
-    /// limit is not exceeded, and charges nothing.
+    /// A copy of the rule for a call of this cost; 1 by default. A call of cost 0 is admitted while
+    /// the limit is not exceeded, and charges nothing.
     #[must_use]
     pub fn with_cost(&self, cost: u64) -> Self {
         let mut rule = self.clone();
@@ -347,14 +400,14 @@ impl Rule {
         self.names().name.as_str()
     }
 
-    /// The limits, in the order in which they were given. A policy may put others in their place.
+    /// The limits, in the order in which they were given. A policy may replace them.
     #[must_use]
     #[inline]
     pub fn limits(&self) -> &[Limit] {
         self.terms.limits()
     }
 
-    /// How the limits are kept.
+    /// The algorithm that keeps the limits.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {
         self.terms.algorithm()
@@ -366,8 +419,8 @@ impl Rule {
         self.terms.cost
     }
 
-    /// The name of the policy that replaces limits, algorithm and block; `None` also where each
-    /// call names its own.
+    /// The name of the policy that replaces limits, algorithm and block; `None` also if each call
+    /// names its policy.
     #[must_use]
     pub fn policy(&self) -> Option<&str> {
         match self.policy.as_ref()? {
@@ -377,19 +430,19 @@ impl Rule {
         }
     }
 
-    /// The limits and settings that hold for every call alike.
+    /// The limits and settings that hold for every call.
     #[inline]
     pub(crate) const fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// How many calls may be in flight, if that is limited.
+    /// The limit on calls in flight, if the rule has one.
     #[inline]
     pub(crate) const fn in_flight_limit(&self) -> Option<CallsInFlight> {
         self.in_flight
     }
 
-    /// Whether its limits are those of a policy.
+    /// `true` if a policy sets the limits.
     #[inline]
     pub(crate) const fn has_policy(&self) -> bool {
         self.policy.is_some()
@@ -404,18 +457,18 @@ impl Rule {
         }
     }
 
-    /// What a limiter keeps of the rule while it is as it is now.
+    /// The value that a limiter keeps with the rule as it is now.
     #[inline]
     pub(crate) fn kept<T: Send + Sync + 'static>(&self) -> Option<&Arc<T>> {
         self.slot.get()
     }
 
-    /// Lets a limiter keep something of the rule, unless another one has.
+    /// Keeps a limiter's value with the rule, unless another limiter keeps one.
     pub(crate) fn keep<T: Send + Sync + 'static>(&self, kept: Arc<T>) {
         self.slot.set(kept);
     }
 
-    /// The name in full, as keys hold it, and as decisions show it.
+    /// The name in its forms: in full, as keys hold it, and as decisions show it.
     #[inline]
     pub(crate) fn names(&self) -> &Names {
         self.slot.names(|| match &self.name {
@@ -424,14 +477,47 @@ impl Rule {
         })
     }
 
-    /// The address of a rule whose name is derived from a path: there is one per function, and no
-    /// two are meant to share the name.
+    /// The address of a rule whose name is derived from a path. A function has one such rule, and
+    /// no two are meant to share the name.
     pub(crate) fn site(&self) -> Option<usize> {
         matches!(self.name, RuleName::Derived(..)).then(|| std::ptr::from_ref(self).addr())
     }
 
-    /// Whether a limiter binds both alike: they differ in what a call may change, the cost and the
-    /// first `max`, at most.
+    /// A summary of the rule by the terms that a limiter applies. `kinds` are those of the values
+    /// that a call has rendered; `None` for a key made by hand.
+    pub(crate) fn summary(
+        &self,
+        terms: &Terms,
+        in_flight: Option<CallsInFlight>,
+        policy: Option<&str>,
+        kinds: Option<Vec<KeyKind>>,
+        is_max_per_call: bool,
+    ) -> RuleSummary {
+        let given = self.template.map(|KeyTemplate(text, kinds)| (text, kinds));
+        let has_no_key = kinds.as_ref().is_some_and(Vec::is_empty);
+        let (template, of_rule) = given.or(has_no_key.then_some(("", &[][..]))).unzip();
+        let (block, first) = (terms.block, terms.block.first());
+        RuleSummary {
+            name: self.names().full.clone(),
+            limits: terms.limits().to_vec(),
+            algorithm: terms.algorithm(),
+            block: (!first.is_zero())
+                .then(|| (first, first.max(Duration::from_micros(block.longest_us())))),
+            concurrent: in_flight.map(|limit| (limit.max, limit.lease)),
+            prefetch: terms.prefetch(),
+            template,
+            kinds: kinds.unwrap_or_else(|| of_rule.unwrap_or_default().to_vec()),
+            policy: policy.map(Into::into),
+            is_policy_per_call: matches!(
+                self.policy,
+                Some(PolicyName::Made(_) | PolicyName::PerCall)
+            ),
+            is_max_per_call,
+        }
+    }
+
+    /// `true` if a limiter binds both alike: they differ at most in values of a call, which are the
+    /// cost, shadow mode and the first `max`.
     pub(crate) fn binds_as(&self, terms: &Terms, in_flight: Option<CallsInFlight>) -> bool {
         self.in_flight == in_flight && self.terms.binds_as(terms)
     }

@@ -1,4 +1,4 @@
-//! [`Name`]s of rules: derived from paths, escaped for keys, interned for decisions.
+//! [`Name`]: the name of a rule, derived from a path, escaped for keys, and interned for decisions.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashSet;
@@ -12,12 +12,12 @@ use once_cell::sync::OnceCell;
 use super::algorithm::Algorithm;
 use super::limit::Limit;
 
-/// The version of the format that keys are written in. A prefix must not hold it as a segment.
+/// The version of the format of stored keys. A prefix must not hold it as a segment.
 pub(crate) const FORMAT: &str = "rl1";
 
-/// A path like `<shop::A as shop::T>::send::{{closure}}::__RatelimitHere`, without the closures and
-/// the last segment, in characters that need no escape: `<shop.A+as+shop.T>.send`. Attributes
-/// stacked below the first get `#2`, `#3`…
+/// The name in a path like `<shop::A as shop::T>::send::{{closure}}::__RatelimitHere`: without
+/// closures and the last segment, in characters that need no escape: `<shop.A+as+shop.T>.send`.
+/// Attributes stacked below the first add `#2`, `#3`…
 pub(crate) fn from_type_path(path: &str, nth: u8) -> String {
     let path = path
         .rsplit_once("::")
@@ -38,13 +38,12 @@ pub(crate) fn from_type_path(path: &str, nth: u8) -> String {
     name
 }
 
-/// A name as a key holds it: nothing that ends the name early, nothing that a cluster reads as a
-/// hash tag.
+/// The name as a key holds it: nothing in it ends the name, or is a hash tag for a cluster.
 pub(crate) fn escape(name: &str) -> Cow<'_, str> {
     escape_also(name, ':')
 }
 
-/// The same, of which this character is escaped as well.
+/// [`escape`]s `name`, and the character `other` as well.
 fn escape_also(name: &str, other: char) -> Cow<'_, str> {
     let special = |c: char| matches!(c, ':' | '%' | '{' | '}') || c == other || c.is_control();
     if !name.contains(special) {
@@ -63,8 +62,8 @@ fn escape_also(name: &str, other: char) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// The beginning of every stored key of a rule, after the prefix: the format, the algorithm with
-/// its windows, the name.
+/// Adds the beginning of every stored key of a rule, after the prefix: the format, the algorithm
+/// with its windows, and the name.
 pub(crate) fn push_head(
     out: &mut String,
     algorithm: Algorithm,
@@ -91,7 +90,7 @@ pub(crate) fn push_head(
     out.push(':');
 }
 
-/// The beginning of the stored keys of a rule's calls in flight, after the prefix.
+/// Adds the beginning of the stored keys of a rule's calls in flight, after the prefix.
 pub(crate) fn push_in_flight_head(out: &mut String, escaped_name: &str) {
     out.push_str(FORMAT);
     out.push_str(":cc:");
@@ -99,8 +98,8 @@ pub(crate) fn push_in_flight_head(out: &mut String, escaped_name: &str) {
     out.push(':');
 }
 
-/// A window in microseconds, written in the largest of `s`, `ms`, `us` that holds it whole, so that
-/// `60s` and `1m` are one key.
+/// A window in microseconds, written in the largest of `s`, `ms` and `us` that holds it whole, so
+/// that `60s` and `1m` give one key.
 struct Window(u64);
 
 impl fmt::Display for Window {
@@ -113,12 +112,12 @@ impl fmt::Display for Window {
     }
 }
 
-/// How many names are remembered; names made at run time must not fill the memory.
+/// The most names that are interned; names made at run time must not fill the memory.
 const MAX_NAMES: usize = 16_384;
 
 static NAMES: LazyLock<Mutex<HashSet<Name>>> = LazyLock::new(Mutex::default);
 
-/// The name of a rule as decisions show it: small, and good for as long as the process runs.
+/// The name of a rule as decisions show it: small, and valid for as long as the process runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Name(&'static Interned);
 
@@ -142,11 +141,11 @@ impl Interned {
     }
 }
 
-/// The one name that stands for all names beyond [`MAX_NAMES`].
+/// The name that stands for all names beyond [`MAX_NAMES`].
 static OTHER: Interned = Interned::new("(other)");
 
 impl Name {
-    /// The interned name.
+    /// The interned form of `name`.
     pub(crate) fn intern(name: &str) -> Self {
         let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = names.get(name) {
@@ -165,7 +164,7 @@ impl Name {
         self.0.text
     }
 
-    /// The metric keys of this name; empty until the first count.
+    /// The metric series of this name; empty until the first count.
     #[cfg(feature = "metrics")]
     #[inline]
     pub(crate) fn series(self) -> &'static OnceCell<Series> {
@@ -173,7 +172,7 @@ impl Name {
     }
 }
 
-/// Names are found by their text.
+/// Names are looked up by their text.
 impl Borrow<str> for Name {
     fn borrow(&self) -> &str {
         self.0.text

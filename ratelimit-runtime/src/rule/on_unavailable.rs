@@ -1,9 +1,9 @@
-//! [`OnUnavailable`]: what happens to a call that the store does not answer.
+//! [`OnUnavailable`]: the answer to a call that the store does not answer.
 
 use std::fmt;
 
-/// What to do when the store cannot answer. As text it is what attributes and configurations write:
-/// `local`.
+/// The answer to a call while the store cannot answer. Its text is what attributes and
+/// configurations write: `local`.
 ///
 /// | the store | `Local` | `Allow` | `Deny` |
 /// | --- | --- | --- | --- |
@@ -13,22 +13,22 @@ use std::fmt;
 /// | is set up wrongly | `Misconfigured` | `Misconfigured` | `Misconfigured` |
 ///
 /// Unless the store is set up wrongly, a refusal in the deny cache of this process that still holds
-/// is answered first, as it would have been without the failure.
+/// is repeated first, as without the failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnUnavailable {
-    /// Go on limiting in the memory of this process, by the same limits; the decision is degraded.
-    /// Every process then has a budget of its own, of which nothing is used at first: with *N*
-    /// processes, a window that overlaps an outage, or has a call that the store answered too late,
-    /// admits up to (*N* + 1) · `max`.
+    /// Limits calls in the memory of this process, by the same limits; the decision is degraded.
+    /// Every process then has a budget of its own, which is unused at first: with *N* processes, a
+    /// window that overlaps an outage, or has a call that the store answered too late, admits up to
+    /// (*N* + 1) · `max`.
     #[default]
     Local,
-    /// Let calls through, unchecked, while the store is slow or down, or answers that it cannot serve
-    /// (`CLUSTERDOWN`, `NOREPLICAS`, …); the decision is degraded. A store that is up and answers
-    /// late, or has no memory left, is no reason to let calls through, because an attacker who
-    /// floods it could then switch the limit off: there `Allow` means [`Local`](Self::Local).
+    /// Admits calls unchecked while the store is slow or down, or answers that it cannot serve
+    /// (`CLUSTERDOWN`, `NOREPLICAS`, …); the decision is degraded. While the store is up and
+    /// answers late, or has no memory left, `Allow` means [`Local`](Self::Local): otherwise an
+    /// attacker who floods it could switch the limit off.
     Allow,
-    /// Refuse with [`RateLimitError::Unavailable`](crate::RateLimitError::Unavailable).
+    /// Refuses with [`RateLimitError::Unavailable`](crate::RateLimitError::Unavailable).
     Deny,
 }
 

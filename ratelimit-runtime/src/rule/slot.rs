@@ -1,4 +1,4 @@
-//! [`Slot`]: what a rule remembers of its use, so that most calls look nothing up.
+//! [`Slot`]: values kept with a rule, so that most calls look nothing up.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -8,10 +8,10 @@ use once_cell::sync::OnceCell;
 
 use super::name::{Name, escape};
 
-/// The names of a rule, and what the first limiter that used it keeps of it.
+/// The names of a rule, and the value that the first limiter to use it keeps with it.
 ///
-/// A constant function can take nothing out of a cell, so a rule that is changed counts its
-/// revisions, and what was kept of an earlier one is void.
+/// A constant function can take nothing out of a cell. So a rule counts the changes of its
+/// settings, and a value kept before the last change is void.
 #[derive(Clone)]
 pub(super) struct Slot {
     revision: u32,
@@ -22,9 +22,9 @@ pub(super) struct Slot {
 /// The names of a rule.
 #[derive(Clone)]
 pub(crate) struct Names {
-    /// The name as decisions and metrics show it; `(other)` where there are too many.
+    /// The name as decisions and metrics show it; `(other)` if there are too many names.
     pub(crate) name: Name,
-    /// The name in full.
+    /// The full name.
     pub(crate) full: Box<str>,
     /// The name as keys hold it.
     pub(crate) escaped: Box<str>,
@@ -39,7 +39,7 @@ impl Slot {
         }
     }
 
-    /// Voids what is kept; the names of a rule do not change.
+    /// Voids the kept value; the names of a rule do not change.
     pub(super) const fn void(&mut self) {
         self.revision += 1;
     }

@@ -1,4 +1,4 @@
-//! [`Terms`]: what a rule asks of every call alike. A check points at them.
+//! [`Terms`]: the settings of a rule that hold for every call.
 
 use std::time::Duration;
 
@@ -9,8 +9,10 @@ use super::limit::{Limit, MAX_LIMITS};
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
 use super::policy::overrides::Override;
+use super::prefetch;
 
-/// Beyond this, times could not be added exactly on Redis. 2⁵² µs are 142 years.
+/// The longest that a bucket may drain, in microseconds (142 years): Redis adds longer times
+/// inexactly.
 const MAX_HORIZON_US: u64 = 1 << 52;
 
 /// The limits of a rule, and how its checks behave.
@@ -19,15 +21,17 @@ pub(crate) struct Terms {
     algorithm: Algorithm,
     limits: [Limit; MAX_LIMITS],
     len: usize,
-    /// [`most`](Self::most), worked out whenever the limits change.
+    /// [`most`](Self::most), updated whenever the limits change.
     most: u64,
     pub(crate) cost: u64,
     pub(crate) block: BlockDuration,
-    /// How long to wait for a slot.
+    /// How long a refused call waits for a slot.
     pub(crate) wait: Duration,
-    /// `None`: the limiter's.
+    /// The lease of units taken ahead, in microseconds, as each check has it; 0 takes none ahead.
+    pub(crate) prefetch_us: u32,
+    /// `None` for the limiter's timeout.
     pub(crate) timeout: Option<Duration>,
-    /// `None`: the limiter's.
+    /// `None` for the limiter's setting.
     pub(crate) on_unavailable: Option<OnUnavailable>,
     pub(crate) shadow: bool,
     /// The time zone of calendar quotas that have none of their own.
@@ -48,6 +52,7 @@ impl Terms {
             cost: 1,
             block: BlockDuration::NONE,
             wait: Duration::ZERO,
+            prefetch_us: 0,
             timeout: None,
             on_unavailable: None,
             shadow: false,
@@ -63,7 +68,7 @@ impl Terms {
         terms.worked_out()
     }
 
-    /// The same with one more limit.
+    /// The terms with one more limit.
     pub(super) const fn and(mut self, limit: Limit) -> Self {
         assert!(self.len < MAX_LIMITS, "a rule has at most 8 limits");
         self.limits[self.len] = limit;
@@ -76,18 +81,35 @@ impl Terms {
         self.worked_out()
     }
 
-    /// The same with another `max` for the first limit.
+    /// The terms with units taken ahead for `lease`, rounded up to a microsecond. A lease that is
+    /// far too long stays too long.
+    pub(super) const fn with_prefetch(mut self, lease: Duration) -> Self {
+        let micros = lease.as_nanos().div_ceil(1_000);
+        #[allow(clippy::cast_possible_truncation, reason = "it is compared before")]
+        let fits = micros as u32;
+        self.prefetch_us = if micros > u32::MAX as u128 {
+            u32::MAX
+        } else {
+            fits
+        };
+        self
+    }
+
+    /// The terms with another `max` for the first limit.
     pub(crate) const fn with_max(mut self, max: u64) -> Self {
         self.limits[0] = self.limits[0].with_max(max);
         self.worked_out()
     }
 
-    /// The same with a policy's settings in place of the rule's.
+    /// The terms with a policy's settings in place of the rule's.
     pub(crate) fn with_policy(mut self, policy: &Policy) -> Self {
         self.algorithm = policy.algorithm;
         self.block = policy.block;
         self.shadow = policy.shadow.unwrap_or(self.shadow);
         self.wait = policy.wait.unwrap_or(self.wait);
+        if let Some(lease) = policy.prefetch {
+            self = self.with_prefetch(lease);
+        }
         self.timeout = policy.timeout.or(self.timeout);
         self.on_unavailable = policy.on_unavailable.or(self.on_unavailable);
         self.len = 0;
@@ -98,17 +120,17 @@ impl Terms {
         self.worked_out()
     }
 
-    /// The same with the numbers that a policy has for a single key.
+    /// The terms with the numbers that a policy has for a single key.
     pub(crate) fn with_override(mut self, values: &Override) -> Self {
         values.apply(&mut self.limits[..self.len]);
         self.worked_out()
     }
 
-    /// The same with its time zone in its calendar quotas.
+    /// The terms with their time zone applied to their calendar quotas.
     ///
     /// # Errors
     ///
-    /// That there is no such zone.
+    /// If there is no such zone.
     pub(crate) fn in_its_zone(mut self) -> Result<Self, String> {
         if let Some(zone) = self.zone {
             let zone = Zone::named(zone)?;
@@ -119,43 +141,57 @@ impl Terms {
         Ok(self)
     }
 
-    /// Whether they differ in what a call may change at most: cost, shadow, the first `max`.
+    /// `true` if they differ at most in values of a call: cost, shadow mode and the first `max`.
     pub(crate) fn binds_as(&self, other: &Self) -> bool {
         let settings = |terms: &Self| {
             let Self {
                 algorithm,
                 block,
                 wait,
+                prefetch_us,
                 timeout,
                 on_unavailable,
                 zone,
                 ..
             } = *terms;
-            (algorithm, block, wait, timeout, on_unavailable, zone)
+            (
+                (algorithm, block, zone),
+                (wait, prefetch_us, timeout, on_unavailable),
+            )
         };
         let max = other.limits().first().map_or(0, Limit::max);
         settings(self) == settings(other) && self.with_max(max).limits() == other.limits()
     }
 
-    /// Whether a refusal blocks the key that the call would wait for.
+    /// The lease of units taken ahead; zero takes none ahead.
+    pub(crate) const fn prefetch(&self) -> Duration {
+        Duration::from_micros(self.prefetch_us as u64)
+    }
+
+    /// `true` if a refusal blocks the key, so that a call would wait in vain.
     pub(crate) fn waits_in_vain(&self) -> bool {
         !self.wait.is_zero() && self.block != BlockDuration::NONE
     }
 
-    /// Whether the rule says a time zone.
+    /// The mistake in taking units ahead beside the limits and the block, if there is one.
+    pub(crate) fn prefetch_mistake(&self) -> Option<String> {
+        prefetch::mistake(self.prefetch(), self.limits(), self.block)
+    }
+
+    /// `true` if the rule sets a time zone.
     #[inline]
     pub(crate) const fn has_zone(&self) -> bool {
         self.zone.is_some()
     }
 
-    /// Whether one of the limits is a calendar quota.
+    /// `true` if one of the limits is a calendar quota.
     pub(crate) fn has_calendar(&self) -> bool {
         self.limits()
             .iter()
             .any(|limit| limit.calendar_unit().is_some())
     }
 
-    /// Whether a calendar quota stands under another algorithm than the one that keeps it.
+    /// `true` if there is a calendar quota under an algorithm that does not keep it.
     pub(crate) fn is_calendar_misplaced(&self) -> bool {
         self.algorithm != Algorithm::FixedWindow && self.has_calendar()
     }
@@ -170,9 +206,9 @@ impl Terms {
         &self.limits[..self.len]
     }
 
-    /// The highest cost with which a store may be asked. 0 where it may not be, whatever the cost:
-    /// there is a limit of 0, a bucket that takes more than a century to drain, or a calendar quota
-    /// under an algorithm that does not keep it.
+    /// The highest cost for which a store may be asked. It is 0 if no cost may: there is a limit of
+    /// 0, a bucket that takes more than a century to drain, or a calendar quota under an algorithm
+    /// that does not keep it.
     #[inline]
     pub(crate) const fn most(&self) -> u64 {
         self.most

@@ -12,9 +12,9 @@ use crate::error::StoreError;
 /// An answer for later is lazy: until it is first polled, the store has done nothing. After a first
 /// poll the operation may be carried out, even if the answer is dropped.
 #[must_use = "an answer does nothing until it is awaited"]
-pub struct Answer<'a, T>(Repr<'a, T>);
+pub struct Answer<'a, T>(AnswerState<'a, T>);
 
-enum Repr<'a, T> {
+enum AnswerState<'a, T> {
     Known(Option<Result<T, StoreError>>),
     Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
 }
@@ -23,12 +23,17 @@ impl<'a, T> Answer<'a, T> {
     /// An answer that is known.
     #[inline]
     pub fn ready(result: Result<T, StoreError>) -> Self {
-        Self(Repr::Known(Some(result)))
+        Self(AnswerState::Known(Some(result)))
     }
 
     /// An answer that has to be waited for. The limiter drops it at its timeout.
     pub fn later(future: impl Future<Output = Result<T, StoreError>> + Send + 'a) -> Self {
-        Self(Repr::Later(Box::pin(future)))
+        Self(AnswerState::Later(Box::pin(future)))
+    }
+
+    /// The error that the store does not offer the operation.
+    pub(super) fn unsupported(message: &'static str) -> Self {
+        Self::ready(Err(StoreError::unsupported(message)))
     }
 
     /// The answer with `change` applied to its result.
@@ -46,14 +51,14 @@ impl<'a, T> Answer<'a, T> {
     #[inline]
     pub(crate) fn take_known(&mut self) -> Option<Result<T, StoreError>> {
         match &mut self.0 {
-            Repr::Known(result) => result.take(),
-            Repr::Later(_) => None,
+            AnswerState::Known(result) => result.take(),
+            AnswerState::Later(_) => None,
         }
     }
 
     /// Whether it is still to be waited for.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.0, Repr::Later(_))
+        matches!(self.0, AnswerState::Later(_))
     }
 
     /// The result if it is known already, else the answer to wait for.
@@ -67,7 +72,7 @@ impl<'a, T> Answer<'a, T> {
     )]
     pub fn known(self) -> Result<Result<T, StoreError>, Self> {
         match self.0 {
-            Repr::Known(Some(result)) => Ok(result),
+            AnswerState::Known(Some(result)) => Ok(result),
             repr => Err(Self(repr)),
         }
     }
@@ -87,13 +92,13 @@ impl<T: Unpin> Future for Answer<'_, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = self.get_mut();
         match &mut answer.0 {
-            Repr::Known(result) => {
+            AnswerState::Known(result) => {
                 Poll::Ready(result.take().expect("`Answer` polled after completion"))
             }
-            Repr::Later(future) => {
+            AnswerState::Later(future) => {
                 let result = future.as_mut().poll(cx);
                 if result.is_ready() {
-                    answer.0 = Repr::Known(None);
+                    answer.0 = AnswerState::Known(None);
                 }
                 result
             }
@@ -104,8 +109,8 @@ impl<T: Unpin> Future for Answer<'_, T> {
 impl<T> fmt::Debug for Answer<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Repr::Known(_) => "Answer::ready",
-            Repr::Later(_) => "Answer::later",
+            AnswerState::Known(_) => "Answer::ready",
+            AnswerState::Later(_) => "Answer::later",
         })
     }
 }

@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use super::{Answer, Entry, PlaceRequest, Request, Store, StoreError, Verdict, unsupported};
+use super::answer::Answer;
+use super::place::{Entry, PlaceRequest};
+use super::request::Request;
+use super::verdict::Verdict;
+use crate::error::StoreError;
+use crate::rule::RuleSummary;
 
 /// Code that has this value may ask a store for its [`BuiltInStore`], or implement one. It cannot
 /// be named outside of this workspace, so that the trait can change.
 #[derive(Debug, Clone, Copy)]
 pub struct Sealed;
 
-/// The operations of this crate's stores beyond [`Store`]. By default a method does what is right
-/// for a store of another crate.
+/// The operations of this crate's stores beyond the trait `Store`. By default a method does what is
+/// right for a store of another crate.
 ///
-/// A limiter asks its `Box<dyn Store>`, which finds the store that answers. A
-/// [layer](Store#layers) of another crate sees every decision, so those are asked of the outermost
-/// store alone; everything else of the outermost one that has these operations.
+/// A limiter asks its `Box<dyn Store>`, which finds the store that answers. A layer of another
+/// crate sees every decision, so those are asked of the outermost store alone; everything else of
+/// the outermost one that has these operations.
 pub trait BuiltInStore: Send + Sync {
     /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or
     /// with a place by [`enter`](Self::enter). Where they are not, a limiter looks at all requests,
@@ -28,14 +33,14 @@ pub trait BuiltInStore: Send + Sync {
     /// as the call would not have run but for one of them. Asked only where
     /// [`decides_together`](Self::decides_together) says so.
     fn acquire_all<'a>(&'a self, _requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        unsupported("this store decides one key at a time")
+        Answer::unsupported("this store decides one key at a time")
     }
 
-    /// Looks as [`peek`](Store::peek); where the limits refuse, sets the block of the request and
-    /// counts a strike. It never charges, whatever the look says. A refusal by a block that lasts
-    /// already, or by open reservations alone, sets none.
+    /// Looks as `Store::peek`; where the limits refuse, sets the block of the request and counts a
+    /// strike. It never charges, whatever the look says. A refusal by a block that lasts already,
+    /// or by open reservations alone, sets none.
     fn offend<'a>(&'a self, _request: Request<'a>) -> Answer<'a, Verdict> {
-        unsupported("this store sets a block only as it decides")
+        Answer::unsupported("this store sets a block only as it decides")
     }
 
     /// Takes a place for a call in flight, if fewer than [`max`](PlaceRequest::max) are taken, and
@@ -54,7 +59,7 @@ pub trait BuiltInStore: Send + Sync {
         _place: PlaceRequest,
         _requests: &'a [Request<'a>],
     ) -> Answer<'a, Entry> {
-        unsupported(NO_PLACES)
+        Answer::unsupported(NO_PLACES)
     }
 
     /// Leaves the place of a permit, if it has one. It returns at once, and may be called on any
@@ -63,12 +68,12 @@ pub trait BuiltInStore: Send + Sync {
 
     /// How many calls of the key are in flight, over all processes that share the store.
     fn in_flight(&self, _place: PlaceRequest) -> Answer<'_, u64> {
-        unsupported(NO_PLACES)
+        Answer::unsupported(NO_PLACES)
     }
 
-    /// Whether the store can decide this very request, beyond what its
-    /// [`capabilities`](Store::capabilities) say. Asked for each policy, without a key, before a
-    /// limiter uses it; such a request is refused when it comes, too.
+    /// Whether the store can decide this very request, beyond what its capabilities say. Asked for
+    /// each policy, without a key, before a limiter uses it; such a request is refused when it
+    /// comes, too.
     ///
     /// # Errors
     ///
@@ -110,9 +115,16 @@ pub trait BuiltInStore: Send + Sync {
         self.refuses_at_once(request)
     }
 
+    /// Gives back what the store has taken ahead, without waiting for that.
+    fn give_back(&self) {}
+
     /// Says how long the limiter on this store waits for an answer, unless a rule says otherwise. A
     /// store tells a slow server by it. It is said once, before any request.
     fn answers_within(&self, _timeout: Duration) {}
+
+    /// Takes note of a rule that a limiter with this prefix applies, for operators. It returns at
+    /// once; a store that writes it down does so later, by itself, and nothing waits for it.
+    fn note_rule(&self, _prefix: &str, _rule: &RuleSummary) {}
 
     /// Resolves once all work that the store does without a caller is done: places that were
     /// [left](Self::leave) are free, or their leases have ended.
@@ -148,92 +160,3 @@ pub enum Health {
 }
 
 const NO_PLACES: &str = "this store does not limit calls in flight";
-
-/// A store of another crate, which has none of this.
-struct NotBuiltIn;
-
-impl BuiltInStore for NotBuiltIn {}
-
-/// What decides: the outermost store.
-#[inline]
-pub(crate) fn outermost(store: &dyn Store) -> &dyn BuiltInStore {
-    store.built_in(Sealed).unwrap_or(&NotBuiltIn)
-}
-
-/// What has the rest: the outermost store that has these operations.
-fn built_in(store: &dyn Store) -> &dyn BuiltInStore {
-    match (store.built_in(Sealed), store.inner()) {
-        (Some(store), _) => store,
-        (None, Some(inner)) => built_in(inner),
-        (None, None) => &NotBuiltIn,
-    }
-}
-
-impl BuiltInStore for Box<dyn Store> {
-    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
-        outermost(&**self).decides_together(place, requests)
-    }
-
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        outermost(&**self).acquire_all(requests)
-    }
-
-    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        built_in(&**self).offend(request)
-    }
-
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        let decides = !requests.is_empty();
-        let store = if decides {
-            outermost(&**self)
-        } else {
-            built_in(&**self)
-        };
-        store.enter(place, requests)
-    }
-
-    fn leave(&self, place: &PlaceRequest) {
-        built_in(&**self).leave(place);
-    }
-
-    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
-        built_in(&**self).in_flight(place)
-    }
-
-    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        built_in(&**self).supports(request)
-    }
-
-    fn server(&self) -> &str {
-        built_in(&**self).server()
-    }
-
-    fn health(&self, request: &Request<'_>) -> Health {
-        built_in(&**self).health(request)
-    }
-
-    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
-        built_in(&**self).known_refusal(request)
-    }
-
-    fn refuses_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
-        outermost(&**self).refuses_at_once(request)
-    }
-
-    #[inline]
-    fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
-        outermost(&**self).decide_at_once(request)
-    }
-
-    fn answers_within(&self, timeout: Duration) {
-        built_in(&**self).answers_within(timeout);
-    }
-
-    fn settled(&self) -> Answer<'_, ()> {
-        built_in(&**self).settled()
-    }
-
-    fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
-        built_in(&**self).ready_for(part)
-    }
-}

@@ -14,16 +14,16 @@ pub enum Feature {
     /// store that has neither this nor [`Reserve`](Self::Reserve), unless one call of the store
     /// decides them all.
     Refund,
-    /// Reservations: [`Request::reserving`] and [`Store::settle`](super::Store::settle).
+    /// Reservations: [`Request::is_reservation`] and [`Store::settle`](super::Store::settle).
     Reserve,
-    /// Costs that are known afterwards: [`Request::reserving_estimate`], and
+    /// Costs that are known afterwards: [`Request::is_estimate`], and
     /// [`Store::settle`](super::Store::settle) by another cost. It takes
     /// [`Reserve`](Self::Reserve).
     ActualCost,
-    /// Blocks: [`Request::with_block`], [`Store::block`](super::Store::block) and
+    /// Blocks: [`Request::block`], [`Store::block`](super::Store::block) and
     /// [`Store::unblock`](super::Store::unblock).
     Block,
-    /// Blocks that grow: [`Request::with_growing_block`]. It takes [`Block`](Self::Block).
+    /// Blocks that grow: [`Request::longest_block`]. It takes [`Block`](Self::Block).
     GrowingBlock,
     /// A list of the keys of a rule: [`Store::keys`](super::Store::keys).
     Keys,

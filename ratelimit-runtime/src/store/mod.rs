@@ -8,6 +8,7 @@ use std::time::Duration;
 mod answer;
 pub(crate) mod built_in;
 mod capabilities;
+pub(crate) mod layered;
 pub(crate) mod memory;
 mod page;
 pub(crate) mod place;
@@ -46,7 +47,8 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// 6. [`Verdict::retry_after`] is the earliest moment at which the same request would be admitted
 ///    if no other call arrives (a layer that repeats a refusal, as
 ///    [`cached`](Verdict::cached) says, may tell an earlier one), `None` where time does not end a
-///    refusal, and [`Verdict::remaining`] is never too high.
+///    refusal, and [`Verdict::remaining`] is never too high. Beside [`Request::prefetch`] both may
+///    be a lease old.
 ///
 /// The crate `ratelimit-conformance` is this contract as tests: run them on your store with
 /// `ratelimit_conformance::conformance!`.
@@ -55,8 +57,8 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///
 /// Where several rules are stacked on one call, a limiter [looks](Self::peek) at all their keys on
 /// a store of another crate before it charges any. If all admit, it
-/// [reserves](Request::reserving) their costs without their blocks, and [commits](Self::settle)
-/// all reservations or releases them. Without reservations it charges, and
+/// [reserves](Request::is_reservation) their costs without their blocks, and
+/// [commits](Self::settle) all reservations or releases them. Without reservations it charges, and
 /// [refunds](Self::refund) where another rule refuses; a stack has at most one rule whose store
 /// offers neither. The block of a rule that alone refuses is set by [`block`](Self::block).
 ///
@@ -129,7 +131,7 @@ pub trait Store: Send + Sync + 'static {
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         match self.inner() {
             Some(inner) => inner.refund(request, ticket),
-            None => unsupported("this store cannot give back what was charged"),
+            None => Answer::unsupported("this store cannot give back what was charged"),
         }
     }
 
@@ -152,7 +154,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Answer<'a, Settled> {
         match self.inner() {
             Some(inner) => inner.settle(request, ticket, actual_cost),
-            None => unsupported("this store has no reservations"),
+            None => Answer::unsupported("this store has no reservations"),
         }
     }
 
@@ -160,7 +162,7 @@ pub trait Store: Send + Sync + 'static {
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
         match self.inner() {
             Some(inner) => inner.block(request, duration),
-            None => unsupported("this store has no blocks"),
+            None => Answer::unsupported("this store has no blocks"),
         }
     }
 
@@ -168,7 +170,7 @@ pub trait Store: Send + Sync + 'static {
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         match self.inner() {
             Some(inner) => inner.unblock(request),
-            None => unsupported("this store has no blocks"),
+            None => Answer::unsupported("this store has no blocks"),
         }
     }
 
@@ -182,7 +184,7 @@ pub trait Store: Send + Sync + 'static {
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
         match self.inner() {
             Some(inner) => inner.keys(request, from),
-            None => unsupported("this store does not list its keys"),
+            None => Answer::unsupported("this store does not list its keys"),
         }
     }
 
@@ -197,10 +199,6 @@ pub trait Store: Send + Sync + 'static {
     fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
         None
     }
-}
-
-fn unsupported<'a, T>(message: &'static str) -> Answer<'a, T> {
-    Answer::ready(Err(StoreError::unsupported(message)))
 }
 
 macro_rules! pointers_to_stores {

@@ -13,8 +13,7 @@ pub struct Page {
     /// the next page.
     pub keys: Vec<Vec<u8>>,
     /// Where the next page begins; `None` if this is the last one. A store gives these bytes a
-    /// meaning of its own: they can be stored, and a later call continues there, also one of
-    /// another process.
+    /// meaning of its own.
     pub next: Option<Vec<u8>>,
 }
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::algorithm::{Demand, Reserves};
 use crate::rule::{Algorithm, BlockDuration, Limit};
 
-/// One question to a store: a key, the limits that hold for it, and the cost of the call.
+/// One question to a store: a key, the limits that hold for it, and the cost of the call. A limiter
+/// makes it; a store reads it.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Request<'a> {
@@ -20,105 +21,27 @@ pub struct Request<'a> {
     pub(crate) reserves: Reserves,
     pub(crate) is_sent_again: bool,
     pub(crate) timeout_at: Option<Instant>,
+    /// 0 where no units are taken ahead.
+    pub(crate) prefetch_us: u32,
+}
+
+impl Request<'static> {
+    /// A call of cost 1 that asks for nothing.
+    pub(crate) const PLAIN: Self = Self {
+        key: &[],
+        rule_len: 0,
+        algorithm: Algorithm::SlidingWindow,
+        limits: &[],
+        cost: 1,
+        block: BlockDuration::NONE,
+        reserves: Reserves::Nothing,
+        is_sent_again: false,
+        timeout_at: None,
+        prefetch_us: 0,
+    };
 }
 
 impl<'a> Request<'a> {
-    /// A request by hand, as tests of a store make it. `limits` must not be empty.
-    #[must_use]
-    #[inline]
-    pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
-        let (cost, block, reserves) = (1, BlockDuration::NONE, Reserves::Nothing);
-        Self {
-            key,
-            rule_len: 0,
-            algorithm,
-            limits,
-            cost,
-            block,
-            reserves,
-            is_sent_again: false,
-            timeout_at: None,
-        }
-    }
-
-    /// The same request with another cost.
-    #[must_use]
-    #[inline]
-    pub fn with_cost(self, cost: u64) -> Self {
-        Self { cost, ..self }
-    }
-
-    /// The same request, which blocks the key for this long if its limits refuse it; at most
-    /// [`Limit::MAX_WINDOW`].
-    #[must_use]
-    #[inline]
-    pub fn with_block(self, block: Duration) -> Self {
-        Self {
-            block: BlockDuration::fixed(block),
-            ..self
-        }
-    }
-
-    /// The same request, which blocks the key if its limits refuse it: for `first`, then each time
-    /// for twice as long as the last time, up to `longest`; both at most [`Limit::MAX_WINDOW`].
-    /// Where `longest` is not above `first`, as [`with_block`](Self::with_block).
-    #[must_use]
-    pub fn with_growing_block(self, first: Duration, longest: Duration) -> Self {
-        Self {
-            block: BlockDuration::growing(first, longest),
-            ..self
-        }
-    }
-
-    /// The same request as a reservation, to be ended by [`Store::settle`](super::Store::settle).
-    #[must_use]
-    #[inline]
-    pub fn reserving(self) -> Self {
-        Self {
-            reserves: Reserves::Cost,
-            ..self
-        }
-    }
-
-    /// The same request as a reservation whose cost is an estimate: it is a charge from the
-    /// beginning, and [`Store::settle`](super::Store::settle) is given the actual cost.
-    #[must_use]
-    #[inline]
-    pub fn reserving_estimate(self) -> Self {
-        Self {
-            reserves: Reserves::Estimate,
-            ..self
-        }
-    }
-
-    /// The same request to settle, sent again after a reply was lost.
-    #[must_use]
-    #[inline]
-    pub fn sent_again(self) -> Self {
-        Self {
-            is_sent_again: true,
-            ..self
-        }
-    }
-
-    /// Whether a request to settle was sent before, and may have been carried out: then nothing is
-    /// charged if the reservation is not found.
-    #[must_use]
-    #[inline]
-    pub fn is_sent_again(&self) -> bool {
-        self.is_sent_again
-    }
-
-    /// The same request, of a caller who waits until this moment and no longer.
-    #[must_use]
-    #[inline]
-    pub fn with_timeout_at(self, timeout_at: Instant) -> Self {
-        Self {
-            timeout_at: Some(timeout_at),
-            ..self
-        }
-    }
-
     /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key.
     /// It is unique, and never holds a brace, so it spreads over a cluster's slots.
     #[must_use]
@@ -171,7 +94,8 @@ impl<'a> Request<'a> {
     }
 
     /// The longest block, which offences double to; zero where blocks do not grow. A key's offences
-    /// are forgotten this long after its last block.
+    /// are forgotten this long after its last block, or as long after it as the request that set it
+    /// said, if that is sooner.
     ///
     /// A call that is never refused has this without a [`block`](Self::block): it sets none, and
     /// leaves the offences as they are.
@@ -205,12 +129,33 @@ impl<'a> Request<'a> {
         self.reserves == Reserves::Estimate
     }
 
+    /// Whether a request to settle was sent before, and may have been carried out: then nothing is
+    /// charged if the reservation is not found.
+    #[must_use]
+    #[inline]
+    pub fn is_sent_again(&self) -> bool {
+        self.is_sent_again
+    }
+
     /// When the caller stops waiting; `None` where it waits as long as it takes. A store need not
     /// look at it: the limiter drops an answer that is late. A store that queues requests can leave
     /// out those whose callers have stopped waiting.
     #[must_use]
     pub fn timeout_at(&self) -> Option<Instant> {
         self.timeout_at
+    }
+
+    /// For how long a process may spend units that it takes ahead; zero where it takes none, as of
+    /// a reservation, which is settled with the store. A store need not look at it: it is leave to
+    /// admit from memory what was charged before.
+    #[must_use]
+    pub fn prefetch(&self) -> Duration {
+        let lease = if self.is_reservation() {
+            0
+        } else {
+            self.prefetch_us
+        };
+        Duration::from_micros(lease.into())
     }
 
     /// The longest that a charge may live: the longest window; two for a sliding counter; the time
@@ -229,6 +174,79 @@ impl<'a> Request<'a> {
             limits: self.limits,
             cost: self.cost,
             reserves: self.reserves,
+        }
+    }
+}
+
+/// Requests by hand: for the tests and programs of this workspace.
+#[cfg(any(test, feature = "_tests"))]
+#[doc(hidden)]
+impl<'a> Request<'a> {
+    /// A call of cost 1. Where a store is to decide on it, there is at least one limit.
+    #[must_use]
+    pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
+        Self {
+            key,
+            algorithm,
+            limits,
+            ..Request::PLAIN
+        }
+    }
+
+    #[must_use]
+    pub fn with_cost(self, cost: u64) -> Self {
+        Self { cost, ..self }
+    }
+
+    #[must_use]
+    pub fn with_block(self, block: Duration) -> Self {
+        let block = BlockDuration::fixed(block);
+        Self { block, ..self }
+    }
+
+    #[must_use]
+    pub fn with_growing_block(self, first: Duration, longest: Duration) -> Self {
+        let block = BlockDuration::growing(first, longest);
+        Self { block, ..self }
+    }
+
+    #[must_use]
+    pub fn reserving(self) -> Self {
+        Self {
+            reserves: Reserves::Cost,
+            ..self
+        }
+    }
+
+    #[must_use]
+    pub fn reserving_estimate(self) -> Self {
+        Self {
+            reserves: Reserves::Estimate,
+            ..self
+        }
+    }
+
+    #[must_use]
+    pub fn sent_again(self) -> Self {
+        Self {
+            is_sent_again: true,
+            ..self
+        }
+    }
+
+    #[must_use]
+    pub fn with_timeout_at(self, timeout_at: Instant) -> Self {
+        Self {
+            timeout_at: Some(timeout_at),
+            ..self
+        }
+    }
+
+    #[must_use]
+    pub fn with_prefetch(self, lease: Duration) -> Self {
+        Self {
+            prefetch_us: u32::try_from(lease.as_micros()).unwrap_or(u32::MAX),
+            ..self
         }
     }
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::decision::NEVER_US;
 
-/// The answer of a store to [`acquire`](super::Store::acquire) and [`peek`](super::Store::peek).
-/// All times are in microseconds.
+/// The answer of a store to [`acquire`](super::Store::acquire) and [`peek`](super::Store::peek): a
+/// store begins with [`admitted`](Self::admitted) or [`refused`](Self::refused), and sets the
+/// fields that differ. All times are in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]
@@ -30,11 +31,12 @@ pub struct Verdict {
     pub ticket: u64,
     /// Whether a block refused, and not a limit.
     pub blocked: bool,
-    /// Whether `retry_after_us` is rounded up, to whole seconds perhaps: the request may be
-    /// admitted earlier.
-    pub rounded: bool,
-    /// Whether a layer repeats a refusal, without asking the store.
+    /// Whether a layer answers without asking the store: it repeats a refusal, or admits from units
+    /// that it has taken ahead.
     pub cached: bool,
+    /// Whether `retry_after_us` is rounded up to whole seconds: the request may be admitted
+    /// earlier.
+    pub(crate) rounded: bool,
     /// How long the block goes on that refuses, in microseconds; [`u32::MAX`], some 71 minutes, of
     /// a longer one. 0 where none refuses, or a store of another crate says so.
     pub(crate) holds: u32,
@@ -92,58 +94,20 @@ impl Verdict {
     }
 
     /// A refusal by the first limit, which does not end by waiting unless
-    /// [`with_retry_after`](Self::with_retry_after) says when.
+    /// [`retry_after_us`](Self::retry_after_us) is set.
     ///
     /// ```
     /// use std::time::Duration;
     /// use ratelimit_runtime::store::Verdict;
     ///
-    /// let refused = Verdict::refused().with_retry_after(Duration::from_secs(9)).with_reset_after(Duration::from_secs(60));
+    /// let mut refused = Verdict::refused();
+    /// assert_eq!(refused.retry_after(), None);
+    /// refused.retry_after_us = 9_000_000;
     /// assert_eq!(refused.retry_after(), Some(Duration::from_secs(9)));
-    /// assert_eq!(Verdict::refused().retry_after(), None);
     /// ```
     #[inline]
     pub const fn refused() -> Self {
         Self::REFUSED
-    }
-
-    /// The same with so much left of the deciding limit, after the charge.
-    #[inline]
-    pub const fn with_remaining(mut self, remaining: u64) -> Self {
-        self.remaining = remaining;
-        self
-    }
-
-    /// The same, of a refusal that ends after this time; in microseconds, rounded up. Without
-    /// effect on an admission.
-    #[inline]
-    pub fn with_retry_after(mut self, retry_after: Duration) -> Self {
-        if !self.allowed {
-            self.retry_after_us = micros(retry_after);
-        }
-        self
-    }
-
-    /// The same with a deciding limit of which nothing is used after this time; in microseconds,
-    /// rounded up.
-    #[inline]
-    pub fn with_reset_after(mut self, reset_after: Duration) -> Self {
-        self.reset_after_us = micros(reset_after);
-        self
-    }
-
-    /// The same, decided by the limit with this index.
-    #[inline]
-    pub fn by_limit(mut self, limit_index: usize) -> Self {
-        self.limit_index = limit_index;
-        self
-    }
-
-    /// The same, naming the admission.
-    #[inline]
-    pub fn with_ticket(mut self, ticket: u64) -> Self {
-        self.ticket = ticket;
-        self
     }
 
     /// The same, as the refusal by a block that goes on for so long.
@@ -208,6 +172,15 @@ impl Verdict {
         self
     }
 
+    #[cfg(feature = "_tests")]
+    #[doc(hidden)]
+    pub fn rounded(self) -> Self {
+        Self {
+            rounded: true,
+            ..self
+        }
+    }
+
     /// The time until this request would be admitted; `None` of an admission, and of a refusal that
     /// does not end by waiting.
     #[must_use]
@@ -215,9 +188,4 @@ impl Verdict {
         let ends = !self.allowed && self.retry_after_us != Self::NEVER;
         ends.then(|| Duration::from_micros(self.retry_after_us))
     }
-}
-
-/// Rounded up; a duration that does not fit into microseconds is [`Verdict::NEVER`].
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(Verdict::NEVER)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::clock::{Clock, WallClock};
+use crate::clock::Clock;
 
 /// A clock that stands still until it is told to move. Clones share their time.
 #[derive(Debug, Clone)]
@@ -75,9 +75,6 @@ impl Clock for FakeClock {
         self.now()
     }
 }
-
-/// A test decides who shares it.
-impl WallClock for FakeClock {}
 
 fn micros(by: Duration) -> u64 {
     u64::try_from(by.as_micros()).unwrap_or(u64::MAX)

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::store::built_in::outermost;
+use crate::store::layered::outermost;
 use crate::store::{
     Answer, BuiltInStore, Entry, Health, Page, PlaceRequest, Request, Sealed, Settled, Store,
     StoreError, StoreErrorKind, Verdict,
@@ -40,10 +40,10 @@ use crate::store::{
 /// # }
 /// ```
 pub struct FaultyStore<S> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<FaultState<S>>,
 }
 
-struct Shared<S> {
+struct FaultState<S> {
     inner: S,
     calls: AtomicU64,
     fault: Mutex<Fault>,
@@ -68,7 +68,7 @@ impl<S: Store> FaultyStore<S> {
     /// A healthy store around `inner`.
     pub fn new(inner: S) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(FaultState {
                 inner,
                 calls: AtomicU64::new(0),
                 fault: Mutex::default(),
@@ -146,7 +146,7 @@ impl<S: Store> FaultyStore<S> {
     }
 }
 
-impl<S> Shared<S> {
+impl<S> FaultState<S> {
     fn lock(&self) -> MutexGuard<'_, Fault> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }

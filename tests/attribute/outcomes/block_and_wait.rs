@@ -89,7 +89,7 @@ async fn one_at_a_time(limiter: RateLimiter, go: Arc<Notify>) -> Outcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slot_that_is_given_back_ends_a_wait() {
+async fn a_released_reservation_ends_a_wait() {
     let (limiter, go) = (RateLimiter::memory(), Arc::new(Notify::new()));
     let first = tokio::spawn(one_at_a_time(limiter.clone(), Arc::clone(&go)));
     tokio::task::yield_now().await;
@@ -114,7 +114,7 @@ async fn stacked() -> Outcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stacked_attributes_wait_for_all_as_long_as_the_least_patient() {
+async fn stacked_attributes_wait_for_all_up_to_the_shortest_wait() {
     alone(async {
         let start = Instant::now();
         for seconds in [0, 2, 4] {

@@ -49,7 +49,7 @@ async fn alike(who: &str) -> Outcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_rules_that_refuse_for_as_long_the_one_above_is_named() {
+async fn of_two_rules_with_equal_retry_after_the_upper_is_named() {
     alone(async {
         alike("alice").await.unwrap();
         assert_eq!(refusal(&alike("alice").await).unwrap().rule(), "above");

@@ -12,7 +12,7 @@ const MAX: u64 = 1_000;
 
 /// The second part is on a server that is far away; the time of a call ends in one of its steps.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_charged_late_is_given_back() {
+async fn a_charge_after_the_timeout_is_released() {
     let proxy = Proxy::start(redis::shared().port()).await;
     for policy in [OnUnavailable::Deny, OnUnavailable::Local] {
         let prefix = unique("late");

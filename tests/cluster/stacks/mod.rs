@@ -2,6 +2,7 @@
 //! limiters and without scripts; beside them those that one store decides.
 
 mod late;
+mod layer;
 mod parts;
 mod random;
 mod strangers;
@@ -20,7 +21,7 @@ use ratelimit_runtime::{
 };
 
 use super::slots;
-use crate::support::{cluster, polled, redis, strict, unique};
+use crate::support::{cluster, polled, redis, settled, strict, unique};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const NODES: usize = 3;
@@ -191,7 +192,7 @@ impl Site {
 
     async fn settled(&self) {
         for limiter in &self.limiters {
-            limiter.settled().await;
+            settled(limiter).await;
         }
     }
 }

@@ -34,7 +34,7 @@ impl Site {
 
 /// Of two charges of one key there is room for one, on whatever nodes the others are.
 #[tokio::test]
-async fn a_key_that_stands_twice_is_charged_twice_or_not_at_all() {
+async fn a_key_twice_in_a_stack_is_charged_twice_or_not_at_all() {
     for kind in KINDS {
         let (site, [first, second, _]) = three(kind, None, [3, 9, 0]).await;
         let (twice, once) = (site.key(&first, 0), site.key(&second, 1));
@@ -125,7 +125,7 @@ async fn outcomes_settle_the_parts_that_they_decide() {
 }
 
 #[tokio::test]
-async fn a_reservation_keeps_its_place_where_a_part_is_not_made() {
+async fn each_reservation_is_settled_by_its_own_outcome_where_a_part_is_left_out() {
     for kind in kinds_with_reservations() {
         let (site, rules) = three(kind, None, [9, 9, 9]).await;
         let (keys, stack) = site.spread(&rules);
@@ -185,7 +185,7 @@ async fn blocks_grow_by_offences_alone() {
 
 /// Its two keys are on two nodes.
 #[tokio::test]
-async fn a_rule_with_permits_charges_and_enters_or_does_neither() {
+async fn a_rule_with_permits_charges_and_takes_one_or_does_neither() {
     let site = Site::new(Kind::Cluster).await;
     let rule = Rule::new("single", Limit::per_hour(3))
         .with_concurrent(1)
@@ -198,7 +198,7 @@ async fn a_rule_with_permits_charges_and_enters_or_does_neither() {
     let key = Key::of(&key.unwrap());
     let limiter = site.limiter(0);
     let state = async || {
-        limiter.settled().await;
+        settled(limiter).await;
         let left = limiter.peek(&limits, &key).await.unwrap();
         let in_flight = limiter.in_flight(&rule, &key).await.unwrap();
         (left.remaining(), left.is_blocked(), in_flight)
@@ -219,7 +219,7 @@ async fn a_rule_with_permits_charges_and_enters_or_does_neither() {
     assert!(!refused.decision().unwrap().is_in_flight_limit());
     assert_eq!(state().await, (0, false, 1), "the permit refuses too");
     drop(permit);
-    limiter.settled().await;
+    settled(limiter).await;
     let refused = elsewhere.enter(&rule, &key).await.unwrap_err();
     assert!(refused.decision().unwrap().is_blocked());
     assert_eq!(state().await, (0, true, 0));

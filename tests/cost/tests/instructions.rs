@@ -84,17 +84,28 @@ const COUNTED: [(Work, [u64; 3]); 3] = [
 
 /// What a decision on Redis costs this process, key and all, what the system and the server do left
 /// out; what it is meant to cost; and how many are made.
-const ON_REDIS: [(Load, u64, Option<u64>, u64); 4] = [
+const ON_REDIS: [(Load, u64, Option<u64>, u64); 5] = [
     (Load::One, 17_600, Some(15_000), 500),
+    (Load::Cold, 17_600, None, 500),
     (Load::Some, 8_200, None, 3_200),
     (Load::Many, 8_000, None, 12_800),
     (Load::Hot, 5_500, None, 12_800),
 ];
 
+/// What a call costs that is admitted by a unit taken ahead, key and all.
+const SPENT: u64 = 1_550;
+/// They are all of one grant.
+const SPENDINGS: u64 = 400;
+
 /// Counts differ a little between versions of libc.
 const SLACK: f64 = 1.03;
+/// What the peer's code costs differs with what else the program holds: 1,296 and 1,321.
+const LAYOUT: f64 = 1.02;
 /// How often a process waits, and how many callers share a call, is not the same in every run.
 const SLACK_ON_REDIS: f64 = 1.2;
+/// How many times what one caller's check costs it costs by a rule with `prefetch`, on a key that
+/// is seldom called. Runs differ by as much.
+const COLD: f64 = 1.15;
 
 const CHECKS: u64 = 2_000;
 
@@ -145,12 +156,12 @@ fn a_check_costs_no_more_than_this() {
             failures.push(format!("{work:?}: {count} instructions, at most {most}"));
         }
         match ratio {
-            Some((ratio, Budget(budget))) if ratio > budget => {
+            Some((ratio, Budget(budget))) if ratio > budget * LAYOUT => {
                 failures.push(format!(
                     "{work:?}: {ratio:.2} of the peer's, and the budget is {budget}"
                 ));
             }
-            Some((ratio, SoFar(most, _))) if ratio > most * SLACK => {
+            Some((ratio, SoFar(most, _))) if ratio > most * SLACK * LAYOUT => {
                 failures.push(format!(
                     "{work:?}: {ratio:.2} of the peer's, at most {most}"
                 ));
@@ -193,16 +204,37 @@ fn a_check_on_redis_costs_no_more_than_this() {
     let _alone = alone();
     let program = build();
     println!("{:<20} {:>12} {:>6}", "on Redis", "instructions", "budget");
-    let mut failures = Vec::new();
+    let (mut failures, mut counts) = (Vec::new(), Vec::new());
     for (load, most, budget, checks) in ON_REDIS {
         let count = instructions(&program, load, checks);
+        counts.push(count);
         let budget = budget.map_or(String::new(), |budget| budget.to_string());
         println!("{:<20} {count:>12} {budget:>6}", format!("{load:?}"));
         if to_f64(count) > to_f64(most) * SLACK_ON_REDIS {
             failures.push(format!("{load:?}: {count} instructions, at most {most}"));
         }
     }
+    let [one, cold, ..] = counts[..] else {
+        panic!("each load is counted")
+    };
+    let times = to_f64(cold) / to_f64(one);
+    println!("Cold / One {times:.2}");
+    if times > COLD {
+        failures.push(format!("Cold: {times:.2} times One, at most {COLD}"));
+    }
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// The server is not asked, and the system does nothing: the count is the same in every run.
+#[test]
+fn a_unit_that_was_taken_ahead_costs_no_more_than_this() {
+    let _alone = alone();
+    let count = instructions(&build(), Load::Spent, SPENDINGS);
+    println!("{:<20} {count:>12}", "Spent");
+    assert!(
+        to_f64(count) <= to_f64(SPENT) * SLACK,
+        "{count}, at most {SPENT}"
+    );
 }
 
 /// One test at a time: they build in one folder, and how a process shares commands depends on what

@@ -23,7 +23,7 @@ const SLACK: f64 = 1.02;
 /// The most instructions per decision, in the order of [`COLUMNS`].
 fn most(algorithm: Algorithm) -> Option<[u64; COLUMNS.len()]> {
     Some(match algorithm {
-        Algorithm::SlidingWindow => [23_400, 31_300, 31_900, 113_000, 7_600, 64_500],
+        Algorithm::SlidingWindow => [23_400, 31_300, 31_900, 113_000, 8_000, 64_500],
         Algorithm::FixedWindow => [21_200, 19_100, 14_400, 91_800, 1_000, 50_500],
         Algorithm::SlidingCounter => [21_200, 19_500, 16_600, 100_600, 1_000, 50_500],
         Algorithm::TokenBucket => [24_800, 20_900, 17_600, 106_000, 1_000, 52_500],
@@ -61,7 +61,7 @@ fn most_of_two_rules(algorithm: Algorithm) -> Option<[u64; STACKED_COLUMNS.len()
 }
 
 #[test]
-fn a_group_of_rules_costs_the_server_no_more_than_this() {
+fn a_stack_costs_the_server_no_more_than_this() {
     let mut server = CountedServer::start();
     let stacked = Stacked::measure(&mut server);
     println!("{stacked}");

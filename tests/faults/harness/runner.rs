@@ -1,4 +1,11 @@
 //! Runs cases, and prints what came of them: the lines of libtest, and the table.
+//!
+//! libtest cannot run them. Most cases are rows of a table, and not functions. Each gives rows of
+//! another table, which is printed once all have ended, in the order of `main.rs` and not in that
+//! of their ends; libtest takes no value from a test, and runs nothing after the last one. It also
+//! waits for ever for a case that hangs, and has as many run as there are cores: here four do on
+//! every machine, because they mostly wait, and because the servers of more would make each other
+//! late. Arguments and lines are those of libtest, as far as scripts use them.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -49,7 +49,7 @@ async fn callers_who_hang_up_do_not_end_the_connection() {
 /// A rule that gives 50 ms to a server 60 to 150 ms away has no answers; the other rules of its
 /// limiter, which gives 400 ms, have theirs.
 #[tokio::test]
-async fn a_rule_in_a_hurry_takes_no_other_along() {
+async fn a_rule_with_a_short_timeout_fails_alone() {
     const OTHERS: Duration = Duration::from_millis(400);
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;

@@ -105,7 +105,7 @@ fn store(server: &RedisServer, mode: RedisMode) -> RedisStore {
 }
 
 #[tokio::test]
-async fn with_the_servers_clock_and_with_clients() {
+async fn logs_expire_within_two_windows() {
     let server = RedisServer::start();
     for (mode, form) in MODES {
         let stores = [
@@ -121,7 +121,7 @@ async fn with_the_servers_clock_and_with_clients() {
     not(target_os = "linux"),
     ignore = "sets the clock of a server by LD_PRELOAD"
 )]
-async fn while_the_servers_clock_is_set() {
+async fn logs_expire_while_the_clock_of_the_server_is_set() {
     let clock = ServerClock::new();
     let server = clock.server(&[]);
     for (mode, form) in MODES {

@@ -118,7 +118,7 @@ async fn a_block_that_is_set_here_is_seen_at_once() {
 /// A group is the store's to decide, also where a member is known to be refused: the caller is
 /// told the longest wait.
 #[tokio::test(start_paused = true)]
-async fn a_group_is_always_asked() {
+async fn a_stack_is_always_asked() {
     let (_, cache) = refused("key").await;
     cache.block(request("other"), SECOND * 600).await.unwrap();
     assert!(!ask(&cache, request("key")).await.allowed);

@@ -94,7 +94,7 @@ async fn a_request_with_a_block_is_asked_until_the_key_is_blocked() {
 
 /// The limits may admit it once the block is over: what they said was of a higher cost.
 #[tokio::test(start_paused = true)]
-async fn a_lower_cost_is_told_the_end_of_the_block() {
+async fn retry_after_of_a_lower_cost_is_the_end_of_the_block() {
     let (_, cache) = eight().await;
     let refusal = ask(&cache, of(5).with_block(BLOCK)).await;
     let by_limits = refusal.retry_after().unwrap();
@@ -129,7 +129,7 @@ async fn a_long_block_refuses_any_cost_without_asking() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_by_open_reservations_is_known_for_as_long_as_it_told() {
+async fn a_refusal_by_open_reservations_is_known_for_its_retry_after() {
     let (far, cache) = cached();
     let reservation = ask(&cache, of(10).reserving()).await;
     let refusal = ask(&cache, of(1)).await;
@@ -150,7 +150,7 @@ async fn a_refusal_by_open_reservations_is_known_for_as_long_as_it_told() {
 /// The wait of 50 ms begins anew with each answer while a reservation is open: it does not run out
 /// with what is known, and ends with the reservation.
 #[tokio::test(start_paused = true)]
-async fn a_known_block_tells_its_own_end_and_no_wait_of_reservations() {
+async fn retry_after_of_a_known_block_is_its_end_and_not_that_of_reservations() {
     let (far, cache) = cached();
     assert!(ask(&cache, of(10).reserving()).await.allowed);
     cache.block(of(1), MILLISECOND * 5).await.unwrap();
@@ -195,7 +195,7 @@ async fn verdicts(cache: &DenyCache<Far>, stack: &[Request<'_>]) -> Vec<bool> {
 
 /// The second is refused because of the first, which is given back.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_stands_twice_in_a_stack_is_not_known_to_be_refused() {
+async fn a_key_twice_in_a_stack_is_not_known_to_be_refused() {
     let (_, cache) = cached();
     let stack = [request("key"), request("key")];
     assert!(verdicts(&cache, &stack).await.contains(&true));
@@ -221,7 +221,7 @@ async fn a_part_of_a_stack_that_admits_forgets_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_refuses_a_call_that_would_enter_is_known() {
+async fn a_limit_that_refuses_a_permit_is_known() {
     let (_, cache) = cached();
     let stack = [request("one"), request("two")];
     for request in stack {
@@ -241,7 +241,7 @@ async fn what_refuses_a_call_that_would_enter_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_refuses_is_known() {
+async fn a_peek_that_refuses_is_known() {
     let (far, cache) = eight().await;
     let look = async |request| cache.peek(request).await.unwrap();
     assert!(!look(of(3)).await.allowed);
@@ -274,7 +274,7 @@ async fn an_offence_is_known() {
 
 /// What a look saw before the key changed may be void.
 #[tokio::test(start_paused = true)]
-async fn a_look_from_before_a_change_is_not_kept() {
+async fn a_peek_from_before_a_change_is_not_kept() {
     let (far, cache) = refused("key").await;
     far.is(State::Late);
     let stack = [request("key"), request("other")];

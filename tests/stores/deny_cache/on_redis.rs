@@ -97,7 +97,7 @@ async fn a_client_that_varies_its_cost_asks_no_more_often() {
 
 /// The first to find the server idle asks by itself, and all others together.
 #[tokio::test]
-async fn callers_whose_refusal_has_lapsed_ask_together() {
+async fn callers_whose_known_refusal_is_too_old_ask_together() {
     let server = RedisServer::start();
     let mut store = RedisStore::new(&server.url()).unwrap();
     store.known_mut().set_staleness(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! The memory store when it is full.
+//! The memory store when it is full, and when threads share it.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +9,7 @@
 mod minted_keys;
 mod overflow;
 mod swept;
+mod threads;
 
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;

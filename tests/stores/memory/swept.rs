@@ -24,7 +24,7 @@ fn charge(store: &MemoryStore, keys: Range<u64>) {
 
 /// Else calls at short intervals would each be a newcomer's.
 #[test]
-fn a_key_that_has_drained_keeps_its_place_for_a_second_and_no_longer() {
+fn a_key_that_has_drained_is_kept_for_a_second_and_no_longer() {
     let (store, clock) = store(100_000);
     charge(&store, 0..10_000);
     clock.advance(micros(SECOND / 2));

@@ -7,6 +7,7 @@ use crate::parts::bytes::Bytes;
 use crate::parts::callers::{CALLERS, CELLS, Callers, Distance, ZSETS};
 use crate::parts::in_process::{self, Asking, InProcess};
 use crate::parts::open_loop::OpenLoop;
+use crate::parts::prefetch::{Prefetch, shared};
 use crate::parts::service::{CONNECTIONS, Service};
 use crate::parts::throughput::Throughput;
 use crate::peer::Kind;
@@ -18,6 +19,7 @@ pub struct Measured<'a> {
     pub throughput: &'a Throughput,
     pub callers: &'a Callers,
     pub service: &'a Service,
+    pub prefetch: &'a Prefetch,
     pub open_loop: &'a OpenLoop,
     pub in_process: &'a InProcess,
     pub bytes: &'a Bytes,
@@ -44,6 +46,7 @@ pub fn report(measured: &Measured<'_>) -> String {
         let ratio = measured.service.against_by_hand(connections);
         budgets.times(&what, Budget::AtLeast(0.95), ratio);
     }
+    budgets.prefetch(measured.prefetch);
     budgets.open_loop(measured.open_loop);
     budgets.in_process(measured.in_process);
     let each = measured.bytes.per_request;
@@ -165,6 +168,49 @@ impl Budgets {
                     self.times(&what, Budget::AtLeast(least), rate);
                 }
             }
+        }
+    }
+
+    fn prefetch(&mut self, prefetch: &Prefetch) {
+        for algorithm in Algorithm::ALL {
+            let kind = Kind::Prefetching(*algorithm);
+            let least = if *algorithm == Algorithm::SlidingWindow {
+                5.0
+            } else {
+                20.0
+            };
+            let what = format!(
+                "decisions/s, one hot key, 512 callers: {} against the ZSET Lua, the faster of \
+                 both settings",
+                plain(kind)
+            );
+            self.times(
+                &what,
+                Budget::AtLeast(least),
+                prefetch.against_by_hand(kind),
+            );
+            let what = format!("p50 of one caller on one key, µs: {}", plain(kind));
+            self.row(&what, Budget::AtMost(5.0), prefetch.alone(kind), number);
+            let what = format!(
+                "the most that four limiters admit in any second under 10,000 a second: {}",
+                plain(kind)
+            );
+            let most = Budget::AtMost(shared::bound(kind).into());
+            self.row(&what, most, prefetch.most(kind), |most| {
+                format!("{most:.0}")
+            });
+            let Some(steady) = prefetch.steady(kind) else {
+                continue;
+            };
+            let what = format!("10,000 calls/s on one key, {}", plain(kind));
+            self.row(
+                &format!("{what}: Redis calls per 1,000 decisions"),
+                Budget::AtMost(5.0),
+                steady.calls * 1e3,
+                number,
+            );
+            let what = format!("{what}: p50 of a check, µs");
+            self.row(&what, Budget::AtMost(5.0), steady.p50, number);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::clock::{Clock, WallClock};
+use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::{Decision, Key, Limit, OnUnavailable, RateLimiter, RedisStore, Rule, key};
 use tokio::task::JoinSet;
 
@@ -196,5 +196,3 @@ impl Clock for SteppingClock {
         Duration::from_secs(1_800_000_000) + STEP * self.0.load(Ordering::SeqCst)
     }
 }
-
-impl WallClock for SteppingClock {}

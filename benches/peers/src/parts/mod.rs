@@ -6,6 +6,7 @@ pub mod growth;
 pub mod in_process;
 mod log;
 pub mod open_loop;
+pub mod prefetch;
 pub mod server_time;
 pub mod service;
 pub mod throughput;

@@ -25,12 +25,17 @@ pub enum Kind {
     /// On a connection as redis-rs makes it, without TCP_NODELAY.
     RedisCellAsMade,
     OnRedis(Algorithm),
+    /// With `prefetch`.
+    Prefetching(Algorithm),
     Trypema,
+    TrypemaHybrid,
     ActixLimitation,
     Governor,
     InMemory(Algorithm),
 }
 
+/// Who is asked about every work. Those that answer from what they were told before have a part of
+/// their own.
 pub const ALL: [Kind; 16] = [
     Kind::Ping,
     Kind::ArticleZset,
@@ -60,7 +65,9 @@ impl Kind {
             Self::RedisCell => "redis-cell".to_owned(),
             Self::RedisCellAsMade => format!("{}, no TCP_NODELAY", Self::RedisCell.name()),
             Self::OnRedis(algorithm) => format!("**this crate**, {algorithm}"),
+            Self::Prefetching(algorithm) => format!("**this crate**, {algorithm}, `prefetch`"),
             Self::Trypema => "trypema, on Redis".to_owned(),
+            Self::TrypemaHybrid => "trypema, hybrid".to_owned(),
             Self::ActixLimitation => "actix-limitation".to_owned(),
             Self::Governor => "governor, in process".to_owned(),
             Self::InMemory(algorithm) => format!("**this crate**, {algorithm}, in process"),
@@ -80,6 +87,7 @@ pub enum Peer {
     RedisCell(cell::Cell),
     Ours(ours::Ours),
     Trypema(trypema::Trypema),
+    TrypemaHybrid(trypema::Hybrid),
     ActixLimitation(limitation::Limitation),
     Governor(governor::Governor),
 }
@@ -111,8 +119,12 @@ impl Peer {
             Kind::OnRedis(algorithm) => {
                 Self::Ours(ours::Ours::on_redis(server, algorithm, rate).await?)
             }
+            Kind::Prefetching(algorithm) => {
+                Self::Ours(ours::Ours::with_rule(server, ours::prefetching(algorithm, rate)).await?)
+            }
             Kind::InMemory(algorithm) => Self::Ours(ours::Ours::in_memory(algorithm, rate)),
             Kind::Trypema => Self::Trypema(trypema::Trypema::open(server, max).await?),
+            Kind::TrypemaHybrid => Self::TrypemaHybrid(trypema::Hybrid::open(server, rate).await?),
             Kind::ActixLimitation => {
                 Self::ActixLimitation(limitation::Limitation::open(server, max)?)
             }
@@ -129,6 +141,7 @@ impl Peer {
             Self::RedisCell(peer) => peer.admits(user).await,
             Self::Ours(peer) => peer.admits(user).await,
             Self::Trypema(peer) => peer.admits(user).await,
+            Self::TrypemaHybrid(peer) => peer.admits(user).await,
             Self::ActixLimitation(peer) => peer.admits(user).await,
             Self::Governor(peer) => Ok(peer.admits(user)),
         }

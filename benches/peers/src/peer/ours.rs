@@ -10,6 +10,12 @@ use crate::work::Rate;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The lease of `prefetch`, where the window is long enough for it.
+pub const LEASE: Duration = Duration::from_millis(100);
+
+/// How many times a window has to be as long as a lease.
+const LEASES: u32 = 50;
+
 pub struct Ours {
     limiter: RateLimiter,
     rule: Rule,
@@ -57,4 +63,9 @@ impl Ours {
 pub fn rule(algorithm: Algorithm, rate: impl Into<Rate>) -> Rule {
     let Rate { max, window } = rate.into();
     Rule::new("rate", Limit::new(max.into(), window)).with_algorithm(algorithm)
+}
+
+/// The same with `prefetch`.
+pub fn prefetching(algorithm: Algorithm, rate: Rate) -> Rule {
+    rule(algorithm, rate).with_prefetch(LEASE.min(rate.window / LEASES))
 }

@@ -2,12 +2,14 @@
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::ToTokens as _;
-use syn::{Expr, Pat, Signature, Stmt, Type};
+use syn::ext::IdentExt as _;
+use syn::parse::{ParseStream, Parser as _};
+use syn::{Ident, Pat, Signature, Stmt, Token, Type};
 
-use crate::async_blocks::{self, with_stream};
+use crate::async_blocks;
+use crate::check::function::async_block;
 use crate::check::function::output::{Output, is_unit};
 use crate::check::function::scope::Scope;
-use crate::check::function::{async_block, exits, names};
 
 /// Whether `#[async_trait]` made this function.
 pub(crate) fn made(signature: &Signature) -> bool {
@@ -17,12 +19,10 @@ pub(crate) fn made(signature: &Signature) -> bool {
         .any(|lifetime| lifetime.lifetime.ident == "async_trait")
 }
 
-/// The way to the statement: the number of the async block it is in, before that the number of the
-/// block around that one.
-pub(crate) type Place = Vec<usize>;
-
 /// The statement that is the user's body, and the tokens around it in its block.
 pub(crate) struct Ret {
+    /// The way to that block: see [`async_blocks::changed`].
+    pub(crate) place: Vec<usize>,
     pub(crate) before: TokenStream,
     /// `let __ret: R =`.
     pub(crate) declared: TokenStream,
@@ -32,65 +32,24 @@ pub(crate) struct Ret {
     ty: Type,
 }
 
-/// Where in `body` the statement is, and the statement. Other attributes may already have wrapped
-/// the method that `#[async_trait]` made.
-pub(crate) fn find(body: &TokenStream) -> Option<(Place, Ret)> {
-    if let Some(ret) = ret(body) {
-        return Some((Place::new(), ret));
+/// The statement in `tokens`, or in async blocks there: other attributes may already have wrapped
+/// the method that `#[async_trait]` made. `None` also where there are two, of which one would run
+/// without the limit.
+pub(crate) fn find(tokens: &TokenStream) -> Option<Ret> {
+    if let Some(ret) = ret(tokens) {
+        return Some(ret);
     }
-    let (tokens, blocks) = async_blocks::numbered(body.clone());
-    let statements = async_block::statements(tokens)?;
-    // A future in another statement would avoid the limit.
-    let (last, others) = statements.split_last()?;
-    if others
-        .iter()
-        .any(|statement| matches!(statement, Stmt::Expr(..)) && exits::statement_leaves(statement))
-    {
-        return None;
-    }
-    let candidates = others
-        .iter()
-        .filter(|statement| matches!(statement, Stmt::Local(_)))
-        .chain([last]);
-    candidates.filter_map(in_statement).find_map(|number| {
-        let (mut place, ret) = find(&blocks.get(number)?.stream())?;
-        place.insert(0, number);
-        Some((place, ret))
-    })
-}
-
-/// The number of the async block that `statement` returns.
-fn in_statement(statement: &Stmt) -> Option<usize> {
-    match statement {
-        Stmt::Local(local) => in_expr(&local.init.as_ref()?.expr),
-        Stmt::Expr(expr, _) => in_expr(expr),
-        _ => None,
-    }
-}
-
-fn in_expr(expr: &Expr) -> Option<usize> {
-    match expr {
-        Expr::Async(block) => async_block::numbered(block),
-        Expr::Block(block) => block.block.stmts.iter().find_map(in_statement),
-        Expr::Call(call) if async_block::pins(&call.func) || instruments(&call.func) => {
-            call.args.iter().find_map(in_expr)
-        }
-        Expr::MethodCall(call) => in_expr(&call.receiver),
-        Expr::Await(wait) => in_expr(&wait.base),
-        Expr::Match(choice) => in_expr(&choice.expr),
-        Expr::Paren(paren) => in_expr(&paren.expr),
-        Expr::Group(group) => in_expr(&group.expr),
-        Expr::Return(exit) => in_expr(exit.expr.as_deref()?),
-        _ => None,
-    }
-}
-
-fn instruments(function: &Expr) -> bool {
-    names::of_function(function).is_some_and(|(_, last)| last == "instrument")
+    let blocks = async_blocks::blocks(tokens.clone());
+    let mut found = blocks.iter().enumerate().filter_map(|(number, block)| {
+        let mut ret = find(&block.stream())?;
+        ret.place.insert(0, number);
+        Some(ret)
+    });
+    found.next().filter(|_| found.next().is_none())
 }
 
 /// The statement among `tokens`, the inside of a block.
-pub(crate) fn ret(tokens: &TokenStream) -> Option<Ret> {
+fn ret(tokens: &TokenStream) -> Option<Ret> {
     let mut before = TokenStream::new();
     let mut statement = Vec::new();
     let mut trees = tokens.clone().into_iter();
@@ -101,6 +60,7 @@ pub(crate) fn ret(tokens: &TokenStream) -> Option<Ret> {
         if end && let Some((declared, body, ty)) = declaration(&statement) {
             let after = std::iter::once(tree).chain(trees).collect();
             return Some(Ret {
+                place: Vec::new(),
                 before,
                 declared,
                 body,
@@ -128,24 +88,17 @@ fn declaration(statement: &[TokenTree]) -> Option<(TokenStream, Group, Type)> {
         return None;
     }
     let declared: TokenStream = declared.iter().cloned().collect();
-    let mut emptied = declared.clone();
-    emptied.extend([TokenTree::Group(with_stream(body, TokenStream::new()))]);
-    emptied.extend(std::iter::once(TokenTree::Punct(proc_macro2::Punct::new(
-        ';',
-        proc_macro2::Spacing::Alone,
-    ))));
-    let Ok(Stmt::Local(local)) = syn::parse2::<Stmt>(emptied) else {
-        return None;
+    let read = |input: ParseStream<'_>| {
+        input.parse::<Token![let]>()?;
+        let name = input.call(Ident::parse_any)?;
+        input.parse::<Token![:]>()?;
+        let ty: Type = input.parse()?;
+        input.parse::<Token![=]>()?;
+        Ok((name, ty))
     };
-    let Pat::Type(pattern) = local.pat else {
-        return None;
-    };
-    let named = match &*pattern.pat {
-        Pat::Ident(name) => name.ident == "__ret",
-        Pat::Wild(_) => is_unit(&pattern.ty),
-        _ => false,
-    };
-    named.then(|| (declared, body.clone(), *pattern.ty))
+    let (name, ty) = read.parse2(declared.clone()).ok()?;
+    let is_ret = name == "__ret" || name == "_" && is_unit(&ty);
+    is_ret.then(|| (declared, body.clone(), ty))
 }
 
 impl Ret {
@@ -158,8 +111,7 @@ impl Ret {
                 .strip_prefix("__arg")
                 .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         });
-        let (before, _) = async_blocks::numbered(self.before.clone());
-        for statement in async_block::statements(before).unwrap_or_default() {
+        for statement in async_block::statements(self.before.clone()).unwrap_or_default() {
             let Stmt::Local(local) = statement else {
                 continue;
             };

@@ -4,11 +4,12 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::Error;
 
-use crate::async_blocks;
-use crate::check::function::async_trait::Place;
+use crate::async_blocks::emptied;
+use crate::check::function::async_block;
+use crate::check::function::async_trait::{self, Ret};
+use crate::check::function::names::mentions;
 use crate::check::function::output::Output;
 use crate::check::function::scope::Scope;
-use crate::check::function::{async_block, async_trait};
 use crate::parse::function::Function;
 
 pub(crate) struct Body {
@@ -23,11 +24,10 @@ pub(crate) struct Body {
 pub(crate) enum Shape {
     /// `async fn`: at the head of the body.
     AsyncFn,
-    /// `fn … -> impl Future { async move { … } }`, boxed or not: at the head of the async block of
-    /// this number.
-    Future(usize),
+    /// `fn … -> impl Future { async move { … } }`, boxed or not: at the head of the async block.
+    Future,
     /// An async method under `#[async_trait]`: before its `let __ret: R = { … };`.
-    AsyncTrait(Place),
+    AsyncTrait(Box<Ret>),
 }
 
 impl Body {
@@ -37,7 +37,7 @@ impl Body {
         if has_guard(body.clone()) {
             return Err(Error::new_spanned(&signature.ident, GUARDED));
         }
-        let mut scope = Scope::of(signature);
+        let scope = Scope::of(signature);
         if signature.asyncness.is_some() {
             return Ok(Self {
                 shape: Shape::AsyncFn,
@@ -45,43 +45,48 @@ impl Body {
                 scope,
             });
         }
+        let name = &signature.ident;
+        match async_block::find(&body) {
+            Ok(Some(_)) => {}
+            _ if mentions(&emptied(body.clone()), "block_on") => {
+                return Err(Error::new_spanned(name, BLOCKING));
+            }
+            _ if async_trait::made(signature) => return Err(Error::new_spanned(name, CHANGED)),
+            Ok(None) => {
+                let mut tokens = signature.fn_token.to_token_stream();
+                name.to_tokens(&mut tokens);
+                return Err(Error::new_spanned(tokens, NOT_ASYNC));
+            }
+            Err(error) => return Err(error),
+        }
         if async_trait::made(signature)
-            && let Some((place, ret)) = async_trait::find(&body)
+            && let Some(ret) = async_trait::find(&body)
         {
-            let output = ret.output(signature);
             return Ok(Self {
-                shape: Shape::AsyncTrait(place),
-                output,
+                output: ret.output(signature),
                 scope: ret.scope(scope),
+                shape: Shape::AsyncTrait(Box::new(ret)),
             });
         }
-        let (outside, _) = async_blocks::numbered(body.clone());
-        let blocking = mentions(&outside, "block_on");
-        let Some(future) = async_block::find(body).filter(|_| !blocking) else {
-            if blocking {
-                return Err(Error::new_spanned(&signature.ident, BLOCKING));
-            }
-            let mut tokens = signature.fn_token.to_token_stream();
-            signature.ident.to_tokens(&mut tokens);
-            return Err(Error::new_spanned(tokens, NOT_ASYNC));
-        };
-        let future = future?;
-        scope.hide(&future.locals);
         Ok(Self {
-            shape: Shape::Future(future.number),
+            shape: Shape::Future,
             output: Output::of_future(&signature.output),
             scope,
         })
     }
 }
 
-const NOT_ASYNC: &str = "`#[rate_limit]` goes on an async function: write `async fn`, or end the \
-    body with `async move { … }`";
+const NOT_ASYNC: &str = "`#[rate_limit]` goes on an async function: write `async fn`, or make \
+    `Box::pin(async move { … })` the only expression of the body";
 
 /// The error for a function that `#[tokio::main]`, `#[tokio::test]` and the like made blocking.
 const BLOCKING: &str = "this is no longer an async function where `#[rate_limit]` sees it, because \
     an attribute above it has made it one that blocks: swap them, so that `#[rate_limit]` stands \
     above, as in `#[rate_limit(…)] #[tokio::main]`";
+
+/// The error for a method whose box holds more than its body: calls could avoid the limit.
+const CHANGED: &str = "an attribute above `#[rate_limit]` has put code around the future of this \
+    method: swap them, so that `#[rate_limit]` stands above";
 
 /// An attribute takes the attributes below it along, if it knows them: not under another name. Two
 /// guards that do not know of each other would charge one for a call that the other refuses.
@@ -105,15 +110,6 @@ fn has_guard(tokens: TokenStream) -> bool {
     })
 }
 
-/// Whether `word` is among `tokens`, at any depth.
-pub(crate) fn mentions(tokens: &TokenStream, word: &str) -> bool {
-    tokens.clone().into_iter().any(|tree| match tree {
-        TokenTree::Ident(ident) => ident == word,
-        TokenTree::Group(group) => mentions(&group.stream(), word),
-        _ => false,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -125,29 +121,22 @@ mod tests {
     }
 
     #[test]
-    fn shapes() {
+    fn every_accepted_shape_of_a_body_is_recognised() {
         let of_async_fn = body("async fn f(a: A) -> R { b; c }");
         assert!(matches!(of_async_fn.shape, Shape::AsyncFn));
         assert_eq!(of_async_fn.scope.texts(), ["a"]);
         for text in [
             "fn f() -> impl Future<Output = R> + Send { async move { b } }",
-            "fn f() -> BoxFuture<'static, R> { const X: u8 = 1; async move { b }.boxed() }",
-            "fn f() -> Alias { return Box::pin(async move { b }) as Alias; }",
-            "fn f() -> R { #![allow(x)] use a::b; fn c() { return } { async move { #![allow(y)] \
-             half. } } }",
-            "fn f() -> R { let a = a.to_owned(); let n = Arc::clone(&self.n); async move { b \
-             }.instrument(info_span!(\"x\", a = ?b)) }",
-            "fn f() -> R { let Self { a, .. } = self; let (b, c) = (b.clone(), &d[1..]); let u = \
-             format!(\"{a}{}\", b); async move { b } }",
-            "fn f() -> R { let request = Request { email, id: self.id }; \
-             Either::Left(Box::pin(async move { b })) }",
+            "fn f() -> Alias { Box::pin(async move { b }) }",
+            "fn f() -> R { #![allow(x)] ::std::boxed::Box::pin(async move { #![allow(y)] half. },) \
+             }",
         ] {
-            assert!(matches!(body(text).shape, Shape::Future(_)), "{text}");
+            assert!(matches!(body(text).shape, Shape::Future), "{text}");
         }
     }
 
     #[test]
-    fn async_trait_methods() {
+    fn bodies_that_async_trait_has_boxed_are_recognised() {
         const INNER: &str = "
             if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<R> { return __ret; }
             let __self = self; let mut a = a; let (b, c) = { let __arg2 = __arg2; __arg2 };
@@ -167,6 +156,10 @@ mod tests {
             assert_eq!(body.scope.texts(), ["self", "a", "b", "c"]);
             assert_eq!(body.scope.receiver.unwrap(), "__self");
         }
+        let wrapped =
+            "fn f<'async_trait>() -> X { Box::pin(retry(async move { let _: () = { body }; })) }";
+        let error = Body::of(&syn::parse_str(wrapped).unwrap()).err().unwrap();
+        assert_eq!(error.to_string(), CHANGED);
         let unit =
             body("fn f<'async_trait>() -> X { Box::pin(async move { let _: () = { body }; }) }");
         assert!(matches!(unit.output, Output::Nothing(_)));

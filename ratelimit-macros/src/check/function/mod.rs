@@ -4,8 +4,6 @@
 pub(crate) mod async_block;
 pub(crate) mod async_trait;
 pub(crate) mod body;
-pub(crate) mod exits;
 pub(crate) mod names;
 pub(crate) mod output;
-pub(crate) mod preparation;
 pub(crate) mod scope;

@@ -1,6 +1,8 @@
 //! Functions and macros that are known by their names: functions by the end of their path, as
-//! `Box::pin` and `std::boxed::Box::pin` are, and the macros of the standard library.
+//! `Box::pin` and `std::boxed::Box::pin` are, and the macros of the standard library. Names among
+//! tokens.
 
+use proc_macro2::{TokenStream, TokenTree};
 use syn::{Expr, Macro, Path};
 
 /// The last two names of `path`, the first of them empty if there is only one.
@@ -39,4 +41,13 @@ pub(crate) fn is_standard(mac: &Macro) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether `word` is among `tokens`, at any depth.
+pub(crate) fn mentions(tokens: &TokenStream, word: &str) -> bool {
+    tokens.clone().into_iter().any(|tree| match tree {
+        TokenTree::Ident(ident) => ident == word,
+        TokenTree::Group(group) => mentions(&group.stream(), word),
+        _ => false,
+    })
 }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn returned_futures() {
+    fn the_output_of_a_returned_future_is_found() {
         for (text, expected) in [
             ("-> impl Future<Output = R> + Send", "R"),
             (

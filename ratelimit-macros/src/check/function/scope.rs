@@ -1,12 +1,9 @@
 //! The names that a template may use: those that the function's arguments bind.
 
-use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::{Attribute, FnArg, Ident, Meta, Pat, Signature, Type, TypePath};
 
-use crate::check::function::body::mentions;
-use crate::check::function::preparation::Prepared;
-use crate::diagnostics::Diagnostics;
+use crate::check::function::names::mentions;
 
 /// A name that an argument binds.
 pub(crate) struct Binding {
@@ -32,23 +29,20 @@ pub(crate) struct Scope {
     pub(crate) bindings: Vec<Binding>,
     /// The name of `self` where the guard stands, and where that was written.
     pub(crate) receiver: Option<Ident>,
-    /// Arguments that are hidden there by locals with other values.
-    hidden: Vec<String>,
-    /// Other names whose value is not the same for every call: locals that stand before the guard,
-    /// type parameters.
-    others: Vec<String>,
+    /// Type and const parameters, whose value may differ between calls.
+    parameters: Vec<String>,
 }
 
 impl Scope {
     pub(crate) fn of(signature: &Signature) -> Self {
         let mut scope = Self::default();
-        scope.others.extend(
+        scope.parameters.extend(
             signature
                 .generics
                 .type_params()
                 .map(|parameter| parameter.ident.to_string()),
         );
-        scope.others.extend(
+        scope.parameters.extend(
             signature
                 .generics
                 .const_params()
@@ -126,60 +120,16 @@ impl Scope {
         }
     }
 
-    /// Takes note of the locals that stand before the guard. A copy of an argument may have its
-    /// name.
-    pub(crate) fn hide(&mut self, locals: &[Prepared]) {
-        for local in locals {
-            let text = local.name.unraw().to_string();
-            let copy = local
-                .copy_of
-                .as_ref()
-                .is_some_and(|original| *original == local.name);
-            if self.find(&text).is_some() && !copy {
-                self.hidden.push(text.clone());
-            }
-            // A copy may be of another type.
-            if let Some(binding) = self
-                .bindings
-                .iter_mut()
-                .find(|binding| binding.text() == text)
-            {
-                binding.without_fields = None;
-            }
-            self.others.push(text);
-        }
-    }
-
     /// Whether the value named `text` may differ between calls.
     pub(crate) fn varies(&self, text: &str) -> bool {
         matches!(text, "self" | "Self" | "__self")
             || self.find(text).is_some()
-            || self.has_other(text)
+            || self.has_parameter(text)
     }
 
-    /// Whether `text` names a type or const parameter, or a local that stands before the guard.
-    pub(crate) fn has_other(&self, text: &str) -> bool {
-        self.others.iter().any(|other| other == text)
-    }
-
-    /// Reports every name among `tokens` that is meant for an argument and finds a local.
-    pub(crate) fn must_not_hide(&self, tokens: TokenStream, diagnostics: &mut Diagnostics) {
-        let mut after_dot = false;
-        for tree in tokens {
-            match &tree {
-                TokenTree::Ident(name) if !after_dot && self.hides(&name.unraw().to_string()) => {
-                    diagnostics.error(name, hidden(&name.unraw().to_string()));
-                }
-                TokenTree::Group(group) => self.must_not_hide(group.stream(), diagnostics),
-                _ => {}
-            }
-            after_dot = matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == '.');
-        }
-    }
-
-    /// Whether a local hides the argument of this name.
-    pub(crate) fn hides(&self, text: &str) -> bool {
-        self.hidden.iter().any(|hidden| hidden == text)
+    /// Whether `text` names a type or const parameter.
+    pub(crate) fn has_parameter(&self, text: &str) -> bool {
+        self.parameters.iter().any(|parameter| parameter == text)
     }
 
     pub(crate) fn find(&self, text: &str) -> Option<&Binding> {
@@ -193,14 +143,6 @@ impl Scope {
             .chain(self.bindings.iter().map(Binding::text))
             .collect()
     }
-}
-
-/// The error where a local hides the argument called `name`.
-pub(crate) fn hidden(name: &str) -> String {
-    format!(
-        "`{name}` is not the argument where the limit is asked, because a `let` before the \
-         `async move` block hides it: give the local another name"
-    )
 }
 
 /// The text of `ty`, if it is a primitive, a `String`, or a reference to one.
@@ -239,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_all_patterns() {
+    fn every_name_that_a_pattern_binds_is_an_argument() {
         let signature: Signature = syn::parse_str(
             "fn f(&mut self, mut a: A, (b, ref c): B, Json(d): Json<D>, E { e, f: g, .. }: E, h @ (i, _): H,
                   [j, .., k]: K, &l: &L, r#type: T, _: U, #[cfg(x)] m: M)",
@@ -257,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn conditional_arguments() {
+    fn arguments_under_cfg_are_conditional() {
         for (attribute, expected) in [
             ("#[cfg(x)]", true),
             ("#[cfg_attr(x, cfg(y))]", true),

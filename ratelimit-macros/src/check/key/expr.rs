@@ -1,9 +1,8 @@
 //! A key that is an expression: it must not be the same for every call, nor hold a template as mere
 //! text.
 
-use syn::{Block, Error, Expr, Stmt};
+use syn::{Error, Expr, Stmt};
 
-use crate::check::function::names;
 use crate::check::function::scope::Scope;
 use crate::check::key::{text, varies};
 use crate::diagnostics::Diagnostics;
@@ -40,27 +39,13 @@ pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
 
 /// Whether `expr` has an effect and no value, as `{ email.trim(); }`.
 fn has_no_value(expr: &Expr) -> bool {
-    let nothing = |block: &Block| match block.stmts.last() {
-        Some(Stmt::Expr(last, None)) => has_no_value(last),
-        Some(Stmt::Macro(last)) => last.semi_token.is_some(),
-        Some(Stmt::Expr(_, Some(_)) | Stmt::Local(_) | Stmt::Item(_)) | None => true,
+    let Expr::Block(block) = bare(expr) else {
+        return false;
     };
-    match bare(expr) {
-        Expr::Block(block) => nothing(&block.block),
-        Expr::Unsafe(block) => nothing(&block.block),
-        Expr::If(choice) => {
-            nothing(&choice.then_branch)
-                && choice
-                    .else_branch
-                    .as_ref()
-                    .is_none_or(|(_, other)| has_no_value(other))
-        }
-        Expr::Match(choice) => {
-            !choice.arms.is_empty() && choice.arms.iter().all(|arm| has_no_value(&arm.body))
-        }
-        Expr::While(_) | Expr::ForLoop(_) | Expr::Assign(_) => true,
-        Expr::Call(call) => names::of_function(&call.func).is_some_and(|(_, last)| last == "drop"),
-        _ => false,
+    match block.block.stmts.last() {
+        Some(Stmt::Expr(_, semicolon)) => semicolon.is_some(),
+        Some(Stmt::Macro(last)) => last.semi_token.is_some(),
+        Some(Stmt::Local(_) | Stmt::Item(_)) | None => true,
     }
 }
 
@@ -79,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_keys() {
+    fn a_constant_key_is_an_error() {
         for text in [
             "keys::EMAIL",
             "None",
@@ -90,18 +75,13 @@ mod tests {
             "&1",
             "concat!(\"a\", 1)",
             "format!(\"{{email}}\")",
-            "stringify!(email)",
             "\"a\".to_string()",
             "Id(3)",
             "Key::of(&42)",
-            "KEYS[0]",
-            "CONFIG.tenant",
             "if true { 1 } else { 2 }",
             "Id { tenant: 1 }",
             "1 + 2",
             "1 as u8",
-            "<String as Default>::default()",
-            "Uuid::nil()",
             "dbg!(\"email\")",
         ] {
             let errors = errors(text);
@@ -113,12 +93,12 @@ mod tests {
     }
 
     #[test]
-    fn keys_without_a_value() {
+    fn a_key_without_a_value_is_an_error() {
         for text in [
-            "if email.is_empty() { log(email); } else { println!(\"{email}\"); }",
-            "match ip { V4(a) => { log(a); } _ => {} }",
-            "for a in email {}",
-            "unsafe { log(email); }",
+            "{ email.trim(); }",
+            "{ format!(\"{email}\"); }",
+            "{ log(email); let a = 1; }",
+            "{}",
         ] {
             assert!(
                 errors(text).iter().any(|e| e.contains("has no value")),
@@ -128,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_as_text() {
+    fn a_template_inside_an_expression_is_an_error() {
         for text in [
             "&\"<email>\"",
             "[\"a:<self.id>\", email]",
@@ -145,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_call() {
+    fn a_key_that_differs_between_calls_is_accepted() {
         for text in [
             "email",
             "&*email",
@@ -177,9 +157,7 @@ mod tests {
             "{ let a = email.len(); a }",
             "matches!(ip, V4(_) if true)",
             "dbg!(email)",
-            "if email.is_empty() { 1 } else { panic!(); }",
             "{ log(email); ip }",
-            "match ip { V4(a) => a.len(), _ => { panic!(\"no\"); } }",
             "loop { break email; }",
         ] {
             assert!(errors(text).is_empty(), "{text}: {:?}", errors(text));

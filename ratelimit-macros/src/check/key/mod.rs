@@ -12,7 +12,7 @@ use std::ops::Range;
 use proc_macro2::Span;
 use syn::{Error, Expr, Ident, LitStr, Member};
 
-use crate::check::function::scope::{Scope, hidden};
+use crate::check::function::scope::Scope;
 use crate::check::values::control_flow;
 use crate::diagnostics::{Diagnostics, list};
 use crate::literal::{as_str, bare};
@@ -188,9 +188,6 @@ fn root<'a>(placeholder: &Placeholder, scope: &'a Scope) -> Result<&'a Ident, St
     let Some(binding) = scope.find(name) else {
         return Err(unknown(name, scope));
     };
-    if scope.hides(name) {
-        return Err(hidden(name));
-    }
     if binding.ambiguous {
         return Err(format!(
             "two arguments are called `{name}`, one of which a macro has named: make the key an \
@@ -207,7 +204,7 @@ fn root<'a>(placeholder: &Placeholder, scope: &'a Scope) -> Result<&'a Ident, St
 }
 
 fn unknown(name: &str, scope: &Scope) -> String {
-    if scope.has_other(name) {
+    if scope.has_parameter(name) {
         return format!(
             "`{name}` is not an argument, and a placeholder begins with one: make the key an \
              expression, `key = …`"
@@ -263,7 +260,7 @@ mod tests {
         "fn f(&self, email: &str, user: User, r#type: u8, #[cfg(x)] sometimes: u8)";
 
     #[test]
-    fn accepted() {
+    fn a_template_of_arguments_is_accepted() {
         let Ok(Key::Template(pieces)) = key("\"<email>:<self.a.0>\"", SIGNATURE) else {
             unreachable!("a string literal is a template")
         };

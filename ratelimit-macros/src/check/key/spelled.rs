@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_of_the_hand() {
+    fn a_key_without_placeholder_suggests_the_argument_that_was_meant() {
         for (text, name) in [
             ("email", "email"),
             ("login:email", "email"),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn words_beside_placeholders() {
+    fn a_name_beside_placeholders_is_suggested_as_one() {
         let signature =
             "fn f(&self, tenant: &str, email: &str, user: User, #[cfg(x)] sometimes: u8)";
         let scope = Scope::of(&syn::parse_str(signature).unwrap());

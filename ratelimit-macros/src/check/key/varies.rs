@@ -6,10 +6,7 @@ use syn::ext::IdentExt as _;
 use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{
-    Expr, ExprCall, ExprField, ExprIndex, ExprMethodCall, ExprPath, LitStr, Macro, PathSegment,
-    Token,
-};
+use syn::{Expr, ExprCall, ExprMethodCall, ExprPath, LitStr, Macro, PathSegment, Token};
 
 use crate::check::function::names;
 use crate::check::function::names::is_standard;
@@ -37,16 +34,6 @@ impl<'ast> Visit<'ast> for Varying<'_> {
         self.varies |= names(path.to_token_stream(), self.scope) || !is_item(path);
     }
 
-    /// A field of `CONFIG`: that is no parameter, because parameters have no fields.
-    fn visit_expr_field(&mut self, field: &'ast ExprField) {
-        self.visit_whole(&field.base);
-    }
-
-    fn visit_expr_index(&mut self, index: &'ast ExprIndex) {
-        self.visit_whole(&index.expr);
-        self.visit_expr(&index.index);
-    }
-
     fn visit_expr_call(&mut self, call: &'ast ExprCall) {
         let constant = matches!(&*call.func, Expr::Path(function) if constructs(function));
         self.varies |= !constant;
@@ -62,14 +49,6 @@ impl<'ast> Visit<'ast> for Varying<'_> {
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        if mac
-            .path
-            .segments
-            .last()
-            .is_some_and(|name| name.ident == "stringify" || name.ident == "cfg")
-        {
-            return;
-        }
         let known = is_standard(mac);
         let arguments = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone());
         let (true, Ok(arguments)) = (known, arguments) else {
@@ -88,16 +67,6 @@ impl<'ast> Visit<'ast> for Varying<'_> {
                 .any(|rest| rest.starts_with(|c: char| c.is_alphabetic() || c == '_'))
         };
         self.varies |= strings(mac.tokens.clone()).iter().any(inline);
-    }
-}
-
-impl Varying<'_> {
-    /// Visits something with fields or elements.
-    fn visit_whole(&mut self, whole: &Expr) {
-        match bare(whole) {
-            Expr::Path(path) => self.varies |= names(path.to_token_stream(), self.scope),
-            whole => self.visit_expr(whole),
-        }
     }
 }
 
@@ -140,19 +109,9 @@ fn names(tokens: TokenStream, scope: &Scope) -> bool {
 /// Whether `function` only wraps its arguments: `String::from`, `Some`, `Id(…)`.
 fn constructs(function: &ExprPath) -> bool {
     let (owner, last) = names::last_two(&function.path);
-    if function.qself.is_some() && owner != "Default" {
-        return false;
-    }
     let known = matches!(
         (owner.as_str(), last.as_str()),
-        (
-            "String" | "PathBuf" | "Vec" | "Arc" | "Rc" | "Box" | "From" | "Cow",
-            "from" | "new" | "default"
-        ) | ("Key", "of" | "global" | "new")
-            | ("Default", "default")
-            | ("hint", "black_box")
-            | ("convert", "identity")
-            | ("Uuid", "nil" | "max")
+        ("String" | "Vec" | "Arc" | "Box" | "Cow", "from" | "new") | ("Key", "of" | "global")
     );
     known || last.chars().next().is_some_and(char::is_uppercase)
 }

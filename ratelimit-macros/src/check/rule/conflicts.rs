@@ -5,6 +5,7 @@ use syn::Ident;
 use crate::check::rule::limits;
 use crate::check::values::condition::Shadow;
 use crate::diagnostics::Diagnostics;
+use crate::literal::as_str;
 use crate::parse::arguments::{Argument, Arguments};
 
 /// Reports every argument that another one rules out.
@@ -21,6 +22,7 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
     let Arguments {
         block,
         wait,
+        prefetch,
         cost,
         count,
         actual_cost,
@@ -61,7 +63,7 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
     }
     if limits::is_nothing_but_concurrent(arguments) {
         leave_out(
-            &given([algorithm, block, cost, actual_cost, count]),
+            &given([algorithm, block, prefetch, cost, actual_cost, count]),
             diagnostics,
             |names| {
                 format!(
@@ -83,6 +85,9 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
             "a call either waits or is blocked: leave `wait` out, or `block`".to_owned()
         });
     }
+    if let Some(prefetch) = prefetch {
+        report_prefetch(prefetch, arguments, diagnostics);
+    }
     if actual_cost.is_some() {
         leave_out(&given([count]), diagnostics, |_| {
             "an outcome either counts or has a cost of its own: leave `count` out, and give a cost \
@@ -96,6 +101,35 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
             "`wait` is never used: with `shadow` no call is refused, so none waits".to_owned()
         });
     }
+}
+
+/// Reports a `prefetch` beside a block, or beside what is known only after the call.
+fn report_prefetch(prefetch: &Argument, arguments: &Arguments, diagnostics: &mut Diagnostics) {
+    let Arguments {
+        block,
+        count,
+        actual_cost,
+        ..
+    } = arguments;
+    if block.is_some() {
+        let message = "what another process has taken ahead would block the innocent: leave \
+            `prefetch` out, or `block`";
+        diagnostics.error(&prefetch.name, message);
+    }
+    let count = count.as_ref().filter(|count| !is_all(count));
+    if let Some(outcome) = count.or(actual_cost.as_ref()) {
+        let message = format!(
+            "nothing is taken ahead where a call counts only when it is over: leave `prefetch` \
+             out, or `{}`",
+            outcome.name
+        );
+        diagnostics.error(&prefetch.name, message);
+    }
+}
+
+/// Whether `count` says what holds without it.
+fn is_all(count: &Argument) -> bool {
+    as_str(&count.value).is_some_and(|outcome| outcome.value() == "all")
 }
 
 /// The names of those arguments that are given.

@@ -65,7 +65,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
         Expr::Path(ExprPath { path, .. }) if path.is_ident("Err") => {
             "an outcome is a string: write `count = \"err\"`".to_owned()
         }
-        Expr::Closure(closure) if constant::truth(&closure.body) == Some(false) => {
+        Expr::Closure(closure) if constant::is_false(&closure.body) => {
             "no outcome counts, so no call is ever refused: write which do, as in \
              `count = \"err\"`, or leave the attribute out"
                 .to_owned()
@@ -85,7 +85,7 @@ mod tests {
     use crate::check::values::keywords::tests::said;
 
     #[test]
-    fn every_value() {
+    fn count_takes_keywords_closures_and_paths() {
         OUTCOMES.assert_synonyms_are_sound();
         assert!(matches!(said(read, "\"all\""), Ok(Count::All)));
         assert!(matches!(said(read, "\"ok\""), Ok(Count::Ok)));

@@ -6,9 +6,9 @@ pub(crate) mod cost;
 pub(crate) mod count;
 pub(crate) mod limiter;
 pub(crate) mod limits;
+pub(crate) mod prefetch;
 pub(crate) mod settings;
 
-use quote::ToTokens as _;
 use syn::{Expr, LitStr};
 
 use crate::check::function::scope::Scope;
@@ -70,21 +70,6 @@ pub(crate) fn check(
     if let Some(limiter) = &arguments.limiter {
         limiter::check(&limiter.value, diagnostics);
     }
-    let expressions = [
-        &arguments.when,
-        &arguments.limiter,
-        &arguments.max,
-        &arguments.policy,
-        &arguments.cost,
-        &arguments.shadow,
-        &arguments.key,
-        &arguments.count,
-        &arguments.actual_cost,
-        &arguments.concurrent,
-    ];
-    for argument in expressions.into_iter().flatten() {
-        scope.must_not_hide(argument.value.to_token_stream(), diagnostics);
-    }
     let shadow = condition::shadow(arguments.shadow.as_ref());
     if let Shadow::If(expr) = &shadow {
         control_flow::check("shadow", expr, diagnostics);
@@ -132,6 +117,7 @@ pub(crate) fn check(
     if let (Some(argument), true) = (&arguments.actual_cost, is_log) {
         cost::must_be_counted(argument, &limits, diagnostics);
     }
+    prefetch::must_be_short(arguments, &settings, &limits, diagnostics);
     if let Some(zone) = &arguments.zone {
         zone::must_be_of_a_calendar(zone, &limits, diagnostics);
     }
@@ -184,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted() {
+    fn arguments_that_go_together_are_accepted() {
         for arguments in [
             r#"key = "<email>:<self.a.0>", window = "1m", max = 3u32, timeout = "50ms", on_unavailable = "deny""#,
             r#"limits = ["3/60s", "20/1d"], algorithm = "fixed_window", cost = 3, count = "err", block = "10m""#,
@@ -198,6 +184,8 @@ mod tests {
             r#"window = "1s", max = 3, shadow, block = "1m..1h", count = "err""#,
             r#"window = "1s", max = user.quota(), shadow = false, cost = 9"#,
             r#"concurrent = 5, lease = "5s""#,
+            r#"limits = ["9/1s", "99/1d"], prefetch = "20ms", concurrent = 5, wait = "1s""#,
+            r#"policy = "login", prefetch = "10s", count = "all""#,
             r#"window = "day", max = 3, algorithm = "fixed_window", zone = "Europe/Berlin""#,
         ] {
             assert_eq!(errors(arguments), [""; 0], "{arguments}");

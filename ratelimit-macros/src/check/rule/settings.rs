@@ -41,6 +41,13 @@ pub(crate) const TIMEOUT: Bounds = Bounds {
     usual: "ms",
 };
 
+/// 10 ms to 10 s.
+pub(crate) const PREFETCH: Bounds = Bounds {
+    shortest: 10 * MILLISECOND,
+    longest: 10 * SECOND,
+    usual: "ms",
+};
+
 /// 5 s to 1 h.
 const LEASE: Bounds = Bounds {
     shortest: 5 * SECOND,
@@ -74,6 +81,7 @@ pub(crate) fn read(
         .and_then(|argument| block::read(argument, diagnostics));
     let Arguments {
         wait,
+        prefetch,
         lease,
         timeout,
         on_unavailable,
@@ -93,7 +101,7 @@ pub(crate) fn read(
             .map(SettingValue::Micros)
     };
     let (wait, timeout) = (duration(wait, &WAIT), duration(timeout, &TIMEOUT));
-    let lease = duration(lease, &LEASE);
+    let (prefetch, lease) = (duration(prefetch, &PREFETCH), duration(lease, &LEASE));
     let on_unavailable = on_unavailable
         .as_ref()
         .and_then(|argument| ANSWERS.read(argument, diagnostics));
@@ -111,6 +119,7 @@ pub(crate) fn read(
         ("zone", zone),
         (block_name, block),
         ("wait", wait),
+        ("prefetch", prefetch),
         ("lease", lease),
         ("timeout", timeout),
         (
@@ -135,7 +144,7 @@ mod tests {
     use crate::check::values::keywords::tests::said;
 
     #[test]
-    fn every_answer() {
+    fn on_unavailable_takes_its_keywords() {
         for (keyword, variant) in ANSWERS.values {
             assert_eq!(
                 said(

@@ -34,7 +34,7 @@ pub(crate) fn must_be_one(
 /// Reports a `when` that is false for every call.
 pub(crate) fn must_be_possible(when: Option<&Argument>, diagnostics: &mut Diagnostics) {
     if let Some(Argument { value, .. }) = when
-        && constant::truth(value) == Some(false)
+        && constant::is_false(value)
     {
         let message = "this is never true, so no call is limited: write a condition over the \
             arguments, as in `when = !user.is_admin`, or leave the attribute out";

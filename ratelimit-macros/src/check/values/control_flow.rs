@@ -2,11 +2,11 @@
 
 use syn::{Error, Expr};
 
-use crate::check::function::exits::{self, Kind};
+use crate::check::values::exits::{self, Kind};
 use crate::diagnostics::Diagnostics;
 
-/// Reports every `.await`, `return`, `break`, `continue` and `yield` of `expr`, the value of
-/// argument `name`, and every `?` that cannot leave the function there.
+/// Reports every `.await` and `return` of `expr`, the value of argument `name`, and every `?` that
+/// cannot leave the function there.
 pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
     let before_the_limit = BEFORE_THE_LIMIT.contains(&name);
     // A macro that may hide an exit is kept in a closure, which a `?` beside it could not leave.
@@ -23,12 +23,12 @@ pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
                 "a macro beside it may hide another way out; call that in a function, and the \
                  function here",
             ),
-            Kind::Leave(word) if before_the_limit => (
-                word,
+            Kind::Return if before_the_limit => (
+                "return",
                 "only an error may leave the function here, as in `tenant(request)?`",
             ),
             Kind::Try => ("?", NO_EXIT),
-            Kind::Leave(word) => (word, NO_EXIT),
+            Kind::Return => ("return", NO_EXIT),
             Kind::Macro => continue,
         };
         diagnostics.push(Error::new(
@@ -68,12 +68,12 @@ mod tests {
     }
 
     #[test]
-    fn an_error_may_leave_before_the_limit_is_asked() {
+    fn a_question_mark_may_return_before_the_check() {
         for text in [
             "a?",
             "(a, b(c?))",
             "format!(\"{}\", f(g?))",
-            "matches!(a?, B if c)",
+            "matches!(a?, B)",
             "{ let a = b?; a }",
         ] {
             for name in BEFORE_THE_LIMIT {
@@ -92,19 +92,20 @@ mod tests {
     }
 
     #[test]
-    fn hidden() {
+    fn macros_of_others_hide_control_flow() {
         for (text, hidden) in [
             ("mine!(a)", true),
             ("{ mine!(a); b }", true),
             ("format!(\"{a}\")", false),
             ("std::matches!(a, B)", false),
+            ("matches!(a.await, B if c)", true),
         ] {
             assert_eq!(is_hidden(&syn::parse_str(text).unwrap()), hidden, "{text}");
         }
     }
 
     #[test]
-    fn allowed() {
+    fn control_flow_within_an_expression_is_accepted() {
         for text in [
             "x.map(|x| { return x })",
             "ready(async { f().await })",

@@ -1,4 +1,5 @@
-//! The value of an argument that is a duration: `window`, `block`, `wait`, `lease`, `timeout`.
+//! The value of an argument that is a duration: `window`, `block`, `wait`, `prefetch`, `lease`,
+//! `timeout`.
 
 use syn::Error;
 
@@ -31,7 +32,7 @@ pub(crate) fn read(
         }
         _ => format!(
             "`{name}` is a string literal such as \"60s\" or \"1h 30m\" (units: {})",
-            duration::UNITS
+            duration::NAMES
         ),
     };
     diagnostics.error(value, message);

@@ -3,12 +3,14 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 
+use crate::check::key::Key;
 use crate::check::rule::limits::list::Limit;
 use crate::check::rule::limits::policy::PolicyName;
 use crate::check::rule::limits::window::Window;
 use crate::check::rule::settings::{Setting, SettingValue};
 use crate::check::rule::{Rule, RuleName};
 use crate::check::values::number::Number;
+use crate::expand::key::pieces;
 
 /// An expression: the rule, in a scope where no expression of the user's can name it.
 pub(crate) fn expand(rule: &Rule) -> TokenStream {
@@ -52,11 +54,19 @@ pub(crate) fn expand(rule: &Rule) -> TokenStream {
         PolicyName::Computed(_) => quote_spanned!(mixed=> .with_policy_per_call()),
     });
     let settings = rule.settings.iter().map(setting);
+    // For operators. The kinds of the values are known when the first call renders them.
+    let template = match &rule.key {
+        Key::None => None,
+        Key::Template(pieces) => Some(pieces::written(pieces)),
+        Key::Expr(_) => Some("<expression>".to_owned()),
+    };
+    let template = template.map(|text| quote_spanned!(mixed=> .with_template(#text, &[])));
     quote_spanned! {mixed=>
         {
             #here
             static __RATELIMIT_RULE: __ratelimit::Rule =
-                __ratelimit::Rule::#new(#name, #what #burst) #(.and(#limits))* #concurrent #policy #(#settings)*;
+                __ratelimit::Rule::#new(#name, #what #burst) #(.and(#limits))* #concurrent #policy
+                #template #(#settings)*;
             &__RATELIMIT_RULE
         }
     }

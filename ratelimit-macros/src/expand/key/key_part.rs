@@ -22,6 +22,10 @@ pub(crate) fn expand(
         ..
     } = input;
     let mixed = Span::mixed_site();
+    let kind = match &data {
+        Data::Struct(data) => newtype(&data.fields).map(|(_, field)| kind(field)),
+        Data::Enum(_) | Data::Union(_) => None,
+    };
     let body = match &data {
         Data::Struct(data) => of_struct(&data.fields),
         Data::Enum(data) => of_enum(data),
@@ -36,6 +40,7 @@ pub(crate) fn expand(
             #import
             #[automatically_derived]
             impl #parameters __ratelimit::KeyPart for #name #arguments #conditions {
+                #kind
                 fn write_key(&self, __ratelimit_writer: &mut __ratelimit::KeyWriter<'_>) {
                     #body
                 }
@@ -45,9 +50,7 @@ pub(crate) fn expand(
 }
 
 fn of_struct(fields: &Fields) -> TokenStream {
-    if let Fields::Unnamed(_) = fields
-        && let [(member, only)] = members(fields).collect::<Vec<_>>().as_slice()
-    {
+    if let Some((member, only)) = newtype(fields) {
         // A newtype is the same key as its field.
         let span = only.ty.span().resolved_at(Span::mixed_site());
         return quote_spanned!(span=> __ratelimit::KeyPart::write_key(&self.#member, __ratelimit_writer));
@@ -58,6 +61,23 @@ fn of_struct(fields: &Fields) -> TokenStream {
         part(field, &value)
     });
     group("", parts)
+}
+
+/// The only field of a tuple struct that is part of the key.
+fn newtype(fields: &Fields) -> Option<(Member, &Field)> {
+    let mut members = members(fields).filter(|_| matches!(fields, Fields::Unnamed(_)));
+    members.next().filter(|_| members.next().is_none())
+}
+
+/// A newtype is of the same kind as its field.
+fn kind(field: &Field) -> TokenStream {
+    let (mixed, ty) = (Span::mixed_site(), &field.ty);
+    quote_spanned! {mixed=>
+        const KIND: __ratelimit::KeyKind = {
+            use __ratelimit::AnyKind as _;
+            __ratelimit::FieldKind::<#ty>::KIND
+        };
+    }
 }
 
 fn of_enum(data: &DataEnum) -> TokenStream {

@@ -28,6 +28,24 @@ pub(crate) fn expand(
     })
 }
 
+/// The template that these are the pieces of, as text: `<user.id>:<user.email()>`.
+pub(crate) fn written(pieces: &[Piece]) -> String {
+    let each = pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => text
+            .chars()
+            .flat_map(|c| std::iter::repeat_n(c, if "<>{}".contains(c) { 2 } else { 1 }))
+            .collect(),
+        Piece::Placeholder(Placeholder { root, steps, .. }) => {
+            let step = |step: &Step| match step {
+                Step::Field(member) => format!(".{}", member.to_token_stream()),
+                Step::Call(method) => format!(".{method}()"),
+            };
+            format!("<{root}{}>", steps.iter().map(step).collect::<String>())
+        }
+    });
+    each.collect()
+}
+
 /// `root.field.0.method()`.
 fn value(Placeholder { ident, steps, .. }: &Placeholder) -> TokenStream {
     let mut tokens = ident.to_token_stream();

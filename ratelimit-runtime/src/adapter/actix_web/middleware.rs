@@ -13,7 +13,7 @@ use actix_web::http::{StatusCode, Version};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
 use crate::adapter::layer::header_update::{Fields, HeaderUpdate, keep_out_of_caches};
-use crate::adapter::layer::{NoKey, RateLimitLayer, RequestRule, acquire};
+use crate::adapter::layer::{NoKey, RateLimitLayer, RequestRules, acquire};
 use crate::response::RefusalDecision;
 use crate::{KeyRejection, RateLimitError};
 
@@ -27,7 +27,7 @@ pub struct RateLimitMiddleware<S, R> {
 impl<S, B, R> Transform<S, ServiceRequest> for RateLimitLayer<R>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
-    R: RequestRule<ServiceRequest, HttpResponse> + Clone + 'static,
+    R: RequestRules<ServiceRequest, HttpResponse> + Clone + 'static,
     B: 'static,
 {
     type Response = ServiceResponse<EitherBody<B>>;
@@ -47,7 +47,7 @@ where
 impl<S, B, R> Service<ServiceRequest> for RateLimitMiddleware<S, R>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
-    R: RequestRule<ServiceRequest, HttpResponse> + 'static,
+    R: RequestRules<ServiceRequest, HttpResponse> + 'static,
     B: 'static,
 {
     type Response = ServiceResponse<EitherBody<B>>;
@@ -63,8 +63,8 @@ where
             request.extensions_mut().insert(proxies.clone());
         }
         let copy = self.layer.copy(|copy| fill(copy, &request));
-        let check = match self.layer.check(&request, copy.as_ref(), NoKey::answer) {
-            Ok(check) => check,
+        let checks = match self.layer.checks(&request, copy.as_ref(), NoKey::answer) {
+            Ok(checks) => checks,
             Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());
                 return Box::pin(ready(Ok(request
@@ -74,7 +74,7 @@ where
         };
         let inner = Rc::clone(&self.inner);
         let running = self.layer.run(copy, async move {
-            match acquire(check).await {
+            match acquire(checks).await {
                 Ok(()) => inner
                     .call(request)
                     .await

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use http::Request;
 use http::request::Parts;
+use smallvec::SmallVec;
 
 use self::header_update::HeaderUpdate;
 use crate::client_ip::TrustedProxies;
@@ -29,8 +30,8 @@ use crate::rule::Rule;
 ///   Decisions that are made while a body is already being streamed come too late for that.
 /// - With a [`limiter`](Self::limiter), checks made for a request use it, wherever it was made.
 ///   Without one, they use the installed one, and so do checks while a body is being streamed.
-/// - With a [`rule`](Self::rule), the layer limits requests by itself. Several rules are several
-///   layers.
+/// - With a [`rule`](Self::rule), the layer limits requests by itself. Several rules of one layer
+///   are charged together, or none is; rules of several layers are charged one after the other.
 /// - Answers in place of a handler have a status of HTTP, whatever the request says, or with `grpc`
 ///   one of gRPC. Caches must not store them.
 ///
@@ -64,7 +65,7 @@ use crate::rule::Rule;
 pub struct RateLimitLayer<R = Unlimited, P = Http> {
     limiter: Option<RateLimiter>,
     pub(super) proxies: Option<TrustedProxies>,
-    rule: R,
+    rules: R,
     protocol: PhantomData<P>,
 }
 
@@ -81,7 +82,7 @@ pub struct Grpc;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 
-/// The rule of a [`RateLimitLayer`], for requests `Q` of a framework whose responses are `A`.
+/// The rules of a [`RateLimitLayer`], for requests `Q` of a framework whose responses are `A`.
 ///
 /// | framework | requests | responses |
 /// | --- | --- | --- |
@@ -90,15 +91,65 @@ pub struct Unlimited;
 /// | poem | `poem::Request` | `poem::Response` |
 /// | tonic | `http::Request<tonic::body::Body>` | `http::Response<tonic::body::Body>` |
 pub struct Limited<Q, A> {
+    /// In the order in which their keys are made, and of their decisions. Shared by all requests.
+    rules: Arc<[LimitedRule<Q, A>]>,
+    skips: Arc<[Skip<Q>]>,
+}
+
+/// One of the rules of a layer, and how the key is made.
+struct LimitedRule<Q, A> {
     /// Shared by all requests, so that its names are worked out once.
     rule: Arc<Rule>,
     key: Arc<KeyFunction<Q, A>>,
 }
 
-/// The key of a request, or nothing if it is not limited.
-type KeyFunction<Q, A> = dyn Fn(&Q) -> Result<Option<Key>, NoKey<A>> + Send + Sync;
+/// The key of a request, or the answer in place of one.
+type KeyFunction<Q, A> = dyn Fn(&Q) -> Result<Key, NoKey<A>> + Send + Sync;
+
+/// `true` for a request that the layer does not limit.
+type Skip<Q> = Arc<dyn Fn(&Q) -> bool + Send + Sync>;
+
+impl<Q, A> Limited<Q, A> {
+    fn none() -> Self {
+        Self {
+            rules: Arc::new([]),
+            skips: Arc::new([]),
+        }
+    }
+
+    fn and<K: RequestKey<A>>(
+        &self,
+        rule: &Rule,
+        key: impl Fn(&Q) -> K + Send + Sync + 'static,
+    ) -> Self {
+        let rule = LimitedRule {
+            rule: Arc::new(rule.clone()),
+            key: Arc::new(move |request| key(request).into_key()),
+        };
+        Self {
+            rules: self.rules.iter().cloned().chain([rule]).collect(),
+            skips: Arc::clone(&self.skips),
+        }
+    }
+
+    fn skip(&self, skip: Skip<Q>) -> Self {
+        Self {
+            rules: Arc::clone(&self.rules),
+            skips: self.skips.iter().cloned().chain([skip]).collect(),
+        }
+    }
+}
 
 impl<Q, A> Clone for Limited<Q, A> {
+    fn clone(&self) -> Self {
+        Self {
+            rules: Arc::clone(&self.rules),
+            skips: Arc::clone(&self.skips),
+        }
+    }
+}
+
+impl<Q, A> Clone for LimitedRule<Q, A> {
     fn clone(&self) -> Self {
         Self {
             rule: Arc::clone(&self.rule),
@@ -109,8 +160,9 @@ impl<Q, A> Clone for Limited<Q, A> {
 
 impl<Q, A> fmt::Debug for Limited<Q, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = self.rules.iter().map(|limited| &limited.rule);
         f.debug_struct("Limited")
-            .field("rule", &self.rule)
+            .field("rules", &rules.collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }
@@ -135,32 +187,48 @@ impl<P> RateLimitLayer<Unlimited, P> {
         rule: &Rule,
         key: impl Fn(&Q) -> K + Send + Sync + 'static,
     ) -> RateLimitLayer<Limited<Q, A>, P> {
-        RateLimitLayer {
-            limiter: self.limiter,
-            proxies: self.proxies,
-            rule: Limited {
-                rule: Arc::new(rule.clone()),
-                key: Arc::new(move |request| key(request).into_key().map(Some)),
-            },
-            protocol: PhantomData,
-        }
+        self.with(Limited::none().and(rule, key))
     }
 }
 
-impl<Q: 'static, A: 'static, P> RateLimitLayer<Limited<Q, A>, P> {
+impl<Q, A, P> RateLimitLayer<Limited<Q, A>, P> {
+    /// Limits requests by this rule too, with a key of its own: a request is charged for all rules
+    /// of the layer, or for none, as by [`RateLimiter::acquire_all`]. Of several rules that refuse,
+    /// the response is the refusal that takes longest, and has the fields of that rule alone.
+    ///
+    /// Keys are made in the order of the rules. A request is answered for the first that it lacks,
+    /// and charged nothing then.
+    ///
+    /// ```
+    /// # #[cfg(feature = "axum")] {
+    /// use axum::extract::Request;
+    /// use ratelimit_runtime::{Key, Limit, RateLimitLayer, Rule, by_client_ip};
+    ///
+    /// static PER_ADDRESS: Rule = Rule::new("address", Limit::per_minute(60));
+    /// static OF_ALL: Rule = Rule::new("all", Limit::per_second(1_000));
+    ///
+    /// let layer = RateLimitLayer::new()
+    ///     .rule(&PER_ADDRESS, by_client_ip)
+    ///     .rule(&OF_ALL, |_: &Request| Key::global());
+    /// let app: axum::Router = axum::Router::new().layer(layer);
+    /// # let _ = app;
+    /// # }
+    /// ```
+    pub fn rule<K: RequestKey<A>>(
+        self,
+        rule: &Rule,
+        key: impl Fn(&Q) -> K + Send + Sync + 'static,
+    ) -> Self {
+        let rules = self.rules.and(rule, key);
+        self.with(rules)
+    }
+
     /// Does not limit requests for which `is_exempt` is `true`, such as health checks: the layer
-    /// makes no key for them and charges nothing. Limits further in hold for them too. Of several
-    /// `skip`, each exempts requests.
-    pub fn skip(mut self, is_exempt: impl Fn(&Q) -> bool + Send + Sync + 'static) -> Self {
-        let key = self.rule.key;
-        self.rule.key = Arc::new(move |request| {
-            if is_exempt(request) {
-                Ok(None)
-            } else {
-                key(request)
-            }
-        });
-        self
+    /// makes no key for them and charges nothing, by none of its rules. Limits further in hold for
+    /// them too. Of several `skip`, each exempts requests.
+    pub fn skip(self, is_exempt: impl Fn(&Q) -> bool + Send + Sync + 'static) -> Self {
+        let rules = self.rules.skip(Arc::new(is_exempt));
+        self.with(rules)
     }
 }
 
@@ -175,7 +243,7 @@ impl<R> RateLimitLayer<R> {
         RateLimitLayer {
             limiter: self.limiter,
             proxies: self.proxies,
-            rule: self.rule,
+            rules: self.rules,
             protocol: PhantomData,
         }
     }
@@ -193,6 +261,16 @@ impl<R, P> RateLimitLayer<R, P> {
     pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.proxies = Some(proxies);
         self
+    }
+
+    /// This layer, with these rules.
+    fn with<L>(self, rules: L) -> RateLimitLayer<L, P> {
+        RateLimitLayer {
+            limiter: self.limiter,
+            proxies: self.proxies,
+            rules,
+            protocol: PhantomData,
+        }
     }
 
     /// Runs code that is no future.
@@ -213,19 +291,18 @@ impl<R, P> RateLimitLayer<R, P> {
         })
     }
 
-    /// The check that a request needs, if any, or the answer that `answer` makes to one without a
-    /// key.
-    pub(super) fn check<Q, A, T>(
+    /// The checks that a request needs, or the answer that `answer` makes to one without a key.
+    pub(super) fn checks<Q, A, T>(
         &self,
         request: &Q,
         copy: Option<&Arc<Parts>>,
         answer: impl FnOnce(NoKey<A>) -> T,
-    ) -> Result<RequestCheck, T>
+    ) -> Result<RequestChecks, T>
     where
-        R: RequestRule<Q, A>,
+        R: RequestRules<Q, A>,
     {
-        let check = || self.rule.check(request).map_err(answer);
-        self.within(|| answering_now(copy.cloned(), check))
+        let checks = || self.rules.checks(request).map_err(answer);
+        self.within(|| answering_now(copy.cloned(), checks))
     }
 
     /// Runs the future that answers a request. Gives the answer, and the decisions made meanwhile.
@@ -294,7 +371,7 @@ impl<A: From<KeyRejection> + From<RateLimitError>> NoKey<A> {
     }
 }
 
-/// The rule of a [`RateLimitLayer`], if any, for requests `Q` of a framework whose responses are
+/// The rules of a [`RateLimitLayer`], if any, for requests `Q` of a framework whose responses are
 /// `A`. It is a bound in signatures of frameworks, and cannot be named outside of this crate: only
 /// [`Limited`] and [`Unlimited`] implement it.
 #[allow(
@@ -302,32 +379,44 @@ impl<A: From<KeyRejection> + From<RateLimitError>> NoKey<A> {
     unreachable_pub,
     reason = "sealed: a bound that frameworks see"
 )]
-pub trait RequestRule<Q, A>: Sized {
-    /// The check that the request needs, if any, or the answer to a request without a key.
-    fn check(&self, request: &Q) -> Result<RequestCheck, NoKey<A>>;
+pub trait RequestRules<Q, A>: Sized {
+    /// The checks that the request needs, or the answer to a request without a key.
+    fn checks(&self, request: &Q) -> Result<RequestChecks, NoKey<A>>;
 }
 
-impl<Q, A> RequestRule<Q, A> for Unlimited {
-    fn check(&self, _: &Q) -> Result<RequestCheck, NoKey<A>> {
-        Ok(None)
+impl<Q, A> RequestRules<Q, A> for Unlimited {
+    fn checks(&self, _: &Q) -> Result<RequestChecks, NoKey<A>> {
+        Ok(RequestChecks::new())
     }
 }
 
-impl<Q, A> RequestRule<Q, A> for Limited<Q, A> {
-    fn check(&self, request: &Q) -> Result<RequestCheck, NoKey<A>> {
-        let key = (self.key)(request)?;
-        Ok(key.map(|key| (Arc::clone(&self.rule), key)))
+impl<Q, A> RequestRules<Q, A> for Limited<Q, A> {
+    fn checks(&self, request: &Q) -> Result<RequestChecks, NoKey<A>> {
+        if self.skips.iter().any(|is_exempt| is_exempt(request)) {
+            return Ok(RequestChecks::new());
+        }
+        let check = |limited: &LimitedRule<Q, A>| {
+            let key = (limited.key)(request)?;
+            Ok((Arc::clone(&limited.rule), key))
+        };
+        self.rules.iter().map(check).collect()
     }
 }
 
-/// The rule and the key of one request, if it is limited.
-pub(super) type RequestCheck = Option<(Arc<Rule>, Key)>;
+/// The rules that one request is checked by, and its keys; empty if it is not limited.
+pub(super) type RequestChecks = SmallVec<[(Arc<Rule>, Key); 1]>;
 
-/// Charges a request, if there is anything to check, or gives the refusal.
-pub(super) async fn acquire(check: RequestCheck) -> Result<(), RateLimitError> {
-    match check {
-        Some((rule, key)) => RateLimiter::current().acquire(&rule, &key).await.map(drop),
-        None => Ok(()),
+/// Charges a request for all of its checks, or gives the refusal.
+pub(super) async fn acquire(checks: RequestChecks) -> Result<(), RateLimitError> {
+    match &checks[..] {
+        [] => Ok(()),
+        [(rule, key)] => RateLimiter::current().acquire(rule, key).await.map(drop),
+        several => {
+            let calls = several.iter().map(|(rule, key)| (&**rule, key));
+            let limiter = RateLimiter::current();
+            // Most layers have one rule: their futures have no room for more.
+            Box::pin(limiter.acquire_all(calls)).await.map(drop)
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use poem::http::StatusCode;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
 use crate::adapter::layer::header_update::keep_out_of_caches;
-use crate::adapter::layer::{NoKey, RateLimitLayer, RequestRule, acquire};
+use crate::adapter::layer::{NoKey, RateLimitLayer, RequestRules, acquire};
 use crate::response::RefusalDecision;
 use crate::{KeyRejection, RateLimitError};
 
@@ -16,7 +16,7 @@ pub struct RateLimitEndpoint<E, R> {
     inner: E,
 }
 
-impl<E: Endpoint, R: RequestRule<Request, Response> + Clone + Send + Sync> Middleware<E>
+impl<E: Endpoint, R: RequestRules<Request, Response> + Clone + Send + Sync> Middleware<E>
     for RateLimitLayer<R>
 {
     type Output = RateLimitEndpoint<E, R>;
@@ -29,7 +29,7 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Clone + Send + Sync> Middl
     }
 }
 
-impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint
+impl<E: Endpoint, R: RequestRules<Request, Response> + Send + Sync> Endpoint
     for RateLimitEndpoint<E, R>
 {
     type Output = Response;
@@ -45,15 +45,15 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint
             *copy.headers_mut() = request.headers().clone();
             *copy.extensions_mut() = request.extensions().clone();
         });
-        let check = match self.layer.check(&request, copy.as_ref(), NoKey::answer) {
-            Ok(check) => check,
+        let checks = match self.layer.checks(&request, copy.as_ref(), NoKey::answer) {
+            Ok(checks) => checks,
             Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());
                 return Ok(answer);
             }
         };
         let answer = async {
-            match acquire(check).await {
+            match acquire(checks).await {
                 Ok(()) => self
                     .inner
                     .call(request)

@@ -2,6 +2,8 @@
 
 mod body;
 mod protocol;
+#[cfg(any(feature = "axum", feature = "tonic"))]
+mod request;
 mod server;
 
 #[cfg(feature = "tonic")]

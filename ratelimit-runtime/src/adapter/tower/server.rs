@@ -12,7 +12,7 @@ use tower_service::Service;
 use super::body::LimitedBody;
 use super::protocol::Protocol;
 use crate::adapter::layer::header_update::keep_out_of_caches;
-use crate::adapter::layer::{Http, NoKey, RateLimitLayer, RequestRule, acquire};
+use crate::adapter::layer::{Http, NoKey, RateLimitLayer, RequestRules, acquire};
 use crate::response::RefusalDecision;
 
 impl<S, R: Clone, P: Clone> Layer<S> for RateLimitLayer<R, P> {
@@ -40,7 +40,7 @@ where
     Q: Send + 'static,
     S::Error: Send + 'static,
     B: Send + 'static,
-    R: RequestRule<Request<Q>, Response<B>> + Send + 'static,
+    R: RequestRules<Request<Q>, Response<B>> + Send + 'static,
     P: Protocol,
 {
     type Response = Response<LimitedBody<B>>;
@@ -63,15 +63,15 @@ where
             *copy.extensions_mut() = request.extensions().clone();
         });
         let without_key = without_key::<B, P>;
-        let check = match self.layer.check(&request, copy.as_ref(), without_key) {
-            Ok(check) => check,
+        let checks = match self.layer.checks(&request, copy.as_ref(), without_key) {
+            Ok(checks) => checks,
             Err(answer) => return Box::pin(ready(Ok(answer))),
         };
         // The service that was ready is used up.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         let running = self.layer.run(copy, async move {
-            match acquire(check).await {
+            match acquire(checks).await {
                 Ok(()) => inner
                     .call(request)
                     .await

@@ -41,14 +41,14 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
     },
 };
 
-/// Levels and windows, in ticks, are below this.
+/// Levels and windows, in ticks, are below this, so that doubles hold them exactly.
 const BOUND: u64 = 1 << 53;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Bucket {
-    /// In tokens × ticks.
+    /// The level, in tokens × ticks.
     level: u64,
-    /// A tick is two to the power of this, in microseconds.
+    /// The length of a tick is two to the power of this, in microseconds.
     tick_bits: u32,
 }
 
@@ -59,7 +59,7 @@ impl Bucket {
         (limit.window_us() + ((1 << self.tick_bits) - 1)) >> self.tick_bits
     }
 
-    /// So many tokens as a level.
+    /// `tokens` as a level.
     #[inline]
     fn units(&self, tokens: u64, limit: &Limit) -> u64 {
         tokens.saturating_mul(self.window(limit))
@@ -73,20 +73,20 @@ impl Bucket {
             / self.window(limit)
     }
 
-    /// How much drains between two times.
+    /// The level that drains between two times.
     #[inline]
     fn drained(&self, limit: &Limit, from: u64, to: u64) -> u64 {
         let ticks = (to >> self.tick_bits).saturating_sub(from >> self.tick_bits);
         limit.max().saturating_mul(ticks)
     }
 
-    /// How long so much takes to drain from the beginning of a tick on, in microseconds.
+    /// The microseconds that `level` takes to drain, from the beginning of a tick on.
     #[inline]
     fn time_to_drain(&self, level: u64, limit: &Limit) -> u64 {
         level.div_ceil(limit.max().max(1)) << self.tick_bits
     }
 
-    /// How long so much takes to drain from `now` on, in microseconds.
+    /// The microseconds that `level` takes to drain, from `now` on.
     #[inline]
     fn wait(&self, level: u64, limit: &Limit, now: u64) -> u64 {
         if level == 0 {
@@ -118,7 +118,7 @@ impl Bucket {
         (bucket, status, bucket.life(limit, now))
     }
 
-    /// The same in the ticks that the limit and the level take.
+    /// The bucket in the ticks that its level and the limit need.
     #[inline]
     fn in_ticks_of(self, limit: &Limit) -> Self {
         if self.tick_bits == 0 && self.fits(limit) {
@@ -128,8 +128,8 @@ impl Bucket {
         }
     }
 
-    /// They are the power of two that brings both below the bound, or twice that where one of them,
-    /// rounded up, comes to it.
+    /// The bucket in ticks longer than a microsecond: the power of two that brings level and window
+    /// below [`BOUND`], or twice that, where rounding up reaches it.
     #[cold]
     fn in_longer_ticks(self, limit: &Limit) -> Self {
         let level = u128::from(self.level) << self.tick_bits;
@@ -148,14 +148,14 @@ impl Bucket {
         }
     }
 
-    /// For how long reservations by `count` count: from empty to full.
+    /// The microseconds for which a reservation by `count` counts: a full bucket drains in them.
     fn period(&self, limit: &Limit) -> u64 {
         self.time_to_drain(self.units(limit.capacity(), limit), limit)
     }
 
     /// Gives back the part of an estimate that the call did not cost.
     ///
-    /// Without that part, the level would be lower by it, less the drain that an empty bucket would
+    /// Without that part the level would be lower by it, less the drain that an empty bucket would
     /// have missed. After the newest write nothing was added, so the level bounds the rest. After
     /// an earlier one the bucket might have been empty throughout: withholding all that has drained
     /// never gives back too much.
@@ -202,7 +202,7 @@ impl Counter for Bucket {
         }
     }
 
-    /// In ticks of a microsecond none of this overflows, and nothing is rounded.
+    /// In ticks of a microsecond nothing here overflows or is rounded.
     #[allow(clippy::inline_always, reason = "as that of `status`")]
     #[inline(always)]
     fn take(self, limit: &Limit, cost: u64, newest: u64, now: u64) -> (Self, LimitStatus, u64) {
@@ -245,8 +245,8 @@ impl Counter for Bucket {
         self.wait(self.level, limit, now)
     }
 
-    /// A reservation does not drain: it counts in full until it is settled, or forgotten after two
-    /// periods at most.
+    /// A reservation does not drain: it counts in full until it is settled, or is forgotten after
+    /// at most two periods.
     fn open_at(&self, open: Open, limit: &Limit, now: u64) -> Open {
         let period = self.period(limit);
         match now.saturating_sub(open.since).checked_div(period) {

@@ -7,7 +7,8 @@
 -- The value, in doubles: the time of the newest write; until when the levels count, below 0 where the
 -- clock is the caller's; a level for each limit. While anything is open, or there is a block or strikes
 -- are remembered: what is open of each limit's period and of the one before, and when this began;
--- the block's end, the strikes, and for how long they are remembered after it.
+-- the block's end, the strikes, and for how long they are remembered after it. At the end, if units
+-- were taken ahead: how many, until when the level does not drain below them, and since when.
 --
 -- Of a limit, a question says max, window and burst. Expiry: the first write lives until all has
 -- drained, a later one that needs more twice as long as from empty to full. A common answer: the
@@ -17,11 +18,12 @@ if state == nil then
   state, is_read = call('GET', key), true
 end
 local burst = shared and shared.double or struct.unpack('<d', question, rest)
-local capacity = burst * window
+local capacity, size = burst * window, state and #state or 24
 
 -- The common question: one limit, nothing open, no block, a clock that goes forward.
-if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost > 0 and (not state or #state == 24) then
-  local newest, lives, level, tick, each = 0, 0, 0, 1, window
+if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost > 0
+  and (size == 24 or size == 48) then
+  local newest, lives, level, till, tick, each = 0, 0, 0, 0, 1, window
   if state then
     newest, lives, level = struct.unpack('<ddd', state)
   end
@@ -44,14 +46,31 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
     level = level + -level % tick
     passed = passed + newest % tick - begun
   end
-  if newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 * tick then
+  if size == 48 then
+    local floor
+    floor, till = struct.unpack('<dd', state, 25)
+    if floor >= 0 and floor < 2 ^ 53 and floor % 1 == 0 and till >= 0 and till % 1 == 0
+      and till <= newest + 10020000 and level < 2 ^ 53 * tick then
+      if till > newest then
+        -- What is taken ahead drains from `till` on, and lives as long as from then.
+        local held = math.min(passed, till + -till % tick - newest + newest % tick)
+        level, passed = math.max(math.min(level, floor * each), level - max * held), passed - held
+        last = math.max(last, till)
+      end
+    else
+      -- What no bucket holds is an error below.
+      newest = 1 / 0
+    end
+  end
+  if not state or newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 * tick then
     level = level - max * passed
     level = level > 0 and level or 0
     local weight, free, admitted, value = cost * each, capacity - level, callers, nil
     if callers * weight > free then
       admitted = free > 0 and math.floor(free / weight) or 0
     end
-    if (admitted == callers or shortest == 0) and (admitted > 0 or state ~= false) then
+    if (admitted == callers or shortest == 0 and till <= now)
+      and (admitted > 0 or state ~= false) then
       if admitted > 0 then
         level = level + admitted * weight
         local drained = last + level / max
@@ -69,6 +88,9 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
             error('WRONGTYPE the key does not hold a bucket', 0)
           end
         end
+      end
+      if size == 48 then
+        value = value and value .. string.sub(state, 25)
       end
       if admitted == callers then
         return level / tick, value
@@ -93,7 +115,7 @@ end
 
 -- Everything else is decided by counters.lua, which stands behind this file, with these functions.
 local holds, first, own, opens = 'buckets', 3, 1, 3
-local function brought(at, now, max, window, burst, _, numbers, own, open)
+local function brought(at, now, max, window, burst, _, numbers, own, open, floor, till)
   local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] <= at and 0 or numbers[own], 1
   if 2 * burst * window >= 2 ^ 53 or level >= 2 ^ 53 then
     local units = math.max(2 * burst * window, level)
@@ -101,7 +123,12 @@ local function brought(at, now, max, window, burst, _, numbers, own, open)
     tick = 2 * burst * math.ceil(window / tick) < 2 ^ 53 and tick or 2 * tick
   end
   local each, passed = math.ceil(window / tick) * tick, at - at % tick - (newest - newest % tick)
-  level = math.max(0, math.ceil(level / tick) * tick - max * passed)
+  level = math.ceil(level / tick) * tick
+  if till > newest then
+    local held = math.min(passed, math.ceil(till / tick) * tick - (newest - newest % tick))
+    level, passed = math.max(math.min(level, floor * each), level - max * held), passed - held
+  end
+  level = math.max(0, level - max * passed)
   local capacity, current, previous, since = burst * each, numbers[open], numbers[open + 1], numbers[open + 2]
   if current + previous > 0 then
     local period = math.ceil(capacity / tick / max) * tick
@@ -121,12 +148,19 @@ local function charge(limit, units, is_open, at)
   end
   limit.free = limit.free - units * limit.each
 end
-local function ends_at(limit, at, cost)
-  local level = limit.capacity - limit.free
+local function ends_at(limit, at, cost, floor, till)
+  local level, sinks = limit.capacity - limit.free, 0
   if cost then
-    level = level + (cost - limit.current - limit.previous) * limit.each - limit.capacity
+    sinks = (cost - limit.current - limit.previous) * limit.each - limit.capacity
   end
-  return level > 0 and at + math.ceil(level / limit.tick / limit.max) * limit.tick - at % limit.tick
+  level, floor = level + sinks, floor * limit.each + sinks
+  local tick = limit.tick
+  local ends = level > 0 and at + math.ceil(level / tick / limit.max) * tick - at % tick
+  if ends and till > at and floor > 0 then
+    -- What is taken ahead begins to drain then.
+    ends = math.max(ends, till + -till % tick + math.ceil(floor / tick / limit.max) * tick)
+  end
+  return ends
 end
 local function keep(limit, numbers, own, open)
   local current, previous, period = limit.current, limit.previous, math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
@@ -134,7 +168,7 @@ local function keep(limit, numbers, own, open)
   numbers[open], numbers[open + 1], numbers[open + 2] = current, previous, current + previous > 0 and limit.since or 0
   return current > 0 and limit.since + 2 * period or previous > 0 and limit.since + period or 0
 end
-local settle
+local lasts, settle
 if operation == 'refund' or operation == 'settle' then
   function settle(limit, time, actual, cost, by_count, at, newest)
     local period = math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick

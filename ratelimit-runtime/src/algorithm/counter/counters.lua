@@ -11,6 +11,7 @@
 --   ends_at  when a limit would admit a call, if what is open were released; without a cost, when
 --            nothing of the limit counts any more. False: it does now
 --   keep     writes a limit to its numbers; returns until when what is open matters
+--   lasts    until when units that are taken ahead of a limit may be spent. Nil: as long as asked
 --   settle   ends a reservation: what of the actual cost is to be charged, whether it may have been
 --            open, and whether anything changed. Nil: its window is over, or nothing is known of it
 --
@@ -18,9 +19,17 @@
 if not state and not is_read then
   state = call('GET', key)
 end
-local plain, numbers = first - 1 + own * count, {}
+local plain, numbers, floor, till, since = first - 1 + own * count, {}, 0, 0, 0
 local size = plain + opens * count + 3
 local stored = state and #state / 8 or 0
+if first > 2 and (stored == plain + 3 or stored == size + 3) then
+  stored = stored - 3
+  floor, till, since = struct.unpack('<ddd', state, 8 * stored + 1)
+  -- A lease is up to 10 seconds.
+  local sound = floor >= 0 and floor < 2 ^ 53 and floor % 1 == 0 and till >= 0 and till % 1 == 0
+    and till <= struct.unpack('<d', state) + 10020000 and since >= 0 and since <= till
+  stored = sound and stored or 0
+end
 local sound = stored == 0 and not state or stored == plain or stored == size
 if sound and state then
   numbers = { struct.unpack('<' .. string.rep('d', stored), state) }
@@ -52,14 +61,16 @@ for i = 1, count do
   elseif window < 0 then
     this, following, rest = struct.unpack('<dd', question, rest)
   end
-  limits[i] = brought(at, now, max, window, this, following, numbers, first + own * (i - 1), plain + opens * (i - 1) + 1)
+  limits[i] = brought(at, now, max, window, this, following, numbers,
+    first + own * (i - 1), plain + opens * (i - 1) + 1, floor, till)
 end
 
--- What is done. Only a question with a range forgets strikes.
+-- What is done. Strikes are remembered as long as the rule that set the block says, and no longer
+-- than a question with a range does.
 local blocked, charged, blocks, admitted, limit_index = ends > at, false, false, 0, 0
 local remaining, retry, reset, ticket = 0, 0, 0, 0
 local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
-if at >= ends + (grows and longest or remembered) then
+if at >= ends + (grows and math.min(longest, remembered) or remembered) then
   strikes = 0
 end
 local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
@@ -80,7 +91,7 @@ if charges or operation == 'peek' or operation == 'offend' then
       charge(limit, units, operation == 'reserve', at)
     end
     if admitted < callers and limit.free < cost * (limit.each or 1) then
-      local frees = ends_at(limit, at, cost)
+      local frees = ends_at(limit, at, cost, floor, till)
       wait, offends = math.min(most, (frees and math.min(latest, frees) or 50000 + at) - now), offends or frees
     end
     local left = math.max(0, math.floor(limit.free / (limit.each or 1)))
@@ -89,7 +100,8 @@ if charges or operation == 'peek' or operation == 'offend' then
     end
     least = math.min(least, left)
   end
-  reset = math.min(most, math.min(latest, ends_at(limits[limit_index + 1], at) or now) - now)
+  reset = ends_at(limits[limit_index + 1], at, nil, floor, till) or now
+  reset = math.min(most, math.min(latest, reset) - now)
   if offends and shortest > 0 and not blocked and operation ~= 'peek' then
     ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
     strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
@@ -98,6 +110,51 @@ if charges or operation == 'peek' or operation == 'offend' then
   if admitted < callers and ends > at then
     retry, reset = math.max(retry, ends - now), math.max(reset, ends - now)
   end
+elseif operation == 'grant' then
+  -- Units are taken ahead for a lease of `retry` microseconds: up to a quarter of what is left, if
+  -- that is worth a lease.
+  local lease, least = struct.unpack('<d', question, rest), 1 / 0
+  retry = lease
+  for i = 1, count do
+    local left = math.floor(limits[i].free / (limits[i].each or 1))
+    if left < least then
+      limit_index, least = i - 1, left
+    end
+    retry = math.min(retry, lasts and lasts(limits[i]) - at or lease)
+  end
+  units = math.floor(math.min(cost, least / 4) * retry / lease)
+  if blocked or least < 32 or units < 8 then
+    units = 0
+  end
+  charged, admitted, ticket, remaining = units > 0, units, at, math.max(0, least)
+  if charged and first > 2 then
+    -- They drain when the lease is over. What is left is given back within 20 ms of that, or later,
+    -- where a process stands still: of units whose time is over, what has not drained stays.
+    local kept = 0
+    for i = 1, count do
+      local drained = limits[i].max * math.max(0, at - till) / limits[i].each
+      kept = math.max(kept, math.ceil(floor - drained))
+    end
+    floor, till, since = kept + units, math.max(till, at + lease + 20000), kept > 0 and since or at
+  end
+  for i = 1, count do
+    charge(limits[i], units, false, at)
+  end
+  reset = (ends_at(limits[limit_index + 1], at, nil, floor, till) or now) - now
+elseif operation == 'return' then
+  -- Of units that a bucket gave ahead, `cost` are left, but for what has drained since their time
+  -- was over. Where the floor stands since later, the key was reset, or all of them have drained.
+  local time, granted, lease = struct.unpack('<ddd', question, rest)
+  local late, kept = math.max(0, at - time - lease - 20000), 0
+  charged = floor > 0 and since <= time
+  admitted = charged and 1 or 0
+  for i = 1, charged and count or 0 do
+    local limit = limits[i]
+    local level = limit.capacity - limit.free - (limit.current + limit.previous) * limit.each
+    limit.free = limit.free + math.max(0, math.min(level, cost * limit.each - limit.max * late))
+    kept = math.max(kept, math.ceil(granted - limit.max * late / limit.each))
+  end
+  floor = math.max(0, floor - kept)
 elseif operation == 'refund' or operation == 'settle' then
   -- A refund is the settlement of an estimate that did cost nothing. What it says of `retry` is how
   -- much of the actual cost is too much to be charged.
@@ -130,7 +187,7 @@ if charged or blocks then
   numbers[1] = charged and at or newest
   for i = 1, count do
     local open = keep(limits[i], charged and numbers or {}, first + own * (i - 1), plain + opens * (i - 1) + 1)
-    lives = math.max(lives, open, ends_at(limits[i], at) or 0)
+    lives = math.max(lives, open, ends_at(limits[i], at, nil, floor, till) or 0)
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
@@ -138,6 +195,7 @@ if charged or blocks then
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
+  floor = lives > 0 and floor or 0
   for i = 1, lives == 0 and size or 0 do
     numbers[i] = 0
   end
@@ -151,6 +209,9 @@ if charged or blocks then
       last = numbers[i] > 0 and size or last
     end
     value = struct.pack('<' .. string.rep('d', last), unpack(numbers, 1, last))
+    if floor > 0 then
+      value = value .. struct.pack('<ddd', floor, till, since)
+    end
     call('SET', key, value, base == 0 and 'PXAT' or 'PX', string.format('%d', (lives - base) / 1000 + 1))
   else
     value = false

@@ -1,4 +1,4 @@
-//! Code that algorithms with a few numbers per limit have in common.
+//! [`Counters`]: the state of algorithms that keep a few numbers per limit.
 
 mod open;
 
@@ -15,16 +15,16 @@ use crate::rule::Limit;
 /// The numbers of one limit, as a value: bringing them to a later time makes another value, which
 /// only a write keeps. So a refusal changes nothing, in memory as in Redis.
 ///
-/// Reservations by `count` are noted apart, because most keys have none. Windows count them, too.
+/// Reservations by `count` are kept apart, because most keys have none; windows also include them.
 pub(crate) trait Counter: Copy + Default + PartialEq {
-    /// The numbers at `now`; stored numbers are at `newest`, the time of the newest write.
+    /// The numbers at `now`; stored numbers are those at `newest`, the time of the newest write.
     fn at(self, limit: &Limit, newest: u64, now: u64) -> Self;
 
-    /// Where the limit stands; the numbers are at `now`.
+    /// The status of the limit for a call; the numbers are at `now`.
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus;
 
-    /// Charges at `now` if the limit admits that: the numbers then, where the limit stood, and how
-    /// long the numbers matter.
+    /// Charges at `now` if the limit admits that. Gives the new numbers, the status before the
+    /// charge, and the [`life`](Self::life) of the numbers.
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     fn take(self, limit: &Limit, cost: u64, newest: u64, now: u64) -> (Self, LimitStatus, u64) {
@@ -36,37 +36,37 @@ pub(crate) trait Counter: Copy + Default + PartialEq {
         (counter, status, counter.life(limit, now))
     }
 
-    /// How much of the limit is used, rounded up; the numbers are at `now`.
+    /// The used part of the limit, in units of cost, rounded up; the numbers are at `now`.
     fn used(&self, limit: &Limit, now: u64) -> u64;
 
-    /// Charges; the numbers are at the time of the charge.
+    /// Adds `cost`; the numbers are at the time of the charge.
     fn charge(&mut self, limit: &Limit, cost: u64);
 
-    /// How long the numbers matter: until the limit is whole again. The numbers are at `now`.
+    /// The microseconds for which the numbers matter: until the limit is whole. They are at `now`.
     fn life(&self, limit: &Limit, now: u64) -> u64;
 
-    /// The reserved cost at `now`; so are the numbers.
+    /// The reserved cost brought to `now`; the numbers are at `now`.
     fn open_at(&self, open: Open, limit: &Limit, now: u64) -> Open;
 
-    /// How long the reserved cost matters beside the numbers.
+    /// The microseconds for which the reserved cost matters, beside the numbers.
     fn life_of_open(&self, _: &Open, _: &Limit, _now: u64) -> u64 {
         0
     }
 
-    /// The numbers if the reserved cost were charged now.
+    /// The numbers as if the reserved cost were charged now.
     fn with(self, _: &Open, _: &Limit) -> Self {
         self
     }
 
-    /// The numbers if the reserved cost were released.
+    /// The numbers as if the reserved cost were released.
     fn without(self, open: &Open) -> Self;
 
-    /// Reserves; the numbers are at `now`.
+    /// Reserves `cost`; the numbers are at `now`.
     fn reserve(&mut self, open: &mut Open, limit: &Limit, cost: u64, now: u64);
 
-    /// Ends a reservation: gives back the part that the call did not cost, as far as it still
-    /// counts. Returns whether it may have been open, and the cost to be charged now; `None` where
-    /// its window is over, or the numbers know nothing of it.
+    /// Ends a reservation and gives back the part of it that the call did not cost, as far as that
+    /// still counts. Returns whether the reservation may have been open, and the cost to charge
+    /// now; `None` if its window is over, or the numbers do not include it.
     fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)>;
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Counters<C> {
     first: C,
     /// The time of the newest write.
     newest: u64,
-    /// Most keys have one limit, and nothing reserved.
+    /// Further limits, and reservations, which most keys do not have.
     more: Option<Box<More<C>>>,
 }
 
@@ -88,11 +88,11 @@ struct More<C> {
     open: SmallVec<[Open; 1]>,
 }
 
-/// The numbers of all limits with the reserved cost, at some time.
+/// The numbers of all limits and the reserved cost, brought to one time.
 struct Brought<C>(SmallVec<[(C, Open); 2]>);
 
 impl<C: Counter> Counters<C> {
-    /// The numbers of so many limits.
+    /// The numbers of each limit; new limits begin at the default.
     fn each_mut(&mut self, limits: usize) -> impl Iterator<Item = &mut C> {
         let others = match limits {
             0 | 1 => self.more.as_mut(),
@@ -105,7 +105,7 @@ impl<C: Counter> Counters<C> {
         iter::once(&mut self.first).chain(others.into_iter().flatten())
     }
 
-    /// All of it at `now`; the default for limits without stored numbers.
+    /// The numbers and reserved cost of each limit at `now`; the default for new limits.
     fn brought(&self, demand: &Demand<'_>, now: u64) -> Brought<C> {
         let others = self
             .more
@@ -136,7 +136,7 @@ impl<C: Counter> Counters<C> {
         Brought(each.collect())
     }
 
-    /// Stores numbers that were brought to `now` and changed.
+    /// Stores numbers that were brought to `now` and then changed.
     fn keep(&mut self, demand: &Demand<'_>, brought: &Brought<C>, now: u64) {
         for ((limit, (counter, _)), kept) in
             brought.each(demand).zip(self.each_mut(demand.limits.len()))
@@ -168,7 +168,7 @@ impl<C: Counter> Brought<C> {
         demand.limits.iter().zip(&self.0)
     }
 
-    /// The status of each limit; reservations count.
+    /// The status of each limit at `now`; reservations count.
     fn statuses<'a>(
         &'a self,
         demand: &'a Demand<'_>,

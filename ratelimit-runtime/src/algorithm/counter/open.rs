@@ -2,11 +2,11 @@
 
 use crate::algorithm::state::Settlement;
 
-/// The cost that `count` reserves of a limit: in this window, or period of a bucket, and in the one
-/// before. It is forgotten with them.
+/// The cost that `count` reserves of a limit: in the current window, or period of a bucket, and in
+/// the one before. A later window or period forgets it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Open {
-    /// When this window began.
+    /// When the current window or period began.
     pub(crate) since: u64,
     pub(crate) current: u64,
     pub(crate) previous: u64,
@@ -17,7 +17,7 @@ impl Open {
         self.current + self.previous
     }
 
-    /// The same when the next window has begun.
+    /// The reserved cost in the next window or period, `length` microseconds later.
     pub(crate) fn rolled(self, length: u64) -> Self {
         Self {
             since: self.since.saturating_add(length),
@@ -26,7 +26,7 @@ impl Open {
         }
     }
 
-    /// The same, and the default if nothing is reserved.
+    /// The default if nothing is reserved, else `self`.
     pub(super) fn or_none(self) -> Self {
         if self.sum() == 0 {
             Self::default()
@@ -36,7 +36,7 @@ impl Open {
     }
 }
 
-/// A reservation that ends, or a charge that is given back.
+/// A reservation that ends, or a charge that is refunded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Past {
     pub(crate) settlement: Settlement,
@@ -48,19 +48,20 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// Takes a reservation by `count` out of `open`; says whether it may have been there.
+    /// Takes a reservation by `count` out of `open`. `false` if that is less than its cost.
     pub(crate) fn take(&self, open: &mut u64) -> bool {
         let left = open.checked_sub(self.cost);
         *open = left.unwrap_or(*open);
         left.is_some()
     }
 
-    /// The actual cost beyond the reserved one.
+    /// The part of the actual cost beyond the reserved cost.
     pub(crate) fn excess(&self) -> u64 {
         self.settlement.actual.saturating_sub(self.cost)
     }
 
-    /// Settles within a window that is not over; `counted` includes the open cost.
+    /// Settles within a window that is not over; `counted` includes `open`. Returns as
+    /// [`Counter::settle`](super::Counter::settle) does.
     pub(crate) fn settle(&self, counted: &mut u64, open: &mut u64) -> (bool, u64) {
         if !self.settlement.is_estimate && !self.take(open) {
             return (false, 0);

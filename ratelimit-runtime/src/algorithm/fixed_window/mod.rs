@@ -17,10 +17,10 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FixedWindow {
-    /// The time of the first charge: earlier charges and reservations are not of this window.
+    /// The time of the first charge: earlier charges and reservations are of other windows.
     begun: u64,
     end: u64,
-    /// The charged and the reserved cost.
+    /// The cost charged and reserved in this window.
     used: u64,
 }
 

@@ -63,6 +63,9 @@ local function brought(at, now, max, window, this, following, numbers, own, open
   return { capacity = max, start = begun, ends = ends, current = used, open = open, previous = 0, before = 0,
     free = max - used - open }
 end
+local function lasts(limit)
+  return limit.ends
+end
 local function ends_at(limit, _, cost)
   if cost then
     return limit.capacity - limit.current < cost and limit.ends

@@ -1,4 +1,5 @@
-//! The sliding counter: two counters, the last window's weighted by how much of it still overlaps.
+//! The sliding counter: two counters, the previous window's weighted by its part that still
+//! overlaps.
 //!
 //! The estimate `⌈previous · (window − elapsed) / window⌉ + current` assumes that the previous
 //! window's calls were spread evenly. Where they were not, up to `2·max − 1` pass in an interval of
@@ -19,21 +20,21 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
 pub(crate) struct SlidingCounter {
     /// When the current window began.
     start: u64,
-    /// The cost that was charged in it, and the reserved cost.
+    /// The cost charged and reserved in the current window.
     current: u64,
-    /// The same of the window before.
+    /// The cost charged and reserved in the previous window.
     previous: u64,
 }
 
 impl SlidingCounter {
-    /// The used cost, rounded up, at `elapsed` microseconds into the window.
+    /// The used cost, rounded up, `elapsed` microseconds into the window.
     fn weighted(&self, window: u64, elapsed: u64) -> u64 {
         let (share, rest) = mul_div(self.previous, window - elapsed, window);
         share + u64::from(rest > 0) + self.current
     }
 }
 
-/// `⌊a · b / divisor⌋`, and the remainder.
+/// `⌊a · b / divisor⌋` and the remainder.
 #[inline]
 fn mul_div(a: u64, b: u64, divisor: u64) -> (u64, u64) {
     // Most products are small, and a division of 64 bits is several times faster.
@@ -54,7 +55,7 @@ fn wide_mul_div(a: u64, b: u64, divisor: u64) -> (u64, u64) {
     (narrow(product / divisor), narrow(product % divisor))
 }
 
-/// How far into a window the weight of `previous` has sunk to `free`.
+/// The microseconds of a window until the weight of `previous` is at most `free`.
 fn sunk_to(free: u64, previous: u64, window: u64) -> u64 {
     if previous <= free {
         0

@@ -99,6 +99,9 @@ local function brought(at, _, max, window, _, _, numbers, own, opened)
   return { capacity = max, start = start, ends = start + 2 * window, current = current, previous = previous, open = open,
     before = before, free = max - current - open - weighed(previous + before, start + window - at, window) }
 end
+local function lasts(limit)
+  return (limit.start + limit.ends) / 2
+end
 local function ends_at(limit, at, cost)
   local window = (limit.ends - limit.start) / 2
   local free = limit.start + window

@@ -1,41 +1,41 @@
-//! [`Long`]: the units of a log of any size, with the reservations that are to be settled.
+//! [`Long`]: a log with any number of units, under several limits, or with reservations to settle.
 
 use std::collections::VecDeque;
 
 use crate::rule::Limit;
 
-/// A log of more than a few charges.
+/// A log with many units, under several limits, or with reservations.
 #[derive(Debug, Default)]
 pub(super) struct Long {
     /// The tickets of the units, ascending.
     pub(super) units: VecDeque<u64>,
-    /// The units of reservations that are to be settled, ascending: they are among the units.
-    open: VecDeque<Open>,
-    /// How many units, of all ever, were reserved by `count` before the first of them.
+    /// Reservations to settle, in the order of their tickets, which are among `units`.
+    open: VecDeque<OpenReservation>,
+    /// The number of units that `count` ever reserved before the first reservation in `open`.
     reserved_before: u64,
 }
 
-/// A reservation that is to be settled: its tickets follow each other.
+/// A reservation to settle: its tickets are consecutive.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenReservation {
     first: u64,
     last: u64,
-    /// Whether it is a charge, and not reserved by `count`.
+    /// `true` if it is an estimate, which is charged; `false` if `count` reserved it.
     is_estimate: bool,
-    /// How many units, of all ever, were reserved by `count` up to its last: the difference of two
-    /// such counts is the number of units between them.
+    /// The number of units that `count` ever reserved up to `last`: the difference of two such
+    /// numbers is the number of units between them.
     reserved: u64,
 }
 
-/// The part of a log that is in one window.
+/// The part of a log within one window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     window: u64,
     /// The newest ticket that has left the window.
     edge: u64,
-    /// How many of the units have left the window.
+    /// The number of units that have left the window.
     skip: usize,
-    /// How many units count.
+    /// The number of units in the window.
     pub(super) used: u64,
 }
 
@@ -47,13 +47,13 @@ impl Long {
         }
     }
 
-    /// Whether the log has units and no reservation.
+    /// `true` if no reservation is to be settled.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// The part that counts against a limit.
+    /// The part of the log that counts against `limit`.
     pub(super) fn view(&self, limit: &Limit, now: u64) -> View {
         let window = limit.window_us();
         let edge = now.saturating_sub(window);
@@ -66,7 +66,7 @@ impl Long {
         }
     }
 
-    /// The position of the first unit from this ticket on.
+    /// The position of the first unit whose ticket is `ticket` or later.
     fn position(&self, ticket: u64) -> usize {
         // Under a single limit, no unit that is still here has left the window.
         match self.units.front() {
@@ -75,10 +75,10 @@ impl Long {
         }
     }
 
-    /// Notes a reservation that is to be settled.
+    /// Adds a reservation to settle.
     pub(super) fn open(&mut self, first: u64, last: u64, is_estimate: bool) {
         let reserved = self.ever_reserved() + if is_estimate { 0 } else { last + 1 - first };
-        self.open.push_back(Open {
+        self.open.push_back(OpenReservation {
             first,
             last,
             is_estimate,
@@ -86,11 +86,11 @@ impl Long {
         });
     }
 
-    /// Ends the reservation of this kind whose last ticket this is, if it is open.
+    /// Ends the reservation that has this `last` ticket and kind. `false` if there is none.
     pub(super) fn settle(&mut self, last: u64, is_estimate: bool) -> bool {
         let position = self.open.partition_point(|open| open.last < last);
-        let is_it = |open: &&Open| open.last == last && open.is_estimate == is_estimate;
-        let Some(&Open { first, .. }) = self.open.get(position).filter(is_it) else {
+        let is_it = |open: &&OpenReservation| open.last == last && open.is_estimate == is_estimate;
+        let Some(&OpenReservation { first, .. }) = self.open.get(position).filter(is_it) else {
             return false;
         };
         self.open.remove(position);
@@ -102,7 +102,7 @@ impl Long {
         true
     }
 
-    /// Whether anything is reserved by `count`.
+    /// `true` if `count` reserves a unit.
     #[inline]
     pub(super) fn reserves(&self) -> bool {
         self.ever_reserved() > self.reserved_before
@@ -115,7 +115,7 @@ impl Long {
             .map_or(self.reserved_before, |open| open.reserved)
     }
 
-    /// How many units up to this ticket, of all ever, were reserved by `count`.
+    /// The number of units that `count` ever reserved up to `ticket`.
     fn reserved_up_to(&self, ticket: u64) -> u64 {
         let next = self.open.partition_point(|open| open.last <= ticket);
         let last = next.checked_sub(1).and_then(|last| self.open.get(last));
@@ -127,20 +127,20 @@ impl Long {
             + part.map_or(0, |open| ticket + 1 - open.first)
     }
 
-    /// How many units in the window are reserved by `count`.
+    /// The number of units in the window that `count` reserves.
     pub(super) fn reserved(&self, view: View) -> u64 {
         self.ever_reserved() - self.reserved_until(view)
     }
 
-    /// How many such units were before the window, or are removed: where the clock has stepped
-    /// back, removed units of an open reservation may be in the window again.
+    /// The number of units reserved by `count` that have left the window or are removed: where the
+    /// clock stepped back, removed units of an open reservation may be in the window again.
     fn reserved_until(&self, view: View) -> u64 {
         let gone = self.units.front().map_or(0, |first| first - 1);
         self.reserved_up_to(view.edge.max(gone))
     }
 
-    /// How long until so many units have left the window that the limit admits the cost; if
-    /// `released`, as if nothing were reserved by `count`.
+    /// The microseconds until enough units have left the window for the limit to admit the cost; if
+    /// `released`, as if `count` reserved nothing.
     pub(super) fn wait(
         &self,
         view: View,
@@ -168,8 +168,8 @@ impl Long {
         last.map_or(0, |last| last + view.window - now)
     }
 
-    /// The position of the first unit in the window that is not reserved by `count` and has so many
-    /// such units before it.
+    /// The position of the first unit in the window that `count` does not reserve and that has
+    /// `before` such units before it.
     fn behind_reserved(&self, view: View, before: u64) -> usize {
         let reserved = self.reserved_until(view);
         let is_before = |position: usize, unit: &u64| {
@@ -186,7 +186,7 @@ impl Long {
         start
     }
 
-    /// Removes the units up to ticket `edge`; returns the newest of them, or 0.
+    /// Removes the units up to ticket `edge`. Returns the newest removed ticket, or 0.
     pub(super) fn let_go(&mut self, edge: u64) -> u64 {
         let newest = self
             .units
@@ -203,8 +203,8 @@ impl Long {
         newest
     }
 
-    /// Removes the units from one ticket to another, but for those that are to be settled; says
-    /// whether there were any.
+    /// Removes the units with tickets `from` to `to`, except those of reservations to settle.
+    /// `true` if a unit was removed.
     pub(super) fn remove(&mut self, from: u64, to: u64) -> bool {
         let (start, end) = (self.position(from), self.position(to.saturating_add(1)));
         let open = &self.open;
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_that_a_long_log_needs_no_more_is_given_back() {
+    fn a_long_log_that_shortens_frees_its_memory() {
         let mut log = Long::of_units(1..=10_000);
         assert_eq!(log.let_go(9_990), 9_990);
         assert!(

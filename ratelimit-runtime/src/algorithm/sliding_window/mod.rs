@@ -21,25 +21,25 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
     number: |limit, remaining, _| (remaining, limit.window_us()),
 };
 
-/// How much of an actual cost counts: each unit takes room in a log.
+/// The most units of an actual cost that are charged: each unit takes memory in a log.
 const MOST_ACTUAL: u64 = 1_000;
 
-/// How many units are kept in place, as long as all of them are charges under a single limit.
+/// The number of units kept in place, while all of them are charges under a single limit.
 const FEW: usize = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// The tickets of the units, ascending, and 0 behind them; none beside a long log.
+    /// The tickets of the units, ascending, then zeros; all zeros beside a long log.
     few: [u64; FEW],
     /// The newest ticket. It outlives its unit, so that no later charge gets the ticket of a
-    /// refunded one; and it is past every window of a removed unit, so that where the clock steps
-    /// back, no unit is admitted into one window with removed ones.
+    /// refunded one. It is also past every window of a removed unit: where the clock steps back, no
+    /// unit is admitted into one window with removed units.
     ticket: u64,
     long: Option<Box<Long>>,
 }
 
 impl Log {
-    /// The log as a long one, without units that have left the windows.
+    /// Makes the log a long one, and removes units that have left every window.
     fn long(&mut self, limits: &[Limit], now: u64) -> &mut Long {
         let few = std::mem::take(&mut self.few)
             .into_iter()
@@ -64,7 +64,7 @@ impl Log {
         }
     }
 
-    /// The status of a limit, where `few` holds all units.
+    /// The status of `limit`, where `few` holds all units.
     #[inline]
     fn status_of_few(&mut self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let window = limit.window_us();
@@ -109,7 +109,7 @@ impl Log {
         first..=self.ticket
     }
 
-    /// Charges, where `few` holds all units and has room for these.
+    /// Charges, where `few` holds all units and has room; returns the first ticket.
     #[inline]
     fn charge_to_few(&mut self, cost: u64, now: u64) -> u64 {
         let next = self.next(cost, now);
@@ -124,14 +124,14 @@ impl Log {
         cost <= self.few.iter().filter(|ticket| **ticket == 0).count() as u64
     }
 
-    /// Charges to a long log.
+    /// Charges to a long log; returns the first and last ticket.
     fn charge_to_long(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> (u64, u64) {
         let next = self.next(cost, now);
         self.long(demand.limits, now).units.extend(next.clone());
         next.into_inner()
     }
 
-    /// Charges up to twice the capacity of each limit; returns how much was charged.
+    /// Charges up to twice the capacity of each limit; returns the charged cost.
     fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64 {
         let long = self.long(demand.limits, now);
         let free = demand.limits.iter().map(|limit| {
@@ -170,7 +170,7 @@ impl Log {
         }
     }
 
-    /// The same for a long log without reservations.
+    /// [`take`](AlgorithmState::take) under one limit, for a long log without reservations.
     #[allow(
         clippy::inline_always,
         reason = "a call to it would cost what an eighth of it does"
@@ -253,7 +253,7 @@ fn longest(limits: &[Limit]) -> u64 {
     limits.iter().map(Limit::window_us).max().unwrap_or(0)
 }
 
-/// The ticket of the last unit.
+/// The last ticket of a charge, whose first is `ticket`.
 fn last_of(ticket: u64, cost: u64) -> u64 {
     ticket.saturating_add(cost).saturating_sub(1)
 }
@@ -342,7 +342,7 @@ impl AlgorithmState for Log {
         first
     }
 
-    /// By the newest ticket, which may be ahead of the clock.
+    /// Measured from the newest ticket, which may be ahead of the clock.
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
         let is_empty =
             self.few[0] == 0 && self.long.as_ref().is_none_or(|long| long.units.is_empty());
@@ -351,7 +351,7 @@ impl AlgorithmState for Log {
         (self.ticket + lasts).saturating_sub(now)
     }
 
-    /// Takes out the units that still count, but for those of a reservation that is to be settled.
+    /// Removes the units that still count, except those of reservations to settle.
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
         self.long(demand.limits, now)
             .remove(ticket, last_of(ticket, demand.cost))
@@ -407,7 +407,7 @@ impl AlgorithmState for Log {
         }
     }
 
-    /// Tickets go on from the newest one.
+    /// Keeps the newest ticket: later charges get later ones.
     fn clear(&mut self) {
         *self = Self {
             ticket: self.ticket,

@@ -1,14 +1,14 @@
-//! An attempt at parts that no store decides in one step: they are on several nodes of a cluster,
-//! behind a layer, on two limiters, or decided without scripts.
+//! An attempt at parts that no store decides in one step: their keys are on several nodes of a
+//! cluster, behind a layer, on two limiters, or decided without scripts.
 //!
-//! The usual way, to charge one after the other and to give back where one refuses, lets anybody
-//! who is refused by a limit of his own use up, block and occupy what is another's. So all parts
-//! are looked at first, and a call that one of them refuses leaves nothing; then all are reserved,
-//! which tells nobody else a long wait and blocks nobody; then all are committed, or all released,
-//! by what nobody waits for.
+//! Charging one part after the other, and giving back where one refuses, would let a caller whose
+//! own limit refuses use up, block and occupy the limits of others. So all parts are looked at
+//! first, and a call that one of them refuses leaves nothing. Then all are reserved: a caller that
+//! an open reservation refuses is told to wait 50 ms, and that is no offence. Then all are committed
+//! or released in the background.
 //!
-//! No step begins after the deadline. What is answered after that is released: its caller has been
-//! told something else.
+//! No step begins after the deadline. A charge that is answered later is released, since the caller
+//! has had another answer by then.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
@@ -30,8 +30,7 @@ use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::{Answer, Feature, Store as _, Verdict};
 
-/// How the charge of a part is given back where another part refuses. The parts are charged in this
-/// order.
+/// How a part's charge is given back if another part refuses, in the order of charging.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Undo {
     Release,
@@ -51,7 +50,7 @@ impl Undo {
     }
 }
 
-/// Charges the limits of these parts and acquires their permits, or neither.
+/// Charges the limits in `limited` and acquires the permits of `parts`, or does neither.
 pub(super) async fn step<'a>(
     held: &mut Held<'a>,
     parts: &[At<'a>],
@@ -60,12 +59,13 @@ pub(super) async fn step<'a>(
 ) -> Result<(), Refused> {
     let lasting = |(_, part): &&At<'_>| Undo::of(part) == Undo::Never;
     if let Some(&(by, part)) = limited.iter().filter(lasting).nth(1) {
-        // The first of them could not be given back where the second refuses.
+        // Of two parts that can never be given back, the first would stay charged where the second
+        // refuses.
         let refused = |error| Refused { by, error };
         part.bound.require(Feature::Refund).map_err(refused)?;
     }
     let is_lone = parts.len() == 1;
-    // The permit of a lone rule is as much its caller's as the limits are: no look protects anybody.
+    // Of a lone rule, no other caller's limits can be used up: it need not be looked at first.
     let charging = if is_lone {
         limited
     } else {
@@ -92,12 +92,12 @@ pub(super) async fn step<'a>(
     Ok(())
 }
 
-/// Asks all limits and permits at once whether they would admit. Gives the limits that do, and
-/// those that gave no answer.
+/// Asks all limits and permits at once whether they would admit, without charging. Gives the limits
+/// that would, and those that gave no answer.
 ///
 /// # Errors
 ///
-/// The refusal that takes longest to end. Where it is the only one, it is an offence.
+/// The refusal that lasts longest. If it is the only one, it counts as an offence.
 async fn look<'a>(
     parts: &[At<'a>],
     time: Time,
@@ -135,8 +135,8 @@ async fn look<'a>(
     }
 }
 
-/// Sets the block of the part whose limits alone refused the call, if it has one. Where nobody has
-/// looked for the part's permit, that is done first. Gives the refusal to tell.
+/// Sets the block of the part whose limits alone refused the call, if it has one. If the part's
+/// permit has not been looked for, that is done first. Returns the refusal to report.
 async fn offence(parts: &[At<'_>], refused: Refused, time: Time, has_looked: bool) -> Refused {
     let Refused { by, error } = refused;
     if let RateLimitError::Exceeded(refusal) = &error
@@ -162,7 +162,7 @@ async fn has_free_permit(part: At<'_>, time: Time) -> bool {
     }
 }
 
-/// Charges these limits at once, for now. Gives those that gave no answer.
+/// Charges or reserves these limits, all at once. Gives the limits that gave no answer.
 async fn charge<'a>(
     held: &mut Held<'a>,
     parts: &[At<'a>],
@@ -216,8 +216,8 @@ async fn charge<'a>(
     admitted_or_longest(refusals).map(|()| failed)
 }
 
-/// Room to settle each of these charges, by engine, waited for until the deadline: a flood of
-/// stacks must not make its own outage.
+/// Takes room to settle each of these charges, by engine, waiting until the deadline at most: a
+/// flood of stacks must not cause an outage of its own.
 async fn rooms(
     parts: &[At<'_>],
     time: Time,
@@ -260,8 +260,8 @@ async fn acquire_permits<'a>(
     Ok(())
 }
 
-/// The refusal of a reservation that others' open ones refuse lasts a random time more: two stacks
-/// that charge the last slots in opposite order would refuse each other again and again.
+/// Adds a random time to the wait of a refusal that only open reservations cause: two stacks that
+/// charge the last slots in opposite order would refuse each other again and again.
 fn jittered(refusal: Decision) -> Decision {
     let is_by_reservations = refusal.retry_after_us == RESERVED_WAIT && !refusal.is_blocked();
     let more = RandomState::new().hash_one(0) % RESERVED_WAIT;

@@ -1,9 +1,9 @@
-//! [`run`]: makes an attempt, which goes on where its caller goes away.
+//! [`run`]: makes an attempt that does not end with its caller.
 //!
-//! A caller that could end an attempt of several steps by going away could keep another's slots
-//! reserved for nothing; one that could end the attempt whose turn it has could make all that wait
-//! behind it ask at once. So such an attempt is a task: it ends as it would have, and what it gave
-//! a caller that is gone is dropped, which commits reservations and releases permits.
+//! A caller that could cancel an attempt of several steps could keep the slots of others reserved
+//! for nothing. One that could cancel the attempt whose turn it has could make all waiters behind
+//! it ask at once. So such an attempt is a task and ends regularly; if the caller is gone, the
+//! outcome is dropped, which commits reservations and releases permits.
 
 use std::future::poll_fn;
 use std::panic::resume_unwind;
@@ -22,7 +22,7 @@ use crate::engine::part::Part;
 use crate::engine::state::Turn;
 use crate::error::StoreError;
 
-/// Makes an attempt. The `turn` is given back when that ends.
+/// Makes an attempt at `stack`. The `turn` is given back with the outcome.
 pub(in crate::engine) async fn run(
     stack: &Arc<[Part]>,
     turn: Option<Turn>,

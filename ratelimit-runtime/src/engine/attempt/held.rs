@@ -1,4 +1,4 @@
-//! [`Held`]: what an attempt has so far; [`Admission`]: what its caller gets for one part.
+//! [`Held`]: the admissions that an attempt has so far. [`Admission`]: the outcome of one part.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -17,17 +17,18 @@ use crate::observe;
 /// Some parts of a stack.
 pub(super) type StepParts<'a> = SmallVec<[At<'a>; 4]>;
 
-/// A part whose store gave an error in place of an answer.
+/// A part whose store gave an error, with its index in the stack.
 pub(super) type Failed<'a> = (usize, &'a Part, StoreError);
 
-/// What the parts of a stack have got, in their order.
+/// The admissions of a stack's parts, in order.
 pub(in crate::engine) type Admissions = SmallVec<[Admission; 1]>;
 
-/// What one part has got. Dropping it releases the permit, and ends the charge as that says.
+/// The outcome of one part. Dropping it releases the permit and ends the charge by
+/// [`Charge::otherwise`].
 pub(in crate::engine) struct Admission {
-    /// An error only in shadow mode.
+    /// The decision; an error only in shadow mode.
     pub(in crate::engine) decided: Result<Decision, RateLimitError>,
-    /// In the end only where the outcome of the call decides what it costs.
+    /// The charge; in the end only if the outcome of the call decides its cost.
     pub(in crate::engine) charge: Option<Charge>,
     pub(in crate::engine) permit: Option<OpenPermit>,
 }
@@ -42,11 +43,11 @@ impl Admission {
     }
 }
 
-/// What an attempt has so far. Dropping it gives all of it back that is not confirmed.
+/// The admissions that an attempt has so far. Dropping it gives back all that are not confirmed.
 pub(super) struct Held<'a> {
     pub(super) start: Instant,
     pub(super) admissions: Admissions,
-    /// Charges whose answers did not come in time: each waits for its own, and gives it back.
+    /// Charges that were not answered in time: each future waits for its answer, and gives it back.
     pub(super) late: Vec<Boxed<'a, ()>>,
 }
 
@@ -65,15 +66,15 @@ impl<'a> Held<'a> {
         self.admissions.get_mut(at)
     }
 
-    /// Notes that the limits of a part admit, and the charge, where it may have to be ended.
+    /// Records that the limits of a part admit, and the charge, if it may have to be ended.
     pub(super) fn admit(&mut self, at: usize, decision: Decision, charge: Option<Charge>) {
         if let Some(admission) = self.of(at) {
             (admission.decided, admission.charge) = (Ok(decision), charge);
         }
     }
 
-    /// Keeps the permit of a part, which has been counted. What its limits say comes before what
-    /// `decision` says of the permit.
+    /// Keeps the permit of a part, which has been counted. `decision` on it is recorded only if the
+    /// part has no limits, whose decision comes first.
     pub(super) fn hold(&mut self, (at, part): At<'_>, permit: OpenPermit, decision: Decision) {
         if let Some(admission) = self.of(at) {
             admission.permit = Some(permit);
@@ -83,8 +84,8 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Ends a step that admits these: what they were charged for now stays, or is a reservation
-    /// that its call ends.
+    /// Ends a step that admits these `parts`: a charge stays, or is a reservation that its call
+    /// ends.
     pub(super) fn confirm(&mut self, parts: &[At<'_>]) {
         for &(at, part) in parts {
             let Some(Admission { charge, .. }) = self.of(at) else {
@@ -103,13 +104,13 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Decides parts whose store gave no answer by their policies. Those that one fallback decides
-    /// are charged together: all or none.
+    /// Decides parts whose store gave no answer by their policies. The parts that one fallback
+    /// decides are charged together: all or none.
     ///
     /// # Errors
     ///
-    /// The longest refusal that is known to hold for one of them, or the error of a part that gets
-    /// no other answer.
+    /// The longest refusal known to hold for a part, or the error of a part that gets no other
+    /// answer.
     #[cold]
     pub(super) fn decide_failed(&mut self, failed: Vec<Failed<'_>>) -> Result<(), Refused> {
         admitted_or_longest(failed.iter().filter_map(|(at, part, error)| {
@@ -154,8 +155,8 @@ impl<'a> Held<'a> {
         Ok(())
     }
 
-    /// The permit of a part whose store gave no answer: the count of this process goes on. It is
-    /// logged unless the limits beside it are.
+    /// Decides the permit of a part whose store gave no answer: the count of this process goes on.
+    /// The outage is logged here only if `is_logged`.
     pub(super) fn permit_by_policy(
         &mut self,
         (at, part): At<'_>,

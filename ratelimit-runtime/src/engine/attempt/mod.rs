@@ -1,13 +1,13 @@
-//! One attempt at a stack of checks: it charges all of them and acquires their permits, or nothing.
+//! An attempt at a stack of checks: it charges all of them and acquires their permits, or nothing.
 //!
 //! ```text
-//! held      what an attempt has so far; dropping it gives that back
-//! together  where one store decides all of it in one step
-//! apart     where it does not: looks at all, reserves all, then commits
+//! held      the admissions of an attempt so far; dropping it gives them back
+//! together  for parts that one store decides in one step
+//! apart     for other parts: looks at all, reserves all, then commits
 //! detached  lets an attempt go on where its caller goes away
 //! ```
 //!
-//! This process counts its own open permits by key: once they are all that a key has, a call is
+//! This process counts its own open permits by key: once a key has no more than these, a call is
 //! refused without asking, and the count goes on where the store gives no answer.
 
 mod apart;
@@ -27,8 +27,8 @@ use crate::store::BuiltInStore as _;
 /// The outcome of an attempt.
 pub(super) type Attempted = Result<Admissions, Refused>;
 
-/// The parts of each step: those that decide together, then each in shadow mode by itself, once the
-/// others have admitted the call, because it has no say.
+/// The parts of each step: first the parts that decide, then each part in shadow mode by itself,
+/// once the others have admitted the call, because it refuses nothing.
 fn steps(stack: &[Part]) -> impl Iterator<Item = StepParts<'_>> {
     let parts = stack.iter().enumerate();
     let (shadows, deciding): (StepParts<'_>, _) = parts.partition(|(_, part)| part.shadow);
@@ -38,7 +38,7 @@ fn steps(stack: &[Part]) -> impl Iterator<Item = StepParts<'_>> {
     [deciding].into_iter().chain(shadows)
 }
 
-/// Asks once for all parts.
+/// Attempts all steps of a stack once.
 async fn attempt<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Attempted {
     let outcome = take_steps(held, stack).await;
     let admissions = std::mem::take(&mut held.admissions);
@@ -60,7 +60,7 @@ async fn take_steps<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Result<(), Re
     Ok(())
 }
 
-/// Charges the limits of these parts and acquires their permits, or neither.
+/// Charges the limits of these `parts` and acquires their permits, or does neither.
 async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> {
     for (index, &(by, part)) in parts.iter().enumerate() {
         let refused = |error| Refused { by, error };
@@ -95,7 +95,7 @@ async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> 
     Ok(())
 }
 
-/// The decision on a check by itself whose store gave this error.
+/// The decision on a lone check whose store gave this error.
 #[cold]
 pub(super) fn decide_failed(part: &Part, error: StoreError) -> Result<Decision, RateLimitError> {
     let mut held = Held::new(std::slice::from_ref(part));
@@ -108,8 +108,8 @@ pub(super) fn decide_failed(part: &Part, error: StoreError) -> Result<Decision, 
     admission.map_or_else(unasked, |admission| admission.decided)
 }
 
-/// The refusal that is known without asking: by the limits, or else for want of a permit. A lone
-/// check without a permit is asked in any case: its store looks by itself.
+/// The refusal of a part that is known without asking: by its limits, else for lack of a permit. A
+/// lone check without a permit is asked in any case, because its store looks itself.
 fn known_refusal(part: &Part, is_lone: bool) -> Option<Decision> {
     let (engine, check, permit) = (&part.engine, part.check(), part.permit.as_ref());
     let is_asked = is_lone && permit.is_none();

@@ -11,7 +11,7 @@ use crate::engine::state::Engine;
 use crate::error::StoreError;
 use crate::store::{BuiltInStore as _, Entry, PermitId, Request};
 
-/// Whether one store decides these parts in one step.
+/// `true` if one store decides these parts in one step.
 pub(super) fn is_possible(parts: &[At<'_>]) -> bool {
     let Some(&(_, first)) = parts.first() else {
         return true;
@@ -32,7 +32,7 @@ pub(super) fn is_possible(parts: &[At<'_>]) -> bool {
         && store.decides_together(place.as_ref(), &requests)
 }
 
-/// Charges these limits and acquires the permit of the part `permitted`, or neither.
+/// Charges the limits in `limited` and acquires the permit of `permitted`, or does neither.
 pub(super) async fn step<'a>(
     held: &mut Held<'a>,
     limited: StepParts<'a>,
@@ -44,7 +44,10 @@ pub(super) async fn step<'a>(
     };
     let requests = limited.iter().map(|(_, part)| part.check().request);
     let requests: Vec<Request<'_>> = requests
-        .map(|request| request.with_timeout_at(time.end))
+        .map(|request| Request {
+            timeout_at: Some(time.end),
+            ..request
+        })
         .collect();
     let permit = permitted.and_then(|(_, part)| part.permit.as_ref());
     let open = permit.map(|permit| OpenPermit::new(engine, permit, Some(PermitId::next())));

@@ -1,13 +1,13 @@
-//! [`PermitCounts`]: how many permits of each key are open in this process.
+//! [`PermitCounts`]: the numbers of permits that are open in this process, by key.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many permits of each key a limiter has open. There is an entry for each call in flight at
-/// most.
+/// The number of permits that a limiter has open, by key. It has at most as many entries as there
+/// are calls in flight.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct PermitCounts {
-    /// Never 0.
+    /// No number is 0.
     by_key: Mutex<HashMap<Arc<[u8]>, u64>>,
 }
 
@@ -16,7 +16,7 @@ impl PermitCounts {
         self.lock().get(key).copied().unwrap_or_default()
     }
 
-    /// Counts one more, and says how many there are with it; `None` if there are so many already.
+    /// Counts one more and returns the number with it; `None` if there are `max` already.
     pub(in crate::engine) fn add_below(&self, key: &Arc<[u8]>, max: u64) -> Option<u64> {
         debug_assert!(max > 0, "a permit can be had");
         let mut by_key = self.lock();

@@ -1,8 +1,8 @@
-//! [`Fallback`]: the memory of this process, in which limits go on while the store gives no answer.
+//! [`Fallback`]: the memory of this process, where limits continue while the store gives no answer.
 //!
-//! The limits are the same and the memory is bounded. Charges in it are unknown to the store, and
-//! expire by themselves; a block that was set there, by a rule or by hand, goes on refusing in this
-//! process once the store is back.
+//! Limits are not changed, and the memory is bounded. The store never learns of charges in it,
+//! which expire by themselves. A block that was set there, by a rule or by hand, still refuses in
+//! this process once the store is back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::engine::check::Check;
 use crate::store::memory::MemoryStore;
 use crate::store::{Answer, Request, Store as _, Verdict};
 
-/// The memory of one limiter, made when it is first needed.
+/// The fallback memory of one limiter, created when it is first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Fallback {
     memory: OnceCell<MemoryStore>,
-    /// Whether a key was ever blocked here: until then no check looks for a block.
+    /// `true` once a key was blocked here: until then no check looks for a block.
     has_blocked: AtomicBool,
 }
 
@@ -35,13 +35,13 @@ impl Fallback {
         self.store().peek_now(request)
     }
 
-    /// Whether it may hold blocks.
+    /// `true` if the memory may hold blocks.
     #[inline]
     pub(in crate::engine) fn may_block(&self) -> bool {
         self.has_blocked.load(Ordering::Relaxed)
     }
 
-    /// The refusal of a key that was blocked here while the store did not answer.
+    /// The refusal of a key that was blocked here while the store gave no answer.
     pub(in crate::engine) fn blocked(&self, check: &Check<'_>) -> Option<Decision> {
         if !self.may_block() || check.shadow {
             return None;
@@ -50,20 +50,20 @@ impl Fallback {
         verdict.blocked.then(|| check.fallback_decision(&verdict))
     }
 
-    /// Forgets the key here as well.
+    /// Resets the key in this memory.
     pub(crate) fn reset(&self, request: Request<'_>) -> bool {
         self.memory
             .get()
             .is_some_and(|memory| changed(memory.reset(request)))
     }
 
-    /// Blocks the key in this process; where the memory has no room for that, it does not.
+    /// Blocks the key in this process, unless the memory has no room for that.
     pub(crate) fn block(&self, request: Request<'_>, duration: Duration) {
         let is_blocked = matches!(self.store().block(request, duration).known(), Ok(Ok(())));
         self.has_blocked.fetch_or(is_blocked, Ordering::Relaxed);
     }
 
-    /// Ends a block that was set here.
+    /// Ends a block in this memory.
     pub(crate) fn unblock(&self, request: Request<'_>) -> bool {
         self.memory
             .get()
@@ -75,7 +75,7 @@ impl Fallback {
     }
 }
 
-/// Whether this memory changed something: it answers at once.
+/// The answer of the memory, which answers at once: `true` if a key changed.
 fn changed(answer: Answer<'_, bool>) -> bool {
     let changed = answer.known();
     debug_assert!(

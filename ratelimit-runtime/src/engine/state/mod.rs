@@ -1,10 +1,11 @@
-//! [`Engine`]: everything that answers checks.
+//! [`Engine`]: the state of a limiter, which answers its checks.
 
 mod counts;
 mod fallback;
 mod policies;
 mod registry;
 mod settlements;
+mod summaries;
 mod turns;
 
 use std::any::TypeId;
@@ -16,10 +17,11 @@ use std::time::Duration;
 pub(in crate::engine) use self::counts::PermitCounts;
 use self::fallback::Fallback;
 use self::policies::PolicyBook;
-pub(in crate::engine) use self::policies::waits_in_vain;
+pub(in crate::engine) use self::policies::{PolicyUse, misprefetched, waits_in_vain};
 use self::registry::Registry;
 pub(in crate::engine) use self::settlements::OpenSettlement;
 use self::settlements::Settlements;
+use self::summaries::Summaries;
 pub(in crate::engine) use self::turns::Turn;
 use self::turns::Turns;
 use crate::error::StoreError;
@@ -35,11 +37,11 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
 pub(crate) struct Engine {
     pub(crate) id: u64,
     pub(crate) store: Box<dyn Store>,
-    /// Whether the store is one in memory that only this limiter has.
+    /// `true` if the store is a memory that only this limiter has.
     pub(crate) in_memory: bool,
     /// The capabilities of the store, which do not change.
     pub(in crate::engine) capabilities: Capabilities,
-    /// The prefix of every key, with its colon; or empty.
+    /// The prefix of every key, with its colon, or empty.
     pub(crate) prefix: Box<str>,
     pub(crate) timeout: Duration,
     pub(crate) on_unavailable: OnUnavailable,
@@ -49,6 +51,7 @@ pub(crate) struct Engine {
     pub(in crate::engine) turns: Arc<Turns>,
     pub(in crate::engine) permits: PermitCounts,
     pub(in crate::engine) settlements: Settlements,
+    pub(crate) summaries: Summaries,
     pub(crate) fallback: Fallback,
     #[cfg(feature = "http")]
     pub(crate) responses: Arc<crate::response::Responses>,
@@ -57,7 +60,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// An engine on a store of its own.
+    /// An engine with `store` and default settings.
     pub(crate) fn on<S: Store>(store: S) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         observe::describe();
@@ -75,6 +78,7 @@ impl Engine {
             turns: Arc::default(),
             permits: PermitCounts::default(),
             settlements: Settlements::default(),
+            summaries: Summaries::default(),
             fallback: Fallback::default(),
             #[cfg(feature = "http")]
             responses: Arc::default(),
@@ -83,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// The same on another store, before it has been asked.
+    /// The engine with another store, before the first check.
     pub(crate) fn with_store<S: Store>(self, store: S) -> Self {
         let (in_memory, capabilities) = (is_in_memory::<S>(), store.capabilities());
         Self {
@@ -94,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// `memory`, the name of the server as metrics have it, or `custom`.
+    /// The name for operators: `memory`, the server's as in metrics, or `custom`.
     pub(crate) fn store_name(&self) -> &str {
         match self.store.server() {
             "" if self.in_memory => "memory",
@@ -103,14 +107,14 @@ impl Engine {
         }
     }
 
-    /// `Ok` where the store keeps what the request asks for.
+    /// `Ok` if the store keeps what the request asks for.
     pub(crate) fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
         self.store.supports(request)?;
         self.capabilities.supports(request)
     }
 }
 
-/// Whether the store keeps counts in memory, and is not shared.
+/// `true` if the store is a memory that is not shared.
 fn is_in_memory<S: Store>() -> bool {
     TypeId::of::<S>() == TypeId::of::<MemoryStore>()
 }

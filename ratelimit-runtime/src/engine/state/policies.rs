@@ -1,33 +1,50 @@
-//! [`PolicyBook`]: the policies of a limiter, and which of them rules have used.
+//! [`PolicyBook`]: the policies of a limiter, and how rules use them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use super::registry::BoundRules;
-use crate::rule::{Policies, Policy};
+use crate::rule::{Policies, Policy, Terms};
 
-/// The policies of a limiter: those in force, and which of all sets so far have been used.
+/// The policies of a limiter: the set in force, and the names that were ever used.
 #[derive(Default)]
 pub(crate) struct PolicyBook {
     current: ArcSwap<PolicySet>,
     /// The version of the set in force.
     version: AtomicU64,
-    /// The names that checks have used or the service requires; whether by a rule that waits,
-    /// unless the policy says otherwise. A set is put in force under this lock, so that no use
-    /// falls between a look at the uses and the change.
-    used: Mutex<HashMap<String, bool>>,
+    /// The names that checks have used or the service requires. A set is put in force under this
+    /// lock, so that no use falls between the look at the uses and the change.
+    used: Mutex<HashMap<String, PolicyUse>>,
+}
+
+/// How rules use a policy, unless the policy says otherwise.
+#[derive(Default, Clone, Copy)]
+pub(in crate::engine) struct PolicyUse {
+    waits: bool,
+    /// The longest lease of units that the rules take ahead.
+    prefetch: Duration,
+}
+
+impl From<&Terms> for PolicyUse {
+    fn from(terms: &Terms) -> Self {
+        Self {
+            waits: !terms.wait.is_zero(),
+            prefetch: terms.prefetch(),
+        }
+    }
 }
 
 /// Policies that are put in force together, by name.
 #[derive(Default)]
 pub(crate) struct PolicySet {
     by_name: HashMap<String, Arc<Policy>>,
-    /// Counted from 1; 0 of the first, empty set.
+    /// Counted from 1; 0 for the first, empty set.
     pub(in crate::engine) version: u64,
-    /// Bound under these policies.
+    /// The rules bound under these policies.
     pub(in crate::engine) rules: BoundRules,
 }
 
@@ -41,18 +58,20 @@ impl PolicyBook {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The set in force and its policy of this name, for a rule that waits or does not. From then
-    /// on a set that lacks the policy is refused, and one that blocks in it if the rule waits.
+    /// The set in force, and its policy `name`, for a rule with this use. From then on a set is
+    /// refused that lacks the policy, or in which it does not go together with the rule.
     pub(in crate::engine) fn used(
         &self,
         name: &str,
-        waits: bool,
+        by: PolicyUse,
     ) -> (Arc<PolicySet>, Option<Arc<Policy>>) {
         let mut used = self.lock();
         let set = self.current();
         let policy = set.by_name.get(name).cloned();
         if policy.is_some() {
-            *used.entry(name.to_owned()).or_default() |= waits;
+            let known = used.entry(name.to_owned()).or_default();
+            known.waits |= by.waits;
+            known.prefetch = known.prefetch.max(by.prefetch);
         }
         (set, policy)
     }
@@ -62,8 +81,8 @@ impl PolicyBook {
         self.current().by_name.len()
     }
 
-    /// The names that are not among the policies. Without any, a set that lacks one of them is
-    /// refused from then on.
+    /// The names that are not among the policies. If none is missing, a set that lacks one of them
+    /// is refused from then on.
     pub(crate) fn require<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
         let mut used = self.lock();
         let set = self.current();
@@ -77,11 +96,11 @@ impl PolicyBook {
         missing
     }
 
-    /// Puts these policies in force, in the place of all others.
+    /// Puts these policies in force, in place of all others.
     ///
     /// # Errors
     ///
-    /// The reason why not: a policy in use or required is missing, or blocks where a rule waits.
+    /// If a policy in use or required is missing, or does not go together with a rule that uses it.
     pub(crate) fn replace(&self, policies: Policies) -> Result<(), String> {
         let used = self.lock();
         let lacking = used.keys().filter(|name| !policies.contains_key(*name));
@@ -99,10 +118,16 @@ impl PolicyBook {
                  names: give {them} limits in it, or take the rules away first"
             ));
         }
-        let is_waited_for = |name: &String| used.get(name).is_some_and(|waits| *waits);
-        let mut blocking = policies.iter().filter(|(_, policy)| policy.stops_waiting());
-        if let Some((name, _)) = blocking.find(|(name, _)| is_waited_for(name)) {
-            return Err(waits_in_vain(name));
+        let mistake = policies.iter().find_map(|(name, policy)| {
+            let by = used.get(name)?;
+            if by.waits && policy.stops_waiting() {
+                return Some(waits_in_vain(name));
+            }
+            let mistake = policy.prefetch_mistake(by.prefetch)?;
+            Some(misprefetched(name, &mistake))
+        });
+        if let Some(mistake) = mistake {
+            return Err(mistake);
         }
         let by_name = policies.into_iter();
         let by_name = by_name.map(|(name, policy)| (name, Arc::new(policy)));
@@ -116,12 +141,12 @@ impl PolicyBook {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, bool>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, PolicyUse>> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many names a message lists, and how many characters of a name that a call has made.
+/// The most names that a message lists. Four times as many characters of a call's policy are shown.
 const LISTED: usize = 16;
 
 impl PolicySet {
@@ -154,10 +179,18 @@ impl PolicySet {
     }
 }
 
-/// The message where a policy blocks and a rule that uses it waits.
+/// The message if a policy blocks and a rule that uses it waits.
 pub(in crate::engine) fn waits_in_vain(policy: &str) -> String {
     format!(
         "the policy `{policy}` blocks, and a rule that uses it waits: a call either waits or is blocked: leave `block` out, \
          or write `wait = \"0s\"` in the policy"
+    )
+}
+
+/// The message if a rule takes units ahead, and its policy does not go together with that.
+pub(in crate::engine) fn misprefetched(policy: &str, mistake: &str) -> String {
+    format!(
+        "a rule that uses the policy `{policy}` takes units ahead: {mistake}, or write \
+         `prefetch = \"0s\"` in the policy"
     )
 }

@@ -1,4 +1,4 @@
-//! [`Registry`]: the rules that a limiter has bound, and the first meaning of each name.
+//! [`Registry`]: the bound rules of a limiter, and the first rule of each name.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -8,36 +8,35 @@ use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Rule;
 
-/// How many names and bound rules are kept. Names made at run time must not fill the memory: rules
-/// beyond are bound by each call, and their names are not compared.
+/// The most names and bound rules that are kept: names made at run time must not fill the memory.
+/// Further rules are bound by each call, and their names are not compared.
 const MOST: usize = 16_384;
 
 #[derive(Default)]
 pub(in crate::engine) struct Registry {
-    /// Bound without a policy.
+    /// The rules bound without a policy.
     pub(in crate::engine) rules: BoundRules,
     meanings: Mutex<HashMap<Box<str>, Meaning>>,
 }
 
-/// Bound rules, by name and policy. There are several of one name and policy where rules differ in
-/// other settings.
+/// Bound rules, by name and policy: several of each if rules differ in other settings.
 #[derive(Default)]
 pub(in crate::engine) struct BoundRules(RwLock<HashMap<Box<str>, ByPolicy>>);
 
 type ByPolicy = HashMap<Box<str>, Vec<Arc<BoundRule>>>;
 
-/// The first meaning of a name.
+/// The properties of the first rule of a name.
 struct Meaning {
     /// The beginning of the stored keys: algorithm, windows, name.
     head: Box<[u8]>,
-    /// The address of the rule, where its name is derived from a path.
+    /// The address of the rule, if its name is derived from a path.
     site: Option<usize>,
-    /// Whether a second function of the name has been reported.
+    /// `true` once a second function of the name was reported.
     is_reported: bool,
 }
 
 impl BoundRules {
-    /// The bound form of a rule under this policy; empty for none.
+    /// The bound form of a rule under `policy`, which is empty for none.
     pub(in crate::engine) fn find(&self, rule: &Rule, policy: &str) -> Option<Arc<BoundRule>> {
         let rules = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut bound = rules.get(&*rule.names().full)?.get(policy)?.iter();
@@ -58,12 +57,12 @@ impl BoundRules {
 }
 
 impl Registry {
-    /// Compares a rule, whose stored keys begin with `head`, with the first of its name.
+    /// Compares a rule, whose stored keys begin with `head`, with the first rule of its name.
     ///
     /// # Errors
     ///
-    /// `Misconfigured` where an explicit name stands for different windows or algorithms. Two
-    /// functions of one derived name are only logged, once: the name was not chosen, and refusing
+    /// `Misconfigured` if rules of one explicit name have different windows or algorithms. Two
+    /// functions with one derived name are only logged, once: the name was not chosen, and refusing
     /// calls would make things worse.
     pub(in crate::engine) fn compare(
         &self,

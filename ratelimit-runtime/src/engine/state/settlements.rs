@@ -1,21 +1,21 @@
-//! [`Settlements`]: the charges of a limiter that are being settled, and room for more.
+//! [`Settlements`]: the charges of a limiter that are being settled, and the room for more.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// How many settlements there may be.
+/// The most settlements that a limiter has at a time.
 const MOST: usize = 10_000;
 
 /// The settlements of a limiter that have not ended.
 #[derive(Debug)]
 pub(in crate::engine) struct Settlements {
-    /// Each receiver is one that ends without a caller, or an attempt that may leave some.
+    /// Each receiver is a settlement without a caller, or an attempt that may leave some.
     open: watch::Sender<()>,
     room: Arc<Semaphore>,
 }
 
-/// A settlement that is waited for until this is dropped.
+/// A settlement that [`Settlements::ended`] waits for until this is dropped.
 pub(in crate::engine) type OpenSettlement = watch::Receiver<()>;
 
 impl Default for Settlements {
@@ -28,12 +28,12 @@ impl Default for Settlements {
 }
 
 impl Settlements {
-    /// How many are open now.
+    /// The number of open settlements.
     pub(in crate::engine) fn open(&self) -> usize {
         self.open.receiver_count()
     }
 
-    /// Returns once none is open.
+    /// Waits until no settlement is open.
     pub(in crate::engine) async fn ended(&self) {
         self.open.closed().await;
     }
@@ -42,13 +42,13 @@ impl Settlements {
         self.open.subscribe()
     }
 
-    /// Room for so many more, if there is.
+    /// Room for `many` more settlements, if there is as much.
     pub(in crate::engine) fn try_room(&self, many: u32) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.room).try_acquire_many_owned(many).ok()
     }
 
-    /// Room for so many more, once there is. All of it is taken at once: callers that each had some
-    /// would wait for each other's.
+    /// Room for `many` more settlements, once there is as much. It is taken at once: callers with a
+    /// part each would wait for each other.
     pub(in crate::engine) async fn room(&self, many: u32) -> Option<OwnedSemaphorePermit> {
         let room = Arc::clone(&self.room).acquire_many_owned(many).await;
         debug_assert!(room.is_ok(), "the semaphore is never closed");

@@ -1,15 +1,12 @@
-//! [`Turns`]: the turns of callers that wait, one queue for each key that refuses, first come, first
-//! served.
+//! [`Turns`]: the turns of callers that wait, first come, first served, for each key that refuses.
 //!
-//! The first caller in a queue has the turn: it alone tries again, at the moment that its last
-//! refusal named, and has the turn until that attempt has ended. If it is dropped, or a second late
-//! because its runtime is not driven, the turn is that of the next caller; the late one joins again
-//! at the end.
+//! The first caller in a queue has the turn: it alone tries again, at the time that its last
+//! refusal named, and has the turn until that attempt ends. If it is dropped, or a second late
+//! because its runtime is not driven, the next caller has the turn; the late one joins at the end.
 //!
-//! One lock guards all queues of a limiter, and is never kept across an `.await`. A turn that comes
-//! between two looks at the queue is not lost: [`Notify`] keeps one notification until it is
-//! awaited, and a caller that wakes looks at the queue again, so that one notification too many
-//! does no harm.
+//! One lock guards all queues of a limiter, and is never held across an `.await`. A turn that
+//! arrives between two looks at the queue is not lost: [`Notify`] keeps one notification until it
+//! is awaited, and a caller that wakes looks at the queue, so a surplus notification does no harm.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,41 +16,41 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How many callers may wait for one key, and for all keys of a limiter; further ones are refused at
-/// once. The first of a key find room however many wait for others, so nobody can fill that of
-/// others.
+/// The most callers that wait for one key, and for all keys of a limiter; further callers are
+/// refused at once. The first [`FIRST_OF_KEY`] of a key always find room, so that the waiters of
+/// other keys cannot take it.
 const MAX_OF_KEY: usize = 1_000;
 const MAX_OF_LIMITER: usize = 50_000;
 const FIRST_OF_KEY: usize = 16;
-/// How late the first in a queue may be. After that the turn is that of the next caller.
+/// How late the first caller in a queue may be before the next one has the turn.
 const LATE: Duration = Duration::from_secs(1);
-/// After so many wake-ups in a row one is left out, if the places of a key are shared with other
-/// processes: these look now and then, and shall find a place.
+/// The number of wake-ups in a row after which one is left out, if a key's permits are shared with
+/// other processes: these only ask now and then, and must find a permit.
 const MOST_IN_A_ROW: u8 = 8;
 
-/// The queues of one limiter, one per key that is waited for.
+/// The queues of one limiter, one for each key that callers wait for.
 #[derive(Default)]
 pub(in crate::engine) struct Turns {
     queues: Mutex<Queues>,
-    /// How many callers wait, those whose turn has lapsed included.
+    /// The number of callers that wait, including those whose turn has lapsed.
     waiting: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Queues {
-    by_key: HashMap<Box<[u8]>, Queue>,
-    /// The number of the next caller, over all queues: a lapsed number is not taken for another in
-    /// a later queue of its key.
+    by_key: HashMap<Box<[u8]>, KeyQueue>,
+    /// The number of the next caller, over all queues: a lapsed number never equals another in a
+    /// later queue of its key.
     next: u64,
 }
 
 /// The callers that wait for one key, by number; never empty. The first has the turn.
-struct Queue {
-    /// With the notification by which each looks at the queue.
+struct KeyQueue {
+    /// The notification that makes each caller look at the queue.
     waiters: BTreeMap<u64, Arc<Notify>>,
-    /// When the first tries again.
+    /// When the first caller tries again.
     retry_at: Instant,
-    /// When its attempt ends at the latest. If it is [`LATE`] then, the turn is the next caller's.
+    /// When its attempt ends at the latest. [`LATE`] after that, the next caller has the turn.
     ends_at: Instant,
     wakes_in_a_row: u8,
 }
@@ -63,7 +60,7 @@ impl Turns {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the first in the queue of this key tries again; `None` where nobody waits.
+    /// When the first caller in the queue of this key tries again; `None` if no caller waits.
     pub(in crate::engine) fn front(&self, key: &[u8]) -> Option<Instant> {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return None;
@@ -71,7 +68,7 @@ impl Turns {
         self.lock().by_key.get(key).map(|queue| queue.retry_at)
     }
 
-    /// The last turn of a key; `None` if too many callers wait already.
+    /// Joins the queue of a key at its end; `None` if too many callers wait.
     pub(in crate::engine) fn join(self: &Arc<Self>, key: &[u8]) -> Option<Turn> {
         let mut queues = self.lock();
         let of_key = queues.by_key.get(key);
@@ -91,8 +88,8 @@ impl Turns {
         })
     }
 
-    /// Wakes the first caller that waits for this key: a place has been left. A caller that joins
-    /// at this moment finds the place when it asks.
+    /// Wakes the first caller that waits for this key, because a permit was released. A caller that
+    /// joins at this moment finds the permit when it asks.
     pub(in crate::engine) fn wake(&self, key: &[u8], is_shared: bool) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
@@ -115,12 +112,12 @@ impl Turns {
 }
 
 impl Queues {
-    /// Adds a caller at the end of the queue of a key, and gives its number.
+    /// Adds a caller at the end of the queue of a key, and returns its number.
     fn join(&mut self, key: &[u8], comes: &Arc<Notify>) -> u64 {
         let number = self.next;
         self.next += 1;
         let now = Instant::now();
-        let queue = self.by_key.entry(key.into()).or_insert_with(|| Queue {
+        let queue = self.by_key.entry(key.into()).or_insert_with(|| KeyQueue {
             waiters: BTreeMap::new(),
             retry_at: now,
             ends_at: now,
@@ -131,9 +128,9 @@ impl Queues {
     }
 }
 
-impl Queue {
-    /// Takes a caller out; if it was the first, the next one has the turn from now on, because its
-    /// runtime may not be driven. Says whether any are left.
+impl KeyQueue {
+    /// Removes a caller. If it was the first, the next one has the turn from now on, because its
+    /// runtime may not be driven. `true` if callers are left.
     fn leave(&mut self, number: u64) -> bool {
         let had_turn = self.is_first(number);
         self.waiters.remove(&number);
@@ -150,7 +147,7 @@ impl Queue {
     }
 }
 
-/// A caller's position in the queue of a key, which is left when this is dropped.
+/// A caller's position in the queue of a key; dropping it leaves the queue.
 pub(in crate::engine) struct Turn {
     turns: Arc<Turns>,
     key: Box<[u8]>,
@@ -163,22 +160,22 @@ impl Turn {
         Arc::ptr_eq(&self.turns, turns) && *self.key == *key
     }
 
-    /// Waits for the turn. A caller that has it waits until `retry_at`, or, if it `is_woken`, until
-    /// a place is left before that. Says whether the turn came before `until`.
+    /// Waits for the turn. A caller that has it waits until `retry_at` or, if `is_woken`, until a
+    /// permit is released before that. `false` if the turn did not arrive before `until`.
     pub(in crate::engine) async fn wait(
         &mut self,
         retry_at: Instant,
         until: Instant,
         is_woken: bool,
     ) -> bool {
-        if self.keeps(retry_at, retry_at) {
+        if self.announce(retry_at, retry_at) {
             if is_woken {
                 let _ = tokio::time::timeout_at(retry_at, self.comes.notified()).await;
             } else {
                 tokio::time::sleep_until(retry_at).await;
             }
         }
-        while let Some(lapses_at) = self.is_behind() {
+        while let Some(lapses_at) = self.waits_until() {
             if Instant::now() >= until {
                 return false;
             }
@@ -189,14 +186,14 @@ impl Turn {
         true
     }
 
-    /// Keeps the turn for an attempt that begins now and takes so long at most.
+    /// Keeps the turn for an attempt that begins now and takes at most `longest`.
     pub(in crate::engine) fn begin(&self, longest: Duration) {
         let now = Instant::now();
-        self.keeps(now, now + longest);
+        self.announce(now, now + longest);
     }
 
-    /// Says when the next attempt is made and ends, if this caller has the turn.
-    fn keeps(&self, retry_at: Instant, ends_at: Instant) -> bool {
+    /// Sets when the next attempt begins and ends. `true` if this caller has the turn.
+    fn announce(&self, retry_at: Instant, ends_at: Instant) -> bool {
         let mut queues = self.turns.lock();
         let Some(queue) = queues
             .by_key
@@ -209,9 +206,9 @@ impl Turn {
         true
     }
 
-    /// When the turn of the first caller lapses, if that is another. A lapsed turn is taken away,
-    /// also this caller's, which then joins again at the end.
-    fn is_behind(&mut self) -> Option<Instant> {
+    /// When the turn of the first caller lapses; `None` if this caller is the first. A lapsed turn
+    /// is removed, also this caller's, which then joins again at the end.
+    fn waits_until(&mut self) -> Option<Instant> {
         let mut queues = self.turns.lock();
         loop {
             let queue = queues

@@ -19,9 +19,12 @@ pub(super) fn replace(
 ) -> Result<(), RateLimitError> {
     let policies = checked(policies).map_err(RateLimitError::misconfigured)?;
     supported(engine, &policies)?;
-    let replaced = engine.policies.replace(policies);
-    replaced
-        .map_err(|why| RateLimitError::misconfigured(format!("{why}; the old set stays in force")))
+    engine.policies.replace(policies).map_err(|why| {
+        RateLimitError::misconfigured(format!("{why}; the old set stays in force"))
+    })?;
+    // What was taken ahead under other limits.
+    engine.give_back();
+    Ok(())
 }
 
 fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
@@ -32,8 +35,10 @@ fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError>
             .map(|values| policy.limits_of(values));
         for limits in iter::once(policy.limits.clone()).chain(overridden) {
             let request = Request {
+                algorithm: policy.algorithm(),
+                limits: &limits,
                 block: policy.block,
-                ..Request::new(b"", policy.algorithm(), &limits)
+                ..Request::PLAIN
             };
             if let Err(error) = engine.supports(&request) {
                 let message = format!("the store cannot keep the policy `{name}`: {error}");

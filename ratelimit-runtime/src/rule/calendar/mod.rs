@@ -1,4 +1,4 @@
-//! [`Calendar`]: quotas by the calendar, from midnight to midnight and from the first to the first.
+//! [`Calendar`]: windows by the calendar, from midnight to midnight or from the first to the first.
 
 mod period;
 mod unit;
@@ -12,11 +12,11 @@ pub(crate) use self::zone::Zone;
 /// A time that no store's clock shows, in microseconds.
 const NEVER: u64 = 1 << 63;
 
-/// The windows of a limit by the calendar: each is a unit long, in a time zone.
+/// The windows of a limit by the calendar: each is one unit of a time zone's calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Calendar {
     pub(crate) unit: CalendarUnit,
-    /// The zone of the rule if this is `None`; UTC if the rule has none.
+    /// The time zone; `None` for that of the rule, or UTC if the rule has none.
     pub(crate) zone: Option<Zone>,
 }
 
@@ -29,19 +29,19 @@ impl Calendar {
         if end > now { end } else { NEVER }
     }
 
-    /// In microseconds since 1970: where the window of `now` begins, where it ends, and where the next
-    /// one ends.
+    /// The beginning and the end of the window that holds `now`, and the end of the next one, in
+    /// microseconds since 1970.
     pub(crate) fn instants(self, now: u64) -> [u64; 3] {
-        period::instants(self, now)
+        period::instants(self.unit, self.zone, now)
     }
 
-    /// The name of its zone; `UTC` if it has none.
+    /// The name of the time zone; `UTC` if it has none.
     pub(crate) fn zone_name(self) -> &'static str {
         self.zone.map_or("UTC", Zone::name)
     }
 }
 
-/// As a limit shows it: `day`, and `day@Europe/Berlin` where it has a zone of its own.
+/// Shown as in a limit: `day`, or `day@Europe/Berlin` with a time zone of its own.
 impl fmt::Display for Calendar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.zone {

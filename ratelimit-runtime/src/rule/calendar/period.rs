@@ -1,14 +1,15 @@
-//! One window of the calendar, and those around it.
+//! The calendar window of a moment, and the next.
 //!
 //! A moment belongs to the unit that its zone's clock and calendar show. A unit begins with the
 //! first moment that shows it and ends where the next one begins; a day that a clock change repeats
 //! in part is one unit, an hour that it repeats is two. So periods follow one another without a
 //! gap, whatever a zone does.
 
-use super::Calendar;
+#[cfg(not(feature = "calendar"))]
+use super::{CalendarUnit, Zone};
 
 #[cfg(not(feature = "calendar"))]
-pub(super) fn instants(_: Calendar, now: u64) -> [u64; 3] {
+pub(super) fn instants(_: CalendarUnit, _: Option<Zone>, now: u64) -> [u64; 3] {
     debug_assert!(false, "without the feature no limit is a calendar quota");
     [now; 3]
 }
@@ -25,44 +26,45 @@ mod by_calendar {
     use jiff::tz::{AmbiguousOffset, TimeZone};
     use jiff::{Span, Timestamp, ToSpan as _};
 
-    use super::Calendar;
     use crate::rule::calendar::{CalendarUnit, Zone};
 
-    /// The windows that were looked up last, one for each unit and zone in use.
-    static LAST: LazyLock<RwLock<HashMap<Calendar, [u64; 3]>>> = LazyLock::new(RwLock::default);
+    type Windows = HashMap<(CalendarUnit, Option<Zone>), [u64; 3]>;
 
-    /// The latest moment that the calendar is asked for: the year 2255.
+    /// The windows that were looked up last, one for each unit and zone in use.
+    static LAST: LazyLock<RwLock<Windows>> = LazyLock::new(RwLock::default);
+
+    /// The latest moment for which a window is computed, in the year 2255.
     const LATEST: u64 = (1 << 53) - 1;
 
     /// One window, in microseconds since 1970.
     struct Period {
         start: u64,
-        /// The first moment of the next one.
+        /// The first moment of the next window.
         end: u64,
     }
 
-    pub(in super::super) fn instants(calendar: Calendar, now: u64) -> [u64; 3] {
+    pub(in super::super) fn instants(unit: CalendarUnit, zone: Option<Zone>, now: u64) -> [u64; 3] {
         let last = LAST
             .read()
             .unwrap_or_else(PoisonError::into_inner)
-            .get(&calendar)
+            .get(&(unit, zone))
             .copied();
         if let Some(last @ [start, end, _]) = last
             && (start..end).contains(&now)
         {
             return last;
         }
-        let zone = calendar.zone.map_or(TimeZone::UTC, Zone::rules);
-        let of = |moment| period(calendar.unit, &zone, moment);
+        let rules = zone.map_or(TimeZone::UTC, Zone::rules);
+        let of = |moment| period(unit, &rules, moment);
         let Period { start, end } = of(now.min(LATEST));
         let instants = [start, end, of(end).end];
         LAST.write()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(calendar, instants);
+            .insert((unit, zone), instants);
         instants
     }
 
-    /// The window of a moment.
+    /// The window that holds a moment.
     fn period(unit: CalendarUnit, zone: &TimeZone, moment: u64) -> Period {
         let moment = timestamp(moment);
         if unit == CalendarUnit::Hour {
@@ -105,7 +107,7 @@ mod by_calendar {
         }
     }
 
-    /// How much of its hour a clock shows to be over.
+    /// The microseconds of the hour that have passed by the clock.
     fn micros_of_hour(shown: DateTime) -> u64 {
         // None of them is negative.
         let of = |number: i8| u64::from(number.unsigned_abs());
@@ -113,7 +115,7 @@ mod by_calendar {
         seconds * 1_000_000 + u64::from(shown.subsec_nanosecond().unsigned_abs()) / 1_000
     }
 
-    /// Where the unit begins that a clock shows.
+    /// The beginning of the unit that a clock shows.
     fn beginning(unit: CalendarUnit, shown: DateTime) -> DateTime {
         let midnight = |date: Date| date.at(0, 0, 0, 0);
         let day = shown.date();
@@ -137,7 +139,7 @@ mod by_calendar {
         }
     }
 
-    /// When the zone's clock shows this for the first time, or first shows something later.
+    /// The first moment at which the zone's clock shows `shown` or, if it skips that, a later time.
     fn first_moment(zone: &TimeZone, shown: DateTime) -> Timestamp {
         let ambiguous = zone.to_ambiguous_timestamp(shown);
         let is_left_out = matches!(ambiguous.offset(), AmbiguousOffset::Gap { .. });
@@ -150,7 +152,7 @@ mod by_calendar {
         set.map_or(moment, |transition| transition.timestamp())
     }
 
-    /// The moment so many nanoseconds later.
+    /// `moment` moved by this many nanoseconds.
     fn moved(moment: Timestamp, nanoseconds: i64) -> Timestamp {
         let moved = moment.saturating_add(nanoseconds.nanoseconds());
         debug_assert!(moved.is_ok(), "the length of a nanosecond does not vary");
@@ -166,7 +168,7 @@ mod by_calendar {
         moment.ok().and_then(Result::ok).unwrap_or(Timestamp::MAX)
     }
 
-    /// 0 before 1970.
+    /// The microseconds since 1970; 0 before.
     fn micros(moment: Timestamp) -> u64 {
         u64::try_from(moment.as_microsecond()).unwrap_or(0)
     }

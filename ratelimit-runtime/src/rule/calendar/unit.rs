@@ -1,22 +1,22 @@
-//! [`CalendarUnit`]: how long a calendar window is.
+//! [`CalendarUnit`]: the length of a calendar window.
 
 use std::fmt;
 
 const HOUR: u64 = 60 * 60 * 1_000_000;
 const DAY: u64 = 24 * HOUR;
 
-/// A unit of the calendar. A window by it begins where the unit does on the clock and the calendar
-/// of a time zone, and so is as long as that: a day has 23, 24 or 25 hours.
+/// A unit of the calendar. Its windows begin where the unit begins on the clock and calendar of a
+/// time zone, so their lengths vary as those of the units do: a day has 23, 24 or 25 hours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum CalendarUnit {
-    /// From one full hour to the next. Where the clock is set back by an hour, the hour that comes
-    /// twice is two windows.
+    /// From one full hour to the next. If the clock is set back by an hour, that hour is two
+    /// windows.
     Hour = 1,
-    /// From midnight to midnight; where there is none, from the first moment of the day.
+    /// From midnight to midnight; on a day without midnight, from its first moment.
     Day,
-    /// From the midnight before a Monday to the next.
+    /// From the midnight at which a Monday begins to the next.
     Week,
     /// From the first of a month to the first of the next.
     Month,
@@ -25,10 +25,10 @@ pub enum CalendarUnit {
 }
 
 impl CalendarUnit {
-    /// All of them, the shortest first.
+    /// All units, the shortest first.
     pub const ALL: &'static [Self] = &[Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
 
-    /// As attributes and configurations write it.
+    /// The name that attributes and configurations write.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Hour => "hour",
@@ -39,7 +39,7 @@ impl CalendarUnit {
         }
     }
 
-    /// A length of time to write in place of it.
+    /// A duration of about this length, to suggest instead.
     pub(crate) const fn span(self) -> &'static str {
         match self {
             Self::Hour => "1h",
@@ -50,12 +50,13 @@ impl CalendarUnit {
         }
     }
 
-    /// The unit of this name.
+    /// The unit with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|unit| unit.name() == name)
     }
 
-    /// The longest such window while no clock is set, in microseconds: 31 days, 366 of a year.
+    /// The longest window while no clock is set, in microseconds: 31 days of a month, 366 of a
+    /// year.
     pub(crate) const fn usual_us(self) -> u64 {
         match self {
             Self::Hour => HOUR,
@@ -66,7 +67,7 @@ impl CalendarUnit {
         }
     }
 
-    /// An upper bound of such windows, in microseconds: clocks are set back by at most three hours.
+    /// An upper bound of windows, in microseconds: clocks are set back by at most three hours.
     pub(crate) const fn longest_us(self) -> u64 {
         self.usual_us() + 3 * HOUR
     }

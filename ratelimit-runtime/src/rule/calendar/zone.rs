@@ -1,40 +1,40 @@
-//! [`Zone`]: a time zone of the database, by its name.
+//! [`Zone`]: a time zone of the tz database, by its name.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 #[cfg(feature = "calendar")]
 use std::sync::{PoisonError, RwLock};
 
-/// A time zone: one of those that this process has used, which are never forgotten.
+/// A time zone that this process has used. Such zones are never freed.
 #[derive(Clone, Copy)]
 pub(crate) struct Zone(&'static NamedZone);
 
-/// A zone that has been used.
+/// The name and the rules of a zone.
 struct NamedZone {
-    /// In the spelling of the database.
+    /// The name in the spelling of the database.
     name: &'static str,
     #[cfg(feature = "calendar")]
     rules: jiff::tz::TimeZone,
 }
 
-/// The longest name, in bytes.
+/// The longest name of a zone, in bytes.
 const LONGEST: usize = 64;
 
-/// Files beside the zones, which each machine has of its own: processes would count one day under
-/// one key, and not agree when it begins.
+/// Files beside the zones that differ from machine to machine: processes would count one day under
+/// one key, but disagree about its beginning.
 #[cfg(feature = "calendar")]
 const OF_THE_MACHINE: [&str; 2] = ["localtime", "posixrules"];
 
-/// The zones that have been used. The database has a bounded number.
+/// The zones that were used. The database bounds their number.
 #[cfg(feature = "calendar")]
 static KNOWN: RwLock<Vec<Zone>> = RwLock::new(Vec::new());
 
 impl Zone {
-    /// The zone that the database has under this name, in any case.
+    /// The zone with this name in the database, in any case.
     ///
     /// # Errors
     ///
-    /// The mistake in the name, and what to write instead.
+    /// If there is none: the error names the mistake, and what to write instead.
     #[cfg(not(feature = "calendar"))]
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         Err(format!(
@@ -72,19 +72,19 @@ impl Zone {
         }))
     }
 
-    /// Its name, in the spelling of the database.
+    /// The name in the spelling of the database.
     pub(crate) fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// Its rules.
+    /// The rules that set the zone's clock.
     #[cfg(feature = "calendar")]
     pub(super) fn rules(self) -> jiff::tz::TimeZone {
         self.0.rules.clone()
     }
 }
 
-/// A name is a few words of ASCII; the database is a folder of files.
+/// The rules of a zone in the database, a folder of files: only names are looked up.
 #[cfg(feature = "calendar")]
 fn find(name: &str) -> Option<jiff::tz::TimeZone> {
     let is_name =
@@ -101,7 +101,7 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// A name that is not known, for a message.
+/// The beginning of an unknown name, for a message.
 fn shown(name: &str) -> String {
     name.chars()
         .take(LONGEST)

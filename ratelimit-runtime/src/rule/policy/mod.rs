@@ -1,4 +1,4 @@
-//! [`Policy`]: limits that a rule refers to by name, set up on the limiter instead of in the code.
+//! [`Policy`]: limits that a rule refers to by name, set on the limiter instead of in the code.
 
 pub(super) mod overrides;
 
@@ -15,8 +15,9 @@ use crate::rule::calendar::Zone;
 use crate::rule::in_flight::CallsInFlight;
 use crate::rule::limit::{Limit, MAX_LIMITS};
 use crate::rule::on_unavailable::OnUnavailable;
+use crate::rule::prefetch;
 
-/// The longest wait for a slot, and the bounds of a timeout: those of the attribute.
+/// The longest wait for a slot, and the bounds of a timeout; those of the attribute are equal.
 const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
 const MIN_TIME: Duration = Duration::from_millis(1);
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
@@ -24,9 +25,9 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 /// The settings that operators give to a rule with `policy = "…"`. They can be replaced at run
 /// time: see [`RateLimiter::set_policies`](crate::RateLimiter::set_policies).
 ///
-/// Limits, algorithm and block are always the policy's. Shadow mode, waiting, the timeout, the
-/// answer when the store is unavailable and the number of calls in flight are the rule's own,
-/// unless the policy sets them: a setting of the policy wins over the attribute.
+/// Limits, algorithm and block are always the policy's. Shadow mode, waiting, taking ahead, the
+/// timeout, the answer while the store is unavailable and the number of calls in flight are the
+/// rule's own, unless the policy sets them: then the policy's setting wins.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,20 +44,21 @@ pub struct Policy {
     pub(crate) algorithm: Algorithm,
     pub(crate) limits: SmallVec<[Limit; 2]>,
     pub(crate) block: BlockDuration,
-    /// `None`, here and below: the rule's own setting.
+    /// `None`, here and below, leaves the rule's own setting.
     pub(crate) shadow: Option<bool>,
     pub(crate) wait: Option<Duration>,
+    pub(crate) prefetch: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_unavailable: Option<OnUnavailable>,
     pub(crate) concurrent: Option<u64>,
     pub(crate) lease: Option<Duration>,
     pub(crate) overrides: Overrides,
-    /// The time zone of calendar quotas, as it was given.
+    /// The name of the time zone of calendar quotas, as given.
     pub(crate) zone: Option<String>,
 }
 
 impl Policy {
-    /// A policy of one limit, as an exact sliding window.
+    /// A policy with one limit, kept as an exact sliding window.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
         Self::of_limits(SmallVec::from_slice(&[limit]))
@@ -69,6 +71,7 @@ impl Policy {
             block: BlockDuration::NONE,
             shadow: None,
             wait: None,
+            prefetch: None,
             timeout: None,
             on_unavailable: None,
             concurrent: None,
@@ -78,29 +81,30 @@ impl Policy {
         }
     }
 
-    /// One more limit on the same key; a call is charged to all of them, or to none.
+    /// Adds a limit on the same key. A call is charged to all limits, or to none.
     #[must_use]
     pub fn and(mut self, limit: Limit) -> Self {
         self.limits.push(limit);
         self
     }
 
-    /// How the limits are kept.
+    /// Sets the algorithm that keeps the limits.
     #[must_use]
     pub fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
         self
     }
 
-    /// Once the limits refuse a key, refuse it for this long.
+    /// Sets how long a key is refused once the limits refuse it.
     #[must_use]
     pub fn with_block(mut self, block: Duration) -> Self {
         self.block = BlockDuration::fixed(block);
         self
     }
 
-    /// Once the limits refuse a key, refuse it for `first`, and with each further offence for twice
-    /// as long, up to `longest`: see [`Rule::with_growing_block`](crate::Rule::with_growing_block).
+    /// Sets how long a key is refused once the limits refuse it: for `first`, and with each further
+    /// offence for twice as long, up to `longest`. See
+    /// [`Rule::with_growing_block`](crate::Rule::with_growing_block).
     ///
     /// # Panics
     ///
@@ -116,59 +120,69 @@ impl Policy {
         self
     }
 
-    /// Decides and records, but never refuses, if `on`; else refuses, also under `shadow`.
+    /// Shadow mode: if `on`, decides and records, but never refuses; else refuses, also under
+    /// `shadow`. A block of the policy is set only by calls that may be refused.
     #[must_use]
     pub fn with_shadow(mut self, on: bool) -> Self {
         self.shadow = Some(on);
         self
     }
 
-    /// Wait for a slot up to this long, at most 1 h, as
-    /// [`Rule::with_wait`](crate::Rule::with_wait) says; zero to refuse at once, also where the
-    /// attribute waits.
+    /// Lets a refused call wait for a slot, for at most this long and 1 h: see
+    /// [`Rule::with_wait`](crate::Rule::with_wait). Zero refuses at once, also where the attribute
+    /// waits.
     #[must_use]
     pub fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// How long a check may take, from 1 ms to 1 min.
+    /// Takes units ahead for this long, from 10 ms to 10 s: see
+    /// [`Rule::with_prefetch`](crate::Rule::with_prefetch). Zero takes none, also where the
+    /// attribute does.
+    #[must_use]
+    pub fn with_prefetch(mut self, lease: Duration) -> Self {
+        self.prefetch = Some(lease);
+        self
+    }
+
+    /// Sets how long a check may take, from 1 ms to 1 min.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// What to do when the store cannot answer.
+    /// Sets the answer while the store cannot answer.
     #[must_use]
     pub fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
         self.on_unavailable = Some(policy);
         self
     }
 
-    /// How many calls of a key may be in flight, at least 1, of a rule that
-    /// [limits them](crate::Rule::with_concurrent); any other rule with this policy is
-    /// `Misconfigured`.
+    /// Sets how many calls of a key may be in flight, at least 1, for a rule that [limits
+    /// them](crate::Rule::with_concurrent); any other rule with this policy is `Misconfigured`.
     #[must_use]
     pub fn with_concurrent(mut self, max: u64) -> Self {
         self.concurrent = Some(max);
         self
     }
 
-    /// For how long the permits of a process that dies stay taken, from 5 s to 1 h.
+    /// Sets how long the permits of a process that dies stay taken, from 5 s to 1 h.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// The time zone of its calendar quotas, as it was given.
+    /// The name of the time zone of calendar quotas, as given.
     #[must_use]
     pub fn zone(&self) -> Option<&str> {
         self.zone.as_deref()
     }
 
-    /// The time zone of its calendar quotas, by its name in the tz database; the rule's unless set.
+    /// Sets the time zone of calendar quotas, by its name in the tz database; the rule's by
+    /// default.
     #[cfg_attr(not(feature = "calendar"), doc(hidden))]
     #[must_use]
     pub fn with_zone(mut self, zone: impl Into<String>) -> Self {
@@ -178,8 +192,8 @@ impl Policy {
 
     /// Gives one key other numbers, in place of an earlier override. The key is as calls render it,
     /// also where the limiter [hashes keys](crate::RateLimiterBuilder::hash_keys) before they are
-    /// stored. An IP address in it may be written in any way: it stands for its subscriber, and for
-    /// the address where the key is an [`ExactIp`](crate::ExactIp). Addresses of one /64 whose
+    /// stored. An IP address in it may be written in any form: it stands for its subscriber and, if
+    /// the key is an [`ExactIp`](crate::ExactIp), for the address. Addresses of one /64 whose
     /// numbers differ stand for themselves alone.
     #[must_use]
     pub fn with_override(mut self, key: &Key, values: Override) -> Self {
@@ -195,20 +209,21 @@ impl Policy {
         &self.limits
     }
 
-    /// How the limits are kept.
+    /// The algorithm that keeps the limits.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The limits of a key with these numbers.
+    /// The limits of a key with this override.
     pub(crate) fn limits_of(&self, values: &Override) -> SmallVec<[Limit; 2]> {
         let mut limits = self.limits.clone();
         values.apply(&mut limits);
         limits
     }
 
-    /// The same with its time zone in its calendar quotas. It is [checked](Self::check).
+    /// The policy with its time zone applied to its calendar quotas. It must be
+    /// [checked](Self::check).
     fn in_its_zone(mut self) -> Self {
         if let Some(Ok(zone)) = self.zone.as_deref().map(Zone::named) {
             for limit in &mut self.limits {
@@ -218,12 +233,18 @@ impl Policy {
         self
     }
 
-    /// Whether a rule that waits cannot use it.
+    /// `true` if a rule that waits cannot use the policy.
     pub(crate) fn stops_waiting(&self) -> bool {
         self.block != BlockDuration::NONE && self.wait != Some(Duration::ZERO)
     }
 
-    /// Whether a limiter can use it, on any store; else the mistake.
+    /// The mistake in using it for a rule that takes units ahead for `of_rule`, if there is one.
+    pub(crate) fn prefetch_mistake(&self, of_rule: Duration) -> Option<String> {
+        let lease = self.prefetch.unwrap_or(of_rule);
+        prefetch::mistake(lease, &self.limits, self.block)
+    }
+
+    /// `Ok` if a limiter can use the policy, on any store; else the mistake.
     pub(super) fn check(&self) -> Result<(), String> {
         let limits = self.limits.len();
         let wait = self.wait.filter(|wait| !wait.is_zero());
@@ -267,6 +288,9 @@ impl Policy {
             .is_some_and(|timeout| !(MIN_TIME..=MAX_TIMEOUT).contains(&timeout))
         {
             return fault("this timeout is out of bounds: write one from \"1ms\" to \"60s\"");
+        }
+        if let Some(mistake) = self.prefetch_mistake(Duration::ZERO) {
+            return Err(mistake);
         }
         if self.concurrent == Some(0) {
             return fault("`concurrent` is at least 1");

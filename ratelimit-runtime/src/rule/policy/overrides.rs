@@ -1,4 +1,4 @@
-//! [`Override`]: what single keys get in place of a policy's numbers.
+//! [`Override`]: the numbers of a single key, in place of a policy's.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use crate::rule::algorithm::Algorithm;
 use crate::rule::limit::Limit;
 
 /// Other numbers for one key of a [`Policy`](super::Policy): `max`, `burst`, or both. Windows stay,
-/// because buckets are stored under them, and so does all else that a policy says.
+/// because buckets are stored under them, and so do all other settings of the policy.
 ///
 /// ```
 /// use ratelimit_runtime::{Key, Limit, Override, Policy};
@@ -25,19 +25,19 @@ use crate::rule::limit::Limit;
     serde(from = "crate::rule::text::Numbers")
 )]
 pub struct Override {
-    /// One for each limit, or none where they stay.
+    /// One for each limit; empty if they stay.
     max: SmallVec<[u64; 2]>,
     burst: Option<u64>,
 }
 
 impl Override {
-    /// Another `max`, of a policy with one limit.
+    /// Replaces the `max`, for a policy with one limit.
     #[must_use]
     pub fn max(max: u64) -> Self {
         Self::max_of_each([max])
     }
 
-    /// Another `max` for each limit of a policy, in their order.
+    /// Replaces the `max` of each limit of a policy, in order.
     #[must_use]
     pub fn max_of_each(max: impl IntoIterator<Item = u64>) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Override {
         }
     }
 
-    /// Another burst, of a policy with one limit and a bucket algorithm; its `max` stays.
+    /// Replaces the burst and keeps the `max`, for a policy with one limit and a bucket algorithm.
     #[must_use]
     pub fn burst(burst: u64) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Override {
         }
     }
 
-    /// The same with another burst as well.
+    /// Replaces the burst besides the `max`, for a policy with one limit and a bucket algorithm.
     #[must_use]
     pub fn with_burst(mut self, burst: u64) -> Self {
         self.burst = Some(burst);
@@ -64,7 +64,7 @@ impl Override {
 }
 
 impl Override {
-    /// Puts the numbers in the place of those of `limits`.
+    /// Puts the numbers in place of those of `limits`.
     pub(in crate::rule) fn apply(&self, limits: &mut [Limit]) {
         for (limit, max) in limits.iter_mut().zip(&self.max) {
             *limit = limit.with_max(*max);
@@ -74,7 +74,7 @@ impl Override {
         }
     }
 
-    /// Whether it fits a policy of so many limits; else the mistake.
+    /// `Ok` if the override fits a policy with this number of limits; else the mistake.
     fn check(&self, algorithm: Algorithm, limits: usize) -> Result<(), String> {
         if self.max.is_empty() && self.burst.is_none() {
             return Err("it changes nothing: write `max`, `burst` or both".to_owned());
@@ -93,7 +93,7 @@ impl Override {
     }
 }
 
-/// Whether there may be such a burst beside so many limits; else the mistake.
+/// `Ok` if a policy with this number of limits may have the burst; else the mistake.
 pub(in crate::rule) fn check_burst(
     burst: Option<u64>,
     algorithm: Algorithm,
@@ -112,8 +112,8 @@ pub(in crate::rule) fn check_burst(
 /// The overrides of a policy, by the rendered key before it is hashed.
 pub(crate) type Overrides = HashMap<Key, Override>;
 
-/// Whether all of them fit a policy of so many limits; else the mistake in one of them, always the
-/// same one.
+/// `Ok` if all overrides fit a policy with this number of limits; else the mistake in one of them,
+/// always the same one.
 pub(super) fn check(
     overrides: &Overrides,
     algorithm: Algorithm,
@@ -132,7 +132,7 @@ pub(super) fn check(
     faults.min().map_or(Ok(()), Err)
 }
 
-/// The parts of a rendered key, with the sign that ends each, and whether it is in brackets.
+/// The parts of a rendered key, the sign that ends each, and `true` for a part in brackets.
 fn items(rendered: &str) -> impl Iterator<Item = (&str, &str, bool)> {
     const ENDS: [char; 5] = ['<', '>', '(', ')', ','];
     let mut in_value = false;
@@ -145,11 +145,11 @@ fn items(rendered: &str) -> impl Iterator<Item = (&str, &str, bool)> {
     })
 }
 
-/// What an item stands for in a key, if it is an address.
+/// The meaning of an item of a key, if it is an address.
 enum Addressed {
     /// An address, or the /64 of a subscriber.
     Host(IpAddr),
-    /// A network, which is no value of a key.
+    /// A network, which no call has as its key.
     Network,
 }
 
@@ -170,7 +170,7 @@ fn rendering(value: &impl KeyPart) -> String {
     Key::of(value).as_str().to_owned()
 }
 
-/// The key as a call renders it whose addresses are such values.
+/// The key as a call renders it, with each address in it rendered by `value`.
 fn with_addresses<T: KeyPart>(key: &Key, value: impl Fn(IpAddr) -> T) -> Key {
     let mut rendered = String::new();
     for (item, end, is_of_value) in items(key.as_str()) {
@@ -186,7 +186,7 @@ fn with_addresses<T: KeyPart>(key: &Key, value: impl Fn(IpAddr) -> T) -> Key {
     Key::from_rendered(&rendered).unwrap_or_else(|_| key.clone())
 }
 
-/// Adds the keys of calls from the same addresses: by their subscribers, and by each.
+/// Adds the keys that calls from these addresses render: by subscriber, and by exact address.
 pub(super) fn add_renderings(overrides: &mut Overrides) {
     let mut added = HashMap::<Key, Option<Override>>::new();
     for (key, values) in &*overrides {
@@ -211,8 +211,8 @@ pub(super) fn add_renderings(overrides: &mut Overrides) {
     }
 }
 
-/// The key that `admin list` shows as `text`: its rendering, with characters that steer a terminal
-/// as `\u{…}`. No rendering holds a brace, so these escapes can be undone.
+/// The key that `admin list` shows as `text`: its rendering, with characters that control a
+/// terminal as `\u{…}`. No rendering holds a brace, so these escapes can be undone.
 #[cfg(feature = "serde")]
 pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
     let mut parts = text.split(r"\u{");
@@ -233,7 +233,7 @@ pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
     Key::from_rendered(&rendered).map_err(|error| error.to_string())
 }
 
-/// Whether a call may have this key; else the mistake.
+/// `Ok` if a call may have this key; else the mistake.
 fn check_key(text: &str) -> Result<(), String> {
     let in_brackets = format!("<{text}>");
     let mut networks = items(text).filter(|(item, _, of_value)| {

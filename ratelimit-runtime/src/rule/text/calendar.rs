@@ -6,8 +6,7 @@ use crate::rule::calendar::CalendarUnit;
 use crate::rule::calendar::Zone;
 use crate::rule::limit::Limit;
 
-/// The quota of so many calls a unit, if the window is one of the calendar: a word without a
-/// number.
+/// The quota of `max` for each unit, if `window` is a unit of the calendar: a word, no number.
 pub(super) fn read(max: u64, window: &str) -> Result<Option<Limit>, ParseError> {
     let (unit, zone) = window
         .split_once('@')

@@ -18,8 +18,9 @@ use crate::rule::on_unavailable::OnUnavailable;
 use crate::rule::policy::Policy;
 use crate::rule::policy::overrides::{Override, Overrides, key_as_listed};
 
-/// A string as for [`FromStr`], or a table of `limits` (a string, or a list), `algorithm`, `zone`,
-/// `burst`, `block`, `wait`, `timeout`, `on_unavailable`, `shadow` and `overrides`.
+/// Reads a string as for [`FromStr`], or a table of `limits` (a string, or a list), `algorithm`,
+/// `zone`, `burst`, `block`, `wait`, `prefetch`, `timeout`, `on_unavailable`, `concurrent`,
+/// `lease`, `shadow` and `overrides`.
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PolicyVisitor)
@@ -44,11 +45,12 @@ impl<'de> Visitor<'de> for PolicyVisitor {
         let policy = Policy {
             block: table.block.unwrap_or_default(),
             shadow: table.shadow,
-            wait: table.wait.map(|Time(wait)| wait),
-            timeout: table.timeout.map(|Time(timeout)| timeout),
+            wait: table.wait.map(|DurationText(wait)| wait),
+            prefetch: table.prefetch.map(|DurationText(lease)| lease),
+            timeout: table.timeout.map(|DurationText(timeout)| timeout),
             on_unavailable: table.on_unavailable,
             concurrent: table.concurrent,
-            lease: table.lease.map(|Time(lease)| lease),
+            lease: table.lease.map(|DurationText(lease)| lease),
             overrides: table.overrides,
             zone: table.zone,
             ..Policy::of_limits(table.limits).with_algorithm(table.algorithm.unwrap_or_default())
@@ -68,21 +70,23 @@ struct Table {
     #[serde(default, deserialize_with = "text")]
     block: Option<BlockDuration>,
     #[serde(default, deserialize_with = "text")]
-    wait: Option<Time>,
+    wait: Option<DurationText>,
     #[serde(default, deserialize_with = "text")]
-    timeout: Option<Time>,
+    prefetch: Option<DurationText>,
+    #[serde(default, deserialize_with = "text")]
+    timeout: Option<DurationText>,
     #[serde(default, deserialize_with = "text")]
     on_unavailable: Option<OnUnavailable>,
     concurrent: Option<u64>,
     #[serde(default, deserialize_with = "text")]
-    lease: Option<Time>,
+    lease: Option<DurationText>,
     shadow: Option<bool>,
     #[serde(default, deserialize_with = "overrides")]
     overrides: Overrides,
     zone: Option<String>,
 }
 
-/// `5/1m, 50/1d`, in one string or several.
+/// Limits such as `5/1m, 50/1d`, in one string or several.
 #[derive(serde::Deserialize)]
 #[serde(
     untagged,
@@ -101,7 +105,7 @@ fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SmallVec<[Limit;
     .map_err(Error::custom)
 }
 
-/// Reads a value from a text.
+/// Reads a value from its text.
 fn text<'de, T: FromStr<Err = ParseError>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -111,9 +115,9 @@ fn text<'de, T: FromStr<Err = ParseError>, D: Deserializer<'de>>(
         .map_err(Error::custom)
 }
 
-struct Time(Duration);
+struct DurationText(Duration);
 
-impl FromStr for Time {
+impl FromStr for DurationText {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
@@ -121,7 +125,7 @@ impl FromStr for Time {
     }
 }
 
-/// An [`Override`] as it is written: `max`, or a table.
+/// An [`Override`] as a configuration writes it: a `max`, or a table.
 #[derive(serde::Deserialize)]
 #[serde(
     untagged,
@@ -139,7 +143,7 @@ pub(in crate::rule) struct NumbersTable {
     burst: Option<u64>,
 }
 
-/// The `max` of one limit, or of each.
+/// The `max` of one limit, or of each limit.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 pub(in crate::rule) enum Max {
@@ -162,7 +166,7 @@ impl From<Numbers> for Override {
     }
 }
 
-/// A table of overrides, each under the key that has it.
+/// Reads a table of overrides by key.
 fn overrides<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Overrides, D::Error> {
     let mut overrides = Overrides::new();
     for (text, values) in Entries::deserialize(deserializer)?.0 {
@@ -182,7 +186,7 @@ fn overrides<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Overrides, D:
     Ok(overrides)
 }
 
-/// A table by name, which keeps a name as often as it is written.
+/// A table by name, which keeps repeated names.
 pub(crate) struct Entries<V>(pub(crate) Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {

@@ -1,5 +1,5 @@
-//! Durations as text, `60s`, `1h 30m`, and blocks: `10m`, `1m..1h`. Words and units are those of the
-//! attribute.
+//! Durations as text, such as `60s` or `1h 30m`, and blocks: `10m`, `1m..1h`. Words and units are
+//! those of the attribute.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,8 +8,7 @@ use crate::parse_error::ParseError;
 use crate::rule::block::BlockDuration;
 use crate::rule::limit::Limit;
 
-/// The units in microseconds, each with its names. Months and years are not among them, because
-/// their length varies.
+/// The units in microseconds, with their names. Months and years, whose lengths vary, are missing.
 const UNITS: [(u64, &[&str]); 7] = [
     (7 * 24 * 60 * 60 * 1_000_000, &["w", "week", "weeks"]),
     (24 * 60 * 60 * 1_000_000, &["d", "day", "days"]),
@@ -23,7 +22,7 @@ const UNITS: [(u64, &[&str]); 7] = [
     (1, &["us", "µs", "usec", "usecs"]),
 ];
 
-/// So many microseconds, in the largest unit up to a day that holds them whole: `1d`, `90s`.
+/// `micros` as text, in the largest unit up to a day that holds them whole: `1d`, `90s`.
 pub(super) fn written(micros: u64) -> String {
     let whole = UNITS
         .iter()
@@ -36,7 +35,7 @@ pub(super) fn written(micros: u64) -> String {
     })
 }
 
-/// `60s`, `1h 30m`: whole numbers with units.
+/// Reads `60s` or `1h 30m`: whole numbers with units.
 pub(super) fn read(text: &str) -> Result<Duration, ParseError> {
     micros(text.trim()).map(Duration::from_micros).ok_or_else(|| {
         let message =
@@ -45,17 +44,19 @@ pub(super) fn read(text: &str) -> Result<Duration, ParseError> {
     })
 }
 
-/// `None` also where it is too long to count.
+/// The microseconds; `None` if the text is none, gives a unit twice, or they are too many.
 fn micros(text: &str) -> Option<u64> {
     let (mut micros, mut rest) = (0_u64, text);
+    let mut unused = UNITS.to_vec();
     loop {
         let (number, behind) = split(rest, |c| c.is_ascii_digit());
         let (name, behind) = split(behind.trim_start(), char::is_alphabetic);
-        let (unit, _) = UNITS.iter().find(|(_, names)| names.contains(&name))?;
+        let unit = unused.iter().position(|(_, names)| names.contains(&name))?;
+        let (unit, _) = unused.swap_remove(unit);
         micros = number
             .parse::<u64>()
             .ok()?
-            .checked_mul(*unit)?
+            .checked_mul(unit)?
             .checked_add(micros)?;
         rest = behind.trim_start();
         if rest.is_empty() {
@@ -64,12 +65,12 @@ fn micros(text: &str) -> Option<u64> {
     }
 }
 
-/// The longest prefix of characters that are `wanted`, and what follows it.
+/// The longest prefix of `text` whose characters are all `wanted`, and the text after it.
 fn split(text: &str, wanted: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !wanted(c)).unwrap_or(text.len()))
 }
 
-/// `10m`, or `1m..1h` of a block that grows.
+/// Reads `10m`, or `1m..1h` for a block that grows.
 impl FromStr for BlockDuration {
     type Err = ParseError;
 
@@ -87,6 +88,27 @@ impl FromStr for BlockDuration {
             Ok(Self::growing(first, longest))
         } else {
             Err(format!("the block `{text}` does not grow: write one such as \"1m..1h\", at most to \"366d\"").into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn every_name_of_a_unit_is_in_the_table_of_durations() {
+        let table = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/engine/durations.txt");
+        let table = std::fs::read_to_string(table).unwrap();
+        for name in UNITS.iter().flat_map(|(_, names)| *names) {
+            let has_unit = |row: &str| {
+                let text = row.strip_prefix("window | ").unwrap_or_default();
+                let text = text.split(" | ").next().unwrap_or_default();
+                text.trim_start_matches(|c: char| !c.is_alphabetic()) == *name
+            };
+            assert!(table.lines().any(has_unit), "no row has `{name}` alone");
         }
     }
 }

@@ -1,9 +1,12 @@
-//! Rules as text: what attributes and configurations write, read back.
+//! Rules as text, as attributes and configurations write them.
 
 mod calendar;
 #[cfg(feature = "serde")]
 mod config;
 mod duration;
+#[cfg(feature = "redis")]
+mod line;
+mod summary;
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +17,7 @@ use smallvec::SmallVec;
 pub(crate) use self::config::Entries;
 #[cfg(feature = "serde")]
 pub(super) use self::config::Numbers;
+pub use self::summary::RuleSummary;
 use super::algorithm::Algorithm;
 use super::limit::Limit;
 use super::on_unavailable::OnUnavailable;
@@ -21,8 +25,8 @@ use super::policy::Policy;
 use super::policy::overrides::check_burst;
 use crate::parse_error::ParseError;
 
-/// `max/window`: `5/1m`, `1000/1h 30m`; or `max/unit` for one of the calendar: `500/day`,
-/// `500/day@Europe/Berlin`.
+/// Reads `max/window`, such as `5/1m` or `1000/1h 30m`, or `max/unit` of the calendar, such as
+/// `500/day` or `500/day@Europe/Berlin`.
 impl FromStr for Limit {
     type Err = ParseError;
 
@@ -47,15 +51,19 @@ impl FromStr for Limit {
     }
 }
 
-/// `1_000`
+/// Reads a number such as `1_000`.
 fn count(text: &str) -> Result<u64, ParseError> {
-    let number = text.trim().replace('_', "").parse();
-    number.map_err(|_| {
-        format!("`{text}` is not a number of calls: write a whole number, such as 10").into()
-    })
+    let digits = text.trim();
+    let number = digits.replace('_', "").parse().ok();
+    // The standard library would take `+10` too.
+    number
+        .filter(|_| digits.starts_with(|first: char| first.is_ascii_digit()))
+        .ok_or_else(|| {
+            format!("`{text}` is not a number of calls: write a whole number, such as 10").into()
+        })
 }
 
-/// The text that [`FromStr`] reads: `5/1m`. A burst is not part of it.
+/// Writes the text that [`FromStr`] reads, such as `5/1m`, without a burst.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.by_calendar() {
@@ -69,8 +77,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A policy as one line: limits on one key, separated by commas, behind an algorithm and before
-/// `zone`, `burst`, `block` (of which a range grows: `1m..1h`), `wait`, `timeout`,
+/// A policy as one line: limits on one key, separated by commas, after an algorithm and before
+/// `zone`, `burst`, `block` (a range, `1m..1h`, grows), `wait`, `prefetch`, `timeout`,
 /// `on_unavailable`, `concurrent`, `lease` and `shadow`.
 ///
 /// ```
@@ -105,6 +113,7 @@ impl FromStr for Policy {
                 "burst" => burst = Some(count(value)?),
                 "block" => policy.block = value.parse()?,
                 "wait" => policy.wait = Some(duration::read(value)?),
+                "prefetch" => policy.prefetch = Some(duration::read(value)?),
                 "timeout" => policy.timeout = Some(duration::read(value)?),
                 "on_unavailable" => policy.on_unavailable = Some(value.parse()?),
                 "concurrent" => policy.concurrent = Some(count(value)?),
@@ -127,12 +136,13 @@ impl FromStr for Policy {
     }
 }
 
-/// The options that may stand behind the limits of a line.
-const OPTIONS: [&str; 9] = [
+/// The options that may follow the limits of a line.
+const OPTIONS: [&str; 10] = [
     "zone",
     "burst",
     "block",
     "wait",
+    "prefetch",
     "timeout",
     "on_unavailable",
     "concurrent",
@@ -140,7 +150,7 @@ const OPTIONS: [&str; 9] = [
     "shadow",
 ];
 
-/// The text before the first option, and the rest.
+/// The text before the first option, and the rest of the line.
 fn before_option(text: &str) -> (&str, &str) {
     let mut words = std::iter::once(0).chain(text.match_indices(' ').map(|(space, _)| space + 1));
     let is_option = |start: &usize| {
@@ -151,12 +161,12 @@ fn before_option(text: &str) -> (&str, &str) {
     (before.trim_end(), rest)
 }
 
-/// `5/1m, 50/1d`
+/// Reads limits such as `5/1m, 50/1d`.
 fn limits_in(text: &str) -> Result<SmallVec<[Limit; 2]>, ParseError> {
     text.split(',').map(str::parse).collect()
 }
 
-/// The policy with its burst, if it can be used.
+/// The policy with its burst, checked for use.
 fn finished(mut policy: Policy, burst: Option<u64>) -> Result<Policy, ParseError> {
     if policy.limits.is_empty() {
         return Err("a policy has at least one limit".to_owned().into());
@@ -185,7 +195,7 @@ impl FromStr for OnUnavailable {
     }
 }
 
-/// The one of `all` that is written `text`.
+/// The value in `all` whose text is `text`.
 fn one_of<T: Copy + fmt::Display>(what: &str, text: &str, all: &[T]) -> Result<T, ParseError> {
     let names: Vec<String> = all.iter().map(ToString::to_string).collect();
     let found = names.iter().zip(all).find(|(name, _)| *name == text);

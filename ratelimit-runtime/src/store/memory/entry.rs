@@ -1,35 +1,41 @@
-//! [`Entry`]: a key with its bucket, in two cache lines: one finds the key, the other decides.
+//! [`KeyEntry`]: a key with its bucket, in two cache lines: the first is read to find the key, the
+//! second to decide.
 
 use std::sync::Arc;
 
 use super::bucket::Bucket;
-use super::rules::Rule;
+use super::rules::KeyHead;
 use crate::store::Request;
 
-/// The longest rendered key that takes no memory of its own, in bytes.
+/// The longest rendered key, in bytes, that is kept without an allocation.
 const INLINE: usize = 46;
 
 /// A key with its bucket.
 #[repr(C, align(128))]
-pub(super) struct Entry {
-    /// The rule that it shares with other keys.
-    pub(super) rule: Arc<Rule>,
-    /// Half of the key's hash: the other half finds the shard.
+pub(super) struct KeyEntry {
+    /// The rule, which other keys share.
+    pub(super) rule: Arc<KeyHead>,
+    /// Half of the key's hash; the other half selects the shard.
     pub(super) hash: u32,
     rendered: Rendered,
     pub(super) bucket: Bucket,
 }
 
-/// The key behind the head of its rule.
+/// The key without the head of its rule.
 enum Rendered {
     Inline { len: u8, bytes: [u8; INLINE] },
     Long(Box<[u8]>),
 }
 
-const _: () = assert!(size_of::<Entry>() == 128 && size_of::<Bucket>() == 64);
+const _: () = assert!(size_of::<KeyEntry>() == 128 && size_of::<Bucket>() == 64);
 
-impl Entry {
-    pub(super) fn new(request: &Request<'_>, rule: Arc<Rule>, hash: u32, bucket: Bucket) -> Self {
+impl KeyEntry {
+    pub(super) fn new(
+        request: &Request<'_>,
+        rule: Arc<KeyHead>,
+        hash: u32,
+        bucket: Bucket,
+    ) -> Self {
         Self {
             rule,
             hash,
@@ -38,7 +44,7 @@ impl Entry {
         }
     }
 
-    /// Whether this is its key, all of it: a request may take another part for its rule.
+    /// `true` if this is all of its key: requests may take different parts of it for the rule.
     #[inline]
     pub(super) fn is_of(&self, key: &[u8]) -> bool {
         key.strip_prefix(&*self.rule.head)

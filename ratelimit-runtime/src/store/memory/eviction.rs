@@ -1,24 +1,24 @@
-//! [`Eviction`]: which key of a full shard gives its place to a newcomer.
+//! [`Eviction`]: chooses the key of a full shard that makes room.
 //!
-//! Of a handful of keys that are drawn at random from the rule with most of them, the key that has
-//! least to lose goes: the one with the smallest share used of its fullest limit. A rule whose keys
-//! are minted is soon the largest, and loses its own. A key that has used more than half of a
-//! limit, is blocked or holds a reservation stays. So a dropped key gains half of its limit at
-//! most, and a draw finds a given key once in a quarter as many as its rule has.
+//! Of a handful of keys, drawn at random from the rule with the most keys, it drops the key that
+//! has least to lose: that with the smallest used share of its fullest limit. A rule with many
+//! short-lived keys is soon the largest, and loses its own. A key that has used more than half of a
+//! limit, is blocked or holds a reservation stays. So a dropped key gains at most half of its
+//! limit, and it takes on average a quarter as many draws as its rule has keys to find a given key.
 
 use std::hash::BuildHasher as _;
 
 use foldhash::quality::RandomState;
 
-use super::table::Table;
+use super::table::KeyTable;
 
-/// How many keys of the largest rule are compared. More would protect a fuller key better where
-/// most are emptier, and be more likely to find it where most are fuller still.
+/// The number of keys of the largest rule that are compared. More would protect a fuller key better
+/// if most are emptier, and be more likely to find it if most are fuller still.
 const HANDFUL: usize = 4;
-/// How many keys are drawn for them at most.
+/// The most keys that are drawn to find them.
 const DRAWS: usize = 512;
 
-/// Draws keys at random. The seed of the hasher is a secret, so no caller can choose one.
+/// Draws keys at random. The seed of the hasher is secret, so no caller can choose a key.
 #[derive(Default)]
 pub(super) struct Eviction {
     hasher: RandomState,
@@ -26,8 +26,8 @@ pub(super) struct Eviction {
 }
 
 impl Eviction {
-    /// The position of the key that is dropped; `None` if none of those drawn may go.
-    pub(super) fn choose(&mut self, table: &mut Table, now: u64) -> Option<usize> {
+    /// The position of the key to drop; `None` if no drawn key may be dropped.
+    pub(super) fn choose(&mut self, table: &mut KeyTable, now: u64) -> Option<usize> {
         let most = table.rules().of_largest_family();
         let (mut of_largest, mut largest) = (0, 0);
         let mut least: Option<(u64, usize)> = None;
@@ -53,7 +53,7 @@ impl Eviction {
         least.map(|(_, position)| position)
     }
 
-    /// One of so many positions.
+    /// A random position below `positions`; `None` if that is 0.
     fn draw(&mut self, positions: usize) -> Option<usize> {
         self.draws = self.draws.wrapping_add(1);
         #[allow(

@@ -1,18 +1,18 @@
-//! Several keys in one step: all of them are charged, or none.
+//! A stack of requests on several keys: all of them are charged, or none.
 
 use std::sync::MutexGuard;
 
 use super::shard::Shard;
 use crate::store::{Request, Verdict};
 
-/// One request of a group, with the place of its shard among the locked ones.
+/// One request of a stack, and the position of its shard among the locked ones.
 pub(super) struct Member<'a> {
     pub(super) request: Request<'a>,
     pub(super) hash: u64,
     pub(super) shard: usize,
 }
 
-/// Decides a group under the locks of all its shards: all are looked at before any is charged.
+/// Decides a stack under the locks of all its shards: all are looked at before one is charged.
 pub(super) fn decide(
     shards: &mut [MutexGuard<'_, Shard>],
     members: &[Member<'_>],

@@ -1,4 +1,4 @@
-//! [`MemoryStore`]: limits in this process.
+//! [`MemoryStore`]: keeps limits in this process.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
@@ -16,8 +16,9 @@ use super::{
     Answer, BuiltInStore, Capabilities, Entry, Page, PlaceRequest, Request, Sealed, Settled, Store,
     StoreError, StoreErrorKind, Verdict, page,
 };
-use crate::clock::{Clock, TokioClock};
-use crate::rule::Limit;
+use crate::clock::Clock;
+use crate::clock::of_tokio::TokioClock;
+use crate::rule::{BlockDuration, Limit};
 
 pub(in crate::store) mod bucket;
 mod entry;
@@ -30,31 +31,30 @@ mod table;
 
 /// Keeps limits in memory: exact, bounded, without a background task.
 ///
-/// Expired keys are removed while new ones come in. When as many keys are live as the capacity
-/// allows, one makes room for each newcomer: of a few keys drawn at random from the rule that has
-/// most of them, the one that has used the smallest share of its limits. A key that has used more
-/// than half of a limit, is blocked, or holds a reservation is never dropped, and where only such
-/// keys are found, newcomers of a rule share overflow buckets until there is room.
+/// Expired keys are removed while new keys arrive. Once as many keys are live as the capacity
+/// allows, each new key takes the room of another: of a few keys drawn at random from the rule with
+/// the most keys, the one that has used the smallest share of its limits. A key that has used more
+/// than half of a limit, is blocked, or holds a reservation is never dropped. If only such keys are
+/// found, new keys of a rule share overflow buckets until there is room.
 ///
-/// What eviction adds to a limit: a key that is dropped has the used half of its limit at most once
-/// more, and to have a given key dropped takes, on average, a quarter as many newcomers as its rule
-/// has keys in the store, or more. A key that moves from an overflow bucket to a bucket of its own
-/// can use its charges there once more. A block is never lifted.
+/// Eviction can add to a limit: a key that is dropped has the used part of its limit, at most half,
+/// once more, and to have a given key dropped takes, on average, at least a quarter as many new
+/// keys as its rule has in the store. A key that moves from an overflow bucket to a bucket of its
+/// own can use its charges there once more. A block is never lifted.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
-    /// Calls in flight, by shards of their own.
+    /// Calls in flight, in shards of their own.
     places: Box<[Mutex<Places>]>,
     hasher: RandomState,
     clock: Box<dyn Clock>,
 }
 
 const DEFAULT_CAPACITY: usize = 100_000;
-/// Shards for each processor, and in all: more keep threads out of each other's way, and take more
-/// of the caches.
+/// The shards for each processor, and in all: more of them contend less, and fill more of the
+/// caches.
 const SHARDS_PER_PROCESSOR: usize = 4;
 const MAX_SHARDS: usize = 64;
-/// A clock that is later stays in this second, 146,000 years after its start, so that no sum of
-/// times overflows.
+/// The last second of the store's clock, after 146,000 years, so that no sum of times overflows.
 const LATEST_SECS: u64 = (1 << 62) / 1_000_000;
 
 impl MemoryStore {
@@ -64,7 +64,7 @@ impl MemoryStore {
         Self::with_capacity(DEFAULT_CAPACITY)
     }
 
-    /// A store for about `keys` live keys (at least one). A key takes some 150 bytes; a sliding
+    /// A store for about `keys` live keys (at least 1). A key takes some 150 bytes; a sliding
     /// window with more than three units of cost in it takes 100 more, and 8 to 16 for each unit.
     #[must_use]
     pub fn with_capacity(keys: usize) -> Self {
@@ -80,27 +80,27 @@ impl MemoryStore {
         }
     }
 
-    /// The same store on another clock.
+    /// Replaces the clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         self.clock = Box::new(clock);
         self
     }
 
-    /// How many keys are stored now, including expired ones that have not been removed yet.
+    /// The number of stored keys, including expired keys that have not been removed yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Whether no key is stored.
+    /// `true` if no key is stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The time in microseconds, and never 0, which a clock shows that is set to before 1970: 0 is
-    /// the ticket of a call that was not charged.
+    /// The time in microseconds, at least 1, also if the clock is set to before 1970: 0 is the
+    /// ticket of a call that was not charged.
     #[inline]
     fn now(&self) -> u64 {
         let now = self.clock.now();
@@ -114,7 +114,7 @@ impl MemoryStore {
         hasher.finish()
     }
 
-    /// The index of the shard, by other bits of the hash than those that find the key in it.
+    /// The index of the key's shard, by other bits of the hash than those that find the key in it.
     fn shard_index(&self, hash: u64) -> usize {
         // The number of shards is a power of two.
         #[allow(
@@ -134,8 +134,8 @@ impl MemoryStore {
         lock(&self.shards[index])
     }
 
-    /// Locks the key's shard. The clock is read under the lock too, so that calls on one key see
-    /// times in the order in which they are decided.
+    /// Locks the key's shard. The clock is read under the lock, so that calls on one key see times
+    /// in the order in which they are decided.
     #[allow(clippy::inline_always, reason = "every decision begins with it")]
     #[inline(always)]
     fn locked(&self, request: &Request<'_>) -> Locked<'_> {
@@ -147,8 +147,8 @@ impl MemoryStore {
         }
     }
 
-    /// Decides and charges. All of it is in line here and nowhere else: a call to any part of it
-    /// would cost more than the rest.
+    /// Decides and charges. Only here all of that is inlined: a call to any part of it would cost
+    /// more than the rest.
     #[inline(never)]
     fn decide(&self, request: &Request<'_>) -> Verdict {
         let Locked {
@@ -159,7 +159,7 @@ impl MemoryStore {
         shard.acquire_in_line(request, hash, now)
     }
 
-    /// Decides several requests under the locks of all their shards.
+    /// Decides several requests together, under the locks of all their shards.
     pub(crate) fn decide_all(&self, requests: &[Request<'_>]) -> Vec<Verdict> {
         if let [request] = requests {
             return vec![self.decide(request)];
@@ -193,8 +193,8 @@ impl MemoryStore {
         self.with(request, |shard, hash, now| shard.peek(request, hash, now))
     }
 
-    /// Runs `work` on the places of the key's shard, under their lock. That lock is taken before
-    /// the locks of shards, and never under one of those.
+    /// Runs `work` on the permits of the key's shard, under their lock. That lock is taken before
+    /// the locks of shards, and never while one of them is held.
     fn with_places<T>(&self, key: &[u8], work: impl FnOnce(&mut Places) -> T) -> T {
         #[allow(clippy::indexing_slicing, reason = "there are as many as shards")]
         let places = &self.places[self.shard_index(self.hash(key))];
@@ -212,7 +212,7 @@ impl MemoryStore {
     }
 }
 
-/// How many shards a large store has.
+/// The number of shards of a large store.
 fn most_shards() -> usize {
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
     (processors * SHARDS_PER_PROCESSOR)
@@ -220,7 +220,7 @@ fn most_shards() -> usize {
         .min(MAX_SHARDS)
 }
 
-/// The shard of a key, its hash, and the time.
+/// The locked shard of a key, the key's hash, and the time.
 struct Locked<'a> {
     shard: MutexGuard<'a, Shard>,
     hash: u64,
@@ -260,8 +260,7 @@ impl Store for MemoryStore {
         })))
     }
 
-    /// A page is a shard, and the cursor its index. Keys that share an overflow bucket are not
-    /// listed.
+    /// The keys of a shard, whose index is the cursor. Keys in an overflow bucket are not listed.
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
         let index = from.map_or(Some(0_usize), |cursor| {
             std::str::from_utf8(&cursor).ok()?.parse().ok()
@@ -281,7 +280,7 @@ impl Store for MemoryStore {
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        let duration = request.with_block(duration).block.first_us();
+        let duration = BlockDuration::fixed(duration).first_us();
         let blocked = self.with(&request, |shard, hash, now| {
             shard.block(&request, hash, duration, now)
         });
@@ -365,7 +364,7 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-/// No panic under the lock can leave a log half-changed, so a poisoned lock is used as it is.
+/// Locks `shard`, also if it is poisoned: no panic under the lock can leave a log half-changed.
 #[inline]
 fn lock<T>(shard: &Mutex<T>) -> MutexGuard<'_, T> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! [`Places`]: the calls in flight of the keys of a shard.
+//! [`Places`]: the permits of a shard's calls in flight.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use foldhash::quality::RandomState;
 
 use crate::store::{Entry, PermitId, PlaceRequest, Verdict};
 
-/// The permits of the calls in flight of each key.
+/// The permits of the calls in flight, by key.
 ///
-/// There are no more keys and permits than calls in flight, which bounds them: each call takes more
-/// memory by itself.
+/// There are no more keys and permits than calls in flight, which bounds their memory: each call
+/// takes more by itself.
 #[derive(Default)]
 pub(super) struct Places {
-    /// Never empty.
+    /// No key has an empty set.
     by_key: HashMap<Arc<[u8]>, HashSet<PermitId, RandomState>, RandomState>,
 }
 
 impl Places {
-    /// Takes a place if one is free and `decide`, which is told whether one is, admits the call.
+    /// Acquires a permit if one is free and `decide`, which gets `true` then, admits the call.
     pub(super) fn enter(
         &mut self,
         place: &PlaceRequest,
@@ -52,7 +52,7 @@ impl Places {
         entry
     }
 
-    /// Leaves the place of a permit, if it has one.
+    /// Releases a permit, if it is held.
     pub(super) fn leave(&mut self, place: &PlaceRequest) {
         if let Some(permits) = self.by_key.get_mut(&place.key) {
             permits.remove(&place.permit);
@@ -62,14 +62,14 @@ impl Places {
         }
     }
 
-    /// How many calls of the key are in flight.
+    /// The number of calls of the key that are in flight.
     pub(super) fn in_flight(&self, key: &[u8]) -> u64 {
         self.by_key
             .get(key)
             .map_or(0, |permits| permits.len() as u64)
     }
 
-    /// The keys that begin with this, and have calls in flight.
+    /// The keys that begin with `prefix` and have calls in flight.
     pub(super) fn keys(&self, prefix: &[u8]) -> Vec<Vec<u8>> {
         self.by_key
             .keys()

@@ -1,4 +1,4 @@
-//! [`Rules`]: head and limits that keys have in common, kept once for all of them.
+//! [`Rules`]: the heads and limits that keys have in common, kept once for all of them.
 
 use std::sync::Arc;
 
@@ -7,39 +7,39 @@ use hashbrown::HashMap;
 
 use crate::rule::Limit;
 
-/// The rules of the stored keys, by their heads. A rule without keys is forgotten.
+/// The rules of the stored keys, by their heads. A rule without keys is dropped.
 #[derive(Default)]
 pub(super) struct Rules {
     families: HashMap<Vec<u8>, Family, RandomState>,
 }
 
-/// Keys with the same head.
+/// The keys with one head.
 #[derive(Default)]
 struct Family {
-    /// How many keys there are.
+    /// The number of keys.
     keys: usize,
-    /// Their rules, by limits. There are no more rules than keys.
-    rules: HashMap<Vec<Limit>, Arc<Rule>, RandomState>,
+    /// The rules of the keys, by limits. There are at most as many as keys.
+    rules: HashMap<Vec<Limit>, Arc<KeyHead>, RandomState>,
 }
 
-/// The head and the limits that some keys have in common.
-pub(super) struct Rule {
-    /// The beginning of these keys.
+/// The head and the limits that several keys have in common.
+pub(super) struct KeyHead {
+    /// The beginning of the keys.
     pub(super) head: Box<[u8]>,
-    /// The limits of their last calls. Windows are fixed for a key, and every `max` may differ from
-    /// call to call: then the key moves to another rule with the same head.
+    /// The limits of their latest calls. Windows are fixed for a key, but each `max` may differ
+    /// from call to call: then the key moves to another rule with the same head.
     pub(super) limits: Box<[Limit]>,
 }
 
 impl Rules {
-    /// How many keys have the head of this rule.
-    pub(super) fn of_family(&self, rule: &Rule) -> usize {
+    /// The number of keys that have the head of this rule.
+    pub(super) fn of_family(&self, rule: &KeyHead) -> usize {
         let family = self.families.get(&*rule.head);
         debug_assert!(family.is_some(), "the rule of a stored key is counted");
         family.map_or(0, |family| family.keys)
     }
 
-    /// How many keys have the most common head.
+    /// The number of keys that have the most frequent head.
     pub(super) fn of_largest_family(&self) -> usize {
         self.families
             .values()
@@ -48,12 +48,12 @@ impl Rules {
             .unwrap_or(0)
     }
 
-    /// Counts one more key with this head; returns its rule.
-    pub(super) fn enter(&mut self, head: &[u8], limits: &[Limit]) -> Arc<Rule> {
+    /// Counts a new key with this head, and returns its rule.
+    pub(super) fn enter(&mut self, head: &[u8], limits: &[Limit]) -> Arc<KeyHead> {
         let family = self.families.entry_ref(head).or_default();
         family.keys += 1;
         let rule = || {
-            Arc::new(Rule {
+            Arc::new(KeyHead {
                 head: head.into(),
                 limits: limits.into(),
             })
@@ -61,8 +61,8 @@ impl Rules {
         Arc::clone(family.rules.entry_ref(limits).or_insert_with(rule))
     }
 
-    /// Counts one key of the rule less.
-    pub(super) fn leave(&mut self, rule: &Arc<Rule>) {
+    /// Removes a key of the rule from the counts.
+    pub(super) fn leave(&mut self, rule: &Arc<KeyHead>) {
         let Some(family) = self.families.get_mut(&*rule.head) else {
             debug_assert!(false, "the rule of a stored key is counted");
             return;
@@ -76,9 +76,9 @@ impl Rules {
         }
     }
 
-    /// Moves a key to the rule with the same head and these limits.
+    /// Moves a key to the rule with its head and these limits.
     #[cold]
-    pub(super) fn change(&mut self, rule: &mut Arc<Rule>, limits: &[Limit]) {
+    pub(super) fn change(&mut self, rule: &mut Arc<KeyHead>, limits: &[Limit]) {
         let changed = self.enter(&rule.head, limits);
         self.leave(rule);
         *rule = changed;

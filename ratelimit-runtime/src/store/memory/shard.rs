@@ -1,45 +1,45 @@
 //! [`Shard`]: a part of the keys, under one lock.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use foldhash::quality::RandomState;
 
 use super::bucket::Bucket;
 use super::eviction::Eviction;
-use super::table::Table;
+use super::table::KeyTable;
+use crate::rule::BlockDuration;
 use crate::store::{Request, Settled, Verdict};
 
-/// Overflow buckets per rule and shard.
+/// The overflow buckets of a rule in a shard.
 const OVERFLOW_SLOTS: u64 = 16;
-/// Overflow buckets per shard; further rules share one set.
+/// From this many overflow buckets on, rules with one algorithm and equal windows share them.
 const MAX_OVERFLOW: usize = 1024;
 /// The least time between two sweeps of a shard that has room, in microseconds. Keys that are used
-/// again and again, but drain or expire within less, stay where they are.
+/// again and again, but expire within less, keep their entries.
 const SWEEP_PAUSE: u64 = 1_000_000;
 
 /// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes
-/// room](Eviction) for a newcomer. Where no key may go, newcomers are charged to *overflow
-/// buckets*, which strangers share. Once there is room again, a newcomer gets a bucket of its own.
+/// room](Eviction) for each new one. If no key may be dropped, new keys are charged to *overflow
+/// buckets*, which they share. Once there is room again, a new key gets a bucket of its own.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
-    table: Table,
+    table: KeyTable,
     eviction: Eviction,
     overflow: HashMap<Box<[u8]>, Bucket, RandomState>,
     capacity: usize,
-    /// Newcomers since the last sweep: a sweep has to be earned, so that it costs each of them
-    /// O(1).
+    /// The number of new keys since the last sweep. A sweep waits for enough of them, so that it
+    /// costs O(1) for each.
     newcomers: usize,
     swept_at: u64,
 }
 
-/// Where a newcomer goes.
+/// The room for a new key.
 #[derive(Clone, Copy)]
-enum Place {
-    /// There is room.
+enum NewcomerPlace {
+    /// The table has room.
     Free,
-    /// The place of the key that makes room.
+    /// The key at this position is dropped.
     Of(usize),
 }
 
@@ -78,7 +78,8 @@ impl Shard {
     fn acquire_as_newcomer(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
         let Some(place) = self.place(now) else {
             // A key is not blocked because of strangers' charges.
-            let request = request.with_block(Duration::ZERO);
+            let block = BlockDuration::NONE;
+            let request = Request { block, ..*request };
             let shared = self.overflow_key(&request, hash);
             return self
                 .overflow
@@ -95,7 +96,7 @@ impl Shard {
         verdict
     }
 
-    /// Blocks the key; `false` if there is no room for it.
+    /// Blocks the key. `false` if there is no room for it.
     pub(super) fn block(
         &mut self,
         request: &Request<'_>,
@@ -125,7 +126,7 @@ impl Shard {
     }
 
     /// Sets the block of a request that the limits refuse. A key without a bucket of its own is not
-    /// blocked because of strangers' charges.
+    /// blocked, because the charges may be those of other keys.
     pub(super) fn offend(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
         match self.known(request, hash, false) {
             Some(bucket) => bucket.offend(request, now),
@@ -133,7 +134,7 @@ impl Shard {
         }
     }
 
-    /// Gives back a charge; says whether anything of it was left.
+    /// Gives back a charge. `true` if a part of it still counted.
     pub(super) fn refund(
         &mut self,
         request: &Request<'_>,
@@ -206,8 +207,8 @@ impl Shard {
         self.overflow.get_mut(&shared)
     }
 
-    /// Forgets the key; says whether there was anything. An overflow bucket stays, because others
-    /// have used it too.
+    /// Drops the key's bucket. `true` if it still counted. An overflow bucket stays, because it may
+    /// hold charges of other keys.
     pub(super) fn reset(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
         let position = self.table.find(request.key(), hash);
         position
@@ -215,21 +216,21 @@ impl Shard {
             .is_some_and(|bucket| !bucket.is_void(now))
     }
 
-    /// The keys that begin like this and are not void.
+    /// The keys that begin with `beginning` and are not void.
     pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
         self.table.keys(beginning, now)
     }
 
-    /// Adds the key. No key has been added or removed since the place was chosen.
-    fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket, place: Place) {
-        if let Place::Of(position) = place {
+    /// Adds the key. No key may be added or removed between the choice of `place` and this.
+    fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket, place: NewcomerPlace) {
+        if let NewcomerPlace::Of(position) = place {
             self.table.remove(position);
         }
         self.table.insert(request, hash, bucket);
     }
 
     /// The place for one more key, if there is one.
-    fn place(&mut self, now: u64) -> Option<Place> {
+    fn place(&mut self, now: u64) -> Option<NewcomerPlace> {
         self.newcomers += 1;
         // A clock that has stepped back does not delay a sweep.
         let is_due = || self.newcomers >= 64 && now.abs_diff(self.swept_at) >= SWEEP_PAUSE;
@@ -237,9 +238,11 @@ impl Shard {
             self.sweep(now);
         }
         if self.table.len() < self.capacity {
-            return Some(Place::Free);
+            return Some(NewcomerPlace::Free);
         }
-        self.eviction.choose(&mut self.table, now).map(Place::Of)
+        self.eviction
+            .choose(&mut self.table, now)
+            .map(NewcomerPlace::Of)
     }
 
     fn overflow_key(&self, request: &Request<'_>, hash: u64) -> Box<[u8]> {

@@ -1,16 +1,16 @@
-//! [`Table`]: the entries of a shard, one behind the other, and where each of them is.
+//! [`KeyTable`]: the entries of a shard in one vector, and the position of each.
 
 use hashbrown::HashTable;
 
 use super::bucket::Bucket;
-use super::entry::Entry;
+use super::entry::KeyEntry;
 use super::rules::Rules;
 use crate::store::Request;
 
 /// The entries of a shard.
 #[derive(Default)]
-pub(super) struct Table {
-    entries: Vec<Entry>,
+pub(super) struct KeyTable {
+    entries: Vec<KeyEntry>,
     /// The position of each entry, by the hash of its key.
     positions: HashTable<u32>,
     rules: Rules,
@@ -23,30 +23,30 @@ fn kept(hash: u64) -> u32 {
     hash as u32
 }
 
-/// The hash by which the table finds positions, which looks at both ends of it.
+/// The hash by which the table finds positions, of which it reads both ends.
 #[inline]
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
 #[inline]
-fn entry(entries: &[Entry], position: usize) -> Option<&Entry> {
+fn entry(entries: &[KeyEntry], position: usize) -> Option<&KeyEntry> {
     debug_assert!(position < entries.len(), "a position is that of an entry");
     entries.get(position)
 }
 
 #[inline]
-fn entry_mut(entries: &mut [Entry], position: usize) -> Option<&mut Entry> {
+fn entry_mut(entries: &mut [KeyEntry], position: usize) -> Option<&mut KeyEntry> {
     debug_assert!(position < entries.len(), "a position is that of an entry");
     entries.get_mut(position)
 }
 
 #[inline]
-fn hash_of(entries: &[Entry], position: u32) -> u64 {
+fn hash_of(entries: &[KeyEntry], position: u32) -> u64 {
     entry(entries, position as usize).map_or(0, |entry| spread(entry.hash))
 }
 
-impl Table {
+impl KeyTable {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -62,8 +62,8 @@ impl Table {
         }
     }
 
-    /// The position of some key of this hash. Two keys of one hash are so rare that keys are
-    /// compared after the search.
+    /// The position of some key with this hash. Keys are compared after the search, because two
+    /// keys with one hash are rare.
     #[inline]
     fn find_hash(&self, hash: u64) -> Option<usize> {
         let hash = kept(hash);
@@ -74,7 +74,7 @@ impl Table {
             .map(|at| *at as usize)
     }
 
-    /// The position of the key, if another one has the same hash.
+    /// The position of the key, if another key has its hash.
     #[cold]
     fn find_other(&self, key: &[u8], hash: u64) -> Option<usize> {
         let is_key = |at: &u32| self.is_of(*at as usize, key);
@@ -93,7 +93,7 @@ impl Table {
         entry_mut(&mut self.entries, position).map(|entry| &mut entry.bucket)
     }
 
-    /// The bucket of a known key, for a call with these limits.
+    /// The bucket of a known key, for a call with the request's limits.
     #[allow(clippy::inline_always, reason = "every decision begins with it")]
     #[inline(always)]
     pub(super) fn bucket_for(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {
@@ -131,13 +131,13 @@ impl Table {
         };
         let rule = self.rules.enter(request.rule_key(), request.limits());
         self.entries
-            .push(Entry::new(request, rule, kept(hash), bucket));
+            .push(KeyEntry::new(request, rule, kept(hash), bucket));
         let entries = &self.entries;
         self.positions
             .insert_unique(spread(kept(hash)), position, |at| hash_of(entries, *at));
     }
 
-    /// Removes an entry; the last one takes its place.
+    /// Removes an entry; the last entry takes its position.
     pub(super) fn remove(&mut self, position: usize) -> Option<Bucket> {
         let hash = spread(entry(&self.entries, position)?.hash);
         let last = self.entries.len() - 1;
@@ -177,14 +177,14 @@ impl Table {
         }
     }
 
-    /// The keys that begin like this and are not void.
+    /// The keys that begin with `beginning` and are not void.
     pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
         let counts = self
             .entries
             .iter()
             .filter(|entry| !entry.bucket.is_void(now));
         counts
-            .map(Entry::key)
+            .map(KeyEntry::key)
             .filter(|key| key.starts_with(beginning))
             .collect()
     }
@@ -193,7 +193,7 @@ impl Table {
         &self.rules
     }
 
-    /// How many keys have the head of this one.
+    /// The number of keys with the head of this one.
     pub(super) fn of_family(&self, position: usize) -> usize {
         entry(&self.entries, position).map_or(0, |entry| self.rules.of_family(&entry.rule))
     }

@@ -13,8 +13,8 @@ use super::settings::url;
 use crate::error::StoreError;
 
 impl RedisStore {
-    /// A store on the server of a client of the application, with the user, password and database
-    /// of that client.
+    /// A store on the server of the application's client, with that client's user, password and
+    /// database.
     ///
     /// The store opens its own connections: a connection of the client does not tell whether a
     /// command was sent, nor when the server last replied. Certificates that the client was built
@@ -72,7 +72,7 @@ impl RedisStore {
     }
 
     /// Trusts these authorities instead of those of the platform: one or more certificates, as PEM.
-    /// The same holds for sentinels.
+    /// They also apply to sentinels.
     ///
     /// # Errors
     ///

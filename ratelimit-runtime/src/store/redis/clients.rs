@@ -1,26 +1,29 @@
 //! [`Clients`]: the [`Client`] of each tokio runtime that uses a store.
 //!
 //! Runtimes share no client. When a runtime ends, the tasks of its client end with it, and the
-//! store forgets that client.
+//! store drops that client.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{Handle, Id};
+use tokio::task::JoinSet;
 
 use super::permits::Permits;
+use super::rules::{self, RuleBook};
 use super::servers::Servers;
 use super::settings::StoreSettings;
 use crate::error::StoreError;
 
-/// Servers and open permits of one runtime.
+/// The servers and open permits of one runtime.
 pub(super) struct Client {
     runtime: Id,
     pub(super) servers: Arc<Servers>,
     pub(super) permits: Permits,
+    /// The task that writes the rules of the store, which ends with the client.
+    _rules: JoinSet<()>,
 }
 
-/// The clients of a store. There are few: a process has one runtime, with actix-web one for each
-/// worker.
+/// The clients of a store. They are few: a process has one runtime, with actix-web one per worker.
 #[derive(Default)]
 pub(super) struct Clients(Mutex<Vec<Arc<Client>>>);
 
@@ -35,13 +38,17 @@ impl Clients {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client of this runtime, which is made at the first call. Those of runtimes that have
-    /// ended are forgotten then.
+    /// The client of the current runtime, which is made at the first call. Clients of runtimes that
+    /// have ended are dropped then.
     ///
     /// # Errors
     ///
-    /// `Misconfigured` outside of a tokio runtime.
-    pub(super) fn current(&self, settings: &StoreSettings) -> Result<Arc<Client>, StoreError> {
+    /// `Misconfigured` outside a tokio runtime.
+    pub(super) fn current(
+        &self,
+        settings: &StoreSettings,
+        book: &Arc<RuleBook>,
+    ) -> Result<Arc<Client>, StoreError> {
         let runtime = Handle::try_current().map_err(|_| {
             StoreError::misconfigured(
                 "a `RedisStore` is used outside of a tokio runtime: call it from async code of one",
@@ -53,7 +60,10 @@ impl Clients {
         }
         let servers = Arc::new(Servers::start(settings, &runtime));
         let permits = Permits::start(Arc::clone(&servers), settings.clock.clone(), &runtime);
+        let mut writer = JoinSet::new();
+        writer.spawn_on(rules::run(Arc::clone(book), Arc::clone(&servers)), &runtime);
         let client = Arc::new(Client {
+            _rules: writer,
             runtime: runtime.id(),
             servers,
             permits,
@@ -63,7 +73,7 @@ impl Clients {
         Ok(client)
     }
 
-    /// The client of this runtime, if there is one.
+    /// The client of the current runtime, if it has one.
     pub(super) fn own(&self) -> Option<Arc<Client>> {
         let runtime = Handle::try_current().ok()?.id();
         self.lock()
@@ -72,7 +82,7 @@ impl Clients {
             .cloned()
     }
 
-    /// All of runtimes that have not ended.
+    /// The clients of all runtimes that have not ended.
     pub(super) fn all(&self) -> Vec<Arc<Client>> {
         self.lock()
             .iter()

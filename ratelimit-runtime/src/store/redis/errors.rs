@@ -1,7 +1,7 @@
-//! What Redis and its client report, as [`StoreError`]s. The one table that decides which failures
-//! the `on_unavailable` policy may answer.
+//! Errors of Redis and its client as [`StoreError`]s. This one table decides which failures the
+//! `on_unavailable` policy may answer.
 //!
-//! No message carries a key: Redis quotes the arguments of commands it does not know, so those
+//! No message has a key in it: Redis quotes the arguments of commands it does not know, so these
 //! quotes are cut off.
 
 use redis::{ServerError, Value};
@@ -10,14 +10,14 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use StoreErrorKind::{Full, Misconfigured, Unavailable};
 
-/// The message for a key that this store cannot read.
+/// The message for a key with a value that this store cannot read.
 const FOREIGN: &str = "a key of the rate limiter holds something that another program has written: \
     set a prefix of its own";
 
 /// The message for a login that the server refuses.
 const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
 
-/// Error codes and what they mean here.
+/// Error codes, with the error that a store returns.
 const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("OOM", Full, "Redis is out of memory: raise `maxmemory`"),
     (
@@ -84,7 +84,7 @@ const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ),
 ];
 
-/// What the text of a plain `ERR` may contain, first match first.
+/// Texts in a plain `ERR`, with the error; the first match counts.
 const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
     (
         "max number of clients",
@@ -131,8 +131,8 @@ const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
     ),
 ];
 
-/// The code that says what happened. Up to Redis 6.2, an error inside a script arrives as `ERR`
-/// with the real code somewhere in its text.
+/// The code of the error. Up to Redis 6.2, an error inside a script arrives as `ERR` with the real
+/// code somewhere in its text.
 pub(super) fn code(error: &ServerError) -> &str {
     let text = text(error);
     if error.code() == "ERR" {
@@ -144,14 +144,14 @@ pub(super) fn code(error: &ServerError) -> &str {
     }
 }
 
-/// What the server says, without the arguments it may quote.
+/// The server's message, without the arguments it may quote.
 fn text(error: &ServerError) -> &str {
     let text = error.details().unwrap_or_default();
     text.split_once(", with args")
         .map_or(text, |(text, _)| text)
 }
 
-/// An error that the server replied.
+/// The store's error for one that the server replied.
 pub(super) fn from_server(error: &ServerError) -> StoreError {
     let (code, text) = (code(error), text(error));
     let text = text.strip_prefix(code).unwrap_or(text).trim_start();
@@ -174,7 +174,7 @@ pub(super) fn from_server(error: &ServerError) -> StoreError {
     }
 }
 
-/// The first error among the replies, those of an EXEC included.
+/// The first error among the replies, including those inside an EXEC.
 pub(super) fn first(replies: &[Value]) -> Option<&ServerError> {
     replies.iter().find_map(|reply| match reply {
         Value::ServerError(error) => Some(error),
@@ -183,37 +183,37 @@ pub(super) fn first(replies: &[Value]) -> Option<&ServerError> {
     })
 }
 
-/// Whether a replica was asked to write.
+/// `true` if a replica was asked to write.
 pub(super) fn is_replica(error: &ServerError) -> bool {
     code(error) == "READONLY"
 }
 
-/// Whether the server asks for a login, or has forgotten that of a connection.
+/// `true` if the server asks for a login, or does not know that of a connection any more.
 pub(super) fn is_logged_out(error: &ServerError) -> bool {
     code(error) == "NOAUTH"
 }
 
-/// Whether the server is there and cannot work now.
+/// `true` if the server is running, but cannot serve now.
 pub(super) fn is_no_service(error: &ServerError) -> bool {
     matches!(code(error), "BUSY" | "LOADING" | "MISCONF" | "MASTERDOWN")
 }
 
-/// Whether the ACL of the user, or a server or proxy without this command, refuses it.
+/// `true` if the user's ACL refuses the command, or a server or proxy does not have it.
 pub(super) fn is_forbidden(error: &ServerError) -> bool {
     code(error) == "NOPERM" || text(error).contains("unknown command")
 }
 
-/// A server that takes no writes.
+/// The error of a server that takes no writes.
 pub(super) fn replica() -> StoreError {
     StoreError::unavailable("Redis is a read-only replica")
 }
 
-/// A reply that no command or script of this crate gives.
+/// The error for a reply that no command or script of this crate gives.
 pub(super) fn unexpected_reply() -> StoreError {
     StoreError::unavailable("Redis gave a reply that is not a decision")
 }
 
-/// A key that something else has written.
+/// The error for a key that another program has written.
 pub(super) fn foreign_key() -> StoreError {
     StoreError::misconfigured(FOREIGN)
 }

@@ -1,10 +1,8 @@
 //! Lists the keys of a rule, a page at a time: a bounded part of one server, or of one of a
 //! cluster's masters, however many keys there are.
 //!
-//! The cursor of `SCAN` belongs to a server, and not to a connection: another connection, also of
-//! another process, continues with it.
-
-use std::sync::Arc;
+//! The cursor of `SCAN` belongs to a server, and not to a connection: another connection continues
+//! with it.
 
 use super::batcher::Batcher;
 use super::cluster::Cluster;
@@ -13,16 +11,16 @@ use super::settings::server::TcpAddress;
 use crate::error::StoreError;
 use crate::store::{Page, page};
 
-/// How many keys the server looks at for one page, about: other clients wait for a fraction of a
-/// millisecond.
+/// The approximate number of keys that the server looks at for one page: other clients wait for a
+/// fraction of a millisecond.
 const KEYS_PER_PAGE: u32 = 250;
 
-/// A page of the stored keys of one server that begin with `prefix`: the page at a cursor, or the
-/// first one.
+/// A page of the stored keys of one server that begin with `prefix`: the page at the cursor `from`,
+/// or the first one.
 ///
 /// # Errors
 ///
-/// `Misconfigured` if the cursor is not one of a list of one server.
+/// `Misconfigured` if the cursor is not one of this list.
 pub(crate) async fn of_server(
     batcher: &Batcher,
     prefix: &[u8],
@@ -34,9 +32,9 @@ pub(crate) async fn of_server(
     Ok(Page::new(keys, next))
 }
 
-/// The same of a cluster, one master after the other.
+/// [`of_server`] for a cluster, one master after the other.
 pub(crate) async fn of_cluster(
-    cluster: &Arc<Cluster>,
+    cluster: &Cluster,
     prefix: &[u8],
     from: Option<&[u8]>,
 ) -> Result<Page, StoreError> {
@@ -68,10 +66,10 @@ pub(crate) async fn of_cluster(
     Ok(Page::new(keys, Some(Walk { cursor, begun }.write().into())))
 }
 
-/// How far the walk over a cluster's masters has come.
+/// The position of a walk over a cluster's masters.
 #[derive(Default)]
 struct Walk {
-    /// That of `SCAN` on the last of them; 0 at its end.
+    /// The cursor of `SCAN` on the last master in `begun`; 0 at its end.
     cursor: u64,
     begun: Vec<TcpAddress>,
 }
@@ -85,7 +83,7 @@ impl Walk {
         self.cursor.to_string() + &masters.collect::<String>()
     }
 
-    /// The walk in this text; `None` if it was not written by [`write`](Self::write).
+    /// Parses a walk; `None` if the text was not written by [`write`](Self::write).
     fn read(text: &str) -> Option<Self> {
         let (cursor, masters) = text.split_once('|')?;
         let master = |text: &str| {
@@ -102,7 +100,7 @@ impl Walk {
     }
 }
 
-/// The position in a cursor, if one is given.
+/// Parses the position in a cursor, if one is given.
 fn read<T>(
     from: Option<&[u8]>,
     position: impl FnOnce(&str) -> Option<T>,
@@ -138,7 +136,7 @@ async fn scan(
         .arg("COUNT")
         .arg(KEYS_PER_PAGE)
         .take();
-    let reply = batcher.send(&scan, false).await?;
+    let reply = batcher.send(&[scan], false).await?;
     let (cursor, mut keys): (u64, Vec<Vec<u8>>) =
         redis::from_redis_value_ref(&reply).map_err(|_| unexpected_reply())?;
     keys.retain(|key| key.starts_with(prefix));

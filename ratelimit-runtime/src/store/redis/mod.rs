@@ -1,17 +1,18 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
-//! A decision is one call of a script, so it is atomic and one round trip. A module uses only those
-//! above it in the list of CONTRIBUTING.md.
+//! With scripts, a decision is one call of a script, so it is atomic and one round trip. A module
+//! uses only modules above it in the list of CONTRIBUTING.md.
 
 use std::fmt;
 use std::sync::Arc;
 
 use self::clients::Clients;
 use self::known::Known;
+use self::rules::RuleBook;
 use self::settings::StoreSettings;
 use self::settings::server::Server;
 use self::settings::url;
-use crate::clock::WallClock;
+use crate::clock::Clock;
 use crate::error::StoreError;
 
 mod batcher;
@@ -24,6 +25,7 @@ mod link;
 mod listing;
 mod operations;
 mod permits;
+mod rules;
 mod scriptless;
 mod scripts;
 mod servers;
@@ -48,8 +50,9 @@ pub use self::settings::mode::RedisMode;
 /// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
 /// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
-/// scripts, the user needs those of [`RedisMode::Transactions`]. Listing keys needs `SCAN`. In a
-/// cluster, the user also needs `CLUSTER SLOTS` and `ASKING`, and `CLUSTER INFO` for
+/// scripts, the user needs those of [`RedisMode::Transactions`]. Listing keys needs `SCAN`, and
+/// [`write_rules`](Self::write_rules) `MULTI`, `EXEC`, `HSET`, `HLEN` and `EXPIRE`. In a cluster,
+/// the user also needs `CLUSTER SLOTS` and `ASKING`, and `CLUSTER INFO` for
 /// [`ready`](crate::RateLimiter::ready) to see whether the cluster is up. The user of sentinels
 /// needs `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
 pub struct RedisStore {
@@ -57,6 +60,8 @@ pub struct RedisStore {
     /// The server's name in metrics.
     name: String,
     clients: Clients,
+    rules: Arc<RuleBook>,
+    writes_rules: bool,
     known: Known,
 }
 
@@ -91,13 +96,15 @@ impl RedisStore {
     fn on(settings: StoreSettings) -> Self {
         Self {
             name: settings.name(),
-            known: Known::new(Arc::clone(&settings.epoch)),
+            known: Known::of(settings.epochs.clone()),
             settings,
             clients: Clients::default(),
+            rules: Arc::default(),
+            writes_rules: true,
         }
     }
 
-    /// The settings, to be changed. Clients that were made by the old ones end.
+    /// The settings, to be changed. Clients made with the old settings end.
     fn settings_mut(&mut self) -> &mut StoreSettings {
         self.clients = Clients::default();
         &mut self.settings
@@ -126,19 +133,30 @@ impl RedisStore {
     /// Takes the time from `clock` instead of the server's `TIME`: for tests, and for services that
     /// refuse `TIME` in scripts.
     ///
-    /// All processes that share a key must then have clocks that agree: for a process whose clock
-    /// is ahead by *d*, slots become free *d* early, and its admissions last *d* longer for the
-    /// other processes. Keys still expire by the server's clock, a second later than without
-    /// `clock`, because the caller's clock may be coarse or late.
+    /// All processes that share a key must then have clocks that agree, such as
+    /// [`SystemClock`](crate::clock::SystemClock), and none that counts from the start of its
+    /// process. For a process whose clock is ahead by *d*, slots become free *d* early, and its
+    /// admissions last *d* longer for the other processes. Keys still expire by the server's clock,
+    /// a second later than without `clock`, because the caller's clock may be coarse or late.
     #[must_use]
-    pub fn with_clock(mut self, clock: impl WallClock) -> Self {
+    pub fn with_clock(mut self, clock: impl Clock) -> Self {
         let clock = Arc::new(clock);
         self.known.set_clock(Arc::clone(&clock));
         self.settings_mut().clock = Some(clock);
         self
     }
 
-    /// What it knows.
+    /// Sets whether limiters on this store write their rules to the hash `rl1:rules` under their
+    /// prefix, once a day and when one changes: limits, settings and templates of keys, and never a
+    /// key. `ratelimit-admin` reads it. The default is `true`; nothing waits for it, and a user
+    /// without `MULTI`, `EXEC`, `HSET`, `HLEN` and `EXPIRE` loses nothing else.
+    #[must_use]
+    pub fn write_rules(mut self, on: bool) -> Self {
+        self.writes_rules = on;
+        self
+    }
+
+    /// The refusals and units it knows.
     #[cfg(feature = "_tests")]
     #[doc(hidden)]
     pub fn known_mut(&mut self) -> &mut Known {

@@ -1,4 +1,4 @@
-//! The operations of a [`RedisStore`]: each is carried out by the route that its request takes
+//! The operations of a [`RedisStore`]. Each is carried out by the route that its request takes
 //! (script, transactions or redis-cell), on the client of the caller's runtime.
 
 use std::sync::Arc;
@@ -11,11 +11,14 @@ use super::RedisStore;
 use super::clients::Client;
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
+use super::known::Asking;
+use super::rules;
 use super::scriptless::Route;
 use super::scripts::{KeyQuestion, Operation, Question, Reply, own_time};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::rule::Limit;
+use crate::pace;
+use crate::rule::{BlockDuration, Limit, RuleSummary};
 use crate::store::{
     Answer, BuiltInStore, Capabilities, Entry, Health, Page, PlaceRequest, Request, Sealed,
     Settled, Store, Verdict,
@@ -23,31 +26,37 @@ use crate::store::{
 
 impl RedisStore {
     fn client(&self) -> Result<Arc<Client>, StoreError> {
-        self.clients.current(&self.settings)
+        self.clients.current(&self.settings, &self.rules)
     }
 
     fn clock(&self) -> Option<&dyn Clock> {
         self.settings.clock.as_deref()
     }
 
-    /// The route of the key of a request, whatever the key is asked for.
+    /// The fields and lines of the hash of rules under a prefix, which ends in a colon or is empty.
+    #[doc(hidden)]
+    pub async fn rule_lines(&self, prefix: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+        rules::read(&self.client()?.servers, prefix).await
+    }
+
+    /// The route of a request's key, whatever the operation.
     fn route(&self, request: &Request<'_>) -> Result<Route, StoreError> {
         self.settings.route(Operation::Acquire, request)
     }
 
-    /// The key on the server, which its slot goes by.
+    /// The key on the server, by which its slot is found.
     fn stored_key(&self, request: &Request<'_>) -> Vec<u8> {
         self.route(request)
             .map_or_else(|_| request.key().to_vec(), |route| route.key(request))
     }
 
-    /// Whether keys are of one slot, and so of one server at any time.
+    /// `true` if the keys are in one slot, and so on one server at any time.
     fn have_one_slot<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> bool {
         let first = self.settings.is_cluster().then(|| keys.next().map(slot_of));
         first.is_none_or(|first| keys.all(|key| Some(slot_of(key)) == first))
     }
 
-    /// Whether the server of a key serves no calls.
+    /// `true` if the server of a key serves no calls.
     fn is_away(&self, request: &Request<'_>) -> bool {
         self.health(request) != Health::Up
     }
@@ -68,6 +77,44 @@ impl RedisStore {
         let question = [(request.key(), question)];
         let replies = client.servers.ask(&question, request.timeout_at()).await?;
         replies.into_iter().next().ok_or_else(unexpected_reply)
+    }
+
+    /// Decides by a known refusal, or asks.
+    async fn decide(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
+        match self.known.look(&request, || self.is_away(&request)) {
+            Ok(refusal) => Ok(refusal),
+            Err(asking) => self.ask(request, asking).await,
+        }
+    }
+
+    /// Asks the server to decide, and takes units ahead if the key is busy.
+    async fn ask(&self, request: Request<'_>, asking: Asking) -> Result<Verdict, StoreError> {
+        self.take_ahead(&request)?;
+        let decided = self.carry_out(Operation::Acquire, request).await?;
+        Ok(self.known.decided(&request, asking, decided.decision()?))
+    }
+
+    /// Takes units ahead, after a request that is about to be asked, if its key is busy: by a task,
+    /// which runs once this one waits.
+    fn take_ahead(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        if request.prefetch_us == 0 || self.route(request)? != Route::Script {
+            return Ok(());
+        }
+        if let Some(fetch) = self.known.fetch(request) {
+            let servers = Arc::clone(&self.client()?.servers);
+            tokio::spawn(fetch.run(servers, self.settings.clock.clone()));
+        }
+        Ok(())
+    }
+
+    /// Carries out an operation by hand, which voids units taken ahead.
+    async fn intervene(
+        &self,
+        operation: Operation,
+        request: Request<'_>,
+    ) -> Result<Reply, StoreError> {
+        let _voiding = self.known.voiding(request.key(), false);
+        self.carry_out(operation, request).await
     }
 
     /// Carries out an operation that changes a key.
@@ -104,12 +151,20 @@ impl RedisStore {
 
 impl Store for RedisStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        if self.known.has_grant(&request) {
+            // Callers that are admitted again and again wait for nothing else.
+            return Answer::later(async move {
+                pace::give_way().await;
+                let is_away = self.is_away(&request);
+                match self.known.spend_in_turn(&request, is_away).await {
+                    Some(admission) => Ok(admission),
+                    None => self.decide(request).await,
+                }
+            });
+        }
         match self.known.look(&request, || self.is_away(&request)) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(asking) => Answer::later(async move {
-                let decided = self.carry_out(Operation::Acquire, request).await?;
-                Ok(self.known.decided(&request, asking, decided.decision()?))
-            }),
+            Err(asking) => Answer::later(self.ask(request, asking)),
         }
     }
 
@@ -124,14 +179,13 @@ impl Store for RedisStore {
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(async move {
-            let _changing = self.known.changing(request.key());
+            let _voiding = self.known.voiding(request.key(), true);
             let key = self.route(&request)?.key(&request);
-            let mut unlink = redis::cmd("UNLINK");
-            unlink.arg(&key);
+            let unlink = redis::cmd("UNLINK").arg(&key).take();
             match self
                 .client()?
                 .servers
-                .send(&key, &unlink, request.timeout_at())
+                .send(&key, &[unlink], request.timeout_at())
                 .await?
             {
                 Value::Int(removed) => Ok(removed != 0),
@@ -142,7 +196,7 @@ impl Store for RedisStore {
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         let operation = Operation::Refund(ticket);
-        Answer::later(async move { self.change(operation, request).await?.changed() })
+        Answer::later(async move { self.intervene(operation, request).await?.changed() })
     }
 
     fn settle<'a>(
@@ -156,12 +210,17 @@ impl Store for RedisStore {
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        let operation = Operation::Block(request.with_block(duration).block.first_us());
-        Answer::later(async move { self.change(operation, request).await?.changed().map(drop) })
+        let operation = Operation::Block(BlockDuration::fixed(duration).first_us());
+        Answer::later(async move {
+            self.intervene(operation, request)
+                .await?
+                .changed()
+                .map(drop)
+        })
     }
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::later(async move { self.change(Operation::Unblock, request).await?.changed() })
+        Answer::later(async move { self.intervene(Operation::Unblock, request).await?.changed() })
     }
 
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
@@ -200,7 +259,7 @@ impl BuiltInStore for RedisStore {
             && self.have_one_slot(keys)
     }
 
-    /// The server decides on all requests, also where one is known to be refused.
+    /// Asks the server about all requests, even if one is known to be refused.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
             let asking = self.known.asking_all(requests);
@@ -264,6 +323,18 @@ impl BuiltInStore for RedisStore {
         self.known.refusal(request, || self.is_away(request))
     }
 
+    fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
+        if request.prefetch_us > 0 && !(pace::is_due() && pace::has_kept_thread()) {
+            let admission = self.known.spend(request);
+            return admission.or_else(|| self.refuses_at_once(request));
+        }
+        self.refuses_at_once(request)
+    }
+
+    fn give_back(&self) {
+        self.known.give_back();
+    }
+
     fn health(&self, request: &Request<'_>) -> Health {
         // Also where there is no runtime.
         let client = self
@@ -280,11 +351,18 @@ impl BuiltInStore for RedisStore {
         self.settings.timeout_us.store(timeout, Ordering::Relaxed);
     }
 
+    fn note_rule(&self, prefix: &str, rule: &RuleSummary) {
+        if self.writes_rules {
+            self.rules.note(prefix, rule);
+        }
+    }
+
     fn settled(&self) -> Answer<'_, ()> {
         Answer::later(async move {
             if let Some(client) = self.clients.own() {
                 client.permits.settled().await;
             }
+            self.known.settled().await;
             Ok(())
         })
     }

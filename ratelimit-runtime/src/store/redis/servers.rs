@@ -1,8 +1,6 @@
-//! [`Servers`]: the links, batchers and slot map of one tokio runtime; which server a key goes to.
+//! [`Servers`]: the links, batchers and slot map of one tokio runtime, and the server of each key.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Acquire;
 use std::time::Instant;
 
 use redis::{Cmd, Value};
@@ -15,23 +13,24 @@ use super::listing;
 use super::scripts::{KeyQuestion, load_all};
 use super::settings::StoreSettings;
 use super::settings::deployment::Deployment;
+use super::settings::epochs::Epochs;
 use crate::error::StoreError;
 use crate::store::{Health, Page};
 
 /// The servers of a store, for one runtime.
 pub(crate) struct Servers {
     reached: Reached,
-    epoch: Arc<AtomicU64>,
+    epochs: Epochs,
 }
 
 enum Reached {
-    /// One server, or whichever is the master.
+    /// One server, or the current master.
     One(Arc<Batcher>),
-    Cluster(Arc<Cluster>),
+    Cluster(Cluster),
 }
 
 impl Servers {
-    /// Connects in the background, on this runtime.
+    /// The servers of a store, connecting on `runtime`.
     pub(crate) fn start(settings: &StoreSettings, runtime: &Handle) -> Self {
         let server = settings.server.clone();
         let upstream = match &settings.deployment {
@@ -42,10 +41,11 @@ impl Servers {
                 Upstream::Sentinels(Arc::new(Sentinels::new(names.clone(), server.clone())))
             }
         };
+        let epochs = settings.epochs.clone();
         let link = LinkSettings {
             upstream,
             timeout_us: Arc::clone(&settings.timeout_us),
-            epoch: Arc::clone(&settings.epoch),
+            connected: Arc::new(move || epochs.begin()),
             greeting: if settings.mode.runs_scripts() {
                 load_all().into()
             } else {
@@ -54,7 +54,11 @@ impl Servers {
         };
         let reached = match &settings.deployment {
             Deployment::Cluster(seeds) => {
-                Reached::Cluster(Cluster::new(seeds.clone(), server, link, runtime))
+                // Without scripts, stored keys have a suffix.
+                let of_slots = settings.mode.runs_scripts();
+                let epochs = of_slots.then(|| settings.epochs.clone());
+                let seeds = seeds.clone();
+                Reached::Cluster(Cluster::new(seeds, server, link, epochs, runtime))
             }
             _ => Reached::One(Batcher::start(
                 Arc::new(Link::start(link, runtime)),
@@ -64,7 +68,7 @@ impl Servers {
         };
         Self {
             reached,
-            epoch: Arc::clone(&settings.epoch),
+            epochs: settings.epochs.clone(),
         }
     }
 
@@ -87,20 +91,20 @@ impl Servers {
         }
     }
 
-    /// Sends a command about a key, wherever that is.
+    /// Sends commands about a key to its server, and returns the reply to the last.
     pub(crate) async fn send(
         &self,
         key: &[u8],
-        command: &Cmd,
+        commands: &[Cmd],
         until: Option<Instant>,
     ) -> Result<Value, StoreError> {
         self.at(key, until, |batcher, asking| async move {
-            batcher.send(command, asking).await
+            batcher.send(commands, asking).await
         })
         .await
     }
 
-    /// Asks the server of a key, wherever that is.
+    /// Runs `ask` on the server of a key.
     pub(crate) async fn at<T, F>(
         &self,
         key: &[u8],
@@ -117,7 +121,7 @@ impl Servers {
         }
     }
 
-    /// A page of the stored keys that begin like this.
+    /// A page of the stored keys that begin with `prefix`.
     pub(crate) async fn keys(
         &self,
         prefix: &[u8],
@@ -131,10 +135,15 @@ impl Servers {
 
     /// The number of connections so far. After each new one, the server may have lost keys.
     pub(crate) fn epoch(&self) -> u64 {
-        self.epoch.load(Acquire)
+        self.epochs.all()
     }
 
-    /// A number by which the servers of keys differ: 0 where there is only one, or none is known.
+    /// The number of connections so far to the server of a key.
+    pub(crate) fn epoch_of(&self, key: &[u8]) -> u64 {
+        self.epochs.of(key)
+    }
+
+    /// A number that differs between the servers of keys; 0 if there is only one, or none is known.
     pub(crate) fn number_of(&self, key: &[u8]) -> usize {
         match &self.reached {
             Reached::One(_) => 0,
@@ -142,22 +151,22 @@ impl Servers {
         }
     }
 
-    /// How well the server of a key serves.
+    /// The health of a key's server.
     pub(crate) fn health(&self, key: &[u8]) -> Health {
         match &self.reached {
-            Reached::One(batcher) => batcher.link.health(),
+            Reached::One(batcher) => batcher.link().health(),
             Reached::Cluster(cluster) => cluster.health(slot_of(key)),
         }
     }
 
-    /// Returns once the server of a key serves, or all servers do.
+    /// Waits until the server of a key serves, or all servers do.
     ///
     /// # Errors
     ///
-    /// `Misconfigured`: then waiting is vain.
+    /// `Misconfigured`, which waiting does not change.
     pub(crate) async fn ready(&self, key: Option<&[u8]>) -> Result<(), StoreError> {
         match &self.reached {
-            Reached::One(batcher) => batcher.link.ready().await,
+            Reached::One(batcher) => batcher.link().ready().await,
             Reached::Cluster(cluster) => cluster.ready(key.map(slot_of)).await,
         }
     }

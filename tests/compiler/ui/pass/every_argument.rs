@@ -36,6 +36,7 @@ impl Mailer {
         burst = 4,
         cost = 2,
         wait = "1ms",
+        prefetch = "20ms",
     )]
     #[rate_limit(
         window = "1s",

@@ -46,10 +46,7 @@ fn at_a_time(max: u64, algorithm: Algorithm) -> Rule {
 }
 
 /// A place is taken until its permit is dropped, and each key has places of its own.
-pub(crate) async fn a_place_is_taken_until_its_permit_is_dropped(
-    bench: Bench,
-    algorithm: Algorithm,
-) {
+pub(crate) async fn a_permit_is_held_until_it_is_dropped(bench: Bench, algorithm: Algorithm) {
     let [places, others] =
         ["one", "other"].map(|suffix| Places::new(&bench, suffix, at_a_time(2, algorithm)));
     let first = answered(places.enter().await);
@@ -76,7 +73,7 @@ pub(crate) async fn a_place_is_taken_until_its_permit_is_dropped(
 }
 
 /// A limit is charged and the place is taken, or neither.
-pub(crate) async fn a_call_without_a_place_is_charged_nothing(bench: Bench, algorithm: Algorithm) {
+pub(crate) async fn a_call_without_a_permit_is_charged_nothing(bench: Bench, algorithm: Algorithm) {
     let rule = Rule::named(
         format!("conformance.a place beside {algorithm}"),
         Limit::per_hour(2),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::clock::{Clock, TokioClock};
+use ratelimit_runtime::__private::TokioClock;
+use ratelimit_runtime::clock::Clock;
 
 /// Reads a clock so many times, as a store does; says how many times it did.
 pub(crate) fn read(clock: &dyn Clock, times: u64) -> u64 {

@@ -10,7 +10,7 @@ mod governor;
 use std::hint::black_box;
 use std::time::Duration;
 
-use ratelimit_runtime::clock::TokioClock;
+use ratelimit_runtime::__private::TokioClock;
 use ratelimit_runtime::{MemoryStore, RateLimiter};
 
 use self::clock::{Ticking, read};

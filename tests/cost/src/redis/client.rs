@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::hint::black_box;
+use std::time::Duration;
 
 use ratelimit_runtime::{Limit, RedisStore, Rule};
 
-use super::decisions::Callers;
+use super::decisions::{Admitted, Callers};
 use super::server::Server;
 
 /// Who asks, and about what.
@@ -19,10 +20,21 @@ pub enum Load {
     Many,
     /// 512 callers on one key.
     Hot,
+    /// One caller after the other, each on a key that is seldom called, by a rule with `prefetch`.
+    Cold,
+    /// One caller after the other on one key, by units that were taken ahead.
+    Spent,
 }
 
 impl Load {
-    pub const ALL: [Self; 4] = [Self::One, Self::Some, Self::Many, Self::Hot];
+    pub const ALL: [Self; 6] = [
+        Self::One,
+        Self::Some,
+        Self::Many,
+        Self::Hot,
+        Self::Cold,
+        Self::Spent,
+    ];
 
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -33,14 +45,25 @@ impl Load {
 
     fn callers(self) -> u64 {
         match self {
-            Self::One => 1,
+            Self::One | Self::Cold | Self::Spent => 1,
             Self::Some => 64,
             Self::Many | Self::Hot => 512,
         }
     }
 }
 
+/// Calls that are made before any is measured.
+const FIRST: u64 = 2_048;
+
+/// How long a server may take to answer what nobody waits for.
+const ANSWERED: Duration = Duration::from_millis(200);
+
 static RULE: Rule = Rule::new("rate", Limit::per_hour(100_000_000));
+static AHEAD: Rule =
+    Rule::new("rate", Limit::per_hour(100_000_000)).with_prefetch(Duration::from_millis(100));
+/// The lease outlasts a measurement.
+static LONG: Rule =
+    Rule::new("rate", Limit::per_hour(100_000_000)).with_prefetch(Duration::from_secs(10));
 
 /// A limiter that is connected, and callers for it.
 pub struct OnRedis {
@@ -58,20 +81,38 @@ impl OnRedis {
             callers: Callers::on(RedisStore::new(&server.url()).unwrap()),
             _server: server,
         };
-        ready.run(2_048);
+        ready.run(FIRST);
+        if load == Load::Spent {
+            ready.take_ahead();
+        }
         ready
     }
 
     /// Makes so many checks. Tools find it by its name.
     #[inline(never)]
     pub fn measured(&self, checks: u64) {
-        assert_eq!(black_box(self.run(checks)), checks);
+        let admitted = black_box(self.run(checks));
+        let ahead = if self.load == Load::Spent { checks } else { 0 };
+        assert_eq!((admitted.all, admitted.ahead), (checks, ahead));
     }
 
-    /// Makes so many checks; says how many were admitted.
-    fn run(&self, checks: u64) -> u64 {
-        let keys = if self.load == Load::Hot { 1 } else { 50_000 };
-        self.callers.ask(&RULE, self.load.callers(), checks, keys)
+    /// Spends what was taken ahead until there is no more, and lets the next units come: as many as
+    /// are taken for a log at once.
+    fn take_ahead(&self) {
+        while self.run(1).ahead > 0 {}
+        self.callers.idle(ANSWERED);
+    }
+
+    /// Makes so many checks.
+    fn run(&self, checks: u64) -> Admitted {
+        let (rule, keys) = match self.load {
+            Load::Hot => (&RULE, 1),
+            Load::One | Load::Some | Load::Many => (&RULE, 50_000),
+            Load::Cold => (&AHEAD, 50_000),
+            Load::Spent => (&LONG, 1),
+        };
+        let callers = self.load.callers();
+        self.callers.admitted(rule, callers, checks, keys)
     }
 }
 

@@ -3,11 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratelimit_runtime::{OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, key};
+use ratelimit_runtime::{
+    OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, key,
+};
 use tokio::runtime::Runtime;
 
 /// No call is given up, however slow a tool makes either process.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How many calls were admitted.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Admitted {
+    pub(super) all: u64,
+    /// Of them, those by units that were taken ahead.
+    pub(super) ahead: u64,
+}
 
 /// A limiter that is connected, and a runtime of one thread for its callers.
 pub(super) struct Callers {
@@ -33,6 +43,11 @@ impl Callers {
     /// Makes `calls` calls by so many callers, each of whom makes the next when it is answered; the
     /// key of a call is its number modulo `keys`. Returns how many were admitted.
     pub(super) fn ask(&self, rule: &Rule, callers: u64, calls: u64, keys: u64) -> u64 {
+        self.admitted(rule, callers, calls, keys).all
+    }
+
+    /// The same, told apart.
+    pub(super) fn admitted(&self, rule: &Rule, callers: u64, calls: u64, keys: u64) -> Admitted {
         let rule = Arc::new(rule.clone());
         self.runtime.block_on(async {
             let callers: Vec<_> = (0..callers)
@@ -46,22 +61,33 @@ impl Callers {
                     ))
                 })
                 .collect();
-            let mut admitted = 0;
+            let mut sum = Admitted::default();
             for caller in callers {
-                admitted += caller.await.unwrap();
+                let admitted = caller.await.unwrap();
+                sum.all += admitted.all;
+                sum.ahead += admitted.ahead;
             }
-            admitted
+            sum
         })
+    }
+
+    /// Lets what the client does by itself go on for so long.
+    pub(super) fn idle(&self, time: Duration) {
+        self.runtime
+            .block_on(async { tokio::time::sleep(time).await });
     }
 }
 
-/// Asks for each of these users in turn. Returns how many calls were admitted.
-async fn call(limiter: RateLimiter, rule: Arc<Rule>, users: impl Iterator<Item = u64>) -> u64 {
-    let mut admitted = 0;
+/// Asks for each of these users in turn.
+async fn call(limiter: RateLimiter, rule: Arc<Rule>, users: impl Iterator<Item = u64>) -> Admitted {
+    let mut admitted = Admitted::default();
     for user in users {
         let user = format!("user{user}");
         match limiter.acquire(&rule, &key!("<user>")).await {
-            Ok(_) => admitted += 1,
+            Ok(decision) => {
+                admitted.all += 1;
+                admitted.ahead += u64::from(decision.source() == Source::Grant);
+            }
             Err(RateLimitError::Exceeded(_)) => {}
             Err(error) => panic!("{error}"),
         }

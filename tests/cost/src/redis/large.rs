@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::clock::{Clock, WallClock};
+use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::runtime::Runtime;
@@ -73,8 +73,6 @@ impl Clock for Moved {
         Duration::from_micros(self.0.load(Ordering::Relaxed))
     }
 }
-
-impl WallClock for Moved {}
 
 fn figures(server: &mut CountedServer, algorithm: Algorithm, limit: Limit) -> Counts {
     server.empty();

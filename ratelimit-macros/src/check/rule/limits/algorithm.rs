@@ -100,7 +100,7 @@ mod tests {
     use crate::check::values::keywords::tests::said;
 
     #[test]
-    fn every_keyword() {
+    fn every_algorithm_has_its_keyword() {
         for (keyword, algorithm) in ALGORITHMS.values {
             assert_eq!(said(read, &format!("\"{keyword}\"")), Ok(*algorithm));
         }

@@ -39,6 +39,12 @@ impl Limits {
             .filter(move |_| known)
             .map(|limit| limit.max)
     }
+
+    /// The shortest window, in microseconds; `None` where a policy has it.
+    pub(crate) fn shortest_window(&self) -> Option<u64> {
+        let windows = self.fixed.iter().map(|limit| limit.window.micros());
+        windows.min().filter(|_| self.policy.is_none())
+    }
 }
 
 /// Reads all of these arguments, also where two of them conflict.

@@ -56,7 +56,7 @@ mod tests {
     use crate::check::values::keywords::tests::said;
 
     #[test]
-    fn accepted() {
+    fn policy_takes_names_and_expressions() {
         assert!(matches!(said(read, "\"login\""), Ok(PolicyName::Fixed(_))));
         for text in [
             "plan.policy()",

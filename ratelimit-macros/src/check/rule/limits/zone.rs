@@ -67,7 +67,7 @@ mod tests {
     use crate::check::values::keywords::tests::said;
 
     #[test]
-    fn accepted() {
+    fn zone_takes_names_of_the_tz_database() {
         for name in [
             "UTC",
             "Europe/Berlin",

@@ -1,19 +1,19 @@
-//! [`Block`]: how long a key is refused, by hand or by a rule, and how often in a row.
+//! [`Block`]: the block of a key, by hand or by a rule, and the number of blocks in a row.
 
 use crate::rule::BlockDuration;
 
-/// A block by hand or by a rule.
+/// The block of a key, by hand or by a rule.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     until: u64,
-    /// How many blocks rules have set in a row.
+    /// The number of blocks in a row that rules have set.
     strikes: u64,
     /// How long strikes are remembered after the block, in microseconds.
     remembered: u64,
 }
 
 impl Block {
-    /// A block by hand, perhaps after another one, which is no offence.
+    /// A block by hand, which is no offence, perhaps after another block.
     pub(super) fn by_hand(duration: u64, last: Option<&Self>, by: BlockDuration, now: u64) -> Self {
         Self {
             until: now.saturating_add(duration),
@@ -21,7 +21,7 @@ impl Block {
         }
     }
 
-    /// The block for an offence, when no other lasts. Only a range counts offences.
+    /// The block for an offence, if no other block lasts. Only growing blocks count offences.
     pub(super) fn of_offence(by: BlockDuration, last: Option<&Self>, now: u64) -> Self {
         let last = Self::after(last, by, now);
         let until =
@@ -33,8 +33,8 @@ impl Block {
         }
     }
 
-    /// The strikes that are left of an earlier block. Only a rule with a range forgets strikes, or
-    /// says for how long they are remembered.
+    /// The strikes left of an earlier block. Only a rule whose blocks grow sets how long they are
+    /// remembered.
     fn after(last: Option<&Self>, by: BlockDuration, now: u64) -> Self {
         let strikes = last.map_or(0, |last| last.strikes(by, now));
         let remembered = if by.longest_us() > 0 {
@@ -49,16 +49,17 @@ impl Block {
         }
     }
 
-    /// How long the block lasts from `now` on, in microseconds.
+    /// The microseconds from `now` on for which the block lasts.
     #[inline]
     pub(super) fn left(&self, now: u64) -> u64 {
         self.until.saturating_sub(now)
     }
 
-    /// How many blocks in a row count for a rule with this block.
+    /// The number of blocks in a row that count for a rule with the block `by`: as long as the rule
+    /// that set the last one remembers them, and no longer than `by` does.
     pub(super) fn strikes(&self, by: BlockDuration, now: u64) -> u64 {
         let remembered = if by.longest_us() > 0 {
-            by.longest_us()
+            by.longest_us().min(self.remembered)
         } else {
             self.remembered
         };
@@ -69,7 +70,7 @@ impl Block {
         }
     }
 
-    /// Whether block and strikes are over.
+    /// `true` if block and strikes are over.
     pub(super) fn is_void(&self, now: u64) -> bool {
         let remembered = if self.strikes > 0 { self.remembered } else { 0 };
         now >= self.until.saturating_add(remembered)

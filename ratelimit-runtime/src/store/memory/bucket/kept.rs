@@ -1,4 +1,4 @@
-//! [`Kept`]: the state of one key, as its algorithm keeps it, with the parts that all algorithms
+//! [`KeyState`]: the state of one key under its algorithm, with the parts that all algorithms
 //! share: a clock that never steps back, the expiry, and the block.
 
 use super::block::Block;
@@ -7,31 +7,31 @@ use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Settlement, Standing, Take
 use crate::store::request::Request;
 use crate::store::verdict::{Settled, Verdict};
 
-/// The state of one key under one algorithm. All times are absolute: where the clock steps back,
-/// the state lasts until the clock has caught up.
+/// The state of one key under one algorithm. All times are absolute: if the clock steps back, the
+/// state lasts until the clock has caught up.
 #[derive(Debug)]
-pub(in crate::store) struct Kept<S> {
-    /// The state knows the time of the newest write. A clock before that has stepped back, and is
-    /// read as standing still at that time, so that nothing is admitted twice.
+pub(in crate::store) struct KeyState<S> {
+    /// The algorithm's state, which knows the time of the newest write. A clock before that has
+    /// stepped back, and is taken to stand still at that time, so that nothing is admitted twice.
     state: S,
     /// When all charges are void, in microseconds. A block may last longer.
     expires_at: u64,
-    /// Few keys ever have a block.
+    /// The block, which few keys ever have.
     block: Option<Box<Block>>,
 }
 
 /// The time of a call.
 #[derive(Clone, Copy)]
-struct Time {
-    /// The clock as it is.
+struct CallTime {
+    /// The time of the clock.
     now: u64,
-    /// The time that never steps back, or the clock as it is where each unit has its own time.
+    /// The time that never steps back; the clock's where each unit has its own time.
     at: u64,
-    /// Whether earlier charges may count.
+    /// `true` if earlier charges may count.
     is_live: bool,
 }
 
-impl<S: Default> Default for Kept<S> {
+impl<S: Default> Default for KeyState<S> {
     fn default() -> Self {
         Self {
             state: S::default(),
@@ -41,7 +41,7 @@ impl<S: Default> Default for Kept<S> {
     }
 }
 
-impl<S: AlgorithmState> Kept<S> {
+impl<S: AlgorithmState> KeyState<S> {
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
@@ -54,7 +54,7 @@ impl<S: AlgorithmState> Kept<S> {
             // A store is asked for no more than its limits admit at once: a new state admits it.
             self.begin_anew();
         }
-        let time = Time {
+        let time = CallTime {
             now,
             at: now.max(self.state.newest()),
             is_live: true,
@@ -79,16 +79,15 @@ impl<S: AlgorithmState> Kept<S> {
         self.decline(request, standing, time)
     }
 
-    /// The verdict that [`acquire`](Self::acquire) would give and the block that it would set,
-    /// without a charge.
+    /// The verdict and the block of [`acquire`](Self::acquire), without a charge.
     pub(super) fn offend(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let time = self.advance(now);
         let standing = self.standing(request, time);
         self.decline(request, standing, time)
     }
 
-    /// The verdict that charges nothing, and the block that it sets where limits refuse.
-    fn decline(&mut self, request: &Request<'_>, standing: Standing, time: Time) -> Verdict {
+    /// The verdict without a charge. Sets a block if limits refuse.
+    fn decline(&mut self, request: &Request<'_>, standing: Standing, time: CallTime) -> Verdict {
         let reset = self.reset(request, &standing, time);
         if standing.status.wait == 0 || self.blocked_for(time) > 0 {
             return self.verdict(request, &standing, reset, time);
@@ -105,9 +104,9 @@ impl<S: AlgorithmState> Kept<S> {
         )
     }
 
-    /// The verdict where limits refuse, and no block does.
+    /// The verdict, and the block, if limits refuse and no block does.
     #[inline(never)]
-    fn refuse(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
+    fn refuse(&mut self, request: &Request<'_>, taken: &Taken, time: CallTime) -> Verdict {
         // Reservations alone do not block a key.
         if request.block.first_us() > 0 && !self.only_reservations_refuse(request, time) {
             let block = Block::of_offence(request.block, self.block.as_deref(), time.at);
@@ -116,7 +115,7 @@ impl<S: AlgorithmState> Kept<S> {
         self.verdict(request, &taken.standing, taken.reset, time)
     }
 
-    /// The verdict that [`acquire`](Self::acquire) would give, without a charge.
+    /// The verdict of [`acquire`](Self::acquire), without a charge or a block.
     pub(super) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let time = self.advance(now);
         let standing = self.standing(request, time);
@@ -129,7 +128,7 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     /// The standing of the limits for the request.
-    fn standing(&mut self, request: &Request<'_>, time: Time) -> Standing {
+    fn standing(&mut self, request: &Request<'_>, time: CallTime) -> Standing {
         if time.is_live {
             return self.state.standing(&request.demand(), time.at);
         }
@@ -137,8 +136,8 @@ impl<S: AlgorithmState> Kept<S> {
         S::default().standing(&request.demand(), time.at)
     }
 
-    /// How long until the limit that decides is whole again, by the clock of the state.
-    fn reset(&self, request: &Request<'_>, standing: &Standing, time: Time) -> u64 {
+    /// The microseconds until the limit that decides is whole again, by the state's time.
+    fn reset(&self, request: &Request<'_>, standing: &Standing, time: CallTime) -> u64 {
         if time.is_live {
             self.state.reset(&request.demand(), standing.limit, time.at)
         } else {
@@ -146,9 +145,9 @@ impl<S: AlgorithmState> Kept<S> {
         }
     }
 
-    /// Whether only reservations by `count` refuse the request.
+    /// `true` if only reservations by `count` refuse the request.
     #[cold]
-    fn only_reservations_refuse(&self, request: &Request<'_>, time: Time) -> bool {
+    fn only_reservations_refuse(&self, request: &Request<'_>, time: CallTime) -> bool {
         let demand = request.demand();
         time.is_live
             && self.state.reserves(&demand, time.at)
@@ -156,7 +155,7 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     /// Charges or reserves the cost, which the limits admit.
-    fn admit(&mut self, request: &Request<'_>, standing: Standing, time: Time) -> Verdict {
+    fn admit(&mut self, request: &Request<'_>, standing: Standing, time: CallTime) -> Verdict {
         let (demand, at) = (request.demand(), time.at);
         if self.block.is_some() {
             self.forget_block(request, time);
@@ -181,9 +180,9 @@ impl<S: AlgorithmState> Kept<S> {
         )
     }
 
-    /// The verdict of limits that have been charged.
+    /// The verdict after the limits were charged.
     #[inline]
-    fn admitted(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
+    fn admitted(&mut self, request: &Request<'_>, taken: &Taken, time: CallTime) -> Verdict {
         self.expires_at = time.at.saturating_add(taken.life);
         let Standing {
             limit: limit_index,
@@ -200,8 +199,8 @@ impl<S: AlgorithmState> Kept<S> {
         }
     }
 
-    /// Notes that something was settled or given back: counters have been brought to this time.
-    fn written(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
+    /// Updates the expiry after a settlement or refund, which brought counters to this time.
+    fn written(&mut self, request: &Request<'_>, CallTime { at, .. }: CallTime) {
         self.block.take_if(|block| block.is_void(at));
         let life = self.state.life(&request.demand(), at);
         // A state without charges sets no bound to a clock that steps back.
@@ -213,7 +212,7 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     pub(super) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        let time @ Time { at, is_live, .. } = self.advance(now);
+        let time @ CallTime { at, is_live, .. } = self.advance(now);
         let done = is_live && self.state.refund(&request.demand(), ticket, at);
         if done {
             self.written(request, time);
@@ -229,7 +228,7 @@ impl<S: AlgorithmState> Kept<S> {
         actual: u64,
         now: u64,
     ) -> Settled {
-        let time @ Time { at, is_live, .. } = self.advance(now);
+        let time @ CallTime { at, is_live, .. } = self.advance(now);
         let settlement = Settlement {
             ticket,
             is_estimate: request.is_estimate(),
@@ -260,16 +259,16 @@ impl<S: AlgorithmState> Kept<S> {
         self.set_block(block, time);
     }
 
-    fn set_block(&mut self, block: Block, time: Time) {
+    fn set_block(&mut self, block: Block, time: CallTime) {
         if !time.is_live {
             self.begin_anew();
         }
         self.block = Some(Box::new(block));
     }
 
-    /// Ends the block and forgets offences; says whether a block lasted.
+    /// Ends the block and forgets offences. `true` if a block lasted.
     pub(super) fn unblock(&mut self, now: u64) -> bool {
-        let Time { at, is_live, .. } = self.advance(now);
+        let CallTime { at, is_live, .. } = self.advance(now);
         let block = self.block.take();
         if block.is_some() && !is_live {
             self.begin_anew();
@@ -277,25 +276,25 @@ impl<S: AlgorithmState> Kept<S> {
         block.is_some_and(|block| block.left(at) > 0)
     }
 
-    /// Drops a block that is over, unless its offences count for the next one.
+    /// Drops a block that has ended, unless its offences count for the next one.
     #[cold]
-    fn forget_block(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
+    fn forget_block(&mut self, request: &Request<'_>, CallTime { at, .. }: CallTime) {
         self.block
             .take_if(|block| block.strikes(request.block, at) == 0);
     }
 
-    /// How long a block goes on, by the clock as it is.
+    /// How long the block goes on by the clock, in microseconds.
     #[inline]
-    fn blocked_for(&self, Time { now, at, .. }: Time) -> u64 {
+    fn blocked_for(&self, CallTime { now, at, .. }: CallTime) -> u64 {
         let left = self.block.as_ref().map_or(0, |block| block.left(at));
         if left == 0 { 0 } else { left + (at - now) }
     }
 
-    /// The gain of a key if its state were dropped: the share used of its fullest limit, in
-    /// 2,048ths. `None` for a state that has to be kept: a block, also a past one that makes the
-    /// next one longer, a reservation, or more than half of a limit used. `request` costs nothing.
+    /// The share of its fullest limit that a key would gain if its state were dropped, in 2,048ths.
+    /// `None` if the state has to be kept: it has a block, also a past one that makes the next one
+    /// longer, or a reservation, or has used more than half of a limit. `request` costs nothing.
     pub(super) fn loss(&mut self, request: &Request<'_>, now: u64) -> Option<u64> {
-        let Time { at, is_live, .. } = self.advance(now);
+        let CallTime { at, is_live, .. } = self.advance(now);
         if self.is_block_kept(at) {
             return None;
         }
@@ -320,7 +319,7 @@ impl<S: AlgorithmState> Kept<S> {
             })
     }
 
-    /// Whether no charge and no block of the state counts any more.
+    /// `true` if no charge and no block of the state counts any more.
     pub(super) fn is_void(&self, now: u64) -> bool {
         now >= self.expires_at && !self.is_block_kept(now)
     }
@@ -329,7 +328,7 @@ impl<S: AlgorithmState> Kept<S> {
         self.block.as_ref().is_some_and(|block| !block.is_void(now))
     }
 
-    /// Clears the state, but for the block.
+    /// Clears the state except for the block.
     #[inline]
     fn begin_anew(&mut self) {
         self.state.clear();
@@ -337,25 +336,25 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     #[inline]
-    fn advance(&self, now: u64) -> Time {
+    fn advance(&self, now: u64) -> CallTime {
         if now >= self.expires_at {
-            return Time {
+            return CallTime {
                 now,
                 at: now,
                 is_live: false,
             };
         }
         let at = now.max(self.state.newest());
-        Time {
+        CallTime {
             now,
             at,
             is_live: true,
         }
     }
 
-    /// A duration that begins at `at`, counted from `now`.
+    /// A duration from `at` on, measured from `now` on.
     #[inline]
-    fn by_the_clock(duration: u64, Time { now, at, .. }: Time) -> u64 {
+    fn by_the_clock(duration: u64, CallTime { now, at, .. }: CallTime) -> u64 {
         if duration == 0 {
             0
         } else {
@@ -363,10 +362,10 @@ impl<S: AlgorithmState> Kept<S> {
         }
     }
 
-    /// The verdict where limits refuse, and nothing is reserved.
+    /// The verdict if limits refuse, and nothing is reserved.
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
-    fn refused(&self, standing: &Standing, reset: u64, time: Time) -> Verdict {
+    fn refused(&self, standing: &Standing, reset: u64, time: CallTime) -> Verdict {
         let until_void = self.until_void(time);
         Verdict {
             allowed: false,
@@ -378,10 +377,10 @@ impl<S: AlgorithmState> Kept<S> {
         }
     }
 
-    /// How long the state may count: under other limits than those of the newest write, a bucket
-    /// would seem to last longer.
+    /// The microseconds for which the state may count. Under other limits than those of the newest
+    /// write, a bucket would seem to last longer.
     #[inline]
-    fn until_void(&self, Time { now, is_live, .. }: Time) -> u64 {
+    fn until_void(&self, CallTime { now, is_live, .. }: CallTime) -> u64 {
         if is_live && !S::KEEPS_TIMES {
             self.expires_at.saturating_sub(now)
         } else {
@@ -389,16 +388,16 @@ impl<S: AlgorithmState> Kept<S> {
         }
     }
 
-    /// The verdict that charges nothing.
+    /// The verdict without a charge.
     fn verdict(
         &self,
         request: &Request<'_>,
         standing: &Standing,
         reset: u64,
-        time: Time,
+        time: CallTime,
     ) -> Verdict {
         let blocked_for = self.blocked_for(time);
-        let (demand, Time { at, is_live, .. }) = (request.demand(), time);
+        let (demand, CallTime { at, is_live, .. }) = (request.demand(), time);
         let reserves = is_live && self.state.reserves(&demand, at);
         let (mut standing, mut reset) = (*standing, reset);
         if reserves && standing.status.wait > 0 {

@@ -3,7 +3,7 @@
 mod block;
 mod kept;
 
-use self::kept::Kept;
+use self::kept::KeyState;
 #[allow(
     clippy::wildcard_imports,
     reason = "the table names what each algorithm keeps"
@@ -15,16 +15,17 @@ use crate::store::verdict::{Settled, Verdict};
 
 macro_rules! buckets {
     ($($(#[$attribute:meta])* $variant:ident $module:ident($state:ty) $row:tt)*) => {
-        /// The state of one key. Its algorithm is looked at once per call: [`Kept`] does the rest.
+        /// The state of one key. It looks up the algorithm once per call; the rest is in
+        /// [`KeyState`].
         #[allow(clippy::enum_variant_names, reason = "they are the names of the algorithms")]
         #[derive(Debug)]
         pub(in crate::store) enum Bucket {
-            $($variant(Kept<$state>),)*
+            $($variant(KeyState<$state>),)*
         }
 
         impl Bucket {
             pub(in crate::store) fn new(algorithm: Algorithm) -> Self {
-                match algorithm { $(Algorithm::$variant => Self::$variant(Kept::default()),)* }
+                match algorithm { $(Algorithm::$variant => Self::$variant(KeyState::default()),)* }
             }
 
             fn algorithm(&self) -> Algorithm {
@@ -36,7 +37,7 @@ macro_rules! buckets {
 
 crate::__algorithms!(buckets);
 
-/// Evaluates `$work` with the state, of whichever algorithm it is.
+/// Evaluates `$work` with the [`KeyState`] of the bucket's algorithm.
 macro_rules! with {
     (($bucket:expr, $kept:ident => $work:expr) $($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
         match $bucket { $(Bucket::$variant($kept) => $work,)* }
@@ -53,14 +54,14 @@ impl Bucket {
         with!(self, kept => kept.acquire(request, now))
     }
 
-    /// [`acquire`](Self::acquire), out of line, for a key that is not known.
+    /// [`acquire`](Self::acquire) out of line, for a key that is not known.
     #[cold]
     #[inline(never)]
     pub(in crate::store) fn acquire_first(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         self.acquire(request, now)
     }
 
-    /// The verdict that [`acquire`](Self::acquire) would give, without a charge.
+    /// The verdict of [`acquire`](Self::acquire), without a charge.
     pub(in crate::store) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         with!(self, kept => kept.peek(request, now))
     }
@@ -97,13 +98,18 @@ impl Bucket {
         with!(self, kept => kept.unblock(now))
     }
 
-    /// See [`Kept::loss`].
+    /// See [`KeyState::loss`].
     pub(in crate::store) fn loss(&mut self, limits: &[Limit], now: u64) -> Option<u64> {
-        let request = Request::new(&[], self.algorithm(), limits).with_cost(0);
+        let request = Request {
+            algorithm: self.algorithm(),
+            limits,
+            cost: 0,
+            ..Request::PLAIN
+        };
         with!(self, kept => kept.loss(&request, now))
     }
 
-    /// Whether no charge and no block of the state counts any more.
+    /// `true` if no charge and no block of the state counts any more.
     pub(in crate::store) fn is_void(&self, now: u64) -> bool {
         with!(self, kept => kept.is_void(now))
     }

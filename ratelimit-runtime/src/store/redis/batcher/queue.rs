@@ -1,4 +1,4 @@
-//! [`Queue`]: the callers that wait, first come first served for each key; without I/O.
+//! [`Queue`]: the callers that wait, first come, first served for each key; without I/O.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,30 +9,30 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
 use smallvec::{SmallVec, smallvec};
 
-use super::Caller;
-use super::flight::{Command, Flight, Group};
+use super::batch::{Batch, BatchedCall, Group};
+use super::caller::Caller;
 use crate::error::StoreError;
 use crate::store::redis::scripts::{KeyQuestion, Question};
 
-/// Room for more keys and stacks than this is given back once nobody waits.
+/// Room for more keys and stacks than this is freed once no caller waits.
 const MAX_KEPT: usize = 1_024;
 
-/// The callers that wait for a key, in the order in which they came: most often one group.
+/// The callers that wait for a key, in order of arrival: most often one group.
 type Groups = SmallVec<[Group; 1]>;
 
 /// A key that callers wait for, or a stack.
 #[derive(Debug)]
-enum Turn {
+enum Queued {
     Key(Arc<[u8]>),
-    Stack(Box<Command>),
+    Stack(Box<BatchedCall>),
 }
 
-/// The callers that wait; those that gave up or are late are removed by the next call. That is
-/// soon: if no reply comes within the limiter's timeout, the link turns slow, and all callers fail.
+/// The callers that wait. Callers that gave up or are late are removed by the next call. That is
+/// soon: without a reply within the limiter's timeout, the link turns slow, and all callers fail.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// Stacks, and each key of `keys` once.
-    order: VecDeque<Turn>,
+    order: VecDeque<Queued>,
     keys: HashMap<Arc<[u8]>, Groups, RandomState>,
     callers: usize,
 }
@@ -42,12 +42,12 @@ impl Queue {
         self.order.is_empty()
     }
 
-    /// How many keys and stacks callers wait for.
+    /// The number of keys and stacks that callers wait for.
     pub(super) fn keys(&self) -> usize {
         self.order.len()
     }
 
-    /// How many callers wait.
+    /// The number of callers that wait.
     pub(super) fn callers(&self) -> usize {
         self.callers
     }
@@ -57,7 +57,7 @@ impl Queue {
         let [(key, question)] = stack else {
             return self
                 .order
-                .push_back(Turn::Stack(Box::new(Command::stack(stack, caller))));
+                .push_back(Queued::Stack(Box::new(BatchedCall::stack(stack, caller))));
         };
         let group = |caller| Group {
             question: Arc::clone(question),
@@ -68,7 +68,7 @@ impl Queue {
             EntryRef::Vacant(entry) => {
                 let key: Arc<[u8]> = Arc::from(*key);
                 entry.insert_with_key(Arc::clone(&key), smallvec![group(caller)]);
-                return self.order.push_back(Turn::Key(key));
+                return self.order.push_back(Queued::Key(key));
             }
         };
         match groups.last_mut() {
@@ -80,38 +80,37 @@ impl Queue {
         }
     }
 
-    /// The next commands, of at most so many callers, without those that were cancelled or are
-    /// late.
+    /// The next calls, for at most this many callers, without cancelled or late callers.
     pub(super) fn take(
         &mut self,
         callers: usize,
         slot_of: fn(&[u8]) -> u16,
         now: Instant,
-    ) -> Flight {
-        let mut flight = Flight::of(callers);
+    ) -> Batch {
+        let mut batch = Batch::of(callers);
         for _ in 0..self.order.len() {
-            if flight.is_full() {
+            if batch.is_full() {
                 break;
             }
             match self.order.pop_front() {
-                Some(Turn::Key(key)) => {
+                Some(Queued::Key(key)) => {
                     let Some(groups) = self.keys.remove(&key) else {
                         debug_assert!(false, "callers wait for each key that has a turn");
                         continue;
                     };
                     self.callers -= count(&groups);
-                    let later = take_groups(groups, &key, slot_of(&key), &mut flight, now);
+                    let later = take_groups(groups, &key, slot_of(&key), &mut batch, now);
                     if !later.is_empty() {
                         self.callers += count(&later);
                         // Other keys are next; the order of its own callers stays.
                         self.keys.insert(Arc::clone(&key), later);
-                        self.order.push_back(Turn::Key(key));
+                        self.order.push_back(Queued::Key(key));
                     }
                 }
-                Some(Turn::Stack(stack)) => {
+                Some(Queued::Stack(stack)) => {
                     self.callers -= 1;
                     if stack.waits(now) {
-                        flight.add_stack(*stack);
+                        batch.add_stack(*stack);
                     } else {
                         stack.callers().flatten().for_each(Caller::time_out);
                     }
@@ -122,14 +121,14 @@ impl Queue {
         if self.is_empty() && self.order.capacity().max(self.keys.capacity()) > MAX_KEPT {
             *self = Self::default();
         }
-        flight
+        batch
     }
 
-    /// Tells all callers why their questions are not sent.
+    /// Answers all callers with the reason why their questions are not sent.
     pub(super) fn fail(self, why: &StoreError) {
         let stacks = self.order.into_iter().filter_map(|turn| match turn {
-            Turn::Stack(stack) => Some(stack.callers()),
-            Turn::Key(_) => None,
+            Queued::Stack(stack) => Some(stack.callers()),
+            Queued::Key(_) => None,
         });
         let groups = self.keys.into_values().flatten().map(|group| group.callers);
         for caller in groups.chain(stacks.flatten()).flatten() {
@@ -142,20 +141,20 @@ fn count(groups: &Groups) -> usize {
     groups.iter().map(|group| group.callers.len()).sum()
 }
 
-/// Moves what of the groups of a key fits into a call, in their order, and gives the others.
+/// Moves the groups of a key that fit into `flight`, in order, and returns the others.
 fn take_groups(
     groups: Groups,
     key: &Arc<[u8]>,
     slot: u16,
-    flight: &mut Flight,
+    batch: &mut Batch,
     now: Instant,
 ) -> Groups {
     let (mut waiting, mut from) = (groups.into_iter(), 0);
     for mut group in waiting.by_ref() {
         group.time_out(now);
-        let later = group.split_off(flight.room(&group.question));
+        let later = group.split_off(batch.room(&group.question));
         if !group.callers.is_empty() {
-            from = flight.add(slot, key, group, from);
+            from = batch.add(slot, key, group, from);
         }
         if let Some(later) = later {
             return std::iter::once(later).chain(waiting).collect();
@@ -195,7 +194,7 @@ mod tests {
             assert!(
                 queue
                     .take(usize::MAX, |_| 0, Instant::now())
-                    .commands
+                    .calls
                     .is_empty()
                     && queue.is_empty()
             );

@@ -6,14 +6,15 @@ use std::time::Instant;
 use redis::{Cmd, Value};
 use smallvec::{SmallVec, smallvec};
 
-use super::flight::Command;
-use super::{Batcher, Failure, Told, told};
+use super::batch::BatchedCall;
+use super::caller::{Failure, Told, told};
+use super::traffic::{State, Traffic};
 use crate::error::StoreError;
 use crate::observe;
 use crate::store::redis::errors::unexpected_reply;
 use crate::store::redis::link::Connection;
 use crate::store::redis::scripts::KeyQuestion;
-use crate::store::redis::scripts::call::{Answers, Call};
+use crate::store::redis::scripts::call::{Answers, ScriptCall};
 
 /// The failure of a command without a reply, which may have been carried out.
 pub(super) fn lost() -> Failure {
@@ -22,48 +23,68 @@ pub(super) fn lost() -> Failure {
     )
 }
 
-/// The failure of a command whose reply cannot answer it. The connection is ended: no other reply
-/// on it can be trusted either.
+/// The failure of a command whose reply cannot be an answer to it. Ends the connection: no other
+/// reply on it can be trusted either.
 pub(super) fn foreign(connection: &Connection) -> Failure {
     connection.hang_up();
     Failure::Other(unexpected_reply().lost())
 }
 
-/// One of the calls that may be in flight: about to be sent, or sent.
+/// The slot of a call in flight, which is about to be sent or was sent.
 pub(super) struct CallSlot {
-    pub(super) batcher: Arc<Batcher>,
-    /// How many callers it carries.
-    pub(super) callers: usize,
-    /// Whether its one caller sends by itself.
-    pub(super) is_lone: bool,
-    pub(super) connection: Arc<Connection>,
-    pub(super) sent: Instant,
-    pub(super) is_answered: bool,
+    traffic: Arc<Traffic>,
+    /// The number of callers that the call carries.
+    callers: usize,
+    /// `true` if its only caller sends by itself.
+    is_lone: bool,
+    connection: Arc<Connection>,
+    sent: Instant,
+    is_answered: bool,
 }
 
 impl CallSlot {
+    /// Takes the slot for `queued` callers from the queue, or for one that sends by itself.
+    pub(super) fn take(
+        traffic: &Arc<Traffic>,
+        state: &mut State,
+        queued: Option<usize>,
+        on: Arc<Connection>,
+        sent: Instant,
+    ) -> Self {
+        let (callers, is_lone) = (queued.unwrap_or(1), queued.is_none());
+        state.callers += callers;
+        state.in_flight += usize::from(!is_lone);
+        Self {
+            traffic: Arc::clone(traffic),
+            callers,
+            is_lone,
+            connection: on,
+            sent,
+            is_answered: false,
+        }
+    }
+
     /// Sends the questions of one caller, behind an `ASKING` or not. It needs no timer: a caller
     /// gives up at its timeout.
     pub(super) async fn send(mut self, stack: &[KeyQuestion<'_>], asking: bool) -> Told {
-        let calls = [Call::of_one(self.connection.number(), stack)];
+        let calls = [ScriptCall::of_one(self.connection.number(), stack)];
         let mut replies = send_all(&self.connection, &calls, self.sent, asking).await;
         self.is_answered = true;
         let [call] = &calls;
         told(&read(&self.connection, call, replies.pop().flatten())?, 0)
     }
 
-    /// Sends queued questions, and hands out the answers. Only the end of the connection ends it
-    /// early.
-    pub(super) async fn send_queued(mut self, commands: Vec<Command>) {
+    /// Sends queued questions, and answers the callers. Only the end of the connection stops it.
+    pub(super) async fn send_queued(mut self, batch: Vec<BatchedCall>) {
         let answers = {
-            let calls: Vec<_> = commands
+            let calls: Vec<_> = batch
                 .iter()
-                .map(|command| command.call(self.connection.number()))
+                .map(|call| call.script_call(self.connection.number()))
                 .collect();
             let replies = send_all(&self.connection, &calls, self.sent, false);
             let mut replies = self
                 .connection
-                .awaited(self.sent, self.batcher.link.timeout(), replies)
+                .awaited(self.sent, self.traffic.link.timeout(), replies)
                 .await
                 .into_iter();
             let answers = calls
@@ -73,40 +94,40 @@ impl CallSlot {
         };
         self.is_answered = true;
         drop(self);
-        commands
+        batch
             .into_iter()
             .zip(answers)
-            .for_each(|(command, answers)| command.tell(answers));
+            .for_each(|(call, answers)| call.tell(answers));
     }
 }
 
 impl Drop for CallSlot {
-    /// The call of a caller that gives up stays in flight until its reply came. Replies are in
-    /// order: a task waits for one to a PING behind the call, and tells the link when that is late.
+    /// Keeps the call of a caller that gave up in flight until its reply arrived. Replies are in
+    /// order: a task waits for that to a PING behind the call, and tells the link if it is late.
     fn drop(&mut self) {
         if self.is_answered {
-            return self.batcher.landed(self.callers, self.is_lone);
+            return self.traffic.answered(self.callers, self.is_lone);
         }
-        let (batcher, connection) = (Arc::clone(&self.batcher), Arc::clone(&self.connection));
+        let (traffic, connection) = (Arc::clone(&self.traffic), Arc::clone(&self.connection));
         let (callers, is_lone, sent) = (self.callers, self.is_lone, self.sent);
-        self.batcher.runtime.spawn(async move {
+        self.traffic.runtime.spawn(async move {
             let ping = redis::cmd("PING");
             let reply = connection.send(&ping, Instant::now());
             let _ = connection
-                .awaited(sent, batcher.link.timeout(), reply)
+                .awaited(sent, traffic.link.timeout(), reply)
                 .await;
-            batcher.landed(callers, is_lone);
+            traffic.answered(callers, is_lone);
         });
     }
 }
 
-/// The reply to each command; `None` where it is lost.
+/// The reply to each command; `None` if it is lost.
 type RawReplies = SmallVec<[Option<Value>; 1]>;
 
 /// Sends calls, each behind an `ASKING` or not.
 async fn send_all(
     connection: &Connection,
-    calls: &[Call<'_>],
+    calls: &[ScriptCall<'_>],
     sent: Instant,
     asking: bool,
 ) -> RawReplies {
@@ -144,10 +165,10 @@ async fn send_all(
     replies
 }
 
-/// Reads the reply to a call; the link is told of errors that concern the server.
+/// Reads the reply to a call, and reports errors that concern the server to the link.
 fn read(
     connection: &Connection,
-    call: &Call<'_>,
+    call: &ScriptCall<'_>,
     reply: Option<Value>,
 ) -> Result<Answers, Failure> {
     let reply = accept(connection, reply.ok_or_else(lost)?)?;
@@ -173,7 +194,7 @@ pub(super) async fn pipe(
     replies.unwrap_or_default().into_iter().map(Some).collect()
 }
 
-/// Takes a reply that is no error; notes what an error says of the server.
+/// The reply, unless it is an error, which is reported to the link if it concerns the server.
 pub(super) fn accept(connection: &Connection, reply: Value) -> Result<Value, Failure> {
     let Value::ServerError(error) = reply else {
         return Ok(reply);

@@ -1,4 +1,4 @@
-//! [`Redirect`]: what a node of a cluster replies instead of carrying out a call.
+//! [`Redirect`]: the reply of a cluster's node that does not carry a call out.
 
 use redis::ServerError;
 
@@ -6,18 +6,18 @@ use crate::store::redis::errors;
 use crate::store::redis::settings::server::TcpAddress;
 
 pub(super) enum Redirect {
-    /// From now on this node serves the slot.
+    /// This node serves the slot from now on.
     Moved(TcpAddress),
-    /// For this one call, this node is to be asked, behind an `ASKING`.
+    /// This node is to be asked for this one call, behind an `ASKING`.
     Ask(TcpAddress),
-    /// No node carries the call out now: its keys are half here and half there, or it is not known
-    /// which node serves the slot.
+    /// No node carries the call out now: its keys are partly moved, or the slot's node is not
+    /// known.
     NotNow,
 }
 
 impl Redirect {
-    /// What an error of the node at the host `asked` means for a call about this slot; `None` if it
-    /// is no redirect.
+    /// The redirect that an error of the node at the host `asked` is, for a call about this slot;
+    /// `None` if it is none.
     pub(super) fn of(error: &ServerError, slot: u16, asked: &str) -> Option<Self> {
         let details = error.details().unwrap_or_default();
         let at = |redirect: fn(TcpAddress) -> Self| {
@@ -41,7 +41,7 @@ fn place(details: &str, slot: u16, asked: &str) -> Option<TcpAddress> {
 }
 
 /// The address in a reply of the node at the host `asked`. A node that does not know its own host
-/// leaves it out; `?` stands for an unknown host, as the port 0 for an unknown port.
+/// leaves it out; `?` stands for an unknown host, and the port 0 for an unknown port.
 pub(super) fn replied_by(asked: &str, host: &str, port: u16) -> Option<TcpAddress> {
     let host = if host.is_empty() { asked } else { host };
     (host != "?" && port != 0).then(|| TcpAddress {

@@ -1,23 +1,23 @@
-//! [`SlotMap`]: which [`Master`] serves which slot, as far as is known.
+//! [`SlotMap`]: the [`Master`] that serves each slot, as far as is known.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use redis::Value;
 
 use super::redirect::replied_by;
-use super::slot::SLOTS;
 use crate::store::Health;
 use crate::store::redis::batcher::Batcher;
 use crate::store::redis::settings::server::TcpAddress;
+use crate::store::redis::settings::slot::SLOTS;
 
-/// How many masters are known at most, unless all of them have slots.
+/// The most masters that are kept, unless all of them have slots.
 const MASTERS: usize = 1_024;
 
 /// A node that serves slots, or is about to. It ends, with its link, once no map names it.
 pub(super) struct Master {
     pub(super) address: TcpAddress,
-    /// Its link connects when this is first asked for.
+    /// The batcher; its link connects when this is first needed.
     pub(super) batcher: OnceLock<Arc<Batcher>>,
 }
 
@@ -25,11 +25,11 @@ impl Master {
     pub(super) fn health(&self) -> Health {
         self.batcher
             .get()
-            .map_or(Health::Down, |batcher| batcher.link.health())
+            .map_or(Health::Down, |batcher| batcher.link().health())
     }
 }
 
-/// Slots from one up to another, both included, and the master of all of them.
+/// Slots from `first` to `last`, both included, and the master of all of them.
 pub(super) struct SlotRange {
     first: usize,
     last: usize,
@@ -38,7 +38,7 @@ pub(super) struct SlotRange {
 
 impl SlotRange {
     /// The ranges in a reply to `CLUSTER SLOTS` of the node at the host `asked`. Ranges whose
-    /// master has no known address are left out. `None` if this is no such reply.
+    /// master has no known address are left out. `None` if the reply has another form.
     pub(super) fn all_of(reply: &Value, asked: &str) -> Option<Vec<Self>> {
         let Value::Array(ranges) = reply else {
             return None;
@@ -78,15 +78,15 @@ impl SlotRange {
     }
 }
 
-/// Which master serves which slot.
+/// The master that serves each slot.
 pub(super) struct SlotMap {
     owners: Box<[Option<Arc<Master>>]>,
-    /// Those that have slots, and those that slots are moving to.
+    /// The masters that have slots, that slots are moving to, or that a call is at.
     masters: HashMap<TcpAddress, Arc<Master>>,
 }
 
 impl SlotMap {
-    /// Of a cluster of which nothing is known.
+    /// The map of a cluster that is not known yet.
     pub(super) fn empty() -> Self {
         Self {
             owners: vec![None; usize::from(SLOTS)].into(),
@@ -94,10 +94,14 @@ impl SlotMap {
         }
     }
 
-    /// Replaces the map by these ranges; an impossible range names no slot. Known masters stay the
-    /// same, with their links; masters without slots are dropped.
-    pub(super) fn replace(&mut self, ranges: Vec<SlotRange>) {
-        self.owners.fill(None);
+    /// Replaces the map by these ranges; an impossible range names no slot. Known masters keep
+    /// their links; masters without slots are dropped.
+    ///
+    /// Returns the slots of masters with a link that have none any more, each with the master that
+    /// has taken it over.
+    pub(super) fn replace(&mut self, ranges: Vec<SlotRange>) -> Vec<(usize, Arc<Master>)> {
+        let none = vec![None; self.owners.len()].into();
+        let before: Box<[Option<Arc<Master>>]> = std::mem::replace(&mut self.owners, none);
         for SlotRange {
             first,
             last,
@@ -108,10 +112,23 @@ impl SlotMap {
             let owners = self.owners.get_mut(first..=last);
             owners.unwrap_or_default().fill(Some(master));
         }
+        let serving: HashSet<_> = self.serving().iter().map(Arc::as_ptr).collect();
+        let mut taken_over = Vec::new();
+        for (slot, (now, before)) in self.owners.iter().zip(before).enumerate() {
+            // Most often none has another master: callers wait for this map.
+            if let (Some(now), Some(before)) = (now, before)
+                && !Arc::ptr_eq(now, &before)
+                && before.batcher.get().is_some()
+                && !serving.contains(&Arc::as_ptr(&before))
+            {
+                taken_over.push((slot, Arc::clone(now)));
+            }
+        }
         self.drop_unused();
+        taken_over
     }
 
-    /// Notes that the node at this address serves the slot, and gives it.
+    /// Records that the node at this address serves the slot, and returns it.
     pub(super) fn moved(&mut self, slot: u16, to: TcpAddress) -> Arc<Master> {
         debug_assert!(slot < SLOTS, "it is the slot of a key");
         let master = self.master(to);
@@ -121,7 +138,7 @@ impl SlotMap {
         master
     }
 
-    /// The node at this address, which from now on is known.
+    /// The node at this address, which is kept from now on.
     pub(super) fn master(&mut self, at: TcpAddress) -> Arc<Master> {
         if self.masters.len() >= MASTERS {
             self.drop_unused();
@@ -135,23 +152,37 @@ impl SlotMap {
         Arc::clone(master)
     }
 
-    /// Drops the masters that have no slots, but for those that a call is at.
+    /// Drops the masters that have no slots and no call.
     fn drop_unused(&mut self) {
         self.masters
             .retain(|_, master| Arc::strong_count(master) > 1);
     }
 
-    /// The master of a slot.
+    /// The master of a slot, if it is known.
     pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Master>> {
         self.owners.get(usize::from(slot))?.as_ref()
     }
 
-    /// All that are known, in no order.
-    pub(super) fn masters(&self) -> impl Iterator<Item = &Arc<Master>> {
-        self.masters.values()
+    /// The slots that the node at this address serves.
+    pub(super) fn slots_of(&self, at: &TcpAddress) -> Vec<usize> {
+        let is_at = |owner: &Arc<Master>| owner.address == *at;
+        let slots = self.owners.iter().enumerate();
+        let slots = slots.filter(|(_, owner)| owner.as_ref().is_some_and(is_at));
+        slots.map(|(slot, _)| slot).collect()
     }
 
-    /// Whether every slot has a master.
+    /// The masters that have slots, in an order that differs between processes.
+    pub(super) fn serving(&self) -> Vec<Arc<Master>> {
+        let mut owners: Vec<_> = self.owners.iter().flatten().collect();
+        owners.dedup_by_key(|owner| Arc::as_ptr(owner));
+        let each = owners.into_iter().map(|owner| (Arc::as_ptr(owner), owner));
+        each.collect::<HashMap<_, _>>()
+            .into_values()
+            .cloned()
+            .collect()
+    }
+
+    /// `true` if every slot has a master.
     pub(super) fn is_whole(&self) -> bool {
         self.owners.iter().all(Option::is_some)
     }

@@ -1,63 +1,92 @@
-//! [`Known`]: what a store answers without asking its server.
+//! [`Known`]: answers that a store gives without asking its server.
 //!
-//! A flood of calls that are refused would cost the server a call each. A refusal says when its
-//! request will be admitted at the earliest, so until then this process refuses by itself all
-//! requests that have the same key, algorithm, limits (with every `max`) and block, and cost no
-//! less; by a block, whatever their cost and block. For a higher cost the wait is a lower bound,
-//! and for a lower one the time until the block ends. Behind a block no wait is told that only open
-//! reservations make: the server begins it anew with each answer.
+//! A flood of refused calls would cost the server a call each. A refusal tells when its request
+//! will be admitted at the earliest. Until then this process itself refuses all requests that have
+//! the same key, algorithm, limits (with every `max`) and block, and cost no less; by a block,
+//! whatever their cost and block. For a higher cost the wait is a lower bound, and for a lower one
+//! the time until the block ends. Behind a block, a wait that only open reservations cause is not
+//! repeated: the server begins it anew with each answer.
 //!
-//! - **Learnt** from decisions, and from looks and refused stacks where the request has no block or
-//!   is refused by one. A decision would set a block that is not set yet.
+//! - **Kept** from decisions, and from looks and refused stacks if the request has no block or is
+//!   refused by one. A decision would set a block that is not set yet.
 //! - **Held from the time of sending**: a slot that the server frees is free here. The wait counts
 //!   from the reply, so it is never too short.
-//! - **Never older than a second**: that is how late a change elsewhere is seen. A refusal by a
-//!   block outlives that while the server is away.
+//! - **Never older than a second**: changes made elsewhere are seen as late. A refusal by a block
+//!   is held longer while the server is away.
 //! - **Void at once** by changes of the key through this store, along with refusals that are on
-//!   their way, and by a new connection.
-//! - **Bounded** in number: of a few, the refusal that has answered none for longest makes room.
+//!   their way, and by a new connection to the key's server.
+//! - **Bounded** in number: of a few refusals, the one that was longest not used makes room.
 //!
-//! Errors, refusals for want of a place, and refusals of a [rounded](Verdict::rounded) length are
-//! never kept.
+//! Units taken ahead by rules with `prefetch` are the other half: [`Grants`] admits by them.
+//!
+//! Errors, refusals for lack of a permit, and refusals of [rounded](Verdict::rounded) length are
+//! not kept.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "_tests")]
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use self::refusals::{Miss, Moment, Refusals};
-use crate::clock::{Clock, TokioClock};
+use once_cell::sync::OnceCell;
+use tokio::task::yield_now;
+
+pub(crate) use self::fetch::Fetch;
+use self::grants::Grants;
+use self::moment::{Moment, micros};
+use self::refusals::{Miss, Refusals};
+use crate::clock::Clock;
+use crate::clock::of_tokio::TokioClock;
+use crate::store::redis::settings::epochs::Epochs;
 use crate::store::{Request, Verdict};
 
+mod fetch;
+mod grant;
+mod grants;
+mod moment;
+mod recent;
 mod refusals;
+mod sets;
 
-/// The refusals that a store knows.
+/// The refusals that a store knows, and the units that it has taken ahead.
 pub struct Known {
     refusals: Refusals,
-    clock: Box<dyn Clock>,
-    /// Grows with each new connection, perhaps to a server that has lost its data.
-    epoch: Arc<AtomicU64>,
+    /// The grants, made for the first rule with `prefetch`.
+    grants: OnceCell<Arc<Grants>>,
+    /// Tokio's clock, unless the store takes its time from this process.
+    clock: Arc<dyn Clock>,
+    is_own_clock: bool,
+    /// Grow with each new connection, because it may lead to a server that has lost its data.
+    epochs: Epochs,
 }
 
-/// A request that the server is asked: what was known of it, and when.
+/// A request that the server is asked: the refusals known of it, and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking(Miss, Moment);
 
 impl Known {
-    /// For how many refusals there is room unless set.
+    /// The number of refusals that there is room for, unless set.
     pub const CAPACITY: usize = 8_192;
 
-    /// Room for 8,192 refusals that hold for a second, of the connections that `epoch` counts.
+    /// What a store knows if `epoch` counts all of its connections.
+    #[cfg(feature = "_tests")]
     #[must_use]
     pub fn new(epoch: Arc<AtomicU64>) -> Self {
+        Self::of(Epochs::of_one(epoch))
+    }
+
+    /// Room for 8,192 refusals that hold for a second, of the connections that `epochs` counts.
+    pub(crate) fn of(epochs: Epochs) -> Self {
         Self {
             refusals: Refusals::new(Self::CAPACITY, micros(Duration::from_secs(1))),
-            clock: Box::new(TokioClock::new()),
-            epoch,
+            grants: OnceCell::new(),
+            clock: Arc::new(TokioClock::new()),
+            is_own_clock: false,
+            epochs,
         }
     }
 
-    /// Room for about so many refusals; with 0, nothing is kept. A refusal takes some 180 bytes and
+    /// Makes room for about this many refusals; 0 keeps none. A refusal takes some 180 bytes and
     /// its key, and the empty room 8 bytes for each.
     pub fn set_capacity(&mut self, refusals: usize) {
         self.refusals = Refusals::new(refusals, self.refusals.staleness);
@@ -69,29 +98,27 @@ impl Known {
         self.refusals.staleness = micros(staleness);
     }
 
-    /// Counts on the clock that the store goes by, where it takes its time from this process.
-    /// Without it, time is tokio's monotonic clock.
+    /// Sets the clock that the store goes by, if it takes its time from this process. Otherwise
+    /// time is tokio's monotonic clock.
     pub fn set_clock(&mut self, clock: impl Clock) {
-        self.clock = Box::new(clock);
+        self.clock = Arc::new(clock);
+        self.is_own_clock = true;
     }
 
-    /// Whether it keeps anything.
+    /// `true` if refusals are kept.
     pub(crate) fn is_on(&self) -> bool {
         self.refusals.are_kept()
     }
 
-    fn now(&self) -> Moment {
-        Moment {
-            time: micros(self.clock.now()),
-            epoch: self.epoch.load(Ordering::Acquire),
-        }
+    fn now(&self, request: &Request<'_>) -> Moment {
+        Moment::new(self.clock.now(), &self.epochs, request.key())
     }
 
     fn find(&self, request: &Request<'_>, is_away: impl FnOnce() -> bool) -> Result<Verdict, Miss> {
-        self.refusals.find(request, || self.now(), is_away)
+        self.refusals.find(request, || self.now(request), is_away)
     }
 
-    /// The refusal of a request that is known and holds; also an old one by a block, if the server
+    /// The known refusal of a request that still holds; also an old one by a block, if the server
     /// of the key is away.
     pub fn refusal(
         &self,
@@ -101,11 +128,11 @@ impl Known {
         self.find(request, is_away).ok()
     }
 
-    /// The same.
+    /// The known [`refusal`](Self::refusal) of a request.
     ///
     /// # Errors
     ///
-    /// None is known: the server has to be asked, and [`decided`](Self::decided) takes its verdict.
+    /// If none is known: ask the server, and give its verdict to [`decided`](Self::decided).
     pub fn look(
         &self,
         request: &Request<'_>,
@@ -113,23 +140,24 @@ impl Known {
     ) -> Result<Verdict, Asking> {
         // The request is sent later: a refusal that holds from here on also holds from then on.
         self.find(request, is_away)
-            .map_err(|miss| Asking(miss, self.now()))
+            .map_err(|miss| Asking(miss, self.now(request)))
     }
 
-    /// What a request is asked with that goes to the server whatever is known.
+    /// The state for a request that is asked of the server whatever is known.
     #[must_use]
     pub fn asking(&self, request: &Request<'_>) -> Asking {
-        Asking(self.refusals.miss(request), self.now())
+        Asking(self.refusals.miss(request), self.now(request))
     }
 
-    /// The same for each request of a stack, if anything is kept.
+    /// [`asking`](Self::asking) for each request, if refusals are kept.
     #[must_use]
     pub fn asking_all(&self, requests: &[Request<'_>]) -> Vec<Asking> {
         let asked = requests.iter().filter(|_| self.is_on());
         asked.map(|request| self.asking(request)).collect()
     }
 
-    /// Takes the verdict of a decision: keeps a refusal, and forgets the key after an admission.
+    /// Takes the verdict of a decision: keeps a refusal; drops the key's refusals after an
+    /// admission.
     pub fn decided(&self, request: &Request<'_>, asking: Asking, verdict: Verdict) -> Verdict {
         if verdict.allowed {
             self.refusals.forget_of(asking.0.hash, request.key());
@@ -138,8 +166,8 @@ impl Known {
     }
 
     /// Takes the verdict of a question that charges nothing, and sets the block of its request:
-    /// keeps a refusal. That of a server whose clock is behind waits for the clock too, and is kept
-    /// as any other.
+    /// keeps a refusal. The refusal of a server whose clock is behind also waits for the clock, and
+    /// is kept as any other.
     pub fn refused(
         &self,
         request: &Request<'_>,
@@ -148,13 +176,13 @@ impl Known {
     ) -> Verdict {
         if !verdict.allowed && !verdict.rounded && verdict.retry_after_us != Verdict::NEVER {
             self.refusals
-                .keep(request, miss, looked_up, self.now(), verdict);
+                .keep(request, miss, looked_up, self.now(request), verdict);
         }
         verdict
     }
 
-    /// Takes the verdict of a look: keeps a refusal. Where the request has a block that is not set
-    /// yet, a decision would set it. A look that admits says nothing of what is kept for a higher
+    /// Takes the verdict of a look: keeps a refusal, unless the request has a block that is not set
+    /// yet, which a decision would set. A look that admits drops none, as it may be for a higher
     /// cost.
     pub fn looked(&self, request: &Request<'_>, asking: Asking, verdict: Verdict) -> Verdict {
         if verdict.blocked || request.block.first_us() == 0 {
@@ -164,8 +192,8 @@ impl Known {
         }
     }
 
-    /// Takes the verdicts of a stack: forgets its keys if it was charged; else keeps its refusals,
-    /// each as of a look.
+    /// Takes the verdicts of a stack: drops the refusals of its keys if it was charged; else keeps
+    /// its refusals, each as of a look.
     pub fn decided_all(
         &self,
         requests: &[Request<'_>],
@@ -184,26 +212,120 @@ impl Known {
         }
     }
 
-    /// To be held by an operation that changes a key: the key's refusals are forgotten when the
-    /// operation is over, or given up, as it may have been carried out then.
+    /// `true` if a grant has, or may get, units for the request.
+    pub(crate) fn has_grant(&self, request: &Request<'_>) -> bool {
+        let grants = self.grants.get().filter(|_| request.prefetch_us > 0);
+        grants.is_some_and(|grants| grants.of(request).is_some())
+    }
+
+    /// The admission of a request by units taken ahead. Units on their way are awaited, which takes
+    /// no longer than asking, unless the server of the key is away.
+    pub(crate) async fn spend_in_turn(
+        &self,
+        request: &Request<'_>,
+        is_away: bool,
+    ) -> Option<Verdict> {
+        let grants = self.grants.get()?;
+        // Where one is used up meanwhile, another caller may be fetching the next one.
+        for _ in 0..2 {
+            let grant = grants.of(request)?;
+            if grant.is_waited_for() {
+                // Those who were woken are ready: behind them.
+                yield_now().await;
+            }
+            let waiting = grant.wait();
+            if !is_away {
+                waiting.fetched().await;
+            }
+            let spent = waiting.spend(request.cost(), || grants.now(request.key()));
+            if spent.is_some() {
+                return spent;
+            }
+        }
+        None
+    }
+
+    /// The admission of a request by units of its key that were taken ahead, if enough are left.
+    pub(crate) fn spend(&self, request: &Request<'_>) -> Option<Verdict> {
+        if request.prefetch_us == 0 {
+            return None;
+        }
+        self.grants.get()?.spend(request)
+    }
+
+    /// The task that takes units ahead, if the request is one of many of its key.
+    pub(crate) fn fetch(&self, request: &Request<'_>) -> Option<Fetch> {
+        if request.prefetch_us == 0 {
+            return None;
+        }
+        let grants = self.grants.get_or_init(|| {
+            let own_clock = self.is_own_clock.then(|| Arc::clone(&self.clock));
+            Arc::new(Grants::new(own_clock, self.epochs.clone()))
+        });
+        Fetch::of(grants, request)
+    }
+
+    /// Gives back all units taken ahead, without waiting for that.
+    pub(crate) fn give_back(&self) {
+        if let Some(grants) = self.grants.get() {
+            grants.void_all();
+        }
+    }
+
+    /// Gives back all units taken ahead, and waits until none is being spent or given back.
+    pub(crate) async fn settled(&self) {
+        if let Some(grants) = self.grants.get() {
+            grants.void_all();
+            grants.ended().await;
+        }
+    }
+
+    /// Must be held by an operation that changes a key. Dropping it drops the key's refusals, also
+    /// when the operation is given up, as it may have been carried out.
     pub fn changing<'a>(&'a self, key: &'a [u8]) -> Changing<'a> {
         Changing {
-            refusals: &self.refusals,
+            known: self,
             key,
+            void: None,
+        }
+    }
+
+    /// [`changing`](Self::changing) for an operation that also voids the units taken ahead of a
+    /// key, now and, if they are on their way, when it is over. They are given back, unless it
+    /// makes the server forget them.
+    pub fn voiding<'a>(&'a self, key: &'a [u8], is_forgotten: bool) -> Changing<'a> {
+        let void = Some(is_forgotten);
+        let changing = Changing {
+            known: self,
+            key,
+            void,
+        };
+        changing.void_grants();
+        changing
+    }
+}
+
+/// Drops a key's refusals when it is dropped.
+#[must_use = "dropping it forgets the key"]
+pub struct Changing<'a> {
+    known: &'a Known,
+    key: &'a [u8],
+    /// Whether the server forgets units taken ahead; `None` if they are not void.
+    void: Option<bool>,
+}
+
+impl Changing<'_> {
+    fn void_grants(&self) {
+        if let (Some(is_forgotten), Some(grants)) = (self.void, self.known.grants.get()) {
+            grants.void(self.key, is_forgotten);
         }
     }
 }
 
-/// Forgets a key when it is dropped.
-#[must_use = "dropping it forgets the key"]
-pub struct Changing<'a> {
-    refusals: &'a Refusals,
-    key: &'a [u8],
-}
-
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        self.refusals.forget(self.key);
+        self.known.refusals.forget(self.key);
+        self.void_grants();
     }
 }
 
@@ -218,11 +340,4 @@ impl fmt::Debug for Changing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Changing").finish_non_exhaustive()
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    duration
-        .as_secs()
-        .saturating_mul(1_000_000)
-        .saturating_add(u64::from(duration.subsec_micros()))
 }

@@ -1,62 +1,39 @@
-//! [`Refusals`]: requests that were refused, bounded in number, and for how long each refusal holds.
-//!
-//! A key belongs to one of many small sets, by a hash with a random seed. A set has a lock of its
-//! own and room for [`SET_SIZE`] refusals; a search never goes beyond it.
+//! [`Refusals`]: requests that were refused, bounded in number, and how long each refusal holds.
 
-use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 
+use super::moment::Moment;
+use super::sets::{SET_SIZE, Set, Sets};
 use crate::algorithm::RESERVED_WAIT;
 use crate::rule::{Algorithm, BlockDuration, Limit};
 use crate::store::{Request, Verdict};
 
-/// How many refusals a set holds.
-const SET_SIZE: usize = 8;
-
 pub(super) struct Refusals {
-    /// A power of two of sets, or none.
-    sets: Box<[Set]>,
-    hasher: RandomState,
-    /// For how long a refusal holds, in microseconds.
+    sets: Sets<RefusalSet>,
+    /// How long a refusal holds, in microseconds.
     pub(super) staleness: u64,
 }
 
-/// Its lock shares a cache line with no other. A panic cannot leave the set half-changed.
-#[derive(Default)]
-#[repr(align(64))]
-struct Set(RwLock<Kept>);
-
-const _: () = assert!(size_of::<Set>() == 64);
+const _: () = assert!(size_of::<Set<RefusalSet>>() == 64);
 
 #[derive(Default)]
-struct Kept {
+struct RefusalSet {
     refusals: Vec<CachedRefusal>,
-    /// Raised by every change that may make an earlier answer about one of its keys void.
+    /// Raised by every change that may void an earlier answer about one of the keys.
     changes: u64,
-}
-
-/// When a request was looked up.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
-    /// In microseconds, by the clock of the store.
-    pub(super) time: u64,
-    /// Of the connections so far.
-    pub(super) epoch: u64,
 }
 
 /// A request that no refusal answers: the store has to be asked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Miss {
     pub(super) hash: u64,
-    /// The count of changes of the set, before the store is asked.
+    /// The count of changes of the set before the store is asked.
     changes: u64,
 }
 
-/// A request and the refusal that answered it. Of a key and its limits the newest one is kept.
+/// A request and the refusal that answered it. Only the newest is kept of a key and its limits.
 struct CachedRefusal {
     hash: u64,
     key: Box<[u8]>,
@@ -67,31 +44,25 @@ struct CachedRefusal {
     /// When the refusal was last given as an answer.
     used: AtomicU64,
     looked_up: Moment,
-    /// When the verdict came, which the store had reached between the two.
+    /// When the verdict arrived, which the store reached between the two.
     replied: u64,
     verdict: Verdict,
 }
 
 impl Refusals {
-    /// Room for about so many refusals that hold for `staleness` microseconds.
+    /// Room for about `capacity` refusals that hold for `staleness` microseconds.
     pub(super) fn new(capacity: usize, staleness: u64) -> Self {
-        let sets = if capacity == 0 {
-            0
-        } else {
-            capacity.div_ceil(SET_SIZE).next_power_of_two()
-        };
         Self {
-            sets: (0..sets).map(|_| Set::default()).collect(),
-            hasher: RandomState::default(),
+            sets: Sets::new(capacity),
             staleness,
         }
     }
 
     pub(super) fn are_kept(&self) -> bool {
-        !self.sets.is_empty()
+        self.sets.has_room()
     }
 
-    /// The refusal that answers a request. The clock is read only where there is one.
+    /// The refusal that answers a request. The clock is read only if there is one.
     #[inline]
     pub(super) fn find(
         &self,
@@ -99,8 +70,8 @@ impl Refusals {
         now: impl FnOnce() -> Moment,
         is_away: impl FnOnce() -> bool,
     ) -> Result<Verdict, Miss> {
-        let hash = self.hasher.hash_one(request.key());
-        let Some(kept) = self.read(hash) else {
+        let hash = self.sets.hash(request.key());
+        let Some(kept) = self.sets.read(hash) else {
             return Err(Miss { hash, changes: 0 });
         };
         let refusal = kept
@@ -116,14 +87,14 @@ impl Refusals {
         })
     }
 
-    /// The miss of a request that goes to the store whatever is known.
+    /// The miss of a request that is asked of the store whatever is known.
     pub(super) fn miss(&self, request: &Request<'_>) -> Miss {
-        let hash = self.hasher.hash_one(request.key());
-        let changes = self.read(hash).map_or(0, |kept| kept.changes);
+        let hash = self.sets.hash(request.key());
+        let changes = self.sets.read(hash).map_or(0, |kept| kept.changes);
         Miss { hash, changes }
     }
 
-    /// Keeps a refusal of a request that was sent at `looked_up` or later, unless something has
+    /// Keeps the refusal of a request that was sent at `looked_up` or later, unless its set has
     /// changed since the miss.
     pub(super) fn keep(
         &self,
@@ -134,8 +105,8 @@ impl Refusals {
         verdict: Verdict,
     ) {
         let Miss { hash, changes } = miss;
-        let is_void = |kept: &Kept| kept.changes != changes || now.epoch != looked_up.epoch;
-        let Some(mut kept) = self.write(hash).filter(|kept| !is_void(kept)) else {
+        let is_void = |kept: &RefusalSet| kept.changes != changes || now.epoch != looked_up.epoch;
+        let Some(mut kept) = self.sets.write(hash).filter(|kept| !is_void(kept)) else {
             return;
         };
         let refusals = &mut kept.refusals;
@@ -162,39 +133,18 @@ impl Refusals {
         }
     }
 
-    /// Forgets the refusals of a key, and those that are on their way.
+    /// Drops the refusals of a key, also those that are on their way.
     pub(super) fn forget(&self, key: &[u8]) {
         if self.are_kept() {
-            self.forget_of(self.hasher.hash_one(key), key);
+            self.forget_of(self.sets.hash(key), key);
         }
     }
 
     pub(super) fn forget_of(&self, hash: u64, key: &[u8]) {
-        if let Some(mut kept) = self.write(hash) {
+        if let Some(mut kept) = self.sets.write(hash) {
             kept.changes += 1;
             kept.refusals.retain(|refusal| !refusal.is_about(hash, key));
         }
-    }
-
-    fn set(&self, hash: u64) -> Option<&Set> {
-        // Without sets, there is none at any index.
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "masked to the number of sets"
-        )]
-        let index = hash as usize & self.sets.len().wrapping_sub(1);
-        self.sets.get(index)
-    }
-
-    #[inline]
-    fn read(&self, hash: u64) -> Option<RwLockReadGuard<'_, Kept>> {
-        self.set(hash)
-            .map(|set| set.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn write(&self, hash: u64) -> Option<RwLockWriteGuard<'_, Kept>> {
-        self.set(hash)
-            .map(|set| set.0.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -232,7 +182,7 @@ impl CachedRefusal {
         self.hash == hash && *self.key == *key
     }
 
-    /// Whether the request is about the same key under the same limits.
+    /// `true` if the request is about this key, under equal limits and algorithm.
     #[inline]
     fn is_of(&self, hash: u64, request: &Request<'_>) -> bool {
         self.is_about(hash, request.key())
@@ -244,16 +194,16 @@ impl CachedRefusal {
             && self.algorithm == request.algorithm()
     }
 
-    /// Whether the request is refused while this refusal holds: whatever it costs by a block, and
-    /// by limits if it costs no less, as the wait for each limit grows with the cost. A request
-    /// with another block has to be asked, because it would set that.
+    /// `true` if the request is refused while this refusal holds: by a block, whatever its cost; by
+    /// limits, if it costs no less, as the wait for each limit grows with the cost. A request with
+    /// another block has to be asked, because it would set that.
     #[inline]
     fn refuses(&self, request: &Request<'_>) -> bool {
         self.verdict.blocked || (self.cost <= request.cost() && self.block == request.block)
     }
 
-    /// The verdict as it reads now, if it holds: refusals do for `staleness` microseconds, blocks
-    /// also longer while the store is away.
+    /// The verdict as of `now`, if it still holds: for `staleness` microseconds, with `prefetch`
+    /// for at most a lease; a block also longer while the store is away.
     #[inline]
     fn answer(
         &self,
@@ -270,6 +220,11 @@ impl CachedRefusal {
             self.verdict
         };
         // The clock shows whole microseconds, so up to one more may have passed.
+        // It may be for units that another process holds, for a lease at most.
+        let staleness = match request.prefetch_us {
+            0 => staleness,
+            lease => staleness.min(lease.into()),
+        };
         let is_over = now.epoch != self.looked_up.epoch || elapsed + 1 >= verdict.holds_us();
         if is_over || (elapsed >= staleness && !(verdict.blocked && is_away())) {
             return None;

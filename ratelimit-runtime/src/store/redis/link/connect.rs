@@ -1,4 +1,4 @@
-//! Connecting to one server and logging in.
+//! Connecting to one server, and logging in.
 
 use std::io;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::error::StoreError;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
 
-/// The time of a provider of credentials.
+/// The time that a provider of credentials has.
 const CREDENTIALS: Duration = Duration::from_secs(5);
-/// The time of a server for each reply of the login, and for those to the probe and the greeting: a
-/// network may drop all packets without an error.
+/// The time that a server has for each reply of the login, and for those to the probe and the
+/// greeting: a network may drop all packets without an error.
 const SILENCE: Duration = Duration::from_secs(2);
-/// More bytes than a reply of the login has.
+/// The length from which on an incomplete reply of the login is an error, in bytes.
 const LONGEST: usize = 4_096;
 
-/// A connection, and how its server is.
+/// A connection, and the state of its server.
 pub(super) type Connected = (Connection, Probed);
 
-/// Connects, logs in, asks the server how it is, and sends the greeting.
+/// Connects, logs in, asks the server for its state, and sends the greeting.
 pub(super) async fn connect(
     server: &Arc<Server>,
     greeting: &[Cmd],
@@ -75,8 +75,8 @@ pub(crate) async fn log_in(server: &Arc<Server>) -> Result<Connection, StoreErro
     connection.map_err(|error| unreachable(io::Error::other(error)))
 }
 
-/// Sends a command of the login by hand, and reads the reply: the crate would not say why a login
-/// is refused, nor what a server says unasked before it hangs up. So the reply is read also where
+/// Sends a command of the login by hand, and reads the reply: the crate would not tell why a login
+/// is refused, nor what a server sends unasked before it hangs up. So the reply is read even if
 /// nothing can be written.
 async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result<Value> {
     let exchange = async {

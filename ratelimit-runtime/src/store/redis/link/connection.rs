@@ -21,57 +21,59 @@ use crate::real_time;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
 
-/// More than the calls and PINGs that may be in flight: sending never waits for room.
+/// The room to send: more than the calls and PINGs that may be in flight, so that none waits for
+/// it.
 const CHANNEL: usize = 128;
-/// A round trip of this many microseconds needs one more call in flight.
+/// The microseconds of round trip for which one more call is kept in flight.
 const PER_CALL: u32 = 250;
-/// Within one machine and below this round trip, in microseconds, the kernel holds back what is
-/// written until the reply to what was written before (`TCP_NODELAY` is off): to wake the server
+/// The round trip, in microseconds, below which a server on this machine is near. Then the kernel
+/// holds back writes until the reply to the write before (`TCP_NODELAY` is off): waking the server
 /// takes longer than the way to it. *Measured*: 2 and 4 callers made 1.1 to 1.2 times as many
 /// decisions a second, 16 and 32 1.3 to 1.5 times; further away, each would wait twice as long.
 const NEAR: u32 = 200;
-/// Connections beside one.
+/// The number of further connections.
 const OTHERS: usize = 8;
-/// A runtime that has read nothing for this long may not know yet what has become of a connection.
+/// The microseconds without a read after which a connection may have ended unnoticed.
 const UNREAD_US: u64 = 5_000;
 
-/// The connection ended before the reply came: the command may have run.
+/// The error of a connection that ended before the reply arrived: the command may have run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-/// A connection of the crate `redis`, logged in. When it is dropped, it ends. Times are
-/// microseconds since it began.
+/// A connection of the crate `redis`, logged in. Dropping it ends it. Times are in µs since it
+/// began.
 pub(crate) struct Connection {
     redis: MultiplexedConnection,
-    /// A task of its own, which holds the sender of `open`: however it ends, that is closed.
+    /// A task of its own, which holds the sender of `open`: however it ends, `open` is closed.
     driver: AbortHandle,
-    /// Of a server on this machine. The driver has it: it is closed whenever the stream is.
+    /// The socket, if the server is on this machine. The driver owns it, and closes it with the
+    /// stream.
     socket: Option<Weak<Socket>>,
     open: watch::Receiver<()>,
-    /// Why it was ended from this side.
+    /// The reason why this side ended it.
     cause: OnceLock<StoreError>,
-    /// The server that it leads to.
+    /// The server at the other end.
     pub(crate) server: Arc<Server>,
-    /// After this time the login expires.
+    /// The time after which the login expires.
     pub(super) renew_after: Option<Duration>,
     pub(super) began: Instant,
     last_reply: AtomicU64,
-    /// When the newest of the commands that were answered was sent.
+    /// The time at which the newest answered command was sent.
     answered: AtomicU64,
     /// The shortest time between sending and reply.
     round_trip: AtomicU32,
-    /// How many calls have had a number.
+    /// The number of calls that were given a number.
     numbers: AtomicU32,
-    /// A call was sent since the last PING.
+    /// `true` if a call was sent since the last PING.
     pub(super) used: AtomicBool,
-    /// Wakes the task of the link to ask the server how it is.
+    /// Wakes the link's task, to ask the server for its state.
     doubted: Notify,
-    /// Further ones to the same server, each for one caller at a time.
+    /// Further connections to the server, each for one caller at a time.
     others: [Arc<Mutex<Option<Self>>>; OTHERS],
 }
 
 impl Connection {
-    /// On a stream to the server that is logged in.
+    /// A connection on a stream to the server that is logged in.
     pub(super) async fn new(
         (stream, socket): Opened,
         server: &Arc<Server>,
@@ -125,14 +127,14 @@ impl Connection {
         self.numbers.fetch_add(1, Relaxed)
     }
 
-    /// How many calls may be in flight: two, or what the round trip needs, at most 64.
+    /// The calls that may be in flight: two, or as many as the round trip needs, at most 64.
     pub(crate) fn depth(&self) -> usize {
         usize::try_from(self.round_trip.load(Relaxed) / PER_CALL)
             .unwrap_or_default()
             .clamp(2, 64)
     }
 
-    /// Whether writes wait for the reply to those before, and share what wakes the server.
+    /// `true` if writes wait for the reply to those before, and so wake the server together.
     pub(crate) fn is_near(&self) -> bool {
         self.socket.is_some() && self.round_trip.load(Relaxed) < NEAR
     }
@@ -145,19 +147,19 @@ impl Connection {
         self.began + Duration::from_micros(self.last_reply.load(Relaxed))
     }
 
-    /// Whether nothing has been read for so long that the server may have hung up unnoticed.
+    /// `true` if nothing has been read for so long that the server may have hung up unnoticed.
     pub(crate) fn is_unread(&self, now: Instant) -> bool {
         self.micros(now)
             .saturating_sub(self.last_reply.load(Relaxed))
             > UNREAD_US
     }
 
-    /// Notes a call on a further connection, so that the link goes on sending PINGs to the server.
+    /// Records a call on a further connection, so that the link sends PINGs to the server.
     pub(crate) fn note_use(&self) {
         self.used.store(true, Relaxed);
     }
 
-    /// Sends one command, at this moment. An error of the server is a value as any other.
+    /// Sends one command; `sent` is now. An error of the server is returned as a value.
     pub(crate) async fn send(&self, command: &Cmd, sent: Instant) -> Result<Value, Lost> {
         self.note_use();
         let reply = self
@@ -170,7 +172,7 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Sends several commands, each behind an `ASKING` or not, and gives a reply to each.
+    /// Sends several commands, each behind an `ASKING` or not, and returns a reply to each.
     pub(crate) async fn send_all(
         &self,
         commands: impl IntoIterator<Item = Cmd>,
@@ -189,8 +191,8 @@ impl Connection {
         Ok(replies.skip(each - 1).step_by(each).collect())
     }
 
-    /// The same for what the link asks for itself, which is no use of the connection. An error says
-    /// why that has ended.
+    /// Sends commands of the link itself, which are no use of the connection. The error is the
+    /// reason why it has ended.
     pub(super) async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
         let sent = Instant::now();
         let replies = self
@@ -218,17 +220,17 @@ impl Connection {
         }
     }
 
-    /// A call that was sent at `sent` has waited for a timeout: the link is doubtful, unless
-    /// something sent later was answered.
+    /// Makes the link doubtful, because a call sent at `sent` has waited for a timeout, unless a
+    /// command sent later was answered.
     fn late(&self, sent: Instant) {
         if self.answered.load(Relaxed) <= self.micros(sent) {
             self.doubted.notify_one();
         }
     }
 
-    /// Waits for the reply to a call that was sent at `sent`, however long that takes. After `time`
-    /// it is [`late`](Self::late). Where the caller drops this at a limiter's timeout, that has to
-    /// be less: half of it.
+    /// Waits for the reply to a call sent at `sent`, however long that takes. After `time` the call
+    /// is [`late`](Self::late): if the caller drops this at a limiter's timeout, `time` has to be
+    /// less, half of it.
     pub(crate) async fn awaited<T>(
         &self,
         sent: Instant,
@@ -243,9 +245,9 @@ impl Connection {
         reply.await
     }
 
-    /// Notes what an error in reply to a call says of the server. A replica is left. One that is
-    /// busy or loading, or does not know the login any more, is doubtful: where it says the same to
-    /// a PING, it is slow, or another connection logs in anew.
+    /// Handles an error in reply to a call. A connection to a replica ends. A server that is busy
+    /// or loading, or does not know the login any more, is doubtful: if it replies so to a PING, it
+    /// is slow, or another connection logs in anew.
     pub(crate) fn note(&self, error: &ServerError) {
         if errors::is_replica(error) {
             self.end(errors::replica());
@@ -254,7 +256,7 @@ impl Connection {
         }
     }
 
-    /// Completes when it has ended, or is doubtful.
+    /// Waits until the connection has ended, or is doubtful.
     pub(super) async fn told(&self) {
         let mut open = self.open.clone();
         tokio::select! {
@@ -263,12 +265,12 @@ impl Connection {
         }
     }
 
-    /// Whether it has ended.
+    /// `true` if the connection has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.open.has_changed().is_err() || self.cause.get().is_some()
     }
 
-    /// Why it has ended.
+    /// The reason why it has ended.
     pub(super) fn cause(&self) -> StoreError {
         self.cause
             .get()
@@ -276,14 +278,14 @@ impl Connection {
             .unwrap_or_else(|| StoreError::unavailable("the connection to Redis has ended"))
     }
 
-    /// Ends it because a reply does not fit its call: all calls on their way are lost.
+    /// Ends the connection because a reply does not fit its call: all calls in flight are lost.
     pub(crate) fn hang_up(&self) {
         self.end(StoreError::unavailable(
             "a reply of Redis does not fit its call: the connection was ended",
         ));
     }
 
-    /// Ends it for this reason. Callers see that before its driver has stopped.
+    /// Ends the connection for this reason, which callers see before its driver has stopped.
     pub(super) fn end(&self, cause: StoreError) {
         self.cause.get_or_init(|| cause);
         self.driver.abort();

@@ -1,32 +1,32 @@
-//! [`LinkHealth`]: how a server is, and what its link does next. No I/O: what happens and the time
-//! go in, actions come out.
+//! [`LinkHealth`]: the state of a link's server, and the link's next action. It has no I/O: events
+//! and the time go in, actions come out.
 //!
 //! | state | a call | left when |
 //! | --- | --- | --- |
 //! | connecting | waits | the attempt succeeds: up; it fails, or has taken the limiter's timeout: down |
-//! | up | is sent | a PING is not answered in time, or by BUSY, LOADING, …: slow; the connection ends: connecting |
+//! | up | is sent | a PING is not answered in time, or by BUSY, LOADING, …: slow; the connection ends: connecting (down, if it was short, after other failures) |
 //! | slow | fails at once; PINGs go on, one at a time | a PING is answered in time: up; the connection ends: down |
 //! | down | fails at once; attempts to connect go on | one succeeds: up |
 //!
-//! A connection that gives no reply for [`SILENCE`] while a PING is unanswered is given up.
+//! A connection without a reply for [`SILENCE`] while a PING is unanswered is ended.
 
 use std::time::{Duration, Instant};
 
 pub(super) use crate::observe::ConnectionState as LinkState;
 use crate::pace::Backoff;
 
-/// A connection without a reply for this long, while a PING is unanswered, is given up.
+/// The time without a reply, while a PING is unanswered, after which a connection is ended.
 const SILENCE: Duration = Duration::from_secs(2);
 /// The time between two PINGs on a connection in use.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A connection that lasts this long was good: the next attempt begins at once.
+/// A connection that lasts this long was good: after its end the next attempt begins at once.
 const STABLE: Duration = Duration::from_millis(100);
-/// A server is measured by no shorter timeout than this.
+/// The shortest timeout by which a server is measured.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
 
-/// What the link is to do now.
+/// An action of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Connect,
@@ -34,21 +34,21 @@ pub(super) enum Action {
     HangUp,
 }
 
-/// How a server is, and what its link does next.
+/// The state of a link's server, and the link's next action.
 #[derive(Debug)]
 pub(super) struct LinkHealth {
     /// The limiter's timeout.
     timeout: Duration,
     state: LinkState,
-    /// Pauses since the last connection that was good.
+    /// The pauses since the last good connection.
     backoff: Backoff,
-    /// When the next attempt begins; `None` while one is under way, or there is a connection.
+    /// When the next attempt begins; `None` during an attempt or a connection.
     connect_at: Option<Instant>,
-    /// Since when an attempt has been under way, or there has been a connection.
+    /// When the attempt or the connection began.
     since: Instant,
-    /// The one PING on its way.
+    /// The only PING that is not answered yet.
     ping: Option<Ping>,
-    /// A PING is to be sent at once.
+    /// `true` if a PING is to be sent at once.
     doubt: bool,
     /// The earliest time of the next PING.
     next_ping: Instant,
@@ -57,7 +57,7 @@ pub(super) struct LinkHealth {
 #[derive(Debug)]
 struct Ping {
     sent: Instant,
-    /// Without an answer by then, the server is slow.
+    /// When the server counts as slow unless it has answered.
     late: Instant,
 }
 
@@ -87,7 +87,7 @@ impl LinkHealth {
         matches!(self.state, LinkState::Up | LinkState::Slow)
     }
 
-    /// Whether the link waits for the server, in real time.
+    /// `true` if the link waits for the server, in real time.
     pub(super) fn is_waiting(&self) -> bool {
         !self.is_connected() || self.ping.is_some()
     }
@@ -97,7 +97,7 @@ impl LinkHealth {
         (self.since, self.connect_at, self.ping, self.doubt) = (now, None, None, false);
     }
 
-    /// The connection has ended, or the attempt has failed.
+    /// Records that the connection has ended, or the attempt has failed.
     pub(super) fn ended(&mut self, now: Instant) {
         let was_good = self.is_connected() && now.saturating_duration_since(self.since) >= STABLE;
         if was_good {
@@ -118,7 +118,8 @@ impl LinkHealth {
         });
     }
 
-    /// A call has waited in vain for the limiter's timeout, or was told that the server is busy.
+    /// Records that a call waited in vain for the limiter's timeout, or that the server replied
+    /// busy.
     pub(super) fn doubted(&mut self, now: Instant) {
         match &mut self.ping {
             _ if self.state != LinkState::Up => {}
@@ -127,7 +128,7 @@ impl LinkHealth {
         }
     }
 
-    /// The PING was answered, or else the probe of a new connection: the server serves.
+    /// Records that the PING, or the probe of a new connection, was answered: the server serves.
     pub(super) fn answered(&mut self, now: Instant) {
         let Some(ping) = self.ping.take() else { return };
         if self.state == LinkState::Up || now <= ping.sent + self.timeout {
@@ -138,14 +139,14 @@ impl LinkHealth {
         }
     }
 
-    /// The server says BUSY, LOADING, MISCONF or MASTERDOWN.
+    /// Records that the server replied BUSY, LOADING, MISCONF or MASTERDOWN.
     pub(super) fn busy(&mut self, now: Instant) {
         (self.state, self.next_ping, self.ping) =
             (LinkState::Slow, now + self.timeout.min(HEARTBEAT / 2), None);
     }
 
-    /// The next action, and the time at which to ask again at the latest. `last_reply` is when a
-    /// reply last came, `used` whether a call was sent since the last PING.
+    /// The next action, and the latest time for the next call of this. `last_reply` is when the
+    /// last reply arrived, `used` whether a call was sent since the last PING.
     pub(super) fn due(
         &mut self,
         now: Instant,

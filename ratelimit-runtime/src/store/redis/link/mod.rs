@@ -1,15 +1,13 @@
-//! [`Link`]: one server for one tokio runtime: connecting, the connection, its health,
-//! reconnecting.
+//! [`Link`]: one server for one tokio runtime: the connection, its health, and reconnecting.
 //!
-//! A task, [`upkeep`], does all that; callers read the status that it publishes. [`health`] decides
-//! its next action, without I/O.
+//! A task, [`upkeep`], does all of that, and publishes a status that callers read. [`health`]
+//! chooses its next action, without I/O.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use redis::Cmd;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -25,6 +23,7 @@ mod connection;
 mod health;
 mod probe;
 mod sentinel;
+mod status;
 mod stream;
 mod upkeep;
 mod upstream;
@@ -32,47 +31,14 @@ mod upstream;
 pub(crate) use self::connect::log_in;
 pub(crate) use self::connection::{Connection, Lost};
 pub(crate) use self::sentinel::Sentinels;
+pub(crate) use self::status::{LinkSettings, LinkStatus, OnConnection, Published};
 pub(crate) use self::upstream::Upstream;
 
-/// How often the task of a link has its turn while the server is slow or down; and after how long
-/// without one its runtime counts as not driven: the last status then reads as connecting, so that
-/// a caller drives the task while it waits.
-const BEAT: Duration = Duration::from_millis(50);
+/// The time without a turn of its task after which a runtime counts as not driven: the last status
+/// then reads as connecting, so that a caller drives the task while it waits. Three beats.
 const UNDRIVEN: Duration = Duration::from_millis(150);
 
-/// What a link is for.
-#[derive(Clone)]
-pub(crate) struct LinkSettings {
-    pub(crate) upstream: Upstream,
-    /// The limiter's timeout in microseconds, which a server is measured by.
-    pub(crate) timeout_us: Arc<AtomicU64>,
-    /// How many connections have been made: one more before calls use a new one.
-    pub(crate) epoch: Arc<AtomicU64>,
-    /// Commands that each new connection sends before calls use it, such as those that load
-    /// scripts. An error in reply does not matter.
-    pub(crate) greeting: Arc<[Cmd]>,
-}
-
-/// What a caller finds.
-#[derive(Clone)]
-pub(crate) enum LinkStatus {
-    /// The first attempt after a start or a loss: worth waiting for.
-    Connecting,
-    Up(Arc<Connection>),
-    /// It is connected and does not answer in time: callers fail at once, with this.
-    Slow(Arc<Connection>, StoreError),
-    /// It is away: callers fail at once, with this.
-    Down(StoreError),
-}
-
-/// The status as the task of the link last saw it.
-pub(crate) struct Published {
-    status: LinkStatus,
-    /// When the task had its turn.
-    at: Instant,
-}
-
-/// One server for one runtime. When it is dropped, its task ends.
+/// One server for one runtime. Dropping it ends its task.
 pub(crate) struct Link {
     published: watch::Receiver<Published>,
     timeout_us: Arc<AtomicU64>,
@@ -80,7 +46,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects in the background, on `runtime`.
+    /// A link that connects in the background, on `runtime`.
     pub(crate) fn start(settings: LinkSettings, runtime: &Handle) -> Self {
         let (publish, published) = watch::channel(Published {
             status: LinkStatus::Connecting,
@@ -109,7 +75,7 @@ impl Link {
         }
     }
 
-    /// Changes of the status. Look at [`status`](Self::status) after each.
+    /// The changes of the status. Read [`status`](Self::status) after each.
     pub(crate) fn changes(&self) -> watch::Receiver<Published> {
         self.published.clone()
     }
@@ -132,7 +98,11 @@ impl Link {
         self.wait(|_| true).await
     }
 
-    /// Returns once it is up; an error if waiting is vain (`Misconfigured`).
+    /// Waits until the link is up.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured`, which waiting does not change.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         let is_replica = |error: &StoreError| error.message() == errors::replica().message();
         let is_vain =
@@ -171,22 +141,12 @@ impl Link {
         Duration::from_micros(self.timeout_us.load(Relaxed))
     }
 
-    /// Lets the runtime read first, if it may have missed the end of the connection: a call is not
+    /// Lets the runtime read first, if it may have missed the end of the connection: no call is
     /// sent on one that the server has closed while the runtime stood still.
     pub(crate) async fn look(&self) {
         if matches!(self.status(), LinkStatus::Up(connection) if connection.is_unread(Instant::now()))
         {
             SOCKETS_ARE_READ.pass().await;
         }
-    }
-}
-
-/// Waits until `at` by real time, and lets a clock that a test has paused move on meanwhile.
-async fn pause_until(at: Instant) {
-    while let Some(left) = at
-        .checked_duration_since(Instant::now())
-        .filter(|left| !left.is_zero())
-    {
-        tokio::time::sleep(left).await;
     }
 }

@@ -1,8 +1,8 @@
-//! Asking a server how it is: a PING and, beside it, whether it takes writes.
+//! Asking a server for its state: by a PING and, with it, whether it takes writes.
 //!
-//! A replica answers READONLY to what writes, and a refusal writes nothing: callers who are only
-//! refused would stay at a master that has become a replica for ever. So a server in use is asked
-//! for its role. Where that is forbidden, a script that says it may write and does nothing tells.
+//! A replica answers READONLY to writes, and a refusal writes nothing: callers that are only
+//! refused would stay for ever with a master that has become a replica. So a server in use is asked
+//! for its role. If that is forbidden, a script answers that declares writes and does nothing.
 
 use redis::{Pipeline, Value};
 
@@ -10,27 +10,26 @@ use super::connection::Connection;
 use crate::error::StoreError;
 use crate::store::redis::errors;
 
-/// Redis refuses such a script on a replica before it runs; servers before 7.0 do not know the
-/// first line.
+/// Redis refuses this script on a replica; servers before 7.0 do not know its first line.
 const MAY_WRITE: &str = "#!lua\nreturn 1";
 
-/// How a server is.
+/// The state of a server.
 #[derive(Debug, Clone)]
 pub(super) enum Probed {
-    /// It serves, and takes writes.
+    /// The server serves, and takes writes.
     Serves,
-    /// It serves. Whether it takes writes, it does not tell.
+    /// The server serves. It is not known whether it takes writes.
     RoleUnknown,
-    /// It is there and cannot work now.
+    /// The server is running, but cannot serve now.
     Busy(StoreError),
     Replica,
 }
 
-/// Asks the server how it is. Waits for the answer, however long that takes.
+/// Asks the server for its state, and waits for the answer, however long that takes.
 ///
 /// # Errors
 ///
-/// The connection has ended, or the server answers so that it is of no use.
+/// If the connection has ended, or the server gives a reply that makes it useless.
 pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError> {
     let number = connection.number().to_string();
     let mut questions = redis::pipe();
@@ -61,7 +60,7 @@ pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError>
         .unwrap_or(Probed::RoleUnknown))
 }
 
-/// What the reply to a ROLE, or to the script, tells; `None` where that is not answered.
+/// The state that a reply to ROLE, or to the script, shows; `None` if the question is refused.
 fn role_of(reply: &Value) -> Option<Probed> {
     match reply {
         Value::ServerError(error) if errors::is_replica(error) => Some(Probed::Replica),

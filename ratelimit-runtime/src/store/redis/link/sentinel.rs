@@ -1,10 +1,10 @@
 //! [`Sentinels`]: servers that know which server is the master.
 //!
-//! They are all asked at once, and the first answer counts, so that a dead or a frozen one costs
-//! nothing while another one answers. Each counts the fail-overs it has seen, its epoch: an answer
-//! of an earlier epoch than one that was heard is outdated. Where all answers are outdated, or none
-//! comes, the last known master is taken, and an outdated one only where the last known server says
-//! that it is a replica. In any case the server is asked for its role before it is used.
+//! All of them are asked at once, and the first answer counts, so that a dead or frozen sentinel
+//! costs nothing while another one answers. Each counts the fail-overs it has seen, its epoch: an
+//! answer of an earlier epoch than one seen before is outdated. If all answers are outdated, or
+//! none arrives, the last known master is used, and an outdated one only if the last known server
+//! cannot be used. In any case the server is asked for its role before it is used.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,17 @@ use tokio::task::JoinSet;
 
 use super::connect::{Connected, connect, log_in};
 use super::connection::Connection;
-use super::pause_until;
 use super::probe::Probed;
 use super::stream::within;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::real_time;
 use crate::store::redis::errors;
 use crate::store::redis::settings::deployment::SentinelNames;
 use crate::store::redis::settings::server::{Address, Server, TcpAddress};
 
-/// How long a sentinel may take to answer, connecting included.
+/// The time that a sentinel has to answer, including connecting.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
-/// How often each is asked while there is a connection to the master.
+/// How often each sentinel is asked while there is a connection to the master.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// The sentinels that watch the master of one name.
@@ -37,20 +37,20 @@ pub(crate) struct Sentinels {
     known: Mutex<Option<SentinelAnswer>>,
 }
 
-/// What a sentinel answers about the master.
+/// A sentinel's answer about the master.
 #[derive(Clone)]
 struct SentinelAnswer {
     master: TcpAddress,
-    /// Counts fail-overs: of two sentinels that disagree, the one with the higher epoch is right. 0
-    /// if the user may not ask for it.
+    /// The count of fail-overs: of two sentinels that disagree, the one with the higher epoch is
+    /// right. 0 if the user may not ask for it.
     epoch: u64,
 }
 
-/// What a sentinel answers, and the connection that it was asked on.
-type Asked = Result<(SentinelAnswer, Connection), StoreError>;
+/// A sentinel's answer, and the connection on which it was asked.
+type SentinelReply = Result<(SentinelAnswer, Connection), StoreError>;
 
 impl Sentinels {
-    /// All sentinels have the TLS of the master.
+    /// Sentinels that have the TLS of the master.
     pub(crate) fn new(names: SentinelNames, master: Server) -> Self {
         Self {
             names,
@@ -75,7 +75,7 @@ impl Sentinels {
             .map(move |address| Arc::new(at(address)))
     }
 
-    /// Notes what a sentinel answers. Whether that is up to date.
+    /// Keeps a sentinel's answer, if it is up to date. `false` if it is outdated.
     fn note(&self, answer: &SentinelAnswer) -> bool {
         let mut known = self.known();
         let is_up_to_date = known
@@ -102,7 +102,7 @@ impl Sentinels {
             };
         let (mut outdated, mut error) = (None, None);
         let name = &self.names.name;
-        let mut asked: JoinSet<Asked> = self
+        let mut asked: JoinSet<SentinelReply> = self
             .servers()
             .map(|sentinel| ask(None, sentinel, name.clone()))
             .collect();
@@ -132,7 +132,7 @@ impl Sentinels {
         Err(error.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked")))
     }
 
-    /// Waits until a sentinel says that the master is not this one, but another.
+    /// Waits until a sentinel names another master than this one.
     pub(super) async fn another_than(self: &Arc<Self>, master: &Address) {
         let names_another = |sentinel| Arc::clone(self).names_another(sentinel, master.clone());
         let mut asking: JoinSet<()> = self.servers().map(names_another).collect();
@@ -153,13 +153,13 @@ impl Sentinels {
                 }
                 kept = Some(connection);
             }
-            pause_until(next).await;
+            real_time::reach(next).await;
         }
     }
 }
 
-/// Asks one sentinel, on this connection or a new one.
-async fn ask(kept: Option<Connection>, sentinel: Arc<Server>, name: String) -> Asked {
+/// Asks one sentinel, on the connection `kept` or a new one.
+async fn ask(kept: Option<Connection>, sentinel: Arc<Server>, name: String) -> SentinelReply {
     let ask = async {
         let connection = match kept {
             Some(connection) => connection,

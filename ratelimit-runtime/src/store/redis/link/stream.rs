@@ -10,21 +10,20 @@ use tokio::net::{TcpStream, lookup_host};
 use crate::real_time;
 use crate::store::redis::settings::server::{Address, Server, TcpAddress};
 
-/// The time to connect to one address: a network that swallows packets sends a SYN again after one
-/// second.
+/// The time to connect to one address: where packets are lost, a SYN is sent again after a second.
 const CONNECT: Duration = Duration::from_secs(2);
-/// The time to look up a name, and that for TLS.
+/// The time to look up a name, and the time to set up TLS.
 const SET_UP: Duration = Duration::from_secs(5);
 
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
-/// A stream, and its socket if it is of TCP within this machine.
+/// A stream, and its socket if it is TCP within this machine.
 pub(super) type Opened = (Box<dyn ByteStream>, Option<Socket>);
 
-/// Connects to a server, and speaks TLS where it asks for that. Its name is looked up each time,
-/// and all its addresses are tried.
+/// Connects to a server, with TLS if it is set. The name is looked up each time, and all its
+/// addresses are tried.
 pub(super) async fn open(server: &Server) -> io::Result<Opened> {
     match &server.address {
         Address::Tcp(address) => {
@@ -59,7 +58,7 @@ async fn open_tcp(TcpAddress { host, port }: &TcpAddress) -> io::Result<TcpStrea
     Err(error)
 }
 
-/// What a server has so much time for.
+/// Waits for `future`, for at most `time`.
 pub(super) async fn within<T>(time: Duration, future: impl Future<Output = T>) -> io::Result<T> {
     let late = |_| {
         io::Error::new(

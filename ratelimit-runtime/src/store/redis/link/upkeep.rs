@@ -1,9 +1,9 @@
-//! [`Upkeep`]: the task of a link. It connects, asks the server how it is, connects again, and
-//! alone publishes the status.
+//! [`Upkeep`]: the task of a link. It connects, asks the server for its state, connects again, and
+//! is the only one to publish the status.
 
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -13,12 +13,15 @@ use super::connect::Connected;
 use super::connection::Connection;
 use super::health::{Action, LinkHealth, LinkState};
 use super::probe::{Probed, probe};
-use super::{BEAT, LinkSettings, LinkStatus, Published, Upstream, pause_until};
+use super::status::{LinkSettings, LinkStatus, Published};
+use super::upstream::Upstream;
 use crate::error::StoreError;
 use crate::pace::REPLIES_ARRIVE;
 use crate::store::redis::errors;
 use crate::{observe, real_time};
 
+/// The longest pause between turns of the task while the server is slow or down.
+const BEAT: Duration = Duration::from_millis(50);
 /// How long a replaced connection may still answer the calls in flight on it.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The pause after a login that could not be renewed.
@@ -33,15 +36,15 @@ pub(super) struct Upkeep {
     publish: watch::Sender<Published>,
     observer: observe::ObservedConnection,
     health: LinkHealth,
-    /// Why the server does not serve, once it or an attempt to connect has said so.
+    /// The reason why the server does not serve, if it or an attempt to connect gave one.
     error: Option<StoreError>,
     connection: Option<Arc<Connection>>,
-    /// The attempt to connect; or, beside a connection, the PING on its way, the wait for another
-    /// master, and the attempt that takes its place before the login expires.
+    /// The attempt to connect; or, during a connection, the PING, the wait for another master, and
+    /// the attempt that replaces the connection before its login expires.
     tasks: JoinSet<News>,
 }
 
-/// What a task of the link has come to.
+/// The outcome of one of the link's tasks.
 enum News {
     Attempted(Box<Result<Connected, StoreError>>),
     Probed(Result<Probed, StoreError>),
@@ -69,7 +72,7 @@ impl Upkeep {
         }
     }
 
-    /// Takes the due action, and publishes the status. Returns when it is to be called again.
+    /// Takes the due action, and publishes the status. Returns when to call this again.
     fn act(&mut self) -> Option<Instant> {
         let now = Instant::now();
         self.health.set_timeout(Duration::from_micros(
@@ -97,7 +100,7 @@ impl Upkeep {
         wake.into_iter().chain(beat).min()
     }
 
-    /// Waits for whatever happens next, until `wake`.
+    /// Waits for the next event, until `wake`.
     async fn wait(&mut self, wake: Option<Instant>) {
         let is_waiting = self.health.is_waiting();
         let sleep = async move {
@@ -125,7 +128,7 @@ impl Upkeep {
         }
     }
 
-    /// The connection has ended, or is doubtful.
+    /// Handles a connection that has ended, or is doubtful.
     fn told(&mut self) {
         match &self.connection {
             Some(connection) if connection.has_ended() => self.end(connection.cause()),
@@ -146,18 +149,18 @@ impl Upkeep {
         }
     }
 
-    /// Begins an attempt to connect, after a pause.
+    /// Starts an attempt to connect, after a pause.
     ///
-    /// A login is renewed by another connection. No AUTH is sent on one in use: servers from Redis
-    /// 7.2 on may leave one that fails without a reply, and every later reply would be taken for
-    /// that to the command before.
+    /// A login is renewed by a new connection. No AUTH is sent on a connection in use: servers from
+    /// Redis 7.2 on may not reply to one that fails, and every later reply would be taken for that
+    /// of the command before.
     fn connect(&mut self, pause: Duration) {
         let (upstream, greeting) = (
             self.settings.upstream.clone(),
             Arc::clone(&self.settings.greeting),
         );
         self.tasks.spawn(async move {
-            pause_until(Instant::now() + pause).await;
+            real_time::reach(Instant::now() + pause).await;
             News::Attempted(Box::new(upstream.connect(&greeting).await))
         });
     }
@@ -190,7 +193,7 @@ impl Upkeep {
                 ));
             });
         }
-        self.settings.epoch.fetch_add(1, Release);
+        (self.settings.connected)();
         self.observer.connected(&self.server());
         if matches!(probed, Probed::RoleUnknown) {
             observe::log::role_unknown(&self.server());
@@ -210,7 +213,7 @@ impl Upkeep {
         self.judge(probed);
     }
 
-    /// Notes how a server is that is connected.
+    /// Records the state of the connected server.
     fn judge(&mut self, probed: Probed) {
         if let Probed::Busy(error) = probed {
             self.health.busy(Instant::now());
@@ -220,7 +223,7 @@ impl Upkeep {
         }
     }
 
-    /// The connection is over, for this reason unless there was one before.
+    /// Ends the connection, for this reason unless it has ended for another one.
     fn end(&mut self, cause: StoreError) {
         self.tasks = JoinSet::new();
         let server = self.server();
@@ -237,7 +240,7 @@ impl Upkeep {
         self.error = (self.health.state() == LinkState::Down).then_some(error);
     }
 
-    /// The server in the log: that of the connection, or what leads to it.
+    /// The server for the log: that of the connection, or the upstream without one.
     fn server(&self) -> String {
         let upstream = &self.settings.upstream;
         let connection = self.connection.as_ref();
@@ -247,8 +250,8 @@ impl Upkeep {
         )
     }
 
-    /// Publishes the status, also if it is as before: callers who wait for a runtime that was not
-    /// driven are told, too.
+    /// Publishes the status, even if it has not changed: callers may wait for it because their
+    /// runtime was not driven.
     fn publish(&mut self, at: Instant) {
         let status = match (self.health.state(), &self.connection) {
             (LinkState::Up, Some(connection)) => {

@@ -1,4 +1,4 @@
-//! [`Upstream`]: what leads a link to its server.
+//! [`Upstream`]: the way from a link to its server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::sentinel::Sentinels;
 use crate::error::StoreError;
 use crate::store::redis::settings::server::Server;
 
-/// Leads a link to its server: always the same one, or the master of the moment.
+/// The way from a link to its server: always the same one, or the current master.
 #[derive(Clone)]
 pub(crate) enum Upstream {
     Server(Arc<Server>),
@@ -26,7 +26,7 @@ impl Upstream {
         }
     }
 
-    /// The name of a server that this has led to, in the log: nothing secret.
+    /// The name of a server reached by this, for the log, without secrets.
     pub(super) fn describe(&self, server: &Server) -> String {
         match self {
             Self::Server(_) => server.to_string(),
@@ -42,7 +42,7 @@ impl Upstream {
     }
 }
 
-/// The address or the addresses to ask: nothing secret.
+/// The address or the addresses to ask, without secrets.
 impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

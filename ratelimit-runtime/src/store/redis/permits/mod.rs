@@ -1,10 +1,9 @@
-//! [`Permits`]: the permits that calls in flight of one client have: how they take their places,
-//! keep them and leave them.
+//! [`Permits`]: the permits of one client's calls in flight: acquired, renewed and released.
 //!
-//! A client knows each of its permits from before it asks for the place until the server has
-//! confirmed that it is left: so a place is left by id whatever became of the answer, and no unknown
-//! place is kept. Leaving and renewing have no caller: a [`task`] of the client's runtime sends them.
-//! If that ends, or stands still, places lapse with their leases.
+//! A client knows each of its permits from before it asks for it until the server has confirmed its
+//! release. So a permit is released by its id, whatever the answer was, and the server keeps none
+//! that is unknown here. Renewals and releases have no caller: a [`task`] of the client's runtime
+//! sends them. If that ends, or stands still, permits end with their leases.
 
 mod open;
 mod task;
@@ -16,7 +15,7 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use self::task::Shared;
+use self::task::PermitsState;
 use super::errors::unexpected_reply;
 use super::scripts::{KeyQuestion, Question, Reply};
 use super::servers::Servers;
@@ -24,31 +23,31 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::store::{Entry, PlaceRequest};
 
-/// The permits of one client. When they are dropped, the task goes on until all have left.
+/// The permits of one client. When this is dropped, the task goes on until all are released.
 pub(crate) struct Permits {
-    shared: Arc<Shared>,
+    shared: Arc<PermitsState>,
     task: AbortHandle,
 }
 
 impl Permits {
-    /// By the store's own clock, or the server's.
+    /// Starts the task. Time is by `clock`, or else the server's.
     pub(crate) fn start(
         servers: Arc<Servers>,
         clock: Option<Arc<dyn Clock>>,
         runtime: &Handle,
     ) -> Self {
-        let shared = Arc::new(Shared::new(servers, clock));
+        let shared = Arc::new(PermitsState::new(servers, clock));
         let task = runtime.spawn(Arc::clone(&shared).run()).abort_handle();
         Self { shared, task }
     }
 
-    /// Whether the runtime has not ended: the task ends with it.
+    /// `true` until the runtime ends, and the task with it.
     pub(crate) fn has_runtime(&self) -> bool {
         !self.task.is_finished()
     }
 
-    /// Takes a place, and charges what these questions ask, all or none. The caller
-    /// [leaves](Self::leave) the place whatever the answer is, and if it drops the call.
+    /// Acquires a permit, and charges the limits in these questions, all or none. The caller must
+    /// [release](Self::leave) the permit whatever the answer is, and if it drops the call.
     pub(crate) async fn enter(
         &self,
         place: PlaceRequest,
@@ -74,7 +73,7 @@ impl Permits {
         entry
     }
 
-    /// How many calls of the key are in flight.
+    /// The number of calls of the key that are in flight.
     pub(crate) async fn in_flight(&self, place: PlaceRequest) -> Result<u64, StoreError> {
         let leaving = self.shared.open().leaving(&place.key);
         let question = self.shared.question("look", &place, leaving)?;
@@ -84,8 +83,8 @@ impl Permits {
         Ok(reply.place()?.in_flight)
     }
 
-    /// Leaves the place of a permit; says whether it is one of these. Sends nothing by itself, and
-    /// may be called on any thread.
+    /// Releases a permit. `false` if it is not one of this client's. Sends nothing itself, and may
+    /// be called on any thread.
     pub(crate) fn leave(&self, place: &PlaceRequest) -> bool {
         let mut open = self.shared.open();
         let is_known = open.leave(place.permit, Instant::now());
@@ -93,7 +92,7 @@ impl Permits {
         is_known
     }
 
-    /// Returns once no place is left to be left.
+    /// Waits until all permits to release are released.
     pub(crate) async fn settled(&self) {
         loop {
             let mut settled = pin!(self.shared.settled.notified());
@@ -106,7 +105,7 @@ impl Permits {
     }
 }
 
-/// The replies to a question about a place, and to those that charge limits.
+/// The entry in the replies about a permit, and about limits.
 fn entry(replies: impl IntoIterator<Item = Reply>) -> Result<Entry, StoreError> {
     let mut replies = replies.into_iter();
     let place = replies.next().ok_or_else(unexpected_reply)?.place()?;

@@ -1,13 +1,12 @@
 //! [`OpenPermits`]: the open permits of a client, and when each is due. No I/O, no clock.
 //!
-//! Between any two calls of these functions, each permit is either due at the moment that it has
-//! itself, or a call of its own is pending that was taken by [`take_due`](OpenPermits::take_due),
-//! and says what becomes of it.
+//! Between any two calls of these functions, each permit is either due at a time of its own, or has
+//! one pending call, taken by [`take_due`](OpenPermits::take_due), whose end decides what is next.
 //!
-//! How many calls are pending is bounded for each server by itself: one that does not answer holds
-//! back its own permits, and none of another. A permit counts for the server that its key has when
-//! it becomes due, so that it follows a slot that moves. A server that is away is asked by one call
-//! for all of them.
+//! The number of pending calls is bounded for each server by itself: a server that does not answer
+//! holds back its own permits, and none of another. A permit counts for the server that its key has
+//! when it becomes due, so that it follows a slot that moves. A server that is away is asked by one
+//! call for all of them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,28 +15,28 @@ use std::time::{Duration, Instant};
 use super::Servers;
 use crate::store::{Health, PermitId, PlaceRequest};
 
-/// Leases are renewed so many times while they last.
+/// The number of times that a lease is renewed within its length.
 const RENEWALS: u32 = 3;
 /// The pause before a failed call is repeated.
 const RETRY: Duration = Duration::from_secs(1);
-/// How many permits a call of their key carries along that leave.
+/// The most permits that a call on their key releases along with its own.
 const MAX_CARRIED: usize = 64;
-/// How many calls to a server are pending at a time. If all are about one key, they keep it busy
-/// for half a millisecond.
+/// The most calls to a server that are pending at a time. If all are about one key, they keep it
+/// busy for half a millisecond.
 const MAX_PENDING: usize = 256;
 
 pub(super) struct OpenPermits {
     servers: Arc<Servers>,
-    permits: HashMap<PermitId, OpenPermit>,
-    /// Permits that leave, by key.
+    permits: HashMap<PermitId, HeldPermit>,
+    /// The permits to release, by key.
     leaving: BTreeSet<(Arc<[u8]>, PermitId)>,
-    /// By the [number](Servers::number_of) of the server.
+    /// The calls to each server, by its [number](Servers::number_of).
     calls: HashMap<usize, ServerCalls>,
-    /// Whether due permits wait for room.
+    /// `true` if due permits wait for room.
     is_held_back: bool,
-    /// Whether the task waits for the first permit.
+    /// `true` if the task waits for the first permit.
     pub(super) is_asleep: bool,
-    /// Whether the client is gone: no permit enters any more.
+    /// `true` if the client is gone: no more permits are acquired.
     pub(super) is_closed: bool,
 }
 
@@ -51,8 +50,8 @@ struct ServerCalls {
 }
 
 impl ServerCalls {
-    /// How many due permits may be taken. Those that are held back are taken once there is room for
-    /// a full call.
+    /// The number of due permits that may be taken. Permits that are held back are taken once there
+    /// is room for a full call.
     fn room(&self) -> usize {
         let (most, least) = if self.is_away {
             (1, 1)
@@ -68,23 +67,25 @@ impl ServerCalls {
     }
 }
 
-struct OpenPermit {
+struct HeldPermit {
     place: PlaceRequest,
-    /// When, and at which server; `None` while a call is pending.
+    /// When the permit is due, and at which server; `None` while a call is pending.
     due: Option<(Instant, usize)>,
-    /// Of a permit that leaves: until when that is tried. By then its lease has ended.
+    /// The number of connections to the server of its key when that was last looked at.
+    epoch: u64,
+    /// Until when the release of the permit is tried, if it is to be. By then its lease has ended.
     leaves_until: Option<Instant>,
 }
 
-/// A permit that is to leave or to be renewed, by a call of its own.
+/// A permit to renew or to release, by a call of its own.
 pub(super) struct DuePermit {
     pub(super) place: PlaceRequest,
     pub(super) leaves: bool,
-    /// The server that the call counts for.
+    /// The server for which the call counts.
     server: usize,
 }
 
-/// The permit of a place as the member of a sorted set.
+/// The permit as the member of a sorted set.
 pub(super) fn member(place: &PlaceRequest) -> String {
     let PermitId { process, number } = place.permit;
     format!("{process:016x}.{number}.{}", place.lease.as_millis())
@@ -103,15 +104,17 @@ impl OpenPermits {
         }
     }
 
-    /// Notes that a call is about to enter. Its permit is known from now on, so that its place is
-    /// left whatever becomes of the answer. That comes long before the lease is over. Gives the
-    /// permits of the key that [leave](Self::leaving).
+    /// Adds a permit that a call is about to ask for. It is known from now on, so that it is
+    /// released whatever the answer is. That arrives long before the lease ends. Returns the
+    /// permits of the key [to release](Self::leaving).
     pub(super) fn enter(&mut self, place: &PlaceRequest, now: Instant) -> Vec<String> {
+        let epoch = self.servers.epoch_of(&place.key);
         self.permits.insert(
             place.permit,
-            OpenPermit {
+            HeldPermit {
                 place: place.clone(),
                 due: None,
+                epoch,
                 leaves_until: None,
             },
         );
@@ -119,8 +122,8 @@ impl OpenPermits {
         self.leaving(&place.key)
     }
 
-    /// The permits of a key that leave, as members: a call carries them along, because their own
-    /// calls may come behind it. Leaving twice does nothing.
+    /// The permits of a key to release, as members. A call on the key releases them too, because
+    /// their own calls may come after it. Releasing twice does nothing.
     pub(super) fn leaving(&self, key: &Arc<[u8]>) -> Vec<String> {
         let first = (
             Arc::clone(key),
@@ -142,7 +145,7 @@ impl OpenPermits {
         .collect()
     }
 
-    /// Notes that a call has entered that was sent at `sent_at`.
+    /// Records that the permit of a call sent at `sent_at` was acquired.
     pub(super) fn entered(&mut self, id: PermitId, sent_at: Instant) {
         let Some(permit) = self
             .permits
@@ -157,7 +160,7 @@ impl OpenPermits {
         self.set_due(id, sent_at + sixth + sixth / 64 * part);
     }
 
-    /// Notes that a permit leaves, after its pending call if there is one. Says whether it is known.
+    /// Records that a permit is to be released, after its pending call. `false` if it is not known.
     pub(super) fn leave(&mut self, id: PermitId, now: Instant) -> bool {
         let Some(permit) = self.permits.get_mut(&id) else {
             return false;
@@ -172,7 +175,7 @@ impl OpenPermits {
         true
     }
 
-    /// Takes the due permits, for a call each, of each server as many as it has room for.
+    /// Takes the due permits, for a call each: as many of each server as it has room for.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<DuePermit> {
         let mut taken = Vec::new();
         self.is_held_back = false;
@@ -205,15 +208,16 @@ impl OpenPermits {
         taken
     }
 
-    /// `true` if a permit is due that may be taken and is not to wait for others to share its
-    /// call: one that leaves, or one that was held back.
+    /// `true` if a permit is due that may be taken and is not to wait for others to share its call:
+    /// one to release, or one that was held back.
     pub(super) fn is_urgent(&self, now: Instant) -> bool {
         let is_due = |calls: &ServerCalls| !calls.is_away && calls.room() > 0 && calls.is_due(now);
         (self.has_leaving() || self.is_held_back) && self.calls.values().any(is_due)
     }
 
-    /// Notes the end of a call that was taken, and sent at `sent_at`. `done` is the reply: whether it
-    /// has left or renewed; `None` if none came. Says whether the call in flight has lost its place.
+    /// Records the end of a call that was taken, and sent at `sent_at`. `done` is the reply:
+    /// whether the permit was released or renewed; `None` if none arrived. `true` if a call in
+    /// flight has lost its permit.
     pub(super) fn note(
         &mut self,
         call: &DuePermit,
@@ -254,7 +258,7 @@ impl OpenPermits {
         done == Some(false) && leaves_until.is_none()
     }
 
-    /// Notes that the calls would fail that are due at this server.
+    /// Puts off the calls that are due at this server, because they would fail.
     fn put_off(&mut self, server: usize, now: Instant) {
         let due = self
             .calls
@@ -273,11 +277,17 @@ impl OpenPermits {
         }
     }
 
-    /// Lets all leases be renewed now.
-    pub(super) fn renew_all(&mut self, now: Instant) {
-        let due = self.calls.values().flat_map(|calls| &calls.due);
-        let all: Vec<PermitId> = due.map(|(_, id)| *id).collect();
-        for id in all {
+    /// Makes the leases on servers with a new connection, which may have lost them, due for renewal
+    /// now.
+    pub(super) fn renew_lost(&mut self, now: Instant) {
+        let mut lost = Vec::new();
+        for (id, permit) in &mut self.permits {
+            let epoch = self.servers.epoch_of(&permit.place.key);
+            if std::mem::replace(&mut permit.epoch, epoch) != epoch && permit.due.is_some() {
+                lost.push(*id);
+            }
+        }
+        for id in lost {
             self.set_due(id, now);
         }
     }
@@ -290,7 +300,7 @@ impl OpenPermits {
         !self.leaving.is_empty()
     }
 
-    /// Lets a permit be due at this moment. Nothing of it is pending any more.
+    /// Makes a permit due at `at`. None of its calls may be pending any more.
     fn set_due(&mut self, id: PermitId, at: Instant) {
         let Some(permit) = self.permits.get_mut(&id) else {
             debug_assert!(false, "only an open permit becomes due");
@@ -310,7 +320,7 @@ impl OpenPermits {
         }
     }
 
-    /// Forgets a permit that has no place.
+    /// Drops a permit that the server does not keep.
     pub(super) fn forget(&mut self, id: PermitId) {
         let Some(permit) = self.permits.remove(&id) else {
             return;

@@ -1,4 +1,5 @@
-//! [`Shared`]: the open permits of a client, and the task that leaves and renews without a caller.
+//! [`PermitsState`]: the open permits of a client, and the task that renews and releases them
+//! without a caller.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,11 +15,10 @@ use crate::store::PlaceRequest;
 use crate::store::redis::scripts::own_time;
 use crate::{observe, real_time};
 
-/// Due renewals are sent after this time at the latest, so that renewals of about the same time
-/// share calls.
+/// The time within which due renewals are sent, so that renewals of about one time share calls.
 const GATHER: Duration = Duration::from_millis(50);
 
-pub(super) struct Shared {
+pub(super) struct PermitsState {
     pub(super) servers: Arc<Servers>,
     clock: Option<Arc<dyn Clock>>,
     open: Mutex<OpenPermits>,
@@ -28,7 +28,7 @@ pub(super) struct Shared {
     pub(super) settled: Notify,
 }
 
-impl Shared {
+impl PermitsState {
     pub(super) fn new(servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>) -> Self {
         Self {
             open: Mutex::new(OpenPermits::new(Arc::clone(&servers))),
@@ -43,8 +43,7 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A question about the place of a permit, which is asked once the members in `leaving` have
-    /// left.
+    /// A question about a permit, which is asked once the members in `leaving` are released.
     pub(super) fn question(
         &self,
         operation: &str,
@@ -62,9 +61,9 @@ impl Shared {
         ))
     }
 
-    /// Wakes the task and waiting callers, if they have something to do at once, and frees the lock.
-    /// Permits that leave do, and those for which a server had no room; all else is gathered, or
-    /// leases would be renewed one or two a call.
+    /// Wakes the task and waiting callers, if there is something to do at once, and frees the lock.
+    /// Permits to release are, and permits for which a server had no room; all others are gathered,
+    /// or leases would be renewed one or two a call.
     pub(super) fn wake(&self, mut open: MutexGuard<'_, OpenPermits>) {
         let is_needed = open.is_asleep && !open.is_empty();
         if is_needed || open.is_closed || open.is_urgent(Instant::now()) {
@@ -76,8 +75,7 @@ impl Shared {
         }
     }
 
-    /// The task of a client: it ends with the runtime, or once the client is gone and all permits
-    /// have left.
+    /// The task of a client. It ends with the runtime, or once the client and all permits are gone.
     pub(super) async fn run(self: Arc<Self>) {
         let mut epoch = self.servers.epoch();
         loop {
@@ -90,7 +88,7 @@ impl Shared {
                     return;
                 }
                 if epoch != last {
-                    open.renew_all(now);
+                    open.renew_lost(now);
                 }
                 (open.take_due(now), open.is_asleep)
             };
@@ -114,17 +112,17 @@ impl Shared {
     }
 }
 
-/// A call that renews or leaves, taken from the open permits.
+/// A call that renews or releases one of the open permits.
 struct PendingCall {
-    shared: Arc<Shared>,
+    shared: Arc<PermitsState>,
     call: DuePermit,
     sent_at: Instant,
-    /// The reply: whether the permit has left or been renewed.
+    /// The reply: whether the permit was released or renewed.
     done: Option<bool>,
 }
 
 impl PendingCall {
-    /// It is not given up: it ends with an answer, or with its connection.
+    /// Sends the call. It has no timeout: it ends with an answer, or with its connection.
     async fn send(mut self) {
         let operation = if self.call.leaves { "leave" } else { "renew" };
         let place = &self.call.place;
@@ -141,8 +139,8 @@ impl PendingCall {
 }
 
 impl Drop for PendingCall {
-    /// Notes how it ended, also by a panic of the application's clock: a permit that nobody renews
-    /// loses its place, and what counts as pending holds others back.
+    /// Records how the call ended, even if the application's clock panicked: a permit that is not
+    /// renewed is lost, and a call that counts as pending holds others back.
     fn drop(&mut self) {
         let mut open = self.shared.open();
         let is_lost = open.note(&self.call, self.done, self.sent_at, Instant::now());

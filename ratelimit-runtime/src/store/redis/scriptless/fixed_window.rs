@@ -84,7 +84,7 @@ fn peek(key: &[u8]) -> Vec<Cmd> {
     vec![cmd("GET").arg(key).take(), cmd("PTTL").arg(key).take()]
 }
 
-/// `None` for a value that is not a counter of this crate.
+/// The verdict of a look; `None` if the value is no counter of this crate.
 fn peeked(replies: Vec<Value>, cost: u64, limit: &Limit) -> Option<Verdict> {
     let (used, left): (Option<[u8; 8]>, i64) = from_redis_value(Value::Array(replies)).ok()?;
     let used = used.map_or(0, u64::from_be_bytes);
@@ -92,8 +92,8 @@ fn peeked(replies: Vec<Value>, cost: u64, limit: &Limit) -> Option<Verdict> {
     Some(verdict(allowed, used, left, limit))
 }
 
-/// `left` is the reply to `PTTL` in milliseconds, below 0 without a key. It is rounded down, so the
-/// key may live for one more.
+/// A verdict. `left` is the reply to `PTTL` in milliseconds, below 0 without a key. It is rounded
+/// down, so the key may live for one more.
 fn verdict(allowed: bool, used: u64, left: i64, limit: &Limit) -> Verdict {
     let left = if left == NEVER {
         millis(limit)

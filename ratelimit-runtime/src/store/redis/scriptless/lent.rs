@@ -42,7 +42,7 @@ pub(super) async fn execute(
 }
 
 /// Turns an outage into a timeout: a lent connection may fail while the server serves, such as at
-/// `maxclients`. Only the link's own connection tells an outage.
+/// `maxclients`. Only the link's own connection shows an outage.
 fn no_outage(error: StoreError) -> StoreError {
     match error.kind() {
         StoreErrorKind::Unavailable => StoreError::timed_out(error.message().to_owned()),
@@ -138,8 +138,8 @@ impl<'a> Lent<'a> {
 }
 
 /// Sends all commands in one pipeline, each behind an `ASKING` or not, and returns a reply to each.
-/// Late replies and errors that concern the server are reported to the link, whose own connection
-/// is `main`.
+/// Late replies and errors that concern the server are reported to the link by its connection,
+/// `main`.
 async fn send(
     link: &Link,
     connection: &Connection,

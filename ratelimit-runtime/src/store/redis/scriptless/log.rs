@@ -6,18 +6,18 @@
 //! in the transaction that writes.
 //!
 //! A call is admitted when its `EXEC` runs, which is later than `TIME` by an unknown time, and no
-//! command of a transaction can depend on the time of another. So a charge is dated ahead by what
-//! the reads took and a little more, and its transaction says when it ran:
+//! command of a transaction can depend on the time of another. So a charge is dated ahead by the
+//! time that the reads took and a little more, and its transaction reports when it ran:
 //!
 //! - Not after the first ticket: the call is admitted. Its units count until a window after their
 //!   tickets, so at least for a window from the admission, and longer by as much as they are ahead.
 //! - Later: a window from the admission would end after that of the tickets. The call is not
 //!   admitted; its units are given back, and it asks anew, dated further ahead.
 //!
-//! A call admitted at *t* has read, at or before *t*, that what still counts leaves room for it.
-//! What was admitted in (*t* − window, *t*] has tickets above *t* − window, so it did count then:
-//! no more than `max` is ever admitted in a window. A caller that goes away before it has given
-//! back leaves units that nobody was admitted for, and that expire.
+//! A call admitted at *t* has read, at or before *t*, that the units that still count leave room
+//! for it. All units admitted in (*t* − window, *t*] have tickets above *t* − window, so they
+//! counted then: no more than `max` is ever admitted in a window. A caller that is dropped before
+//! it has given back leaves units of no admission, which expire.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
@@ -48,8 +48,8 @@ pub(super) struct StoredLog<'a> {
     request: Request<'a>,
     /// The time of the decision, in microseconds.
     now: u64,
-    /// By how much a charge is dated ahead: the time until `EXEC`, most often; 0 by a clock of the
-    /// caller.
+    /// How far a charge is dated ahead, in microseconds: most often the time until `EXEC`; 0 by a
+    /// clock of the caller.
     ahead: u64,
     /// For each limit, the unit that has to leave before the call fits; 0 for none.
     leaves: Vec<u64>,
@@ -59,7 +59,7 @@ pub(super) struct StoredLog<'a> {
     last: u64,
     /// The newest ticket ever given.
     newest: u64,
-    /// The newest unit that an admission may remove; all of fewer than [`TRIM`].
+    /// The newest unit that an admission may remove: with fewer than [`TRIM`] units, any.
     trim: u64,
 }
 
@@ -89,8 +89,7 @@ fn max(limit: &Limit) -> u64 {
     limit.max().max(1)
 }
 
-/// The ticket of the unit in a reply to `ZRANGE`; 0 if there is none. `None` for a member of
-/// another program.
+/// The ticket of the unit in a reply to `ZRANGE`; 0 if it is empty. `None` for a foreign member.
 #[allow(
     clippy::cast_precision_loss,
     clippy::float_cmp,
@@ -122,8 +121,8 @@ fn remembered(score: &Value) -> Option<u64> {
 }
 
 impl<'a> StoredLog<'a> {
-    /// Reads the replies to [`reads`], for a time and by how much a charge is dated ahead of it.
-    /// `None` if the key is not a log.
+    /// Reads the replies to [`reads`], for a time and how far a charge is dated ahead of it. `None`
+    /// if the key is not a log.
     pub(super) fn of(
         key: &'a [u8],
         request: Request<'a>,
@@ -167,7 +166,7 @@ impl<'a> StoredLog<'a> {
             .collect()
     }
 
-    /// Takes the units used from the replies to [`counts`](Self::counts).
+    /// Reads the used units from the replies to [`counts`](Self::counts).
     pub(super) fn count(&mut self, replies: &[Value]) -> Option<()> {
         let counts = replies
             .iter()
@@ -177,13 +176,12 @@ impl<'a> StoredLog<'a> {
         Some(())
     }
 
-    /// Whether the verdict needs the counts. A limit that refuses a call of cost 1 has no units
-    /// left.
+    /// `true` if the verdict needs the counts. A limit that refuses a cost of 1 has no units left.
     pub(super) fn needs_counts(&self) -> bool {
         self.request.cost() > 1 || self.admits()
     }
 
-    /// For each limit, how long it refuses in microseconds; 0 if it admits.
+    /// For each limit, the microseconds for which it refuses; 0 if it admits.
     fn waits(&self) -> impl Iterator<Item = (u64, &Limit)> {
         self.request
             .limits()
@@ -203,8 +201,8 @@ impl<'a> StoredLog<'a> {
         self.waits().all(|(wait, _)| wait == 0)
     }
 
-    /// Adds a member for each unit; returns the first one's ticket. The first command says when the
-    /// transaction ran.
+    /// Adds a member for each unit; returns the ticket of the first. The first command tells when
+    /// the transaction ran.
     pub(super) fn charge(&self, commands: &mut Vec<Cmd>) -> u64 {
         if self.request.cost() == 0 {
             return 0;
@@ -223,14 +221,14 @@ impl<'a> StoredLog<'a> {
         first
     }
 
-    /// Whether the transaction of a charge ran after this ticket of its first unit. `ran` is the
+    /// `true` if the transaction of a charge ran after the ticket of its first unit. `ran` is the
     /// reply to its `TIME`. By a clock of the caller, a call counts from when it was asked.
     pub(super) fn is_late(&self, ticket: u64, ran: &Value) -> Option<bool> {
         Some(self.ahead > 0 && servers(ran)? > ticket)
     }
 
     /// The commands that give back the units of a charge which still count; none if all have left
-    /// their windows. The reply to the last says how many were removed.
+    /// their windows. The reply to the last is the number of removed units.
     pub(super) fn refund(&self, ticket: u64) -> Vec<Cmd> {
         let mut commands = Vec::new();
         let end = ticket.saturating_add(self.request.cost());
@@ -266,8 +264,8 @@ impl<'a> StoredLog<'a> {
         self.command("PEXPIRE").arg(lasts).take()
     }
 
-    /// The verdict. If it [needs](Self::needs_counts) the counts, they are taken first. `ticket` is
-    /// the first unit charged, 0 if none was.
+    /// The verdict. If it [needs](Self::needs_counts) the counts, read them first. `ticket` is the
+    /// first unit charged, 0 if none was.
     pub(super) fn verdict(&self, ticket: u64) -> Verdict {
         let charged = if ticket > 0 { self.request.cost() } else { 0 };
         let standing = self.waits().enumerate().map(|(index, (wait, limit))| {

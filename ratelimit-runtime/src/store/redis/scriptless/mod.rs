@@ -1,5 +1,5 @@
-//! Deciding without scripts. [`Route`] chooses what decides a request: a script, a transaction or
-//! redis-cell.
+//! Deciding without scripts. [`Route`]: the script, transaction or command of redis-cell that
+//! decides a request.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ mod log;
 mod redis_cell;
 mod sliding_window;
 
-/// What decides a request.
+/// The script, transaction or command that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     Script,
@@ -43,8 +43,8 @@ impl Route {
         }
     }
 
-    /// The suffix of stored keys: each route keeps a state of its own. No rendered key ends with
-    /// one of these.
+    /// The suffix of stored keys: each route keeps its own state. No rendered key ends with one of
+    /// them.
     fn suffix(self) -> &'static [u8] {
         match self {
             Self::Script => b"",
@@ -82,7 +82,7 @@ impl Route {
         );
         debug_assert!(self != Self::Script, "a script is no way without scripts");
         let run = |batcher: Arc<Batcher>, asking| async move {
-            let link = &batcher.link;
+            let link = batcher.link();
             match self {
                 Self::RedisCell => redis_cell::decide(&batcher, asking, charges, key, &request)
                     .await
@@ -123,11 +123,11 @@ impl StoreSettings {
         all
     }
 
-    /// The way to carry out an operation.
+    /// The route by which an operation is carried out.
     ///
     /// # Errors
     ///
-    /// `Unsupported`; the message says what to choose instead.
+    /// `Unsupported`; the message names what to choose instead.
     pub(crate) fn route(
         &self,
         operation: Operation,
@@ -153,7 +153,9 @@ impl StoreSettings {
                 }
                 Operation::Acquire | Operation::Peek => return Ok(()),
                 Operation::Refund(_) => Feature::Refund,
-                Operation::Settle(..) => Feature::Reserve,
+                Operation::Settle(..) | Operation::Grant(_) | Operation::GiveBack(_) => {
+                    Feature::Reserve
+                }
                 Operation::Offend | Operation::Block(_) | Operation::Unblock => Feature::Block,
             };
             capabilities.require(algorithm, feature)

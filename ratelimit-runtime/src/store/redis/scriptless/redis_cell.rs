@@ -1,8 +1,8 @@
 //! The leaky bucket by `CL.THROTTLE`, the command of the module redis-cell: commands and replies.
 //!
-//! It answers in whole seconds, rounded down, so the wait of a refusal is up to a second longer
-//! than it has to be. And it counts in nanoseconds rounded down, so a rate that does not divide
-//! runs fast, by less than one part in a million, and its remaining units are rounded by that.
+//! Its replies are in whole seconds, rounded down, so the wait of a refusal is up to a second
+//! longer than necessary. It counts in nanoseconds rounded down, so a rate that does not divide is
+//! too fast by less than one part in a million, and its remaining units are rounded by that.
 
 use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
@@ -13,10 +13,10 @@ use crate::store::redis::errors::unexpected_reply;
 use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;
-/// In seconds: more than any bucket takes to run empty is not taken for true.
+/// The longest time that is taken from a reply, in seconds: no bucket takes longer to run empty.
 const LONGEST: u64 = Limit::MAX_COUNT / SECOND;
 
-/// Whether the module can decide the request: it counts in whole seconds, takes a unit of cost for
+/// `Ok` if the module can decide the request: it counts in whole seconds, takes a unit of cost for
 /// whole nanoseconds, and brings the server down if a key is not UTF-8.
 ///
 /// # Errors
@@ -46,12 +46,12 @@ pub(super) async fn decide(
     request: &Request<'_>,
 ) -> Result<Verdict, Failure> {
     let reply = batcher
-        .send(&command(key, request, charges), asking)
+        .send(&[command(key, request, charges)], asking)
         .await?;
     Ok(verdict(&reply, request, charges).ok_or_else(unexpected_reply)?)
 }
 
-/// A look asks for a quantity of 0.
+/// The command; a look has a quantity of 0.
 fn command(key: &[u8], request: &Request<'_>, charges: bool) -> Cmd {
     let limit = limit(request);
     let (burst, count, seconds) = (
@@ -68,14 +68,14 @@ fn command(key: &[u8], request: &Request<'_>, charges: bool) -> Cmd {
         .take()
 }
 
-/// There is one: the store declares no more.
+/// The limit: the store declares support for one.
 fn limit(request: &Request<'_>) -> Limit {
     let limits = request.limits();
     debug_assert!(limits.len() == 1, "others are not supported");
     limits.first().copied().unwrap_or(Limit::per_second(1))
 }
 
-/// The verdict by the reply to [`command`]; `None` if the reply is not the module's.
+/// The verdict in the reply to [`command`]; `None` if the reply is not the module's.
 fn verdict(reply: &Value, request: &Request<'_>, charges: bool) -> Option<Verdict> {
     let numbers: [i64; 5] = from_redis_value_ref(reply).ok()?;
     // -1 stands for nothing to wait for.

@@ -2,8 +2,7 @@
 //! decide here, and write in `MULTI … EXEC`.
 //!
 //! A process that dies halfway leaves nothing behind: until `EXEC` nothing is written, and `EXEC`
-//! writes all of it. Redirects of a cluster are returned as failures; the cluster then asks the
-//! other node.
+//! writes all of it. Redirects of a cluster are failures; the cluster then asks the other node.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +17,8 @@ use crate::store::redis::link::Link;
 use crate::store::redis::scripts::{Operation, Reply, own_time};
 use crate::store::{Request, Verdict};
 
-/// By how much more than a round trip a charge is dated ahead. It doubles each time that this was
-/// too little.
+/// The time by which a charge is dated further ahead than a round trip. It doubles each time that
+/// this was too little.
 const SPARE: Duration = Duration::from_millis(1);
 
 /// Carries out `Acquire`, `Peek` or `Refund`.
@@ -60,17 +59,16 @@ pub(super) async fn carry_out(
     }
 }
 
-/// What came of an attempt to decide.
+/// The outcome of an attempt to decide.
 enum Attempt {
     Decided(Verdict),
     /// The log has changed since it was read.
     Changed,
-    /// The charge that begins with this ticket ran after it, and is to be given back.
+    /// The charge that begins with this ticket ran after it, and must be given back.
     Late(u64),
 }
 
-/// Gives back a charge, and says whether any unit was removed. `None` if the log has changed since
-/// it was read.
+/// Gives back a charge. `true` if a unit was removed; `None` if the log has changed since read.
 async fn refund(
     lent: &mut Lent<'_>,
     log: &StoredLog<'_>,

@@ -1,37 +1,47 @@
-//! [`ScriptAnswer`]: the answer of a script to the callers of one question about one key; and
-//! [`Reply`], what each of them is told.
+//! [`ScriptAnswer`]: the answer of a script to the callers of one question about one key.
+//! [`Reply`]: its part for one of them.
 
 use redis::{ServerError, Value};
 use rmp::{Marker, decode};
 
-use super::call::Ask;
-use super::question::{LimitsSubject, Operation, Subject, double};
+use super::question::{Ask, Granted, LimitsSubject, Operation, Subject, double};
 use super::script::lua;
 use crate::error::StoreError;
 use crate::store::redis::errors::unexpected_reply;
 use crate::store::{Settled, Verdict};
 
-/// What a caller is told about one key.
+/// The reply to one caller about one key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reply {
-    /// Of a charge or a look.
+    /// The verdict of a charge or a look.
     Decision(Verdict),
-    /// Of a refund, a block or its end: whether anything has changed.
+    /// `true` if a refund, a block or its end has changed anything.
     Changed(bool),
     Settled(Settled),
+    Granted(GrantReply),
     Place(PlaceReply),
 }
 
-/// What is told of a place.
+/// The reply to a request for units ahead.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GrantReply {
+    /// The granted units, which may be 0.
+    pub(crate) granted: Granted,
+    /// The standing of the limits before: the cost that remained of the limit with the least left,
+    /// and the time until that is whole again.
+    pub(crate) before: Verdict,
+}
+
+/// The reply to a question about a permit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlaceReply {
-    /// Whether it has been taken, renewed or left.
+    /// `true` if the permit was acquired, renewed or released.
     pub(crate) is_done: bool,
-    /// How many calls of the key are in flight.
+    /// The number of calls of the key that are in flight.
     pub(crate) in_flight: u64,
 }
 
-/// Each fails where another kind of question was asked.
+/// Each of these is an error if another kind of question was asked.
 impl Reply {
     pub(crate) fn decision(self) -> Result<Verdict, StoreError> {
         match self {
@@ -54,6 +64,13 @@ impl Reply {
         }
     }
 
+    pub(crate) fn granted(self) -> Result<GrantReply, StoreError> {
+        match self {
+            Self::Granted(reply) => Ok(reply),
+            _ => Err(unexpected_reply()),
+        }
+    }
+
     pub(crate) fn place(self) -> Result<PlaceReply, StoreError> {
         match self {
             Self::Place(place) => Ok(place),
@@ -66,29 +83,29 @@ impl Reply {
 #[derive(Debug, Clone)]
 pub(crate) enum ScriptAnswer {
     Decisions(Decisions),
-    /// Callers share nothing but decisions.
+    /// The reply to one caller: only decisions are shared.
     One(Reply),
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Decisions {
-    /// How many of the callers are admitted, the first to ask.
+    /// The number of callers that are admitted: the first to ask.
     admitted: u16,
-    /// What remains after the last of these, and the ticket of the first.
+    /// The cost that remains after the last admission, and the ticket of the first.
     admission: Verdict,
     refusal: Verdict,
-    /// How much less remains after each that is admitted.
+    /// The cost that each admission takes from the remaining one.
     cost: u64,
-    /// How far their tickets are apart: only the units of a log have tickets of their own.
+    /// The distance of their tickets: only the units of a log have tickets of their own.
     step: u64,
 }
 
-/// The bytes of a record; a number and a pair have fewer.
+/// The length of a record, in bytes; a number and a pair are shorter.
 const RECORD: usize = 43;
 
 impl ScriptAnswer {
-    /// Reads the next answer of a packed reply; `None` if no script would say that. Where
-    /// `is_charged` is false, admitted callers are not charged.
+    /// Reads the next answer of a packed reply; `None` if no script gives such an answer. If
+    /// `is_charged` is `false`, admitted callers are not charged.
     pub(super) fn packed(
         bytes: &mut &[u8],
         ask: &Ask<'_>,
@@ -110,7 +127,7 @@ impl ScriptAnswer {
         Self::read(answer, ask, now, is_charged).map(Ok)
     }
 
-    /// Reads a number, a pair or a record. Times are in microseconds, and `now` is that of the
+    /// Reads a number, a pair or a record. Times are in microseconds; `now` is that of the
     /// decision.
     pub(super) fn read(bytes: &[u8], ask: &Ask<'_>, now: u64, is_charged: bool) -> Option<Self> {
         let Ask {
@@ -140,7 +157,11 @@ impl ScriptAnswer {
             }
             _ => return None,
         };
-        if admitted > callers {
+        let is_grant = matches!(
+            &question.subject,
+            Subject::Limits(subject) if matches!(subject.operation, Operation::Grant(_))
+        );
+        if admitted > callers && !is_grant {
             return None;
         }
         let (is_done, [first, second, ..]) = (admitted > 0, numbers);
@@ -183,15 +204,32 @@ impl ScriptAnswer {
                     blocked_until.saturating_sub(now),
                 ))
             }
-            Operation::Refund(_) | Operation::Block(_) | Operation::Unblock => {
-                Self::One(Reply::Changed(is_done))
+            Operation::Refund(_)
+            | Operation::Block(_)
+            | Operation::Unblock
+            | Operation::GiveBack(_) => Self::One(Reply::Changed(is_done)),
+            Operation::Grant(_) => {
+                let [remaining, lease, reset_after_us, ticket, _] = numbers;
+                Self::One(Reply::Granted(GrantReply {
+                    granted: Granted {
+                        units: admitted.into(),
+                        ticket,
+                        lease,
+                    },
+                    before: Verdict {
+                        limit_index: limit_index.into(),
+                        remaining,
+                        reset_after_us,
+                        ..Verdict::admitted()
+                    },
+                }))
             }
             // The second number is how much was too much to be charged.
             Operation::Settle(..) => Self::One(Reply::Settled(Settled::new(is_done, second))),
         })
     }
 
-    /// What the caller with this index is told, from 0.
+    /// The reply to the caller with this index, from 0.
     pub(crate) fn reply(&self, index: u16) -> Reply {
         match self {
             Self::Decisions(decisions) => Reply::Decision(decisions.verdict(index)),
@@ -201,7 +239,7 @@ impl ScriptAnswer {
 }
 
 impl Decisions {
-    /// `block` is how long the block goes on that refuses; 0 for none.
+    /// `block` is how long the refusing block goes on, in microseconds; 0 for none.
     fn new(
         subject: &LimitsSubject,
         admitted: u16,
@@ -212,7 +250,11 @@ impl Decisions {
         let refusal = match block {
             0 => refusal,
             // The remaining units are told to callers that were admitted before it was set.
-            block => refusal.with_remaining(0).by_block_for(block),
+            block => Verdict {
+                remaining: 0,
+                ..refusal
+            }
+            .by_block_for(block),
         };
         let is_log = subject.algorithm.row().is_log;
         Self {
@@ -235,8 +277,8 @@ impl Decisions {
     }
 }
 
-/// A number of the scripts: they count from 0 to below 2⁵³. Where another program has written a
-/// fraction, they may answer with one.
+/// A number of the scripts: they count from 0 to below 2⁵³. If another program has written a
+/// fraction, they may reply with one.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -249,7 +291,7 @@ pub(super) fn count(bytes: [u8; 8]) -> Option<u64> {
     is_count.then_some(number as u64)
 }
 
-/// The next value of a packed reply, a number.
+/// Reads the next value of a packed reply, a number.
 pub(super) fn packed_number(bytes: &mut &[u8]) -> Option<u64> {
     match Marker::from_u8(*bytes.first()?) {
         Marker::F32 => count(f64::from(decode::read_f32(bytes).ok()?).to_le_bytes()),
@@ -260,7 +302,7 @@ pub(super) fn packed_number(bytes: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// The next value of a packed reply, a text.
+/// Reads the next value of a packed reply, a text.
 fn packed_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(decode::read_str_len(bytes).ok()?).ok()?;
     let (text, rest) = bytes.split_at_checked(length)?;

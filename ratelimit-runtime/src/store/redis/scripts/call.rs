@@ -1,37 +1,29 @@
-//! [`Call`]: a call of one script: written, and its reply read.
+//! [`ScriptCall`]: a call of one script: its command, and the reading of its reply.
 
 use redis::{Cmd, ServerError, Value};
 use rmp::decode;
 use smallvec::{SmallVec, smallvec};
 
 use super::answer::{ScriptAnswer, count, packed_number};
-use super::question::{KeyQuestion, Question, double};
+use super::question::{Ask, KeyQuestion, double};
 use super::script::Script;
 
-/// A question about one of the keys of a call, by its index from 1, and how many callers ask it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask<'a> {
-    pub(crate) question: &'a Question,
-    pub(crate) key: u8,
-    pub(crate) callers: u16,
-}
-
-/// The questions of one command, decided at one time: each by itself, or, by the script of stacks,
+/// The questions of one command, decided at one time: each by itself or, by the script of stacks,
 /// charged all or none.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
-    /// Repeated by the reply.
+pub(crate) struct ScriptCall<'a> {
+    /// The number that the reply repeats.
     pub(crate) number: u32,
     pub(crate) script: &'static Script,
     pub(crate) keys: SmallVec<[&'a [u8]; 1]>,
-    /// One question of several keys stands together.
+    /// The questions; those on several keys are neighbours.
     pub(crate) asks: SmallVec<[Ask<'a>; 1]>,
 }
 
 /// The answers, in the order of the questions.
 pub(crate) type Answers = SmallVec<[Result<ScriptAnswer, ServerError>; 1]>;
 
-impl<'a> Call<'a> {
+impl<'a> ScriptCall<'a> {
     /// The call of one caller: a question about a key, or a stack.
     pub(crate) fn of_one(number: u32, stack: &'a [KeyQuestion<'_>]) -> Self {
         if let [(key, question)] = stack {
@@ -61,12 +53,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether it is the question of one caller about one key: that has a shorter form.
+    /// `true` for the question of one caller about one key, which has a shorter form.
     fn is_lone(&self) -> bool {
         matches!(self.asks[..], [Ask { callers: 1, .. }]) && !self.script.is_stack()
     }
 
-    /// Its command, which names the script, or has its source for a server that does not know it.
+    /// The command, which names the script, or has its source for a server that does not know it.
     pub(crate) fn command(&self, by_source: bool) -> Cmd {
         let keys = self.keys.len();
         let mut command = Cmd::with_capacity(4 + keys + 2 * self.asks.len(), 256 + 64 * keys);
@@ -117,8 +109,8 @@ impl<'a> Call<'a> {
         command
     }
 
-    /// What the reply to its command says; `None` if it is no reply to it: it has another number,
-    /// or another shape.
+    /// The answers in the reply to the command; `None` if the reply is another command's: it has
+    /// another number, or another form.
     pub(crate) fn read(&self, reply: &Value) -> Option<Answers> {
         let Value::BulkString(bytes) = reply else {
             return None;

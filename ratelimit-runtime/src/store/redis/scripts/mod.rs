@@ -1,8 +1,8 @@
 //! The scripts: questions as bytes, and replies as answers.
 //!
-//! A script is one file of an algorithm between `head.lua` and `tail.lua`, which all share; that of
-//! stacks is made of the same files. Assembled, they stand in `generated/`. [`Question`] writes what
-//! is asked, [`call`] a call of several questions, and [`ScriptAnswer`] reads the reply.
+//! A script is the files of one algorithm between `head.lua` and `tail.lua`, which all share; that
+//! of stacks is made of the same files. Assembled, they are in `generated/`. [`Question`] writes a
+//! question, [`call`] a call of several questions, and [`ScriptAnswer`] reads the reply.
 
 mod answer;
 #[cfg(test)]
@@ -11,6 +11,6 @@ pub(crate) mod call;
 mod question;
 mod script;
 
-pub(crate) use self::answer::{Reply, ScriptAnswer};
-pub(crate) use self::question::{KeyQuestion, Operation, Question, own_time};
+pub(crate) use self::answer::{GrantReply, Reply, ScriptAnswer};
+pub(crate) use self::question::{Ask, Granted, KeyQuestion, Operation, Question, own_time};
 pub(crate) use self::script::{Script, load_all};

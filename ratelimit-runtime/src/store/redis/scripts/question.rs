@@ -19,14 +19,28 @@ pub(crate) enum Operation {
     /// Looks, and sets the block of a request that the limits refuse.
     Offend,
     Refund(u64),
-    /// By its ticket and its actual cost.
+    /// With the ticket of a reservation and the actual cost.
     Settle(u64, u64),
-    /// For so long, in microseconds.
+    /// With the length of the block, in microseconds.
     Block(u64),
     Unblock,
+    /// Takes up to the request's cost ahead, to be spent within this lease, in microseconds.
+    Grant(u64),
+    /// Gives back the units that are left of a grant: the request's cost.
+    GiveBack(Granted),
 }
 
-/// A question of a script about a key that it does not name. Callers that ask the same share one.
+/// Units that were taken ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) units: u64,
+    /// The ticket of the first unit; in a log, further units have the microseconds after it.
+    pub(crate) ticket: u64,
+    /// The lease in which the units may be spent, in microseconds.
+    pub(crate) lease: u64,
+}
+
+/// A question to a script about a key that it does not name. Callers with equal ones share one.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) script: &'static Script,
@@ -36,11 +50,11 @@ pub(crate) struct Question {
     pub(super) bytes: Vec<u8>,
 }
 
-/// What a question is about, by which its answer is read.
+/// The subject of a question, by which its answer is read.
 #[derive(Debug)]
 pub(super) enum Subject {
     Limits(LimitsSubject),
-    /// A place among the calls in flight of the key.
+    /// A permit of the key's calls in flight.
     Place,
 }
 
@@ -48,19 +62,27 @@ pub(super) enum Subject {
 pub(super) struct LimitsSubject {
     pub(super) operation: Operation,
     pub(super) algorithm: Algorithm,
-    /// A lone number in an answer is read by the first of them.
+    /// The limits. A lone number in an answer is read by the first of them.
     pub(super) limits: SmallVec<[Limit; 1]>,
-    /// What an admission costs.
+    /// The cost of an admission.
     pub(super) cost: u64,
     block: BlockDuration,
     reserves: Reserves,
 }
 
-/// A question about this key.
+/// A question about one of the keys of a call, by its index from 1, and the number of its callers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) question: &'a Question,
+    pub(crate) key: u8,
+    pub(crate) callers: u16,
+}
+
+/// A key, and a question about it.
 pub(crate) type KeyQuestion<'a> = (&'a [u8], Arc<Question>);
 
 thread_local! {
-    /// The last charge of this thread by the server's clock: most often the next is the same.
+    /// The last charge of this thread by the server's clock: most often the next one is equal.
     static LAST: RefCell<Option<Arc<Question>>> = const { RefCell::new(None) };
 }
 
@@ -75,7 +97,7 @@ impl Question {
         })
     }
 
-    /// Whether it is the charge of this request.
+    /// `true` if this is the charge of this request.
     fn charges(&self, request: &Request<'_>) -> bool {
         let Subject::Limits(subject) = &self.subject else {
             return false;
@@ -86,8 +108,8 @@ impl Question {
             && *subject.limits == *request.limits()
     }
 
-    /// Whether it charges what is admitted. Callers of one key with the same such question share
-    /// it: they are decided one after the other.
+    /// `true` if this charges the calls it admits. Callers of one key whose charges are equal share
+    /// a question: they are decided one after the other.
     pub(crate) fn is_charge(&self) -> bool {
         matches!(&self.subject, Subject::Limits(subject) if matches!(subject.operation, Operation::Acquire))
     }
@@ -113,10 +135,13 @@ impl Question {
             (Operation::Acquire, Reserves::Estimate) => "estimate",
             (Operation::Peek, _) => "peek",
             (Operation::Offend, _) => "offend",
-            (Operation::Refund(_), _) => "refund",
             (Operation::Settle(..), _) => "settle",
             (Operation::Block(_), _) => "block",
             (Operation::Unblock, _) => "unblock",
+            (Operation::Grant(_), _) => "grant",
+            // A bucket knows what was taken ahead of it; else it is a charge as any other.
+            (Operation::GiveBack(_), _) if algorithm.has_burst() => "return",
+            (Operation::Refund(_) | Operation::GiveBack(_), _) => "refund",
         });
         question.doubles([request.cost()]);
         let count = u8::try_from(limits.len());
@@ -142,12 +167,18 @@ impl Question {
                 ]);
             }
             Operation::Block(duration) => question.doubles([duration]),
+            Operation::Grant(lease) => question.doubles([lease]),
+            Operation::GiveBack(Granted {
+                units,
+                ticket,
+                lease,
+            }) => question.doubles([ticket, units, lease]),
         }
         question
     }
 
-    /// A question about a place of a call in flight: the permit it is about comes first, then those
-    /// that leave in the same step.
+    /// A question about the permit of a call in flight, which is the first of `permits`; the others
+    /// are released in the same step.
     pub(crate) fn of_place(
         operation: &str,
         numbers: [u64; 2],
@@ -176,20 +207,20 @@ impl Question {
         Arc::new(question)
     }
 
-    /// Whether one call answers both: by their own clock, at the later one's time.
+    /// `true` if one call can answer both. If they have times of their own, it takes the later one.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
             || (self.script.number == other.script.number && self.bytes == other.bytes)
     }
 
-    /// Keeps the later one of two that are the same.
+    /// Keeps the later of two equal questions.
     pub(crate) fn keep_later(kept: &mut Arc<Self>, other: &Arc<Self>) {
         if other.now > kept.now {
             *kept = Arc::clone(other);
         }
     }
 
-    /// How many entries it may add to a log, which keep the server busy: a call adds a limited
+    /// The entries that it may add to a log, which keep the server busy: a call adds a limited
     /// number.
     pub(crate) fn weight(&self) -> u64 {
         match &self.subject {
@@ -238,7 +269,7 @@ impl Question {
     }
 }
 
-/// The numbers of the scripts: exact up to 2⁵³, and nothing here is larger.
+/// A number as the scripts count: exact up to 2⁵³, and no number here is larger.
 #[allow(
     clippy::cast_precision_loss,
     reason = "counts are below 2^52, and so are times"
@@ -251,7 +282,7 @@ pub(super) fn double(number: u64) -> f64 {
 ///
 /// # Errors
 ///
-/// `Misconfigured` if it is so late that a script could not add a window exactly.
+/// `Misconfigured` if the time is so late that a script could not add a window exactly.
 pub(crate) fn own_time(clock: Option<&dyn Clock>) -> Result<Option<u64>, StoreError> {
     let Some(clock) = clock else { return Ok(None) };
     let now = clock.now().as_micros();

@@ -1,4 +1,4 @@
-//! [`Script`]: a script, and the name that Redis knows it by.
+//! [`Script`]: a script, and the name by which Redis knows it.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -14,21 +14,22 @@ use crate::algorithm::Lua;
 use crate::algorithm::*;
 use crate::rule::Algorithm;
 
-/// The number of the script of calls in flight, which stand in the place of an algorithm.
+/// The number of the script of calls in flight, used like that of an algorithm.
 pub(super) const PLACES: u8 = 15;
 
-/// A script, and the name that Redis knows it by.
+/// A script, and the name by which Redis knows it.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(super) source: &'static str,
     pub(super) sha1: String,
-    /// What the script of stacks knows it by; 0 of that itself. Scripts of one number are the same.
+    /// The number of this script in that of stacks, which has 0 itself. Scripts of one number are
+    /// equal.
     pub(crate) number: u8,
 }
 
 macro_rules! scripts {
     ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
-        /// What the folder of an algorithm says of its script.
+        /// The script that an algorithm's folder declares.
         pub(crate) fn lua(algorithm: Algorithm) -> &'static Lua {
             match algorithm { $(Algorithm::$variant => &$module::SCRIPT,)* }
         }
@@ -50,22 +51,22 @@ macro_rules! scripts {
 
 crate::__algorithms!(scripts);
 
-/// What the script of stacks knows it by: where several algorithms have one script, the number of
-/// the first.
+/// The number by which the script of stacks knows the algorithm's script: if several algorithms
+/// share one, that of the first.
 fn number(algorithm: Algorithm) -> u8 {
     let has_its_script = |other: &&Algorithm| lua(**other).source == lua(algorithm).source;
     let first = Algorithm::ALL.iter().find(has_its_script);
     first.map_or(0, |first| first.row().number)
 }
 
-/// The algorithms that have a script of their own.
+/// The algorithms with a script of their own, each script once.
 fn algorithms() -> impl Iterator<Item = Algorithm> {
     let algorithms = Algorithm::ALL.iter().copied();
     algorithms.filter(|algorithm| number(*algorithm) == algorithm.row().number)
 }
 
 impl Script {
-    /// The script that answers questions about places of calls in flight.
+    /// The script that answers questions about permits of calls in flight.
     pub(crate) fn places() -> &'static Self {
         static SCRIPT: LazyLock<Script> =
             LazyLock::new(|| Script::new(include_str!("generated/places.lua"), PLACES));
@@ -96,7 +97,7 @@ impl Script {
     }
 }
 
-/// The commands that make all scripts known to a server.
+/// The commands that load all scripts on a server.
 pub(crate) fn load_all() -> Vec<Cmd> {
     let scripts = algorithms()
         .map(Script::of)

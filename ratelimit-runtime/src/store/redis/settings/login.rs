@@ -1,4 +1,4 @@
-//! [`Login`]: user, database and name of a connection; [`RedisCredentials`].
+//! [`Login`]: user, database and name of a connection; and [`RedisCredentials`].
 
 use std::fmt;
 use std::future::Future;
@@ -50,7 +50,7 @@ impl fmt::Debug for RedisCredentials {
     }
 }
 
-/// A function that gives credentials, called at each login.
+/// A function that returns credentials, called at each login.
 pub(crate) type Provider =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Provided> + Send>> + Send + Sync>;
 type Provided = Result<RedisCredentials, String>;
@@ -92,8 +92,8 @@ impl Login {
     ///
     /// # Errors
     ///
-    /// `Misconfigured` for a user without a password: nobody could log in as that user, and the
-    /// connection would be one of the user `default`.
+    /// `Misconfigured` for a user without a password: no login is possible, and the connection
+    /// would be one of the user `default`.
     pub(super) fn of_user(
         user: Option<String>,
         password: Option<String>,
@@ -129,7 +129,7 @@ impl Login {
         }
     }
 
-    /// The commands that log in, name the connection and select the database. There may be none.
+    /// The commands that log in, name the connection and select the database, if any.
     pub(crate) fn commands(&self, credentials: Option<&RedisCredentials>) -> Vec<Cmd> {
         let mut commands = Vec::with_capacity(3);
         if let Some(RedisCredentials { user, password, .. }) = credentials {

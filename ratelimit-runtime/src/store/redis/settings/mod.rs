@@ -5,28 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use self::deployment::{Deployment, listed};
+use self::epochs::Epochs;
 use self::mode::RedisMode;
 use self::server::Server;
 use crate::clock::Clock;
 
 pub(crate) mod deployment;
+pub(crate) mod epochs;
 pub(crate) mod login;
 pub(crate) mod mode;
 pub(crate) mod server;
-#[cfg(feature = "redis-tls")]
+pub(crate) mod slot;
 pub(crate) mod tls;
 pub(crate) mod url;
-
-/// Without the feature `redis-tls`, no server has TLS.
-#[cfg(not(feature = "redis-tls"))]
-pub(crate) mod tls {
-    #[derive(Clone)]
-    pub(crate) enum Tls {}
-
-    pub(crate) fn platform() -> Option<Tls> {
-        None
-    }
-}
 
 /// The default timeout of a limiter, in microseconds.
 const TIMEOUT_US: u64 = 100_000;
@@ -41,20 +32,24 @@ pub(crate) struct StoreSettings {
     pub(crate) clock: Option<Arc<dyn Clock>>,
     /// The limiter's timeout in microseconds. A server that takes longer is doubted.
     pub(crate) timeout_us: Arc<AtomicU64>,
-    /// The number of connections made so far, on all runtimes.
-    pub(crate) epoch: Arc<AtomicU64>,
+    pub(crate) epochs: Epochs,
 }
 
 impl StoreSettings {
     pub(crate) fn new(server: Server, deployment: Deployment) -> Self {
         let timeout_us = Arc::new(AtomicU64::new(TIMEOUT_US));
+        let epochs = if matches!(deployment, Deployment::Cluster(_)) {
+            Epochs::of_cluster()
+        } else {
+            Epochs::of_one(Arc::default())
+        };
         Self {
             server,
             deployment,
             mode: RedisMode::default(),
             clock: None,
             timeout_us,
-            epoch: Arc::default(),
+            epochs,
         }
     }
 

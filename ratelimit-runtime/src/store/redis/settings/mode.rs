@@ -1,6 +1,6 @@
-//! [`RedisMode`]: which commands a store decides with.
+//! [`RedisMode`]: the commands by which a store decides.
 
-/// Which commands a [`RedisStore`](crate::RedisStore) decides with: set by
+/// The commands by which a [`RedisStore`](crate::RedisStore) decides, set by
 /// [`RedisStore::mode`](crate::RedisStore::mode).
 ///
 /// Decisions are equally atomic and exact in every mode. A request that the mode cannot decide
@@ -15,19 +15,19 @@ pub enum RedisMode {
     /// Transactions: no `EVAL` and no `EVALSHA` is ever sent. Two algorithms remain:
     ///
     /// - `sliding_window`, with several limits and costs up to 1,000, as a sorted set in optimistic
-    ///   transactions: one round trip for a refusal, two for an admission, and two more each time
-    ///   another caller has changed the key in between. A slot becomes free a quarter of a round
-    ///   trip and a millisecond late, most often; an admission that arrives later than that is
-    ///   given back and repeated, which takes four round trips. Transactions run on up to 8 more
-    ///   connections per server and runtime.
+    ///   transactions: one round trip for a refusal (two if its cost is above 1), two for an
+    ///   admission, and two more each time another caller has changed the key in between. A slot
+    ///   becomes free a quarter of a round trip and a millisecond late, most often; an admission
+    ///   that arrives later than that is given back and repeated, which takes four round trips.
+    ///   Transactions run on up to 8 more connections per server and runtime.
     /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window
     ///   ends on a whole millisecond of the server's clock. There are no refunds.
     ///
-    /// Stacked rules are all looked at before any is charged; where calls race for the last slot,
+    /// Stacked rules are all looked at before one is charged; if calls race for the last slot,
     /// charges of a refused call are refunded. A stack has at most one rule with `fixed_window`,
     /// which is charged last.
     ///
-    /// There are no blocks. Each algorithm has its own keys, which processes with scripts do not
+    /// There are no blocks. Algorithms have their own keys, which processes with scripts do not
     /// share.
     ///
     /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `ROLE`, `PEXPIRE`,

@@ -17,7 +17,7 @@ pub(crate) struct Server {
     pub(crate) login: Login,
 }
 
-/// Where a server listens.
+/// The address at which a server listens.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(TcpAddress),
@@ -59,7 +59,7 @@ impl Server {
         })
     }
 
-    /// A server at another address, with the same login and TLS.
+    /// A server at another address, with this login and TLS.
     pub(crate) fn at(&self, address: &TcpAddress) -> Self {
         Self {
             address: Address::Tcp(address.clone()),

@@ -47,7 +47,7 @@ impl Form {
 ///
 /// # Errors
 ///
-/// `Misconfigured`.
+/// `Misconfigured` if the URL is malformed, or needs a feature that is off.
 pub(crate) fn settings(url: &str) -> Result<StoreSettings, StoreError> {
     let (scheme, rest) = url.trim().split_once("://").unwrap_or_default();
     let (base, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
@@ -93,7 +93,8 @@ fn platform_tls() -> Result<Tls, StoreError> {
 ///
 /// # Errors
 ///
-/// `Misconfigured`.
+/// `Misconfigured` if the client does not check certificates, names a user without a password, or
+/// needs a feature that is off.
 #[cfg(feature = "redis-client")]
 pub(crate) fn from_info(info: &ConnectionInfo) -> Result<StoreSettings, StoreError> {
     let tls = match info.addr() {
@@ -111,7 +112,7 @@ pub(crate) fn from_info(info: &ConnectionInfo) -> Result<StoreSettings, StoreErr
     ))
 }
 
-/// The parts of a URL behind its scheme.
+/// The parts of a URL after its scheme.
 struct Parts<'a> {
     form: &'static Form,
     tls: Option<Tls>,
@@ -142,7 +143,7 @@ impl<'a> Parts<'a> {
         pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
     }
 
-    /// A parameter, decoded.
+    /// The decoded value of a parameter.
     fn parameter(&self, name: &str) -> Result<Option<String>, StoreError> {
         self.parameters()
             .find(|pair| pair.0 == name)
@@ -157,7 +158,7 @@ impl<'a> Parts<'a> {
             .map_err(|_| self.form.malformed())
     }
 
-    /// One server, parsed by the crate `redis`. TLS is not passed on: it is done by this crate.
+    /// One server, parsed by the crate `redis`. TLS is left out, because this crate does it.
     fn server(&self, scheme: &str, place: &str) -> Result<Server, StoreError> {
         let url = format!("{scheme}://{place}?{}", self.query);
         let info = url
@@ -166,7 +167,7 @@ impl<'a> Parts<'a> {
         Server::from_info(&info, self.tls.clone())
     }
 
-    /// The first of several servers, with the login and this database; and the addresses of all.
+    /// The first of several servers, with the login and this database, and the addresses of all.
     fn hosts(
         &self,
         default_port: u16,
@@ -196,7 +197,7 @@ impl<'a> Parts<'a> {
             .ok_or_else(|| self.form.malformed())
     }
 
-    /// The parts between slashes behind the hosts.
+    /// The parts of the path after the hosts, without slashes.
     fn path(&self) -> Result<Vec<&'a str>, StoreError> {
         let (_, path) = self.place.split_once('/').unwrap_or_default();
         // The slash was part of a password, which must be percent-encoded.

@@ -2,19 +2,6 @@ use ratelimit_runtime::{RateLimitError, rate_limit};
 
 type Outcome = Result<(), RateLimitError>;
 
-#[allow(unused_macros)]
-macro_rules! mine {
-    ($name:ident => $exit:expr) => {
-        if $name.is_empty() { $exit } else { $name }
-    };
-}
-
-macro_rules! upper {
-    ($name:ident) => {
-        $name.to_uppercase()
-    };
-}
-
 fn tenant(_: &str) -> Result<u32, RateLimitError> {
     Ok(1)
 }
@@ -22,29 +9,14 @@ fn tenant(_: &str) -> Result<u32, RateLimitError> {
 #[rate_limit(key = lookup(email).await, window = "60s", max = 3)]
 async fn await_in_key(email: &str) -> Outcome { Ok(()) }
 
-#[rate_limit(key = "<email>", window = "60s", max = 3, shadow = { break })]
-async fn break_in_shadow(email: &str) -> Outcome { Ok(()) }
-
 #[rate_limit(key = "<email>", window = "60s", max = 3, when = "true", shadow = "false")]
 async fn send(email: &str) -> Outcome { Ok(()) }
 
 #[rate_limit(key = "<email>", window = "60s", max = 3, when = "!email.is_empty()", shadow = 1)]
 async fn again(email: &str) -> Outcome { Ok(()) }
 
-#[rate_limit(key = "<email>", window = "60s", max = 3, cost = 0 as u64)]
-async fn free(email: &str) -> Outcome { Ok(()) }
-
-#[rate_limit(key = "<email>", window = "60s", max = -1i64 as u64)]
-async fn negative(email: &str) -> Outcome { Ok(()) }
-
 #[rate_limit(key = format!("{email}{}", { return Ok(()) }), window = "60s", max = 3)]
 async fn exit_in_format(email: &str) -> Outcome { Ok(()) }
-
-#[rate_limit(key = mine!(email => return Ok(())), window = "60s", max = 3)]
-async fn exit(email: &str) -> Outcome { Ok(()) }
-
-#[rate_limit(key = mine!(email => lookup(email)?), window = "60s", max = 3)]
-async fn question_mark(email: &str) -> Outcome { Ok(()) }
 
 #[rate_limit(key = "<email>", window = "60s", max = 3, on_refused = "deny", limiter = "main")]
 async fn expressions_as_strings(email: &str) -> Outcome { Ok(()) }

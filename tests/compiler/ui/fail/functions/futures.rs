@@ -9,11 +9,11 @@ fn charge(_: u32) -> u32 { 0 }
 
 async fn retry<F: Future<Output = Outcome>>(future: F) -> Outcome { future.await }
 
-trait Map: Future + Sized {
-    async fn map<T>(self, f: impl FnOnce(Self::Output) -> T) -> T { f(self.await) }
+trait Boxes: Future<Output = Outcome> + Send + Sized + 'static {
+    fn boxed(self) -> Boxed<Outcome> { Box::pin(self) }
 }
 
-impl<F: Future> Map for F {}
+impl<F: Future<Output = Outcome> + Send + 'static> Boxes for F {}
 
 macro_rules! leave_if {
     ($fast:ident) => {
@@ -26,6 +26,11 @@ macro_rules! leave_if {
 #[rate_limit(window = "60s", max = 3)]
 fn without_move() -> impl Future<Output = Outcome> {
     async { Ok(()) }
+}
+
+#[rate_limit(window = "60s", max = 3)]
+fn boxed_without_move() -> Boxed<Outcome> {
+    Box::pin(async { Ok(()) })
 }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
@@ -42,6 +47,12 @@ fn after_an_early_return(id: u32, fast: bool) -> Boxed<Outcome> {
     Box::pin(async move { Ok(()) })
 }
 
+#[rate_limit(key = "<email>", window = "60s", max = 1)]
+fn after_a_copy(email: &str) -> Boxed<Outcome> {
+    let email = email.to_owned();
+    Box::pin(async move { Ok(drop(email)) })
+}
+
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
 fn after_statements(id: u32) -> impl Future<Output = Outcome> {
     charge(id);
@@ -55,24 +66,24 @@ fn in_a_call(id: u32) -> impl Future<Output = Outcome> {
 }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
-fn mapped(id: u32) -> impl Future<Output = Outcome> {
-    async move { 1 }.map(drop).map(Ok)
+fn by_a_method(id: u32) -> Boxed<Outcome> {
+    async move { Ok(()) }.boxed()
 }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
-fn in_a_block_of_its_own(id: u32) -> Boxed<Outcome> {
-    'out: { break 'out Box::pin(async move { Ok(()) }); }
+fn returned(id: u32) -> Boxed<Outcome> {
+    return Box::pin(async move { Ok(()) });
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+fn in_a_local(id: u32) -> Boxed<Outcome> {
+    let future = async move { Ok(()) };
+    Box::pin(future)
 }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
 fn one_of_several(id: u32, fast: bool) -> Boxed<Outcome> {
     if fast { Box::pin(async move { Ok(()) }) } else { Box::pin(async move { Ok(()) }) }
-}
-
-#[rate_limit(key = "<email>", window = "60s", max = email.len())]
-fn argument_is_hidden(email: &str) -> impl Future<Output = Outcome> {
-    let email = email.len();
-    async move { Ok(drop(email)) }
 }
 
 fn main() {}

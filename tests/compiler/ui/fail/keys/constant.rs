@@ -81,9 +81,6 @@ async fn in_a_block(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = { email.to_lowercase(); }, window = "60s", max = 3)]
 async fn block(email: &str) -> Outcome { Ok(()) }
 
-#[rate_limit(key = drop(email.to_lowercase()), window = "60s", max = 3)]
-async fn dropped(email: &str) -> Outcome { Ok(()) }
-
 #[rate_limit(key = ("<email>", ip), window = "60s", max = 3)]
 async fn text_in_a_tuple(email: &str, ip: u32) -> Outcome { Ok(()) }
 

@@ -21,6 +21,11 @@ async fn breaks(email: &str) -> Result<(), RateLimitError> {
     Ok(())
 }
 
+#[rate_limit(key = "<email>", window = "60s", max = 3, shadow = { break })]
+async fn breaks_in_an_argument(email: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
 #[async_trait::async_trait]
 trait Mail {
     #[rate_limit(key = "<email>", window = "60s", max = 3, count = "err")]

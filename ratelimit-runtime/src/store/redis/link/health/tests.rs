@@ -77,7 +77,7 @@ impl Clock {
 }
 
 #[test]
-fn an_attempt_is_waited_for_within_the_timeout_and_further_ones_pause_and_are_not() {
+fn calls_wait_for_the_first_attempt_to_connect_alone() {
     let mut clock = Clock::up();
     clock.health.ended(clock.now);
     assert_eq!(
@@ -113,7 +113,7 @@ fn an_attempt_is_waited_for_within_the_timeout_and_further_ones_pause_and_are_no
 }
 
 #[test]
-fn a_doubt_sends_one_ping_without_whose_answer_it_is_slow_then_down() {
+fn an_unanswered_ping_makes_a_server_slow_then_down() {
     let mut clock = Clock::up();
     clock.health.doubted(clock.now);
     assert_eq!(clock.pass(50), [Action::Ping]);

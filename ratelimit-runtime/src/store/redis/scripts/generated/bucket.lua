@@ -47,7 +47,8 @@ local function decide(key, callers, state, call, now, base, shared,
 -- The value, in doubles: the time of the newest write; until when the levels count, below 0 where the
 -- clock is the caller's; a level for each limit. While anything is open, or there is a block or strikes
 -- are remembered: what is open of each limit's period and of the one before, and when this began;
--- the block's end, the strikes, and for how long they are remembered after it.
+-- the block's end, the strikes, and for how long they are remembered after it. At the end, if units
+-- were taken ahead: how many, until when the level does not drain below them, and since when.
 --
 -- Of a limit, a question says max, window and burst. Expiry: the first write lives until all has
 -- drained, a later one that needs more twice as long as from empty to full. A common answer: the
@@ -57,11 +58,12 @@ if state == nil then
   state, is_read = call('GET', key), true
 end
 local burst = shared and shared.double or struct.unpack('<d', question, rest)
-local capacity = burst * window
+local capacity, size = burst * window, state and #state or 24
 
 -- The common question: one limit, nothing open, no block, a clock that goes forward.
-if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost > 0 and (not state or #state == 24) then
-  local newest, lives, level, tick, each = 0, 0, 0, 1, window
+if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost > 0
+  and (size == 24 or size == 48) then
+  local newest, lives, level, till, tick, each = 0, 0, 0, 0, 1, window
   if state then
     newest, lives, level = struct.unpack('<ddd', state)
   end
@@ -84,14 +86,31 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
     level = level + -level % tick
     passed = passed + newest % tick - begun
   end
-  if newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 * tick then
+  if size == 48 then
+    local floor
+    floor, till = struct.unpack('<dd', state, 25)
+    if floor >= 0 and floor < 2 ^ 53 and floor % 1 == 0 and till >= 0 and till % 1 == 0
+      and till <= newest + 10020000 and level < 2 ^ 53 * tick then
+      if till > newest then
+        -- What is taken ahead drains from `till` on, and lives as long as from then.
+        local held = math.min(passed, till + -till % tick - newest + newest % tick)
+        level, passed = math.max(math.min(level, floor * each), level - max * held), passed - held
+        last = math.max(last, till)
+      end
+    else
+      -- What no bucket holds is an error below.
+      newest = 1 / 0
+    end
+  end
+  if not state or newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 * tick then
     level = level - max * passed
     level = level > 0 and level or 0
     local weight, free, admitted, value = cost * each, capacity - level, callers, nil
     if callers * weight > free then
       admitted = free > 0 and math.floor(free / weight) or 0
     end
-    if (admitted == callers or shortest == 0) and (admitted > 0 or state ~= false) then
+    if (admitted == callers or shortest == 0 and till <= now)
+      and (admitted > 0 or state ~= false) then
       if admitted > 0 then
         level = level + admitted * weight
         local drained = last + level / max
@@ -109,6 +128,9 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
             error('WRONGTYPE the key does not hold a bucket', 0)
           end
         end
+      end
+      if size == 48 then
+        value = value and value .. string.sub(state, 25)
       end
       if admitted == callers then
         return level / tick, value
@@ -133,7 +155,7 @@ end
 
 -- Everything else is decided by counters.lua, which stands behind this file, with these functions.
 local holds, first, own, opens = 'buckets', 3, 1, 3
-local function brought(at, now, max, window, burst, _, numbers, own, open)
+local function brought(at, now, max, window, burst, _, numbers, own, open, floor, till)
   local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] <= at and 0 or numbers[own], 1
   if 2 * burst * window >= 2 ^ 53 or level >= 2 ^ 53 then
     local units = math.max(2 * burst * window, level)
@@ -141,7 +163,12 @@ local function brought(at, now, max, window, burst, _, numbers, own, open)
     tick = 2 * burst * math.ceil(window / tick) < 2 ^ 53 and tick or 2 * tick
   end
   local each, passed = math.ceil(window / tick) * tick, at - at % tick - (newest - newest % tick)
-  level = math.max(0, math.ceil(level / tick) * tick - max * passed)
+  level = math.ceil(level / tick) * tick
+  if till > newest then
+    local held = math.min(passed, math.ceil(till / tick) * tick - (newest - newest % tick))
+    level, passed = math.max(math.min(level, floor * each), level - max * held), passed - held
+  end
+  level = math.max(0, level - max * passed)
   local capacity, current, previous, since = burst * each, numbers[open], numbers[open + 1], numbers[open + 2]
   if current + previous > 0 then
     local period = math.ceil(capacity / tick / max) * tick
@@ -161,12 +188,19 @@ local function charge(limit, units, is_open, at)
   end
   limit.free = limit.free - units * limit.each
 end
-local function ends_at(limit, at, cost)
-  local level = limit.capacity - limit.free
+local function ends_at(limit, at, cost, floor, till)
+  local level, sinks = limit.capacity - limit.free, 0
   if cost then
-    level = level + (cost - limit.current - limit.previous) * limit.each - limit.capacity
+    sinks = (cost - limit.current - limit.previous) * limit.each - limit.capacity
   end
-  return level > 0 and at + math.ceil(level / limit.tick / limit.max) * limit.tick - at % limit.tick
+  level, floor = level + sinks, floor * limit.each + sinks
+  local tick = limit.tick
+  local ends = level > 0 and at + math.ceil(level / tick / limit.max) * tick - at % tick
+  if ends and till > at and floor > 0 then
+    -- What is taken ahead begins to drain then.
+    ends = math.max(ends, till + -till % tick + math.ceil(floor / tick / limit.max) * tick)
+  end
+  return ends
 end
 local function keep(limit, numbers, own, open)
   local current, previous, period = limit.current, limit.previous, math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
@@ -174,7 +208,7 @@ local function keep(limit, numbers, own, open)
   numbers[open], numbers[open + 1], numbers[open + 2] = current, previous, current + previous > 0 and limit.since or 0
   return current > 0 and limit.since + 2 * period or previous > 0 and limit.since + period or 0
 end
-local settle
+local lasts, settle
 if operation == 'refund' or operation == 'settle' then
   function settle(limit, time, actual, cost, by_count, at, newest)
     local period = math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
@@ -212,6 +246,7 @@ end
 --   ends_at  when a limit would admit a call, if what is open were released; without a cost, when
 --            nothing of the limit counts any more. False: it does now
 --   keep     writes a limit to its numbers; returns until when what is open matters
+--   lasts    until when units that are taken ahead of a limit may be spent. Nil: as long as asked
 --   settle   ends a reservation: what of the actual cost is to be charged, whether it may have been
 --            open, and whether anything changed. Nil: its window is over, or nothing is known of it
 --
@@ -219,9 +254,17 @@ end
 if not state and not is_read then
   state = call('GET', key)
 end
-local plain, numbers = first - 1 + own * count, {}
+local plain, numbers, floor, till, since = first - 1 + own * count, {}, 0, 0, 0
 local size = plain + opens * count + 3
 local stored = state and #state / 8 or 0
+if first > 2 and (stored == plain + 3 or stored == size + 3) then
+  stored = stored - 3
+  floor, till, since = struct.unpack('<ddd', state, 8 * stored + 1)
+  -- A lease is up to 10 seconds.
+  local sound = floor >= 0 and floor < 2 ^ 53 and floor % 1 == 0 and till >= 0 and till % 1 == 0
+    and till <= struct.unpack('<d', state) + 10020000 and since >= 0 and since <= till
+  stored = sound and stored or 0
+end
 local sound = stored == 0 and not state or stored == plain or stored == size
 if sound and state then
   numbers = { struct.unpack('<' .. string.rep('d', stored), state) }
@@ -253,14 +296,16 @@ for i = 1, count do
   elseif window < 0 then
     this, following, rest = struct.unpack('<dd', question, rest)
   end
-  limits[i] = brought(at, now, max, window, this, following, numbers, first + own * (i - 1), plain + opens * (i - 1) + 1)
+  limits[i] = brought(at, now, max, window, this, following, numbers,
+    first + own * (i - 1), plain + opens * (i - 1) + 1, floor, till)
 end
 
--- What is done. Only a question with a range forgets strikes.
+-- What is done. Strikes are remembered as long as the rule that set the block says, and no longer
+-- than a question with a range does.
 local blocked, charged, blocks, admitted, limit_index = ends > at, false, false, 0, 0
 local remaining, retry, reset, ticket = 0, 0, 0, 0
 local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
-if at >= ends + (grows and longest or remembered) then
+if at >= ends + (grows and math.min(longest, remembered) or remembered) then
   strikes = 0
 end
 local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
@@ -281,7 +326,7 @@ if charges or operation == 'peek' or operation == 'offend' then
       charge(limit, units, operation == 'reserve', at)
     end
     if admitted < callers and limit.free < cost * (limit.each or 1) then
-      local frees = ends_at(limit, at, cost)
+      local frees = ends_at(limit, at, cost, floor, till)
       wait, offends = math.min(most, (frees and math.min(latest, frees) or 50000 + at) - now), offends or frees
     end
     local left = math.max(0, math.floor(limit.free / (limit.each or 1)))
@@ -290,7 +335,8 @@ if charges or operation == 'peek' or operation == 'offend' then
     end
     least = math.min(least, left)
   end
-  reset = math.min(most, math.min(latest, ends_at(limits[limit_index + 1], at) or now) - now)
+  reset = ends_at(limits[limit_index + 1], at, nil, floor, till) or now
+  reset = math.min(most, math.min(latest, reset) - now)
   if offends and shortest > 0 and not blocked and operation ~= 'peek' then
     ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
     strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
@@ -299,6 +345,51 @@ if charges or operation == 'peek' or operation == 'offend' then
   if admitted < callers and ends > at then
     retry, reset = math.max(retry, ends - now), math.max(reset, ends - now)
   end
+elseif operation == 'grant' then
+  -- Units are taken ahead for a lease of `retry` microseconds: up to a quarter of what is left, if
+  -- that is worth a lease.
+  local lease, least = struct.unpack('<d', question, rest), 1 / 0
+  retry = lease
+  for i = 1, count do
+    local left = math.floor(limits[i].free / (limits[i].each or 1))
+    if left < least then
+      limit_index, least = i - 1, left
+    end
+    retry = math.min(retry, lasts and lasts(limits[i]) - at or lease)
+  end
+  units = math.floor(math.min(cost, least / 4) * retry / lease)
+  if blocked or least < 32 or units < 8 then
+    units = 0
+  end
+  charged, admitted, ticket, remaining = units > 0, units, at, math.max(0, least)
+  if charged and first > 2 then
+    -- They drain when the lease is over. What is left is given back within 20 ms of that, or later,
+    -- where a process stands still: of units whose time is over, what has not drained stays.
+    local kept = 0
+    for i = 1, count do
+      local drained = limits[i].max * math.max(0, at - till) / limits[i].each
+      kept = math.max(kept, math.ceil(floor - drained))
+    end
+    floor, till, since = kept + units, math.max(till, at + lease + 20000), kept > 0 and since or at
+  end
+  for i = 1, count do
+    charge(limits[i], units, false, at)
+  end
+  reset = (ends_at(limits[limit_index + 1], at, nil, floor, till) or now) - now
+elseif operation == 'return' then
+  -- Of units that a bucket gave ahead, `cost` are left, but for what has drained since their time
+  -- was over. Where the floor stands since later, the key was reset, or all of them have drained.
+  local time, granted, lease = struct.unpack('<ddd', question, rest)
+  local late, kept = math.max(0, at - time - lease - 20000), 0
+  charged = floor > 0 and since <= time
+  admitted = charged and 1 or 0
+  for i = 1, charged and count or 0 do
+    local limit = limits[i]
+    local level = limit.capacity - limit.free - (limit.current + limit.previous) * limit.each
+    limit.free = limit.free + math.max(0, math.min(level, cost * limit.each - limit.max * late))
+    kept = math.max(kept, math.ceil(granted - limit.max * late / limit.each))
+  end
+  floor = math.max(0, floor - kept)
 elseif operation == 'refund' or operation == 'settle' then
   -- A refund is the settlement of an estimate that did cost nothing. What it says of `retry` is how
   -- much of the actual cost is too much to be charged.
@@ -331,7 +422,7 @@ if charged or blocks then
   numbers[1] = charged and at or newest
   for i = 1, count do
     local open = keep(limits[i], charged and numbers or {}, first + own * (i - 1), plain + opens * (i - 1) + 1)
-    lives = math.max(lives, open, ends_at(limits[i], at) or 0)
+    lives = math.max(lives, open, ends_at(limits[i], at, nil, floor, till) or 0)
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
@@ -339,6 +430,7 @@ if charged or blocks then
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
+  floor = lives > 0 and floor or 0
   for i = 1, lives == 0 and size or 0 do
     numbers[i] = 0
   end
@@ -352,6 +444,9 @@ if charged or blocks then
       last = numbers[i] > 0 and size or last
     end
     value = struct.pack('<' .. string.rep('d', last), unpack(numbers, 1, last))
+    if floor > 0 then
+      value = value .. struct.pack('<ddd', floor, till, since)
+    end
     call('SET', key, value, base == 0 and 'PXAT' or 'PX', string.format('%d', (lives - base) / 1000 + 1))
   else
     value = false

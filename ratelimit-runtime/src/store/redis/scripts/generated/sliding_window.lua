@@ -51,6 +51,8 @@ local function decide(key, callers, state, call, now, base, shared,
 -- remembered after it. It stands while there is a block, a strike or a unit reserved by `count`,
 -- lapsed or not; and where units were removed, until the clock has passed the newest ticket, so
 -- that no ticket is given twice.
+-- Units taken ahead by `grant` are charged as others are, dated at the end of their lease: what is
+-- spent until then counts for a whole window from then on.
 -- A first unit under one limit lives for one window. All else lives until the second window of the
 -- clock after it begins, so what comes in the same window of the clock need not prolong it.
 -- A lone number: what remains, where the only unit has the time of the call as its ticket.
@@ -86,9 +88,11 @@ if operation == 'acquire' and count == 1 and units > 0 then
     call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, expiry)
     return max - 1
   end
-  -- One that is no number is an error here. One that is not past should be its own score.
+  -- One that is no number is an error here. Units taken ahead are dated up to 10 seconds from now;
+  -- one that is later should be its own score.
   local newest = used == 0 and 0 or #entries[used] == 16 and entries[used] + 0
-  if newest and newest < 2^53 and (newest < now or tonumber(call('ZSCORE', key, entries[used])) == newest) then
+  if newest and newest < 2^53
+    and (newest < now + 2^24 or tonumber(call('ZSCORE', key, entries[used])) == newest) then
     if used > 0 then
       local live = shared and shared.live or fmt('%d', now - window + 1)
       if max < 8 and now - window >= 1e15 then
@@ -165,17 +169,23 @@ if meta then
 end
 newest = math.max(newest, live)
 local before, first, blocked = newest, math.max(now, newest + 1), ends > now
-if strikes > 0 and now >= ends + (longest > 0 and longest or remembered) then strikes = 0 end
+if strikes > 0 then
+  local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
+  local after = grows and math.min(longest, remembered) or remembered
+  strikes = now < ends + after and strikes or 0
+end
 
 -- What goes: `extra` is to be charged anew, up to twice each `max`, and `dropped` if it is not.
 local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
-local decides = charges or operation == 'peek' or operation == 'offend'
-local removed, extra, dropped = false, 0, 0
+local decides = charges or operation == 'peek' or operation == 'offend' or operation == 'grant'
+local ahead, lease = 0, 0
+local removed, removed_last, extra, dropped = false, true, 0, 0
 if operation == 'refund' then
   local ticket = struct.unpack('<d', question, rest)
   local gone = call('ZRANGEBYSCORE', key, fmt('%d', math.max(ticket, now - horizon + 1)), fmt('%d', ticket + cost - 1))
   removed = #gone > 0 and not string.find(table.concat(gone), 'e', 1, true)
   if removed then call('ZREM', key, unpack(gone)) end
+  removed_last = ticket + cost > newest
 elseif operation == 'settle' then
   local ticket, actual, by_count, again = struct.unpack('<dddd', question, rest)
   local last, counted = ticket + cost - 1, math.min(actual, 1000)
@@ -219,6 +229,15 @@ if decides then
     admitted = math.max(0, math.min(admitted, cost > 0 and math.floor(left / cost) or left < 0 and 0 or callers))
   end
   if charges then added = admitted * cost end
+  if operation == 'grant' then
+    -- The cost is what is wanted: up to a quarter of what is left, if that is worth a lease.
+    local left = 1 / 0
+    lease = struct.unpack('<d', question, rest)
+    for i = 1, count do left = math.min(left, limits[i].max - limits[i].used) end
+    ahead = math.min(cost, math.floor(left / 4))
+    if blocked or left < 32 or ahead < 8 then ahead = 0 end
+    admitted, added, first = callers, ahead, math.max(now + lease, newest + 1)
+  end
   if added > 0 and operation == 'estimate' then
     for mark = first + cost - 1, first + added - 1, cost do
       write(mark - cost + 1, cost - 1, '')
@@ -289,7 +308,8 @@ if changed then
   end
   if meta and open == 0 then open = call('ZCOUNT', key, '-inf', '(0') end
   local member
-  if open > 0 or strikes > 0 or ends > now or added == 0 and (meta or removed) and newest >= now then
+  if open > 0 or strikes > 0 or ends > now
+    or added == 0 and (meta or removed and removed_last) and newest >= now then
     member = fmt('meta:%016d:%d:%d', newest, strikes, remembered)
     call('ZADD', key, fmt('%d', 5e15 + ends), member)
   end
@@ -310,6 +330,7 @@ if refused and ends > now then
   if admitted == 0 then remaining, reset = 0, math.max(reset, ends - now) end
 end
 if operation == 'settle' then retry = dropped end
+if operation == 'grant' then admitted, remaining, retry = ahead, remaining + ahead, lease end
 first, ends = added > 0 and first or 0, ends > now and ends or 0
 return struct.pack('<HBddddd', admitted, decisive - 1, remaining, retry, reset, first, ends)
 end

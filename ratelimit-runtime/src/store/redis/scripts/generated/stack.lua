@@ -28,6 +28,8 @@ algorithms[1] = function(key, callers, state, call, now, base, shared,
 -- remembered after it. It stands while there is a block, a strike or a unit reserved by `count`,
 -- lapsed or not; and where units were removed, until the clock has passed the newest ticket, so
 -- that no ticket is given twice.
+-- Units taken ahead by `grant` are charged as others are, dated at the end of their lease: what is
+-- spent until then counts for a whole window from then on.
 -- A first unit under one limit lives for one window. All else lives until the second window of the
 -- clock after it begins, so what comes in the same window of the clock need not prolong it.
 -- A lone number: what remains, where the only unit has the time of the call as its ticket.
@@ -63,9 +65,11 @@ if operation == 'acquire' and count == 1 and units > 0 then
     call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, expiry)
     return max - 1
   end
-  -- One that is no number is an error here. One that is not past should be its own score.
+  -- One that is no number is an error here. Units taken ahead are dated up to 10 seconds from now;
+  -- one that is later should be its own score.
   local newest = used == 0 and 0 or #entries[used] == 16 and entries[used] + 0
-  if newest and newest < 2^53 and (newest < now or tonumber(call('ZSCORE', key, entries[used])) == newest) then
+  if newest and newest < 2^53
+    and (newest < now + 2^24 or tonumber(call('ZSCORE', key, entries[used])) == newest) then
     if used > 0 then
       local live = shared and shared.live or fmt('%d', now - window + 1)
       if max < 8 and now - window >= 1e15 then
@@ -142,17 +146,23 @@ if meta then
 end
 newest = math.max(newest, live)
 local before, first, blocked = newest, math.max(now, newest + 1), ends > now
-if strikes > 0 and now >= ends + (longest > 0 and longest or remembered) then strikes = 0 end
+if strikes > 0 then
+  local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
+  local after = grows and math.min(longest, remembered) or remembered
+  strikes = now < ends + after and strikes or 0
+end
 
 -- What goes: `extra` is to be charged anew, up to twice each `max`, and `dropped` if it is not.
 local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
-local decides = charges or operation == 'peek' or operation == 'offend'
-local removed, extra, dropped = false, 0, 0
+local decides = charges or operation == 'peek' or operation == 'offend' or operation == 'grant'
+local ahead, lease = 0, 0
+local removed, removed_last, extra, dropped = false, true, 0, 0
 if operation == 'refund' then
   local ticket = struct.unpack('<d', question, rest)
   local gone = call('ZRANGEBYSCORE', key, fmt('%d', math.max(ticket, now - horizon + 1)), fmt('%d', ticket + cost - 1))
   removed = #gone > 0 and not string.find(table.concat(gone), 'e', 1, true)
   if removed then call('ZREM', key, unpack(gone)) end
+  removed_last = ticket + cost > newest
 elseif operation == 'settle' then
   local ticket, actual, by_count, again = struct.unpack('<dddd', question, rest)
   local last, counted = ticket + cost - 1, math.min(actual, 1000)
@@ -196,6 +206,15 @@ if decides then
     admitted = math.max(0, math.min(admitted, cost > 0 and math.floor(left / cost) or left < 0 and 0 or callers))
   end
   if charges then added = admitted * cost end
+  if operation == 'grant' then
+    -- The cost is what is wanted: up to a quarter of what is left, if that is worth a lease.
+    local left = 1 / 0
+    lease = struct.unpack('<d', question, rest)
+    for i = 1, count do left = math.min(left, limits[i].max - limits[i].used) end
+    ahead = math.min(cost, math.floor(left / 4))
+    if blocked or left < 32 or ahead < 8 then ahead = 0 end
+    admitted, added, first = callers, ahead, math.max(now + lease, newest + 1)
+  end
   if added > 0 and operation == 'estimate' then
     for mark = first + cost - 1, first + added - 1, cost do
       write(mark - cost + 1, cost - 1, '')
@@ -266,7 +285,8 @@ if changed then
   end
   if meta and open == 0 then open = call('ZCOUNT', key, '-inf', '(0') end
   local member
-  if open > 0 or strikes > 0 or ends > now or added == 0 and (meta or removed) and newest >= now then
+  if open > 0 or strikes > 0 or ends > now
+    or added == 0 and (meta or removed and removed_last) and newest >= now then
     member = fmt('meta:%016d:%d:%d', newest, strikes, remembered)
     call('ZADD', key, fmt('%d', 5e15 + ends), member)
   end
@@ -287,6 +307,7 @@ if refused and ends > now then
   if admitted == 0 then remaining, reset = 0, math.max(reset, ends - now) end
 end
 if operation == 'settle' then retry = dropped end
+if operation == 'grant' then admitted, remaining, retry = ahead, remaining + ahead, lease end
 first, ends = added > 0 and first or 0, ends > now and ends or 0
 return struct.pack('<HBddddd', admitted, decisive - 1, remaining, retry, reset, first, ends)
 end
@@ -393,6 +414,9 @@ local function brought(at, _, max, window, _, _, numbers, own, opened)
   return { capacity = max, start = start, ends = start + 2 * window, current = current, previous = previous, open = open,
     before = before, free = max - current - open - weighed(previous + before, start + window - at, window) }
 end
+local function lasts(limit)
+  return (limit.start + limit.ends) / 2
+end
 local function ends_at(limit, at, cost)
   local window = (limit.ends - limit.start) / 2
   local free = limit.start + window
@@ -472,6 +496,7 @@ end
 --   ends_at  when a limit would admit a call, if what is open were released; without a cost, when
 --            nothing of the limit counts any more. False: it does now
 --   keep     writes a limit to its numbers; returns until when what is open matters
+--   lasts    until when units that are taken ahead of a limit may be spent. Nil: as long as asked
 --   settle   ends a reservation: what of the actual cost is to be charged, whether it may have been
 --            open, and whether anything changed. Nil: its window is over, or nothing is known of it
 --
@@ -479,9 +504,17 @@ end
 if not state and not is_read then
   state = call('GET', key)
 end
-local plain, numbers = first - 1 + own * count, {}
+local plain, numbers, floor, till, since = first - 1 + own * count, {}, 0, 0, 0
 local size = plain + opens * count + 3
 local stored = state and #state / 8 or 0
+if first > 2 and (stored == plain + 3 or stored == size + 3) then
+  stored = stored - 3
+  floor, till, since = struct.unpack('<ddd', state, 8 * stored + 1)
+  -- A lease is up to 10 seconds.
+  local sound = floor >= 0 and floor < 2 ^ 53 and floor % 1 == 0 and till >= 0 and till % 1 == 0
+    and till <= struct.unpack('<d', state) + 10020000 and since >= 0 and since <= till
+  stored = sound and stored or 0
+end
 local sound = stored == 0 and not state or stored == plain or stored == size
 if sound and state then
   numbers = { struct.unpack('<' .. string.rep('d', stored), state) }
@@ -513,14 +546,16 @@ for i = 1, count do
   elseif window < 0 then
     this, following, rest = struct.unpack('<dd', question, rest)
   end
-  limits[i] = brought(at, now, max, window, this, following, numbers, first + own * (i - 1), plain + opens * (i - 1) + 1)
+  limits[i] = brought(at, now, max, window, this, following, numbers,
+    first + own * (i - 1), plain + opens * (i - 1) + 1, floor, till)
 end
 
--- What is done. Only a question with a range forgets strikes.
+-- What is done. Strikes are remembered as long as the rule that set the block says, and no longer
+-- than a question with a range does.
 local blocked, charged, blocks, admitted, limit_index = ends > at, false, false, 0, 0
 local remaining, retry, reset, ticket = 0, 0, 0, 0
 local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
-if at >= ends + (grows and longest or remembered) then
+if at >= ends + (grows and math.min(longest, remembered) or remembered) then
   strikes = 0
 end
 local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
@@ -541,7 +576,7 @@ if charges or operation == 'peek' or operation == 'offend' then
       charge(limit, units, operation == 'reserve', at)
     end
     if admitted < callers and limit.free < cost * (limit.each or 1) then
-      local frees = ends_at(limit, at, cost)
+      local frees = ends_at(limit, at, cost, floor, till)
       wait, offends = math.min(most, (frees and math.min(latest, frees) or 50000 + at) - now), offends or frees
     end
     local left = math.max(0, math.floor(limit.free / (limit.each or 1)))
@@ -550,7 +585,8 @@ if charges or operation == 'peek' or operation == 'offend' then
     end
     least = math.min(least, left)
   end
-  reset = math.min(most, math.min(latest, ends_at(limits[limit_index + 1], at) or now) - now)
+  reset = ends_at(limits[limit_index + 1], at, nil, floor, till) or now
+  reset = math.min(most, math.min(latest, reset) - now)
   if offends and shortest > 0 and not blocked and operation ~= 'peek' then
     ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
     strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
@@ -559,6 +595,51 @@ if charges or operation == 'peek' or operation == 'offend' then
   if admitted < callers and ends > at then
     retry, reset = math.max(retry, ends - now), math.max(reset, ends - now)
   end
+elseif operation == 'grant' then
+  -- Units are taken ahead for a lease of `retry` microseconds: up to a quarter of what is left, if
+  -- that is worth a lease.
+  local lease, least = struct.unpack('<d', question, rest), 1 / 0
+  retry = lease
+  for i = 1, count do
+    local left = math.floor(limits[i].free / (limits[i].each or 1))
+    if left < least then
+      limit_index, least = i - 1, left
+    end
+    retry = math.min(retry, lasts and lasts(limits[i]) - at or lease)
+  end
+  units = math.floor(math.min(cost, least / 4) * retry / lease)
+  if blocked or least < 32 or units < 8 then
+    units = 0
+  end
+  charged, admitted, ticket, remaining = units > 0, units, at, math.max(0, least)
+  if charged and first > 2 then
+    -- They drain when the lease is over. What is left is given back within 20 ms of that, or later,
+    -- where a process stands still: of units whose time is over, what has not drained stays.
+    local kept = 0
+    for i = 1, count do
+      local drained = limits[i].max * math.max(0, at - till) / limits[i].each
+      kept = math.max(kept, math.ceil(floor - drained))
+    end
+    floor, till, since = kept + units, math.max(till, at + lease + 20000), kept > 0 and since or at
+  end
+  for i = 1, count do
+    charge(limits[i], units, false, at)
+  end
+  reset = (ends_at(limits[limit_index + 1], at, nil, floor, till) or now) - now
+elseif operation == 'return' then
+  -- Of units that a bucket gave ahead, `cost` are left, but for what has drained since their time
+  -- was over. Where the floor stands since later, the key was reset, or all of them have drained.
+  local time, granted, lease = struct.unpack('<ddd', question, rest)
+  local late, kept = math.max(0, at - time - lease - 20000), 0
+  charged = floor > 0 and since <= time
+  admitted = charged and 1 or 0
+  for i = 1, charged and count or 0 do
+    local limit = limits[i]
+    local level = limit.capacity - limit.free - (limit.current + limit.previous) * limit.each
+    limit.free = limit.free + math.max(0, math.min(level, cost * limit.each - limit.max * late))
+    kept = math.max(kept, math.ceil(granted - limit.max * late / limit.each))
+  end
+  floor = math.max(0, floor - kept)
 elseif operation == 'refund' or operation == 'settle' then
   -- A refund is the settlement of an estimate that did cost nothing. What it says of `retry` is how
   -- much of the actual cost is too much to be charged.
@@ -591,7 +672,7 @@ if charged or blocks then
   numbers[1] = charged and at or newest
   for i = 1, count do
     local open = keep(limits[i], charged and numbers or {}, first + own * (i - 1), plain + opens * (i - 1) + 1)
-    lives = math.max(lives, open, ends_at(limits[i], at) or 0)
+    lives = math.max(lives, open, ends_at(limits[i], at, nil, floor, till) or 0)
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
@@ -599,6 +680,7 @@ if charged or blocks then
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
+  floor = lives > 0 and floor or 0
   for i = 1, lives == 0 and size or 0 do
     numbers[i] = 0
   end
@@ -612,6 +694,9 @@ if charged or blocks then
       last = numbers[i] > 0 and size or last
     end
     value = struct.pack('<' .. string.rep('d', last), unpack(numbers, 1, last))
+    if floor > 0 then
+      value = value .. struct.pack('<ddd', floor, till, since)
+    end
     call('SET', key, value, base == 0 and 'PXAT' or 'PX', string.format('%d', (lives - base) / 1000 + 1))
   else
     value = false
@@ -687,6 +772,9 @@ local function brought(at, now, max, window, this, following, numbers, own, open
   return { capacity = max, start = begun, ends = ends, current = used, open = open, previous = 0, before = 0,
     free = max - used - open }
 end
+local function lasts(limit)
+  return limit.ends
+end
 local function ends_at(limit, _, cost)
   if cost then
     return limit.capacity - limit.current < cost and limit.ends
@@ -751,6 +839,7 @@ end
 --   ends_at  when a limit would admit a call, if what is open were released; without a cost, when
 --            nothing of the limit counts any more. False: it does now
 --   keep     writes a limit to its numbers; returns until when what is open matters
+--   lasts    until when units that are taken ahead of a limit may be spent. Nil: as long as asked
 --   settle   ends a reservation: what of the actual cost is to be charged, whether it may have been
 --            open, and whether anything changed. Nil: its window is over, or nothing is known of it
 --
@@ -758,9 +847,17 @@ end
 if not state and not is_read then
   state = call('GET', key)
 end
-local plain, numbers = first - 1 + own * count, {}
+local plain, numbers, floor, till, since = first - 1 + own * count, {}, 0, 0, 0
 local size = plain + opens * count + 3
 local stored = state and #state / 8 or 0
+if first > 2 and (stored == plain + 3 or stored == size + 3) then
+  stored = stored - 3
+  floor, till, since = struct.unpack('<ddd', state, 8 * stored + 1)
+  -- A lease is up to 10 seconds.
+  local sound = floor >= 0 and floor < 2 ^ 53 and floor % 1 == 0 and till >= 0 and till % 1 == 0
+    and till <= struct.unpack('<d', state) + 10020000 and since >= 0 and since <= till
+  stored = sound and stored or 0
+end
 local sound = stored == 0 and not state or stored == plain or stored == size
 if sound and state then
   numbers = { struct.unpack('<' .. string.rep('d', stored), state) }
@@ -792,14 +889,16 @@ for i = 1, count do
   elseif window < 0 then
     this, following, rest = struct.unpack('<dd', question, rest)
   end
-  limits[i] = brought(at, now, max, window, this, following, numbers, first + own * (i - 1), plain + opens * (i - 1) + 1)
+  limits[i] = brought(at, now, max, window, this, following, numbers,
+    first + own * (i - 1), plain + opens * (i - 1) + 1, floor, till)
 end
 
--- What is done. Only a question with a range forgets strikes.
+-- What is done. Strikes are remembered as long as the rule that set the block says, and no longer
+-- than a question with a range does.
 local blocked, charged, blocks, admitted, limit_index = ends > at, false, false, 0, 0
 local remaining, retry, reset, ticket = 0, 0, 0, 0
 local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
-if at >= ends + (grows and longest or remembered) then
+if at >= ends + (grows and math.min(longest, remembered) or remembered) then
   strikes = 0
 end
 local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
@@ -820,7 +919,7 @@ if charges or operation == 'peek' or operation == 'offend' then
       charge(limit, units, operation == 'reserve', at)
     end
     if admitted < callers and limit.free < cost * (limit.each or 1) then
-      local frees = ends_at(limit, at, cost)
+      local frees = ends_at(limit, at, cost, floor, till)
       wait, offends = math.min(most, (frees and math.min(latest, frees) or 50000 + at) - now), offends or frees
     end
     local left = math.max(0, math.floor(limit.free / (limit.each or 1)))
@@ -829,7 +928,8 @@ if charges or operation == 'peek' or operation == 'offend' then
     end
     least = math.min(least, left)
   end
-  reset = math.min(most, math.min(latest, ends_at(limits[limit_index + 1], at) or now) - now)
+  reset = ends_at(limits[limit_index + 1], at, nil, floor, till) or now
+  reset = math.min(most, math.min(latest, reset) - now)
   if offends and shortest > 0 and not blocked and operation ~= 'peek' then
     ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
     strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
@@ -838,6 +938,51 @@ if charges or operation == 'peek' or operation == 'offend' then
   if admitted < callers and ends > at then
     retry, reset = math.max(retry, ends - now), math.max(reset, ends - now)
   end
+elseif operation == 'grant' then
+  -- Units are taken ahead for a lease of `retry` microseconds: up to a quarter of what is left, if
+  -- that is worth a lease.
+  local lease, least = struct.unpack('<d', question, rest), 1 / 0
+  retry = lease
+  for i = 1, count do
+    local left = math.floor(limits[i].free / (limits[i].each or 1))
+    if left < least then
+      limit_index, least = i - 1, left
+    end
+    retry = math.min(retry, lasts and lasts(limits[i]) - at or lease)
+  end
+  units = math.floor(math.min(cost, least / 4) * retry / lease)
+  if blocked or least < 32 or units < 8 then
+    units = 0
+  end
+  charged, admitted, ticket, remaining = units > 0, units, at, math.max(0, least)
+  if charged and first > 2 then
+    -- They drain when the lease is over. What is left is given back within 20 ms of that, or later,
+    -- where a process stands still: of units whose time is over, what has not drained stays.
+    local kept = 0
+    for i = 1, count do
+      local drained = limits[i].max * math.max(0, at - till) / limits[i].each
+      kept = math.max(kept, math.ceil(floor - drained))
+    end
+    floor, till, since = kept + units, math.max(till, at + lease + 20000), kept > 0 and since or at
+  end
+  for i = 1, count do
+    charge(limits[i], units, false, at)
+  end
+  reset = (ends_at(limits[limit_index + 1], at, nil, floor, till) or now) - now
+elseif operation == 'return' then
+  -- Of units that a bucket gave ahead, `cost` are left, but for what has drained since their time
+  -- was over. Where the floor stands since later, the key was reset, or all of them have drained.
+  local time, granted, lease = struct.unpack('<ddd', question, rest)
+  local late, kept = math.max(0, at - time - lease - 20000), 0
+  charged = floor > 0 and since <= time
+  admitted = charged and 1 or 0
+  for i = 1, charged and count or 0 do
+    local limit = limits[i]
+    local level = limit.capacity - limit.free - (limit.current + limit.previous) * limit.each
+    limit.free = limit.free + math.max(0, math.min(level, cost * limit.each - limit.max * late))
+    kept = math.max(kept, math.ceil(granted - limit.max * late / limit.each))
+  end
+  floor = math.max(0, floor - kept)
 elseif operation == 'refund' or operation == 'settle' then
   -- A refund is the settlement of an estimate that did cost nothing. What it says of `retry` is how
   -- much of the actual cost is too much to be charged.
@@ -870,7 +1015,7 @@ if charged or blocks then
   numbers[1] = charged and at or newest
   for i = 1, count do
     local open = keep(limits[i], charged and numbers or {}, first + own * (i - 1), plain + opens * (i - 1) + 1)
-    lives = math.max(lives, open, ends_at(limits[i], at) or 0)
+    lives = math.max(lives, open, ends_at(limits[i], at, nil, floor, till) or 0)
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
@@ -878,6 +1023,7 @@ if charged or blocks then
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
+  floor = lives > 0 and floor or 0
   for i = 1, lives == 0 and size or 0 do
     numbers[i] = 0
   end
@@ -891,6 +1037,9 @@ if charged or blocks then
       last = numbers[i] > 0 and size or last
     end
     value = struct.pack('<' .. string.rep('d', last), unpack(numbers, 1, last))
+    if floor > 0 then
+      value = value .. struct.pack('<ddd', floor, till, since)
+    end
     call('SET', key, value, base == 0 and 'PXAT' or 'PX', string.format('%d', (lives - base) / 1000 + 1))
   else
     value = false
@@ -910,7 +1059,8 @@ algorithms[4] = function(key, callers, state, call, now, base, shared,
 -- The value, in doubles: the time of the newest write; until when the levels count, below 0 where the
 -- clock is the caller's; a level for each limit. While anything is open, or there is a block or strikes
 -- are remembered: what is open of each limit's period and of the one before, and when this began;
--- the block's end, the strikes, and for how long they are remembered after it.
+-- the block's end, the strikes, and for how long they are remembered after it. At the end, if units
+-- were taken ahead: how many, until when the level does not drain below them, and since when.
 --
 -- Of a limit, a question says max, window and burst. Expiry: the first write lives until all has
 -- drained, a later one that needs more twice as long as from empty to full. A common answer: the
@@ -920,11 +1070,12 @@ if state == nil then
   state, is_read = call('GET', key), true
 end
 local burst = shared and shared.double or struct.unpack('<d', question, rest)
-local capacity = burst * window
+local capacity, size = burst * window, state and #state or 24
 
 -- The common question: one limit, nothing open, no block, a clock that goes forward.
-if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost > 0 and (not state or #state == 24) then
-  local newest, lives, level, tick, each = 0, 0, 0, 1, window
+if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost > 0
+  and (size == 24 or size == 48) then
+  local newest, lives, level, till, tick, each = 0, 0, 0, 0, 1, window
   if state then
     newest, lives, level = struct.unpack('<ddd', state)
   end
@@ -947,14 +1098,31 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
     level = level + -level % tick
     passed = passed + newest % tick - begun
   end
-  if newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 * tick then
+  if size == 48 then
+    local floor
+    floor, till = struct.unpack('<dd', state, 25)
+    if floor >= 0 and floor < 2 ^ 53 and floor % 1 == 0 and till >= 0 and till % 1 == 0
+      and till <= newest + 10020000 and level < 2 ^ 53 * tick then
+      if till > newest then
+        -- What is taken ahead drains from `till` on, and lives as long as from then.
+        local held = math.min(passed, till + -till % tick - newest + newest % tick)
+        level, passed = math.max(math.min(level, floor * each), level - max * held), passed - held
+        last = math.max(last, till)
+      end
+    else
+      -- What no bucket holds is an error below.
+      newest = 1 / 0
+    end
+  end
+  if not state or newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 * tick then
     level = level - max * passed
     level = level > 0 and level or 0
     local weight, free, admitted, value = cost * each, capacity - level, callers, nil
     if callers * weight > free then
       admitted = free > 0 and math.floor(free / weight) or 0
     end
-    if (admitted == callers or shortest == 0) and (admitted > 0 or state ~= false) then
+    if (admitted == callers or shortest == 0 and till <= now)
+      and (admitted > 0 or state ~= false) then
       if admitted > 0 then
         level = level + admitted * weight
         local drained = last + level / max
@@ -972,6 +1140,9 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
             error('WRONGTYPE the key does not hold a bucket', 0)
           end
         end
+      end
+      if size == 48 then
+        value = value and value .. string.sub(state, 25)
       end
       if admitted == callers then
         return level / tick, value
@@ -996,7 +1167,7 @@ end
 
 -- Everything else is decided by counters.lua, which stands behind this file, with these functions.
 local holds, first, own, opens = 'buckets', 3, 1, 3
-local function brought(at, now, max, window, burst, _, numbers, own, open)
+local function brought(at, now, max, window, burst, _, numbers, own, open, floor, till)
   local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] <= at and 0 or numbers[own], 1
   if 2 * burst * window >= 2 ^ 53 or level >= 2 ^ 53 then
     local units = math.max(2 * burst * window, level)
@@ -1004,7 +1175,12 @@ local function brought(at, now, max, window, burst, _, numbers, own, open)
     tick = 2 * burst * math.ceil(window / tick) < 2 ^ 53 and tick or 2 * tick
   end
   local each, passed = math.ceil(window / tick) * tick, at - at % tick - (newest - newest % tick)
-  level = math.max(0, math.ceil(level / tick) * tick - max * passed)
+  level = math.ceil(level / tick) * tick
+  if till > newest then
+    local held = math.min(passed, math.ceil(till / tick) * tick - (newest - newest % tick))
+    level, passed = math.max(math.min(level, floor * each), level - max * held), passed - held
+  end
+  level = math.max(0, level - max * passed)
   local capacity, current, previous, since = burst * each, numbers[open], numbers[open + 1], numbers[open + 2]
   if current + previous > 0 then
     local period = math.ceil(capacity / tick / max) * tick
@@ -1024,12 +1200,19 @@ local function charge(limit, units, is_open, at)
   end
   limit.free = limit.free - units * limit.each
 end
-local function ends_at(limit, at, cost)
-  local level = limit.capacity - limit.free
+local function ends_at(limit, at, cost, floor, till)
+  local level, sinks = limit.capacity - limit.free, 0
   if cost then
-    level = level + (cost - limit.current - limit.previous) * limit.each - limit.capacity
+    sinks = (cost - limit.current - limit.previous) * limit.each - limit.capacity
   end
-  return level > 0 and at + math.ceil(level / limit.tick / limit.max) * limit.tick - at % limit.tick
+  level, floor = level + sinks, floor * limit.each + sinks
+  local tick = limit.tick
+  local ends = level > 0 and at + math.ceil(level / tick / limit.max) * tick - at % tick
+  if ends and till > at and floor > 0 then
+    -- What is taken ahead begins to drain then.
+    ends = math.max(ends, till + -till % tick + math.ceil(floor / tick / limit.max) * tick)
+  end
+  return ends
 end
 local function keep(limit, numbers, own, open)
   local current, previous, period = limit.current, limit.previous, math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
@@ -1037,7 +1220,7 @@ local function keep(limit, numbers, own, open)
   numbers[open], numbers[open + 1], numbers[open + 2] = current, previous, current + previous > 0 and limit.since or 0
   return current > 0 and limit.since + 2 * period or previous > 0 and limit.since + period or 0
 end
-local settle
+local lasts, settle
 if operation == 'refund' or operation == 'settle' then
   function settle(limit, time, actual, cost, by_count, at, newest)
     local period = math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
@@ -1075,6 +1258,7 @@ end
 --   ends_at  when a limit would admit a call, if what is open were released; without a cost, when
 --            nothing of the limit counts any more. False: it does now
 --   keep     writes a limit to its numbers; returns until when what is open matters
+--   lasts    until when units that are taken ahead of a limit may be spent. Nil: as long as asked
 --   settle   ends a reservation: what of the actual cost is to be charged, whether it may have been
 --            open, and whether anything changed. Nil: its window is over, or nothing is known of it
 --
@@ -1082,9 +1266,17 @@ end
 if not state and not is_read then
   state = call('GET', key)
 end
-local plain, numbers = first - 1 + own * count, {}
+local plain, numbers, floor, till, since = first - 1 + own * count, {}, 0, 0, 0
 local size = plain + opens * count + 3
 local stored = state and #state / 8 or 0
+if first > 2 and (stored == plain + 3 or stored == size + 3) then
+  stored = stored - 3
+  floor, till, since = struct.unpack('<ddd', state, 8 * stored + 1)
+  -- A lease is up to 10 seconds.
+  local sound = floor >= 0 and floor < 2 ^ 53 and floor % 1 == 0 and till >= 0 and till % 1 == 0
+    and till <= struct.unpack('<d', state) + 10020000 and since >= 0 and since <= till
+  stored = sound and stored or 0
+end
 local sound = stored == 0 and not state or stored == plain or stored == size
 if sound and state then
   numbers = { struct.unpack('<' .. string.rep('d', stored), state) }
@@ -1116,14 +1308,16 @@ for i = 1, count do
   elseif window < 0 then
     this, following, rest = struct.unpack('<dd', question, rest)
   end
-  limits[i] = brought(at, now, max, window, this, following, numbers, first + own * (i - 1), plain + opens * (i - 1) + 1)
+  limits[i] = brought(at, now, max, window, this, following, numbers,
+    first + own * (i - 1), plain + opens * (i - 1) + 1, floor, till)
 end
 
--- What is done. Only a question with a range forgets strikes.
+-- What is done. Strikes are remembered as long as the rule that set the block says, and no longer
+-- than a question with a range does.
 local blocked, charged, blocks, admitted, limit_index = ends > at, false, false, 0, 0
 local remaining, retry, reset, ticket = 0, 0, 0, 0
 local grows = longest > 0 and operation ~= 'refund' and operation ~= 'settle'
-if at >= ends + (grows and longest or remembered) then
+if at >= ends + (grows and math.min(longest, remembered) or remembered) then
   strikes = 0
 end
 local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
@@ -1144,7 +1338,7 @@ if charges or operation == 'peek' or operation == 'offend' then
       charge(limit, units, operation == 'reserve', at)
     end
     if admitted < callers and limit.free < cost * (limit.each or 1) then
-      local frees = ends_at(limit, at, cost)
+      local frees = ends_at(limit, at, cost, floor, till)
       wait, offends = math.min(most, (frees and math.min(latest, frees) or 50000 + at) - now), offends or frees
     end
     local left = math.max(0, math.floor(limit.free / (limit.each or 1)))
@@ -1153,7 +1347,8 @@ if charges or operation == 'peek' or operation == 'offend' then
     end
     least = math.min(least, left)
   end
-  reset = math.min(most, math.min(latest, ends_at(limits[limit_index + 1], at) or now) - now)
+  reset = ends_at(limits[limit_index + 1], at, nil, floor, till) or now
+  reset = math.min(most, math.min(latest, reset) - now)
   if offends and shortest > 0 and not blocked and operation ~= 'peek' then
     ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
     strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
@@ -1162,6 +1357,51 @@ if charges or operation == 'peek' or operation == 'offend' then
   if admitted < callers and ends > at then
     retry, reset = math.max(retry, ends - now), math.max(reset, ends - now)
   end
+elseif operation == 'grant' then
+  -- Units are taken ahead for a lease of `retry` microseconds: up to a quarter of what is left, if
+  -- that is worth a lease.
+  local lease, least = struct.unpack('<d', question, rest), 1 / 0
+  retry = lease
+  for i = 1, count do
+    local left = math.floor(limits[i].free / (limits[i].each or 1))
+    if left < least then
+      limit_index, least = i - 1, left
+    end
+    retry = math.min(retry, lasts and lasts(limits[i]) - at or lease)
+  end
+  units = math.floor(math.min(cost, least / 4) * retry / lease)
+  if blocked or least < 32 or units < 8 then
+    units = 0
+  end
+  charged, admitted, ticket, remaining = units > 0, units, at, math.max(0, least)
+  if charged and first > 2 then
+    -- They drain when the lease is over. What is left is given back within 20 ms of that, or later,
+    -- where a process stands still: of units whose time is over, what has not drained stays.
+    local kept = 0
+    for i = 1, count do
+      local drained = limits[i].max * math.max(0, at - till) / limits[i].each
+      kept = math.max(kept, math.ceil(floor - drained))
+    end
+    floor, till, since = kept + units, math.max(till, at + lease + 20000), kept > 0 and since or at
+  end
+  for i = 1, count do
+    charge(limits[i], units, false, at)
+  end
+  reset = (ends_at(limits[limit_index + 1], at, nil, floor, till) or now) - now
+elseif operation == 'return' then
+  -- Of units that a bucket gave ahead, `cost` are left, but for what has drained since their time
+  -- was over. Where the floor stands since later, the key was reset, or all of them have drained.
+  local time, granted, lease = struct.unpack('<ddd', question, rest)
+  local late, kept = math.max(0, at - time - lease - 20000), 0
+  charged = floor > 0 and since <= time
+  admitted = charged and 1 or 0
+  for i = 1, charged and count or 0 do
+    local limit = limits[i]
+    local level = limit.capacity - limit.free - (limit.current + limit.previous) * limit.each
+    limit.free = limit.free + math.max(0, math.min(level, cost * limit.each - limit.max * late))
+    kept = math.max(kept, math.ceil(granted - limit.max * late / limit.each))
+  end
+  floor = math.max(0, floor - kept)
 elseif operation == 'refund' or operation == 'settle' then
   -- A refund is the settlement of an estimate that did cost nothing. What it says of `retry` is how
   -- much of the actual cost is too much to be charged.
@@ -1194,7 +1434,7 @@ if charged or blocks then
   numbers[1] = charged and at or newest
   for i = 1, count do
     local open = keep(limits[i], charged and numbers or {}, first + own * (i - 1), plain + opens * (i - 1) + 1)
-    lives = math.max(lives, open, ends_at(limits[i], at) or 0)
+    lives = math.max(lives, open, ends_at(limits[i], at, nil, floor, till) or 0)
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
@@ -1202,6 +1442,7 @@ if charged or blocks then
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
+  floor = lives > 0 and floor or 0
   for i = 1, lives == 0 and size or 0 do
     numbers[i] = 0
   end
@@ -1215,6 +1456,9 @@ if charged or blocks then
       last = numbers[i] > 0 and size or last
     end
     value = struct.pack('<' .. string.rep('d', last), unpack(numbers, 1, last))
+    if floor > 0 then
+      value = value .. struct.pack('<ddd', floor, till, since)
+    end
     call('SET', key, value, base == 0 and 'PXAT' or 'PX', string.format('%d', (lives - base) / 1000 + 1))
   else
     value = false

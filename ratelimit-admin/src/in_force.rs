@@ -1,0 +1,295 @@
+//! [`InForce`]: the rules that the limiters of a service have written to its Redis.
+//!
+//! Whoever may write to that Redis may have written them: they are checked, and printed escaped.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use ratelimit_runtime::{Limit, Policy, RateLimitError, RedisStore};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::printable::escaped;
+use crate::rules::{answer, nearest, unescaped};
+
+/// The latest version of a line that this program reads.
+const LINE: u64 = 1;
+/// A rule that no limiter has written for so many days is left out.
+const MAX_DAYS: u64 = 35;
+/// The most rules that are read.
+const MAX_RULES: usize = 10_000;
+
+/// The rules under a prefix.
+pub(crate) struct InForce {
+    pub(crate) rules: Vec<RuleInForce>,
+    /// The lines that could not be read, each with the reason.
+    pub(crate) skipped: Vec<String>,
+}
+
+/// A rule as a limiter applies it.
+#[derive(Serialize)]
+pub(crate) struct RuleInForce {
+    #[serde(skip)]
+    pub(crate) prefix: String,
+    #[serde(skip)]
+    pub(crate) name: String,
+    #[serde(flatten)]
+    pub(crate) line: Line,
+    /// Its limits; `None` where only calls in flight are limited.
+    #[serde(skip)]
+    pub(crate) policy: Option<Policy>,
+}
+
+/// The line of JSON of a rule, without fields that this program does not know.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) limits: Vec<String>,
+    pub(crate) algorithm: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) burst: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) block: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) concurrent: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<String>,
+    /// The template of the key; empty for a rule without a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
+    #[serde(default)]
+    pub(crate) kinds: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) policy: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefetch: Option<String>,
+    pub(crate) version: String,
+    day: u64,
+}
+
+/// The rules that limiters with this prefix have written, by name.
+pub(crate) async fn read(
+    store: &RedisStore,
+    prefix: &str,
+    timeout: Duration,
+) -> Result<InForce, RateLimitError> {
+    let colon = if prefix.is_empty() { "" } else { ":" };
+    let beginning = format!("{prefix}{colon}");
+    let lines = answer(timeout, async || store.rule_lines(&beginning).await).await?;
+    let mut found = InForce {
+        rules: Vec::new(),
+        skipped: Vec::new(),
+    };
+    for (field, line) in lines.into_iter().take(MAX_RULES) {
+        match RuleInForce::read(prefix, &field, &line) {
+            Ok(rule) if rule.days() > MAX_DAYS => {}
+            Ok(rule) => found.rules.push(rule),
+            Err(why) => found.skipped.push(format!(
+                "the rule {} is left out: {}",
+                escaped(&String::from_utf8_lossy(&field)),
+                escaped(&why)
+            )),
+        }
+    }
+    found
+        .rules
+        .sort_by(|a, b| (&a.name, &a.line.policy).cmp(&(&b.name, &b.line.policy)));
+    found.skipped.sort();
+    Ok(found)
+}
+
+impl RuleInForce {
+    fn read(prefix: &str, field: &[u8], line: &[u8]) -> Result<Self, String> {
+        let wrong = |why: &dyn std::fmt::Display| format!("its line is damaged ({why})");
+        let field = std::str::from_utf8(field).map_err(|why| wrong(&why))?;
+        // Behind the colon is the policy, which the line names too.
+        let name = field.split(':').next().and_then(unescaped);
+        let name = name.filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| wrong(&"no name"))?;
+        let line: Value = serde_json::from_slice(line).map_err(|why| wrong(&why))?;
+        match line.get("line").and_then(Value::as_u64) {
+            Some(1..=LINE) => {}
+            Some(_) => {
+                return Err(
+                    "a later release wrote it: use the ratelimit-admin of that one".to_owned(),
+                );
+            }
+            None => return Err(wrong(&"no version")),
+        }
+        let line = Line::deserialize(line).map_err(|why| wrong(&why))?;
+        let policy = if line.limits.is_empty() && line.concurrent.is_some() {
+            None
+        } else {
+            Some(policy_of(&line).map_err(|why| wrong(&why))?)
+        };
+        Ok(Self {
+            prefix: prefix.to_owned(),
+            name,
+            line,
+            policy,
+        })
+    }
+
+    /// How many days ago it was written.
+    pub(crate) fn days(&self) -> u64 {
+        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        (since.as_secs() / 86_400).saturating_sub(self.line.day)
+    }
+
+    /// Whether each call says the `max` of its first limit.
+    pub(crate) fn is_max_per_call(&self) -> bool {
+        self.line.max.is_some()
+    }
+
+    /// Its limits, or the reason why no key of it can be looked at.
+    pub(crate) fn limits(&self) -> Result<&Policy, String> {
+        let policy = self
+            .policy
+            .as_ref()
+            .ok_or("it limits only calls in flight: see `ratelimit-admin in-flight`")?;
+        if self.is_max_per_call() && policy.algorithm().has_burst() {
+            return Err("each call says its `max`, by which a bucket is read: say --limits".into());
+        }
+        Ok(policy)
+    }
+}
+
+/// The limits of a line. Where each call says the first `max`, it is [`Limit::MAX_COUNT`].
+fn policy_of(line: &Line) -> Result<Policy, String> {
+    let mut limits = line.limits.clone();
+    if let (Some(_), Some(first)) = (&line.max, limits.first_mut())
+        && let Some((_, window)) = first.split_once('/')
+    {
+        *first = format!("{}/{window}", Limit::MAX_COUNT);
+    }
+    let mut table = Map::new();
+    table.insert("limits".to_owned(), limits.into());
+    table.insert("algorithm".to_owned(), line.algorithm.clone().into());
+    if let (Some(burst), None) = (line.burst, &line.max) {
+        table.insert("burst".to_owned(), burst.into());
+    }
+    serde_json::from_value(Value::Object(table)).map_err(|why| why.to_string())
+}
+
+impl InForce {
+    /// None, for this reason.
+    pub(crate) fn unread(prefix: &str, why: &RateLimitError) -> Self {
+        let why =
+            format!("what limiters have written under the prefix {prefix:?} is left out: {why}");
+        Self {
+            rules: Vec::new(),
+            skipped: vec![escaped(&why)],
+        }
+    }
+
+    /// Whether a rule is known under several policies, of which each call says one.
+    pub(crate) fn has_policies(&self, name: &str) -> bool {
+        self.rules.iter().filter(|rule| rule.name == name).count() > 1
+    }
+
+    /// Leaves out all rules but those of this name, or of the only name that ends so.
+    pub(crate) fn keep_only(&mut self, name: &str) -> Result<(), String> {
+        let full = self.full_name(name)?.to_owned();
+        self.rules.retain(|rule| rule.name == full);
+        Ok(())
+    }
+
+    /// The rule of this name, or of the only name that ends so; of this policy, if each call says
+    /// its own.
+    pub(crate) fn rule(&self, name: &str, policy: Option<&str>) -> Result<&RuleInForce, String> {
+        let full = self.full_name(name)?;
+        let of_name = || self.rules.iter().filter(|rule| rule.name == full);
+        let is_of_policy = |rule: &&RuleInForce| {
+            policy.is_none_or(|name| rule.line.policy.as_deref() == Some(name))
+        };
+        match of_name().filter(is_of_policy).collect::<Vec<_>>()[..] {
+            [only] => Ok(only),
+            _ => Err(format!(
+                "which limits has {}? Redis knows them under the policies {}: say one of them with \
+                 --policy",
+                escaped(full),
+                listed(of_name().filter_map(|rule| rule.line.policy.as_deref()))
+            )),
+        }
+    }
+
+    fn full_name<'n>(&'n self, name: &'n str) -> Result<&'n str, String> {
+        let all: BTreeSet<&str> = self.rules.iter().map(|rule| rule.name.as_str()).collect();
+        if all.contains(name) {
+            return Ok(name);
+        }
+        let is_last_part = |all: &&str| all.rsplit('.').next() == Some(name);
+        match all.iter().copied().filter(is_last_part).collect::<Vec<_>>()[..] {
+            [only] => Ok(only),
+            [] => Err(self.unknown(name, all)),
+            [..] => Err(format!(
+                "{} may be {}: say which",
+                escaped(name),
+                listed(all.into_iter().filter(is_last_part))
+            )),
+        }
+    }
+
+    /// The message where no limiter has written the rule.
+    fn unknown(&self, name: &str, all: BTreeSet<&str>) -> String {
+        let near = nearest(all, name);
+        let near = if near.is_empty() {
+            "no rule".to_owned()
+        } else {
+            listed(near.into_iter())
+        };
+        let skipped = self
+            .skipped
+            .iter()
+            .fold(String::new(), |all, why| all + "; " + why);
+        format!(
+            "which limits has {}? Services have written {near} to Redis under this prefix: say \
+             --limits (and --algorithm, --zone) as the service does, or --policies FILE{skipped}",
+            escaped(name)
+        )
+    }
+}
+
+fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    names.map(escaped).collect::<Vec<_>>().join(", ")
+}
+
+impl std::fmt::Display for RuleInForce {
+    /// `5/1m, block 10m, key <email>, policy login; written today by 0.1.0`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Line {
+            limits,
+            burst,
+            block,
+            concurrent,
+            key,
+            policy,
+            prefetch,
+            version,
+            ..
+        } = &self.line;
+        let mut parts = limits.clone();
+        if let (true, Some(first)) = (self.is_max_per_call(), parts.first_mut()) {
+            let window = first.split_once('/').map_or("", |(_, window)| window);
+            *first = format!("(said by each call)/{window}");
+        }
+        parts.extend(burst.map(|burst| format!("burst {burst}")));
+        parts.extend(block.as_ref().map(|block| format!("block {block}")));
+        parts.extend(concurrent.map(|most| format!("{most} in flight")));
+        parts.push(match key.as_deref() {
+            None => "key not known".to_owned(),
+            Some("") => "no key".to_owned(),
+            Some(key) => format!("key {key}"),
+        });
+        parts.extend(policy.as_ref().map(|policy| format!("policy {policy}")));
+        parts.extend(prefetch.as_ref().map(|time| format!("prefetch {time}")));
+        let when = match self.days() {
+            0 => "today".to_owned(),
+            1 => "yesterday".to_owned(),
+            days => format!("{days} days ago"),
+        };
+        let text = format!("{}; written {when} by {version}", parts.join(", "));
+        f.write_str(&escaped(&text))
+    }
+}

@@ -1,0 +1,343 @@
+//! What support asks: `find`, the state of a value under each rule, and `top`, the keys that are
+//! refused now.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::net::IpAddr;
+
+use ratelimit_runtime::__private::KeyBuilder;
+use ratelimit_runtime::{Key, Limit, Policy, RateLimitError, RateLimiter, Rule};
+use serde::Serialize;
+
+use crate::in_force::{InForce, RuleInForce};
+use crate::printable::escaped;
+use crate::report::{Standing, name};
+
+/// The state of a value under each rule whose key it can be.
+#[derive(Serialize)]
+pub(crate) struct Found {
+    rules: Vec<FoundRule>,
+    left_out: Vec<LeftOut>,
+    /// Lines of Redis that could not be read.
+    skipped: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct FoundRule {
+    rule: String,
+    key: String,
+    /// `None` where the rule limits only calls in flight.
+    limits: Option<Standing>,
+    policy: Option<String>,
+    in_flight: Option<u64>,
+    concurrent: Option<u64>,
+}
+
+/// A rule that was not asked, and why.
+#[derive(Serialize)]
+struct LeftOut {
+    rule: String,
+    why: String,
+}
+
+/// The keys that are refused or blocked now.
+#[derive(Serialize)]
+pub(crate) struct Top {
+    keys: Vec<Standing>,
+    /// How many keys were looked at.
+    looked_at: usize,
+    /// Whether these are all.
+    complete: bool,
+    left_out: Vec<LeftOut>,
+    skipped: Vec<String>,
+}
+
+/// The rule as one that a limiter asks by its policy of this number.
+fn asked(rule: &RuleInForce, number: usize) -> Rule {
+    let any = Limit::per_second(1);
+    Rule::named(rule.name.as_str(), any).with_policy_named(policy_name(number))
+}
+
+/// The name of a policy of the program's limiter.
+pub(crate) fn policy_name(number: usize) -> String {
+    format!("{number}")
+}
+
+/// The key that the value is under a rule, or the reason why it is none.
+fn rendered(rule: &RuleInForce, value: &str) -> Result<Key, String> {
+    let template = match rule.line.key.as_deref() {
+        None => return Err("its key is not known: give the rule `with_template`".to_owned()),
+        Some("") => return Err("it has no key: all callers share one bucket".to_owned()),
+        Some(template) => template,
+    };
+    let pieces = pieces(template).ok_or("its template is damaged")?;
+    let placeholders = pieces.iter().filter(|piece| piece.is_none()).count();
+    if placeholders != 1 {
+        return Err(format!("its key has {placeholders} values: {template}"));
+    }
+    let other = |what: &str| format!("its key {template} takes {what}");
+    let kind = rule.line.kinds.first().map_or("other", String::as_str);
+    let mut key = KeyBuilder::new();
+    for piece in pieces {
+        let Some(text) = piece else {
+            match kind {
+                "text" => key.part(value),
+                "number" => number(&mut key, value).ok_or_else(|| other("a whole number"))?,
+                "address" => {
+                    let address: Result<IpAddr, _> = value.parse();
+                    key.part(&address.map_err(|_| other("an IP address"))?);
+                }
+                _ => return Err(other("a value that is no text, number or address")),
+            }
+            continue;
+        };
+        key.text(&text);
+    }
+    Ok(key.finish())
+}
+
+fn number(key: &mut KeyBuilder, value: &str) -> Option<()> {
+    let signed = value.parse::<i128>().ok().map(|number| key.part(&number));
+    signed.or_else(|| value.parse::<u128>().ok().map(|number| key.part(&number)))
+}
+
+/// The texts of a template, and `None` for each placeholder; `None` for a text that is no template.
+fn pieces(template: &str) -> Option<Vec<Option<String>>> {
+    let (mut pieces, mut text) = (Vec::new(), String::new());
+    let mut chars = template.chars().peekable();
+    while let Some(c) = chars.next() {
+        if "<>{}".contains(c) && chars.next_if_eq(&c).is_some() {
+            text.push(c);
+        } else if let '<' | '{' = c {
+            let close = if c == '<' { '>' } else { '}' };
+            chars.by_ref().find(|inside| *inside == close)?;
+            pieces.push(Some(std::mem::take(&mut text)));
+            pieces.push(None);
+        } else if let '>' | '}' = c {
+            return None;
+        } else {
+            text.push(c);
+        }
+    }
+    pieces.push(Some(text));
+    Some(pieces)
+}
+
+/// Looks at the value under each rule. `limiter` is made with the policies that are asked by; those
+/// of a file go before those that Redis knows.
+pub(crate) async fn find<E: From<RateLimitError>>(
+    in_force: InForce,
+    value: &str,
+    file: Option<&HashMap<String, Policy>>,
+    limiter: impl AsyncFnOnce(Vec<Policy>) -> Result<RateLimiter, E>,
+) -> Result<Found, E> {
+    let (mut left_out, mut looks, mut policies) = (Vec::new(), Vec::new(), Vec::new());
+    for rule in in_force.rules {
+        let known = match &rule.policy {
+            Some(_) => rule.limits().map(Some),
+            None => Ok(None),
+        };
+        let policy = known.and_then(|known| Ok(of_file(&rule, known, file)?.cloned()));
+        match rendered(&rule, value).and_then(|key| Ok((key, policy?))) {
+            Ok((key, policy)) => {
+                looks.push((rule, key, policy.is_some().then_some(policies.len())));
+                policies.extend(policy);
+            }
+            Err(why) => left_out.push(LeftOut::new(&rule, why)),
+        }
+    }
+    let mut rules = Vec::new();
+    if !looks.is_empty() {
+        let limiter = limiter(policies.clone()).await?;
+        for (rule, key, number) in looks {
+            let mut standing = None;
+            if let Some((number, policy)) = number.and_then(|at| Some((at, policies.get(at)?))) {
+                let decision = limiter.peek(&asked(&rule, number), &key).await?;
+                standing = Some(Standing::new(&key, &decision, policy));
+            }
+            let mut in_flight = None;
+            if let Some(most) = rule.line.concurrent {
+                let any = Limit::per_second(1);
+                let asked = Rule::named(rule.name.as_str(), any).with_concurrent(most);
+                in_flight = Some(limiter.in_flight(&asked, &key).await?);
+            }
+            rules.push(FoundRule {
+                rule: rule.name,
+                key: String::from_utf8_lossy(key.as_bytes()).into_owned(),
+                limits: standing,
+                policy: rule.line.policy,
+                in_flight,
+                concurrent: rule.line.concurrent,
+            });
+        }
+    }
+    Ok(Found {
+        rules,
+        left_out,
+        skipped: in_force.skipped,
+    })
+}
+
+/// The limits of a rule by a file of policies, if there is one and the rule has a policy.
+fn of_file<'p>(
+    rule: &RuleInForce,
+    known: Option<&'p Policy>,
+    file: Option<&'p HashMap<String, Policy>>,
+) -> Result<Option<&'p Policy>, String> {
+    let (Some(file), Some(name)) = (file, &rule.line.policy) else {
+        return Ok(known);
+    };
+    let missing = || format!("the file has no policy {name}");
+    file.get(name).map(Some).ok_or_else(missing)
+}
+
+/// Looks at up to `max_keys` keys of these rules, and keeps those that are refused; those that wait
+/// longest come first.
+pub(crate) async fn top<E: From<RateLimitError>>(
+    in_force: InForce,
+    max_keys: usize,
+    limiter: impl AsyncFnOnce(Vec<Policy>) -> Result<RateLimiter, E>,
+) -> Result<Top, E> {
+    let (mut left_out, mut looks, mut policies) = (Vec::new(), Vec::new(), Vec::new());
+    for rule in &in_force.rules {
+        // Otherwise nobody can tell which keys the limits refuse.
+        let limits = match rule.limits() {
+            Ok(_) if rule.is_max_per_call() => Err("each call says its `max`".to_owned()),
+            Ok(_) if in_force.has_policies(&rule.name) => {
+                Err("each call says its policy".to_owned())
+            }
+            limits => limits,
+        };
+        match limits {
+            Ok(policy) => {
+                policies.push(policy.clone());
+                looks.push(rule);
+            }
+            Err(why) => left_out.push(LeftOut::new(rule, why)),
+        }
+    }
+    let mut top = Top {
+        keys: Vec::new(),
+        looked_at: 0,
+        complete: true,
+        left_out,
+        skipped: in_force.skipped.clone(),
+    };
+    if !looks.is_empty() {
+        let limiter = limiter(policies.clone()).await?;
+        for (number, (rule, policy)) in looks.iter().zip(&policies).enumerate() {
+            top.look(&limiter, &asked(rule, number), policy, max_keys)
+                .await?;
+        }
+    }
+    top.keys
+        .sort_by_key(|standing| Reverse(standing.retry_after));
+    Ok(top)
+}
+
+impl Top {
+    /// Looks at the keys of a rule.
+    async fn look(
+        &mut self,
+        limiter: &RateLimiter,
+        rule: &Rule,
+        policy: &Policy,
+        max_keys: usize,
+    ) -> Result<(), RateLimitError> {
+        let (mut pages, mut seen) = (limiter.keys(rule), HashSet::new());
+        while let Some(page) = pages.next_page().await? {
+            for key in page {
+                if seen.contains(&key) {
+                    continue;
+                }
+                if self.looked_at >= max_keys {
+                    self.complete = false;
+                    return Ok(());
+                }
+                self.looked_at += 1;
+                let standing = Standing::new(&key, &limiter.peek(rule, &key).await?, policy);
+                if !standing.is_allowed() {
+                    self.keys.push(standing);
+                }
+                seen.insert(key);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LeftOut {
+    fn new(rule: &RuleInForce, why: String) -> Self {
+        let policy = rule.line.policy.as_ref();
+        let policy = policy.map_or_else(String::new, |policy| format!(" (policy {policy})"));
+        Self {
+            rule: format!("{}{policy}", rule.name),
+            why,
+        }
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", escaped(&self.rule), escaped(&self.why))
+    }
+}
+
+/// The rules that were left out, and the lines that could not be read.
+fn write_rest(f: &mut fmt::Formatter<'_>, left_out: &[LeftOut], skipped: &[String]) -> fmt::Result {
+    if !left_out.is_empty() {
+        f.write_str("\nleft out:")?;
+    }
+    for rule in left_out {
+        write!(f, "\n  {rule}")?;
+    }
+    for line in skipped {
+        write!(f, "\n{line}")?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for rule in &self.rules {
+            let mut parts = Vec::new();
+            parts.extend(rule.limits.as_ref().map(Standing::with_used));
+            if let (Some(calls), Some(most)) = (rule.in_flight, rule.concurrent) {
+                parts.push(format!("{calls} of {most} in flight"));
+            }
+            parts.extend(
+                rule.policy
+                    .as_ref()
+                    .map(|policy| format!("policy {policy}")),
+            );
+            let parts = escaped(&parts.join("; "));
+            writeln!(f, "{} {}: {parts}", escaped(&rule.rule), name(&rule.key))?;
+        }
+        match self.rules.len() {
+            0 => f.write_str("no rule that Redis knows under this prefix has such a key")?,
+            1 => f.write_str("1 rule")?,
+            rules => write!(f, "{rules} rules")?,
+        }
+        write_rest(f, &self.left_out, &self.skipped)
+    }
+}
+
+impl fmt::Display for Top {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for standing in &self.keys {
+            let (of, key) = standing.rule_and_key();
+            writeln!(f, "{} {}: {standing}", escaped(of), name(key))?;
+        }
+        write!(
+            f,
+            "{} of {} keys are refused or blocked now",
+            self.keys.len(),
+            self.looked_at
+        )?;
+        if !self.complete {
+            f.write_str(", and there are more keys, which were not looked at: see --max-keys")?;
+        }
+        write_rest(f, &self.left_out, &self.skipped)
+    }
+}

@@ -1,0 +1,104 @@
+//! Which of several stores around each other answers a limiter.
+
+use std::time::Duration;
+
+use super::built_in::{BuiltInStore, Health, Sealed};
+use super::{Answer, Entry, PlaceRequest, Request, Store, StoreError, Verdict};
+use crate::rule::RuleSummary;
+
+/// A store of another crate, which has none of this.
+struct NotBuiltIn;
+
+impl BuiltInStore for NotBuiltIn {}
+
+/// What decides: the outermost store.
+#[inline]
+pub(crate) fn outermost(store: &dyn Store) -> &dyn BuiltInStore {
+    store.built_in(Sealed).unwrap_or(&NotBuiltIn)
+}
+
+/// What has the rest: the outermost store that has these operations.
+fn built_in(store: &dyn Store) -> &dyn BuiltInStore {
+    match (store.built_in(Sealed), store.inner()) {
+        (Some(store), _) => store,
+        (None, Some(inner)) => built_in(inner),
+        (None, None) => &NotBuiltIn,
+    }
+}
+
+impl BuiltInStore for Box<dyn Store> {
+    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
+        outermost(&**self).decides_together(place, requests)
+    }
+
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        outermost(&**self).acquire_all(requests)
+    }
+
+    fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        built_in(&**self).offend(request)
+    }
+
+    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        let decides = !requests.is_empty();
+        let store = if decides {
+            outermost(&**self)
+        } else {
+            built_in(&**self)
+        };
+        store.enter(place, requests)
+    }
+
+    fn leave(&self, place: &PlaceRequest) {
+        built_in(&**self).leave(place);
+    }
+
+    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
+        built_in(&**self).in_flight(place)
+    }
+
+    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        built_in(&**self).supports(request)
+    }
+
+    fn server(&self) -> &str {
+        built_in(&**self).server()
+    }
+
+    fn health(&self, request: &Request<'_>) -> Health {
+        built_in(&**self).health(request)
+    }
+
+    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
+        built_in(&**self).known_refusal(request)
+    }
+
+    fn refuses_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
+        outermost(&**self).refuses_at_once(request)
+    }
+
+    #[inline]
+    fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
+        outermost(&**self).decide_at_once(request)
+    }
+
+    fn give_back(&self) {
+        built_in(&**self).give_back();
+    }
+
+    fn answers_within(&self, timeout: Duration) {
+        built_in(&**self).answers_within(timeout);
+    }
+
+    fn note_rule(&self, prefix: &str, rule: &RuleSummary) {
+        built_in(&**self).note_rule(prefix, rule);
+    }
+
+    fn settled(&self) -> Answer<'_, ()> {
+        built_in(&**self).settled()
+    }
+
+    fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
+        built_in(&**self).ready_for(part)
+    }
+}

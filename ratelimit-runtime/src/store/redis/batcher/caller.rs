@@ -1,0 +1,79 @@
+//! [`Caller`]: a caller that waits for an answer, and the forms of the answer.
+
+use std::time::Instant;
+
+use redis::ServerError;
+use smallvec::SmallVec;
+use tokio::sync::oneshot;
+
+use crate::error::StoreError;
+use crate::store::redis::errors;
+use crate::store::redis::scripts::{Reply, ScriptAnswer};
+
+/// The reason why a question has no answer.
+#[derive(Debug, Clone)]
+pub(crate) enum Failure {
+    /// The server's error: the question was not carried out.
+    Server(ServerError),
+    /// Another error, which knows whether the question may have been carried out.
+    Other(StoreError),
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Server(error) => errors::from_server(&error),
+            Failure::Other(error) => error,
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// The answer to a caller: a reply to each of its questions, most often one.
+pub(crate) type Told = Result<SmallVec<[Reply; 1]>, Failure>;
+
+/// A caller that waits in the queue or for a reply.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pub(super) answer: oneshot::Sender<Told>,
+    /// When the caller stops waiting, if ever.
+    pub(super) until: Option<Instant>,
+}
+
+impl Caller {
+    pub(super) fn waits(&self, now: Instant) -> bool {
+        !self.answer.is_closed() && self.until.is_none_or(|until| now < until)
+    }
+
+    pub(super) fn tell(self, told: Told) {
+        // One that gave up is not there any more.
+        let _ = self.answer.send(told);
+    }
+
+    /// Answers a caller whose questions were not sent in time.
+    pub(super) fn time_out(self) {
+        self.tell(Err(
+            StoreError::timed_out("no answer from Redis in time").into()
+        ));
+    }
+}
+
+/// The answer to a caller: the reply at its `index`, among callers that ask the same, in each of
+/// these.
+pub(super) fn told(answers: &[Result<ScriptAnswer, ServerError>], index: u16) -> Told {
+    let mut replies = SmallVec::new();
+    for answer in answers {
+        replies.push(
+            answer
+                .as_ref()
+                .map_err(|error| Failure::Server(error.clone()))?
+                .reply(index),
+        );
+    }
+    Ok(replies)
+}

@@ -1,0 +1,82 @@
+//! [`Fetch`]: takes units ahead, and gives back the units that are left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::yield_now;
+
+use super::grant::Grant;
+use super::grants::Grants;
+use crate::clock::Clock;
+use crate::error::StoreError;
+use crate::store::Request;
+use crate::store::redis::errors::unexpected_reply;
+use crate::store::redis::scripts::{Operation, Question, Reply, own_time};
+use crate::store::redis::servers::Servers;
+use crate::{observe, real_time};
+
+/// The task of one grant, which belongs to the client and to no caller. The grant ends with it,
+/// also if its runtime ends.
+pub(crate) struct Fetch {
+    grants: Arc<Grants>,
+    grant: Arc<Grant>,
+    _open: watch::Receiver<()>,
+}
+
+impl Fetch {
+    /// The task for a request that the server is asked, if a grant is [wanted](Grants::wanted).
+    pub(super) fn of(grants: &Arc<Grants>, request: &Request<'_>) -> Option<Self> {
+        let grant = grants.wanted(request)?;
+        Some(Self {
+            grants: Arc::clone(grants),
+            grant,
+            _open: grants.opened(),
+        })
+    }
+
+    /// Takes units ahead, after the call that found none, and gives back the rest when the lease is
+    /// over.
+    pub(crate) async fn run(self, servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>) {
+        let (grants, grant) = (&self.grants, &self.grant);
+        let (sent, operation) = (grants.now(grant.key()), Operation::Grant(grant.lease));
+        let granted = self.ask(&servers, clock.as_deref(), operation, grant.wanted);
+        let Ok(reply) = granted.await.and_then(Reply::granted) else {
+            return;
+        };
+        let lasts = Duration::from_micros(grant.open(reply, sent, grants.now(grant.key())));
+        let _ = real_time::timeout(lasts, grant.over()).await;
+        grants.end(grant);
+        // Callers that found the lease over put back what they took.
+        yield_now().await;
+        let left = grant.left();
+        let owed = grant.owed(left, grants.now(grant.key()).epoch);
+        let mut given_back = 0;
+        if let Some(granted) = owed {
+            let operation = Operation::GiveBack(granted);
+            let told = self.ask(&servers, clock.as_deref(), operation, left).await;
+            given_back = told.map_or(0, |_| left);
+        }
+        observe::prefetched(reply.granted.units, left, given_back);
+    }
+
+    async fn ask(
+        &self,
+        servers: &Servers,
+        clock: Option<&dyn Clock>,
+        operation: Operation,
+        units: u64,
+    ) -> Result<Reply, StoreError> {
+        let request = self.grant.request(units);
+        let question = Question::new(operation, &request, own_time(clock)?);
+        let question = [(request.key(), question)];
+        let replies = servers.ask(&question, None).await?;
+        replies.into_iter().next().ok_or_else(unexpected_reply)
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        self.grants.end(&self.grant);
+    }
+}

@@ -1,0 +1,277 @@
+//! [`Grant`]: units of one key that were taken ahead, while they are fetched, spent and given back.
+
+use std::ops::Deref;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
+use tokio::sync::Notify;
+
+use super::moment::Moment;
+use crate::rule::{Algorithm, Limit};
+use crate::store::redis::scripts::{GrantReply, Granted};
+use crate::store::{Request, Verdict};
+
+/// Added to the units that are left once no more may be spent.
+const OVER: u64 = 1 << 63;
+/// Added once the server is told of the units that are left.
+const TOLD: u64 = 1 << 62;
+
+pub(super) struct Grant {
+    pub(super) hash: u64,
+    key: Box<[u8]>,
+    limits: SmallVec<[Limit; 1]>,
+    pub(super) algorithm: Algorithm,
+    /// The lease for which units are taken, in microseconds.
+    pub(super) lease: u64,
+    /// The number of units to take.
+    pub(super) wanted: u64,
+    left: AtomicU64,
+    taken: OnceLock<Lease>,
+    /// When units were last asked for, in microseconds.
+    pub(super) used: AtomicU64,
+    /// `true` if the server has forgotten the grant.
+    is_forgotten: AtomicBool,
+    over: Notify,
+    /// The number of callers that wait for the reply, or have waited and not spent yet.
+    waiting: AtomicU64,
+    fetched: Notify,
+}
+
+/// The units that the server has granted.
+struct Lease {
+    reply: GrantReply,
+    /// When the reply arrived.
+    at: Moment,
+    /// When the lease ends; for a grant of no units, when the next one may be fetched.
+    until: u64,
+}
+
+impl Grant {
+    /// A grant to fetch for this request.
+    pub(super) fn new(request: &Request<'_>, hash: u64, wanted: u64, now: u64) -> Self {
+        Self {
+            hash,
+            key: request.key().into(),
+            limits: SmallVec::from_slice(request.limits()),
+            algorithm: request.algorithm(),
+            lease: request.prefetch_us.into(),
+            wanted,
+            left: AtomicU64::new(0),
+            taken: OnceLock::new(),
+            used: AtomicU64::new(now),
+            is_forgotten: AtomicBool::new(false),
+            over: Notify::new(),
+            waiting: AtomicU64::new(0),
+            fetched: Notify::new(),
+        }
+    }
+
+    /// The request that takes `units`, or gives them back.
+    pub(super) fn request(&self, units: u64) -> Request<'_> {
+        Request {
+            key: &self.key,
+            algorithm: self.algorithm,
+            limits: &self.limits,
+            cost: units,
+            ..Request::PLAIN
+        }
+    }
+
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    #[inline]
+    pub(super) fn is_about(&self, hash: u64, key: &[u8]) -> bool {
+        self.hash == hash && *self.key == *key
+    }
+
+    #[inline]
+    pub(super) fn is_of(&self, hash: u64, request: &Request<'_>) -> bool {
+        self.is_about(hash, request.key())
+            && *self.limits == *request.limits()
+            && self.algorithm == request.algorithm()
+    }
+
+    /// `true` if callers have waited for the grant: no other call may spend before them.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// `true` if the grant has, or may get, enough units for a call of this cost.
+    pub(super) fn may_admit(&self, units: u64) -> bool {
+        let left = self.left.load(Ordering::Acquire);
+        left < OVER && (left >= units || self.taken.get().is_none())
+    }
+
+    /// Waits for the reply, if it is on its way and may have units for this caller too.
+    pub(super) async fn fetched(&self) {
+        let mut fetched = pin!(self.fetched.notified());
+        fetched.as_mut().enable();
+        let is_asked = self.taken.get().is_none() && self.left.load(Ordering::Acquire) < OVER;
+        if is_asked && self.waiting.load(Ordering::Relaxed) <= self.wanted {
+            fetched.await;
+        }
+    }
+
+    /// Counts a waiting caller until the result is dropped.
+    pub(super) fn wait(self: Arc<Self>) -> Waiting {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(self)
+    }
+
+    /// Spends `units`, if as many are left. `now` is read after they are taken, so that a caller
+    /// that is held up in between cannot spend units whose lease is over.
+    pub(super) fn spend(&self, units: u64, now: impl FnOnce() -> Moment) -> Option<Verdict> {
+        let taken = self.taken.get()?;
+        let fits = |left| (left < OVER && left >= units).then(|| left - units);
+        let before = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
+            .ok()?;
+        let now = now();
+        if !taken.lasts(now) {
+            let back = |left| (left & TOLD == 0).then_some(left + units);
+            let _ = self
+                .left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
+            return None;
+        }
+        self.used.store(now.time, Ordering::Relaxed);
+        Some(taken.verdict(self.algorithm, before - units, now))
+    }
+
+    /// `true` if a call of this cost that finds too few units is to fetch the next grant.
+    pub(super) fn is_used_up(&self, units: u64, now: Moment) -> bool {
+        let is_spent = |taken: &Lease| {
+            let rests = taken.reply.granted.units == 0;
+            !taken.lasts(now) || !rests && self.left.load(Ordering::Relaxed) < units
+        };
+        self.taken.get().is_some_and(is_spent)
+    }
+
+    /// Takes the reply, which arrived `now` to a question sent at `sent`. Returns the microseconds
+    /// until the grant is over.
+    pub(super) fn open(&self, reply: GrantReply, sent: Moment, now: Moment) -> u64 {
+        let Granted { units, lease, .. } = reply.granted;
+        // Nothing is granted where little is left, and will not be a moment later.
+        let lease = if units == 0 {
+            self.lease
+        } else {
+            lease / 500 * 499
+        };
+        let until = if now.epoch == sent.epoch {
+            sent.time + lease
+        } else {
+            now.time
+        };
+        let is_first = self
+            .taken
+            .set(Lease {
+                reply,
+                at: now,
+                until,
+            })
+            .is_ok();
+        debug_assert!(is_first, "one task fetches it, once");
+        let opened = |left| (left < OVER).then_some(units);
+        if self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, opened)
+            .is_err()
+        {
+            // It was over before it came.
+            self.left.store(OVER + units, Ordering::Relaxed);
+        }
+        self.fetched.notify_waiters();
+        until.saturating_sub(now.time)
+    }
+
+    /// Ends the grant: no more units may be spent. Returns, the first time, how many were spent.
+    pub(super) fn end(&self) -> u64 {
+        let left = self.left.fetch_or(OVER, Ordering::AcqRel);
+        self.over.notify_one();
+        self.fetched.notify_waiters();
+        let granted = self
+            .taken
+            .get()
+            .map_or(0, |taken| taken.reply.granted.units);
+        if left < OVER {
+            granted.saturating_sub(left)
+        } else {
+            0
+        }
+    }
+
+    /// Makes the task give nothing back, because the server has forgotten the grant.
+    pub(super) fn forget(&self) {
+        self.is_forgotten.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the grant has [ended](Self::end).
+    pub(super) async fn over(&self) {
+        if self.left.load(Ordering::Acquire) < OVER {
+            self.over.notified().await;
+        }
+    }
+
+    /// The units that are left of a grant that is over, of which the server is told now.
+    pub(super) fn left(&self) -> u64 {
+        self.left.fetch_or(TOLD, Ordering::AcqRel) & !(OVER | TOLD)
+    }
+
+    /// The grant to tell the server of when it is over: if units are left and, for a bucket, also
+    /// if all were spent, as they drain from then on. `None` also if the server may have lost its
+    /// data.
+    pub(super) fn owed(&self, left: u64, epoch: u64) -> Option<Granted> {
+        let Lease { reply, at, .. } = self.taken.get()?;
+        let is_known = !self.is_forgotten.load(Ordering::Relaxed) && at.epoch == epoch;
+        let is_owed = left > 0 || self.algorithm.has_burst() && reply.granted.units > 0;
+        (is_known && is_owed).then_some(reply.granted)
+    }
+}
+
+/// A caller that waits for a grant, or spends units of it.
+pub(super) struct Waiting(Arc<Grant>);
+
+impl Deref for Waiting {
+    type Target = Grant;
+
+    fn deref(&self) -> &Grant {
+        &self.0
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Lease {
+    fn lasts(&self, now: Moment) -> bool {
+        now.time < self.until && now.epoch == self.at.epoch
+    }
+
+    fn verdict(&self, algorithm: Algorithm, left: u64, now: Moment) -> Verdict {
+        let GrantReply { granted, before } = self.reply;
+        let spent = granted.units - left;
+        let elapsed = now.time.saturating_sub(self.at.time);
+        // The newest units of a log are spent first, so that what is given back are the oldest: a
+        // log has to remember its newest unit when that goes.
+        let ticket = if algorithm.row().is_log {
+            granted.ticket + left
+        } else {
+            granted.ticket
+        };
+        Verdict {
+            remaining: before.remaining.saturating_sub(spent),
+            reset_after_us: before.reset_after_us.saturating_sub(elapsed),
+            ticket,
+            cached: true,
+            ..before
+        }
+    }
+}

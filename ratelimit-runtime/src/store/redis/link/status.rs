@@ -1,0 +1,47 @@
+//! [`LinkStatus`]: the status that a link's task publishes. [`LinkSettings`]: its server and
+//! settings.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use redis::Cmd;
+
+use super::connection::Connection;
+use super::upstream::Upstream;
+use crate::error::StoreError;
+
+/// Called for a new connection.
+pub(crate) type OnConnection = Arc<dyn Fn() + Send + Sync>;
+
+/// The server and the settings of a link.
+#[derive(Clone)]
+pub(crate) struct LinkSettings {
+    pub(crate) upstream: Upstream,
+    /// The limiter's timeout in microseconds, by which a server is measured.
+    pub(crate) timeout_us: Arc<AtomicU64>,
+    /// Called for each new connection, before calls use it.
+    pub(crate) connected: OnConnection,
+    /// Commands that each new connection sends before calls use it, such as those that load
+    /// scripts. An error in reply does not matter.
+    pub(crate) greeting: Arc<[Cmd]>,
+}
+
+/// The status of a link for callers.
+#[derive(Clone)]
+pub(crate) enum LinkStatus {
+    /// The first attempt after a start or a loss is under way: callers wait for it.
+    Connecting,
+    Up(Arc<Connection>),
+    /// The server is connected and does not answer in time: callers fail at once, with this error.
+    Slow(Arc<Connection>, StoreError),
+    /// The server is away: callers fail at once, with this error.
+    Down(StoreError),
+}
+
+/// The status that the link's task saw last.
+pub(crate) struct Published {
+    pub(super) status: LinkStatus,
+    /// When the task had its last turn.
+    pub(super) at: Instant,
+}

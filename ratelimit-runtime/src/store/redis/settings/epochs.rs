@@ -1,0 +1,72 @@
+//! [`Epochs`]: how many connections there have been. After each new one, its server may have lost
+//! keys.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::slot::{SLOTS, slot_of};
+
+/// Counts the connections of a store, on all runtimes. Clones share their counts.
+#[derive(Clone)]
+pub(crate) struct Epochs {
+    all: Arc<AtomicU64>,
+    /// Of a cluster, those to the master of each slot; else none.
+    of_slots: Arc<[AtomicU32]>,
+}
+
+impl Epochs {
+    /// Of a store that has one server, counted here.
+    pub(crate) fn of_one(all: Arc<AtomicU64>) -> Self {
+        Self {
+            all,
+            of_slots: Arc::default(),
+        }
+    }
+
+    pub(crate) fn of_cluster() -> Self {
+        Self {
+            all: Arc::default(),
+            of_slots: (0..SLOTS).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+
+    /// The number of connections so far, to whichever server.
+    #[inline]
+    pub(crate) fn all(&self) -> u64 {
+        self.all.load(Acquire)
+    }
+
+    /// The number of connections so far to the server of a key.
+    #[inline]
+    pub(crate) fn of(&self, key: &[u8]) -> u64 {
+        if self.of_slots.is_empty() {
+            self.all()
+        } else {
+            self.of_slot(key)
+        }
+    }
+
+    /// Apart, so that a store that has one server pays nothing for it.
+    #[cold]
+    #[inline(never)]
+    fn of_slot(&self, key: &[u8]) -> u64 {
+        let epoch = self.of_slots.get(usize::from(slot_of(key)));
+        epoch.map_or(0, |epoch| epoch.load(Acquire).into())
+    }
+
+    /// Notes a connection to a server that may have any key.
+    pub(crate) fn begin(&self) {
+        self.begin_of(0..self.of_slots.len());
+    }
+
+    /// Notes a connection to the master of these slots, or that another master has taken them over.
+    pub(crate) fn begin_of(&self, slots: impl IntoIterator<Item = usize>) {
+        for slot in slots {
+            if let Some(epoch) = self.of_slots.get(slot) {
+                epoch.fetch_add(1, Release);
+            }
+        }
+        self.all.fetch_add(1, Release);
+    }
+}

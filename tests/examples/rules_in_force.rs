@@ -1,0 +1,404 @@
+//! `ratelimit-admin` by the rules that a service has written to its Redis: nobody types limits in.
+
+use std::time::Duration;
+
+use ratelimit_runtime::{
+    Algorithm, Key, KeyKind, KeyPart, Limit, Policy, RateLimitError, RateLimiter, Rule, rate_limit,
+};
+use serde_json::{Value, json};
+
+use super::File;
+use super::admin::{fails, json, says};
+use super::support::redis::RedisServer;
+use super::support::{eventually, strict};
+
+/// A rule whose type hides what it is.
+#[derive(KeyPart)]
+struct Tenant(u64);
+
+#[rate_limit(
+    name = "shop.Mailer.send",
+    key = "<to>",
+    window = "1m",
+    max = 3,
+    block = "10m",
+    limiter = limiter
+)]
+async fn send(limiter: &RateLimiter, to: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(name = "log in", key = "ip:<ip>", window = "1h", max = 5, limiter = limiter)]
+async fn log_in(limiter: &RateLimiter, ip: std::net::IpAddr) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(name = "report", key = "<tenant>", policy = "report", limiter = limiter)]
+async fn report(limiter: &RateLimiter, tenant: Tenant) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(name = "search", key = "<tenant>/<user>", window = "1h", max = 9, limiter = limiter)]
+async fn search(limiter: &RateLimiter, tenant: u32, user: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(name = "quota", key = "<user>", window = "1h", max = most, limiter = limiter)]
+async fn quota(limiter: &RateLimiter, user: &str, most: u32) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(name = "ping", window = "1h", max = 5, limiter = limiter)]
+async fn ping(limiter: &RateLimiter) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(name = "export", key = "<user>", concurrent = 2, limiter = limiter)]
+async fn export(limiter: &RateLimiter, user: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+/// A server on which a service has used its rules.
+struct Desk {
+    server: RedisServer,
+    url: String,
+}
+
+impl Desk {
+    fn new(work: impl AsyncFnOnce(&RateLimiter)) -> Self {
+        super::admin_program();
+        let server = RedisServer::start();
+        let url = server.url();
+        let policy = Policy::new(Limit::per_hour(10)).with_algorithm(Algorithm::FixedWindow);
+        let limiter = strict().redis(&url).prefix("shop:prod");
+        let limiter = limiter.policy("report", policy).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(async {
+            work(&limiter).await;
+            // The rules that were met are written within a second or two.
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+        });
+        let desk = Self { server, url };
+        let written = || desk.server.cli(&["HLEN", "shop:prod:rl1:rules"]);
+        let all = limiter.rules().len().to_string();
+        assert!(eventually(|| written() == all), "all rules are written");
+        desk
+    }
+
+    /// The service has used all rules.
+    fn busy() -> Self {
+        Self::new(async |limiter| {
+            for _ in 0..4 {
+                let _ = send(limiter, "alice@example.com").await;
+            }
+            send(limiter, "bob@example.com").await.unwrap();
+            log_in(limiter, "192.0.2.1".parse().unwrap()).await.unwrap();
+            for _ in 0..11 {
+                let _ = report(limiter, Tenant(7)).await;
+            }
+            search(limiter, 7, "alice@example.com").await.unwrap();
+            quota(limiter, "alice@example.com", 2).await.unwrap();
+            ping(limiter).await.unwrap();
+            export(limiter, "alice@example.com").await.unwrap();
+        })
+    }
+
+    fn with<'a>(&'a self, args: &[&'a str]) -> Vec<&'a str> {
+        [args, &["--url", &self.url, "--prefix", "shop:prod"]].concat()
+    }
+
+    fn says(&self, args: &[&str]) -> String {
+        says(&self.with(args))
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        json(&self.with(args))
+    }
+
+    fn fails(&self, args: &[&str]) -> String {
+        fails(2, &self.with(args))
+    }
+
+    fn set(&self, field: &str, line: &str) {
+        self.server
+            .cli(&["HSET", "shop:prod:rl1:rules", field, line]);
+    }
+}
+
+fn contains_all(printed: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(printed.contains(part), "{part} in {printed}");
+    }
+}
+
+#[test]
+fn an_operator_types_no_limits_in() {
+    let desk = Desk::busy();
+    let printed = desk.says(&["rules"]);
+    contains_all(
+        &printed,
+        &[
+            "shop.Mailer.send  sliding_window 1m",
+            "    3/1m, block 10m, key <to>; written today by ",
+            "    10/1h, key <tenant>, policy report; written",
+            "    (said by each call)/1h, key <user>; written",
+            "    2 in flight, key <user>; written",
+            "    5/1h, no key; written",
+        ],
+    );
+    // Without a prefix, the rules of all prefixes.
+    let all = json(&["rules", "--url", &desk.url]);
+    let of_send = |all: &Value| {
+        let rows = all["rules"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["rule"] == "shop.Mailer.send");
+        row.unwrap()["in_force"][0].clone()
+    };
+    assert_eq!(of_send(&all), of_send(&desk.json(&["rules"])));
+    assert_eq!(of_send(&all)["limits"], json!(["3/1m"]));
+
+    let alice = "alice@example.com";
+    // The last part of the name is enough.
+    for name in ["shop.Mailer.send", "send"] {
+        let standing = desk.json(&["peek", name, alice]);
+        assert_eq!(
+            (&standing["rule"], &standing["state"], &standing["limit"]),
+            (&json!("shop.Mailer.send"), &json!("blocked"), &json!(3))
+        );
+    }
+    let listing = desk.json(&["list", "report"]);
+    assert_eq!(listing["keys"][0]["state"], "refused", "{listing}");
+    assert_eq!(desk.json(&["unblock", "send", alice])["changed"], true);
+    assert_eq!(desk.json(&["reset", "send", alice])["changed"], true);
+    let block = ["block", "send", "carol@example.com", "--for", "1h"];
+    assert_eq!(desk.json(&block)["after"]["state"], "blocked");
+    contains_all(
+        &desk.says(&["peek", "quota", alice]),
+        &["quota <alice@example.com>: 1 used (each call says its `max`) in 1h, all of them in 59m"],
+    );
+    // What is typed in wins.
+    let typed = desk.json(&["peek", "send", alice, "--limits", "9/1m"]);
+    assert_eq!(
+        (&typed["rule"], &typed["limit"]),
+        (&json!("send"), &json!(9))
+    );
+}
+
+#[test]
+fn find_shows_a_value_under_each_rule_and_says_which_it_leaves_out() {
+    let desk = Desk::busy();
+    let printed = desk.says(&["find", "alice@example.com"]);
+    contains_all(
+        &printed,
+        &[
+            "shop.Mailer.send <alice@example.com>: 3 used, 0 of 3 left in 1m, blocked for ",
+            "quota <alice@example.com>: 1 used (each call says its `max`) in 1h",
+            "export <alice@example.com>: 0 of 2 in flight\n",
+            "3 rules\nleft out:\n",
+            "  log in: its key ip:<ip> takes an IP address\n",
+            "  ping: it has no key: all callers share one bucket\n",
+            "  report (policy report): its key <tenant> takes a whole number\n",
+            "  search: its key has 2 values: <tenant>/<user>\n",
+        ],
+    );
+    contains_all(
+        &desk.says(&["find", "192.0.2.1"]),
+        &["log in ip:<192.0.2.1>: 1 used, 4 of 5 left in 1h"],
+    );
+    contains_all(
+        &desk.says(&["find", "7"]),
+        &[
+            "report <7>: 10 used, 0 of 10 left in 1h, refused for ",
+            "; policy report\n",
+        ],
+    );
+    // Overrides are known to the file alone.
+    let policies = r#"
+        [report]
+        limits = "10/1h"
+        algorithm = "fixed_window"
+        overrides = { "<7>" = 100 }
+    "#;
+    let file = File::new("policies.toml", policies);
+    let found = desk.json(&["find", "7", "--policies", file.path()]);
+    let rules = found["rules"].as_array().unwrap();
+    let row = rules.iter().find(|row| row["rule"] == "report").unwrap();
+    assert_eq!(
+        (
+            &row["limits"]["limit"],
+            &row["limits"]["remaining"],
+            &row["policy"]
+        ),
+        (&json!(100), &json!(90), &json!("report"))
+    );
+    let empty = File::new("empty.toml", "other = \"1/1h\"");
+    contains_all(
+        &desk.says(&["find", "7", "--policies", empty.path()]),
+        &["  report (policy report): the file has no policy report"],
+    );
+}
+
+#[test]
+fn top_lists_what_is_refused_now_and_says_when_it_was_cut() {
+    let desk = Desk::busy();
+    let top = desk.json(&["top"]);
+    let keys: Vec<_> = top["keys"].as_array().unwrap().iter().collect();
+    let of: Vec<_> = keys
+        .iter()
+        .map(|key| (&key["key"], &key["state"]))
+        .collect();
+    assert_eq!(
+        of,
+        [
+            (&json!("<7>"), &json!("refused")),
+            (&json!("<alice@example.com>"), &json!("blocked"))
+        ],
+        "those that wait longest come first: {top}"
+    );
+    assert_eq!(
+        (&top["complete"], &top["looked_at"]),
+        (&json!(true), &json!(6))
+    );
+    let of_send = desk.says(&["top", "send"]);
+    contains_all(
+        &of_send,
+        &[
+            "shop.Mailer.send <alice@example.com>: 0 of 3 left in 1m, blocked for ",
+            "\n1 of 2 keys are refused or blocked now\n",
+        ],
+    );
+    assert!(!of_send.contains("report"));
+    contains_all(
+        &desk.says(&["top", "--max-keys", "1"]),
+        &[
+            " of 1 keys are",
+            "and there are more keys, which were not looked at",
+        ],
+    );
+}
+
+#[test]
+fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
+    let desk = Desk::new(async |limiter| {
+        send(limiter, "alice").await.unwrap();
+        export(limiter, "alice").await.unwrap();
+        let bucket = Rule::new("bucket", Limit::per_hour(5)).with_algorithm(Algorithm::TokenBucket);
+        let by_hand = Key::of("alice");
+        let _ = limiter.acquire(&bucket, &by_hand).await.unwrap();
+        let rule = Rule::new("plan", Limit::per_hour(5)).with_policy_named("report");
+        let _ = limiter.acquire(&rule, &by_hand).await.unwrap();
+        let given = Rule::new("given", Limit::per_hour(5));
+        let given = given.with_template("<name>", &[KeyKind::Text]);
+        let _ = limiter.acquire(&given, &by_hand).await.unwrap();
+    });
+    for (args, said) in [
+        (
+            &["peek", "sned", "alice"][..],
+            "Services have written shop.Mailer.send, ",
+        ),
+        (
+            &["peek", "sned", "alice"],
+            "say --limits (and --algorithm, --zone) as the service does",
+        ),
+        (
+            &["peek", "export", "alice"],
+            "it limits only calls in flight: see `ratelimit-admin in-",
+        ),
+        (
+            &["peek", "plan", "alice", "--policy", "gold"],
+            "under the policies report: say one",
+        ),
+        (&["top", "sned"], "Services have written"),
+    ] {
+        let words = desk.fails(args);
+        assert!(words.contains(said), "{args:?}: {words}");
+    }
+    assert_eq!(desk.json(&["peek", "plan", "alice"])["limit"], 10);
+    desk.set(
+        "plan:gold",
+        r#"{"line":1,"limits":["99/1h"],"algorithm":"sliding_window","policy":"gold",
+            "version":"0","day":99999}"#,
+    );
+    let words = desk.fails(&["peek", "plan", "alice"]);
+    assert!(
+        words.contains("under the policies gold, report: say one"),
+        "{words}"
+    );
+    let peek = ["peek", "plan", "alice", "--policy", "gold"];
+    assert_eq!(desk.json(&peek)["limit"], 99);
+    contains_all(
+        &desk.says(&["top"]),
+        &["  plan (policy gold): each call says its policy\n"],
+    );
+    contains_all(
+        &desk.says(&["find", "alice"]),
+        &[
+            "given <alice>: 1 used, 4 of 5 left",
+            "  bucket: its key is not known: give the rule `with_template`\n",
+        ],
+    );
+    let nothing = json(&["find", "alice", "--url", &desk.url, "--prefix", "other"]);
+    assert_eq!(nothing["rules"], json!([]));
+}
+
+/// Whoever may write to Redis may write there what it likes.
+#[test]
+fn a_line_that_cannot_be_read_is_named_and_steers_no_terminal() {
+    let desk = Desk::new(async |limiter| send(limiter, "alice").await.unwrap());
+    let day = desk.json(&["rules"])["rules"][0]["in_force"][0]["day"]
+        .as_u64()
+        .unwrap();
+    let line = |name: &str, more: &str, day: u64| {
+        let limits = r#"{"line":1,"limits":["5/1h"],"algorithm":"sliding_window","version":"0.9""#;
+        let line = format!("{limits},{more}\"day\":{day}}}");
+        desk.set(name, &line);
+    };
+    desk.set("broken", "{\"line\":1,");
+    desk.set("newer\u{1b}[2J", "{\"line\":2}");
+    line(
+        "evil",
+        "\"key\":\"<\\u001b[2J>\",\"kinds\":[\"text\"],",
+        day,
+    );
+    line(
+        "future",
+        "\"of_a_later_release\":[1],\"prefetch\":\"100ms\",",
+        day,
+    );
+    line("old", "", day - 36);
+    line("aged", "", day - 35);
+    desk.server.cli(&["SET", "shop:rl1:rules", "1"]);
+    let all = says(&["rules", "--url", &desk.url]);
+    contains_all(
+        &all,
+        &[
+            "under the prefix \"shop\" is left out: ",
+            "the rule broken is left out",
+            "3/1m, block 10m",
+        ],
+    );
+    for args in [&["rules"][..], &["find", "alice"], &["top"]] {
+        let printed = desk.says(args);
+        contains_all(
+            &printed,
+            &[
+                "the rule broken is left out: its line is damaged",
+                r"the rule newer\u{1b}[2J is left out: a later release wrote it",
+            ],
+        );
+        assert!(
+            !printed.contains('\u{1b}') && !printed.contains("old"),
+            "{printed}"
+        );
+    }
+    let printed = desk.says(&["rules"]);
+    contains_all(
+        &printed,
+        &["prefetch 100ms", "35 days ago by 0.9", r"key <\u{1b}[2J>"],
+    );
+    contains_all(
+        &desk.fails(&["peek", "broken", "alice"]),
+        &["the rule broken is left out"],
+    );
+}

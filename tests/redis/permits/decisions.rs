@@ -1,0 +1,105 @@
+//! Who enters and who is refused; what is stored.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::RedisStore;
+use tokio::task::JoinSet;
+
+use super::{enter, gone, members, on, place};
+use crate::support::redis::shared;
+use crate::support::{cluster, unique};
+
+#[tokio::test]
+async fn a_permit_is_stored_as_a_member_that_expires_with_its_lease() {
+    let (server, key) = (shared(), unique("rl1:cc:member:"));
+    let store = on(server).await;
+    let entered = place(&key, 2);
+    let before = server.now_us();
+    assert_eq!(enter(&store, &entered).await.unwrap().in_flight, 1);
+    let permit = entered.permit;
+    let [(member, ends)] = &members(server, &key)[..] else {
+        panic!("one member")
+    };
+    assert_eq!(
+        *member,
+        format!("{:016x}.{}.5000", permit.process, permit.number)
+    );
+    let lease = ends - before;
+    assert!((5_000_000..5_500_000).contains(&lease), "{lease}");
+    let left = server.number(&["PTTL", &key]);
+    assert!((4_000..=5_001).contains(&left), "{left}");
+    store.leave(&entered);
+    // One that enters leaves nothing of it behind.
+    let next = place(&key, 1);
+    assert!(enter(&store, &next).await.unwrap().is_entered());
+    assert_eq!(members(server, &key).len(), 1);
+    store.leave(&next);
+    store.leave(&next);
+    gone(server, &key).await;
+    assert_eq!(
+        server.number(&["EXISTS", &key]),
+        0,
+        "the last one that leaves takes the key along"
+    );
+}
+
+/// A call that ends and one that begins are in order, though nothing waits for the first to have
+/// left.
+async fn one_after_the_other(store: RedisStore, calls: usize) {
+    store.ready().await.unwrap();
+    let key = unique("cycles");
+    for call in 0..calls {
+        let place = place(&key, 1);
+        assert!(
+            enter(&store, &place).await.unwrap().is_entered(),
+            "call {call}"
+        );
+        store.leave(&place);
+    }
+}
+
+#[tokio::test]
+async fn a_call_never_finds_the_permit_of_the_one_before_it() {
+    let url = shared().url();
+    one_after_the_other(RedisStore::new(&url).unwrap(), 500).await;
+    one_after_the_other(RedisStore::new(&url).unwrap().deny_cache(false), 200).await;
+    one_after_the_other(RedisStore::new(&cluster::shared().url()).unwrap(), 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_is_never_passed_by_several_stores() {
+    const MAX: u64 = 7;
+    for url in [shared().url(), cluster::shared().url()] {
+        let (key, running) = (unique("many"), Arc::new(AtomicU64::new(0)));
+        let mut tasks = JoinSet::new();
+        for _ in 0..3 {
+            let store = Arc::new(RedisStore::new(&url).unwrap());
+            store.ready().await.unwrap();
+            for _ in 0..24 {
+                let (store, key, running) = (Arc::clone(&store), key.clone(), Arc::clone(&running));
+                tasks.spawn(async move {
+                    let mut entered = 0_u64;
+                    for _ in 0..40 {
+                        let place = place(&key, MAX);
+                        if enter(&store, &place).await.unwrap().is_entered() {
+                            entered += 1;
+                            let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                            assert!(now <= MAX, "{now} of {MAX} run");
+                            tokio::task::yield_now().await;
+                            running.fetch_sub(1, Ordering::SeqCst);
+                            store.leave(&place);
+                        } else {
+                            tokio::time::sleep(Duration::from_micros(300)).await;
+                        }
+                    }
+                    entered
+                });
+            }
+        }
+        let entered: u64 = tasks.join_all().await.into_iter().sum();
+        assert!(entered > 3 * 24, "{entered} at {url}");
+    }
+}

@@ -1,0 +1,195 @@
+//! Leases: renewed while the process lives, wherever its runtime is, and not when it is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::clock::{Clock, SystemClock};
+use ratelimit_runtime::{RateLimitError, RateLimiter, RedisStore, rate_limit};
+use tokio::time::sleep;
+
+use super::{LEASE, enter, gone, members, on, place};
+use crate::support::proxy::Proxy;
+use crate::support::redis::{RedisServer, shared};
+use crate::support::{unique, until};
+
+/// Leases are renewed of the first call, and of one that comes when none has been in flight for a
+/// while.
+#[tokio::test]
+async fn a_permit_after_a_pause_is_renewed_like_the_first() {
+    let server = shared();
+    let (store, key) = (on(server).await, unique("paused"));
+    for _ in 0..2 {
+        let entered = place(&key, 1);
+        assert!(enter(&store, &entered).await.unwrap().is_entered());
+        let ends = members(server, &key)[0].1;
+        until("it is renewed", LEASE / 2, async || {
+            members(server, &key)[0].1 > ends
+        })
+        .await;
+        store.leave(&entered);
+        gone(server, &key).await;
+        // Longer than those who renew look for something to do by themselves.
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// The time of the machine, but for a moment in which it panics.
+#[derive(Default)]
+struct PanickingClock(AtomicBool);
+
+impl Clock for PanickingClock {
+    fn now(&self) -> Duration {
+        assert!(!self.0.swap(false, Ordering::Relaxed), "no time");
+        SystemClock.now()
+    }
+}
+
+/// A renewal that ends in a panic is tried again, as one that fails.
+#[tokio::test]
+async fn a_clock_that_panics_once_loses_no_permit() {
+    let (server, clock, key) = (
+        shared(),
+        Arc::new(PanickingClock::default()),
+        unique("panics"),
+    );
+    let store = RedisStore::new(&server.url())
+        .unwrap()
+        .with_clock(Arc::clone(&clock));
+    let entered = place(&key, 1);
+    assert!(enter(&store, &entered).await.unwrap().is_entered());
+    let ends = members(server, &key)[0].1;
+    clock.0.store(true, Ordering::Relaxed);
+    until("it is renewed", LEASE, async || {
+        members(server, &key)[0].1 > ends
+    })
+    .await;
+    assert!(!clock.0.load(Ordering::Relaxed), "after a panic");
+    store.leave(&entered);
+    gone(server, &key).await;
+}
+
+/// Renewals are spread over a part of the lease, and those of about the same time share calls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_leases_are_renewed_by_few_calls_of_at_most_64() {
+    const LEASES: usize = 400;
+    let server = RedisServer::start_with(&[
+        "--slowlog-log-slower-than",
+        "0",
+        "--slowlog-max-len",
+        "4096",
+    ]);
+    let (store, keys) = (
+        on(&server).await,
+        (0..LEASES)
+            .map(|key| format!("many:{key}"))
+            .collect::<Vec<_>>(),
+    );
+    let places: Vec<_> = keys.iter().map(|key| place(key, 1)).collect();
+    for entered in join_all(places.iter().map(|place| enter(&store, place))).await {
+        assert!(entered.unwrap().is_entered());
+    }
+    // How many keys each call of a script was about, which stands behind the script's name.
+    let calls = || -> Vec<usize> {
+        let log = server.cli(&["SLOWLOG", "GET", "4096"]);
+        let lines: Vec<&str> = log.lines().collect();
+        lines
+            .windows(3)
+            .filter(|line| line[0] == "EVALSHA")
+            .map(|line| line[2].parse().unwrap())
+            .collect()
+    };
+    until("all are renewed", LEASE, async || {
+        calls().iter().sum::<usize>() >= 2 * LEASES
+    })
+    .await;
+    let calls = calls();
+    assert!(
+        calls.iter().all(|keys| *keys <= 64) && calls.len() <= LEASES / 3,
+        "{calls:?}"
+    );
+}
+
+/// The call is dropped while the server is frozen, and its place left: by then it is not known to
+/// have entered.
+#[tokio::test]
+async fn a_caller_who_gives_up_takes_no_permit() {
+    {
+        let server = RedisServer::start();
+        let store = RedisStore::new(&server.url()).unwrap();
+        store.ready().await.unwrap();
+        let key = unique("given_up");
+        server.freeze();
+        for _ in 0..20 {
+            let place = place(&key, 1);
+            let entering = enter(&store, &place);
+            assert!(!matches!(
+                tokio::time::timeout(Duration::from_millis(5), entering).await,
+                Ok(Ok(_))
+            ));
+            store.leave(&place);
+        }
+        server.thaw();
+        let start = Instant::now();
+        loop {
+            let next = place(&key, 1);
+            let has_entered = enter(&store, &next)
+                .await
+                .is_ok_and(|entry| entry.is_entered());
+            store.leave(&next);
+            if has_entered {
+                break;
+            }
+            assert!(start.elapsed() < LEASE / 2, "a place was left taken");
+            sleep(Duration::from_millis(5)).await;
+        }
+        gone(&server, &key).await;
+    }
+}
+
+/// The connection is lost in the middle of the answer.
+#[tokio::test]
+async fn a_call_whose_answer_is_lost_takes_no_permit() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let (store, key) = (RedisStore::new(&proxy.url()).unwrap(), unique("lost"));
+    store.ready().await.unwrap();
+    proxy.cut_replies(1);
+    let lost = place(&key, 1);
+    assert!(enter(&store, &lost).await.is_err());
+    store.leave(&lost);
+    until("the permit leaves", LEASE / 2, async || {
+        matches!(store.in_flight(place(&key, 1)).await, Ok(0))
+    })
+    .await;
+}
+
+#[rate_limit(limiter = limiter, name = "short", concurrent = 1, lease = "7s")]
+async fn short(limiter: &RateLimiter, left: impl Fn() -> i64) -> Result<i64, RateLimitError> {
+    Ok(left())
+}
+
+#[rate_limit(limiter = limiter, name = "default", concurrent = 1)]
+async fn default(limiter: &RateLimiter, left: impl Fn() -> i64) -> Result<i64, RateLimitError> {
+    Ok(left())
+}
+
+/// Seen from the body, while the permit is held.
+#[tokio::test]
+async fn a_permit_has_the_lease_of_its_attribute() {
+    let (server, prefix) = (shared(), unique("leases"));
+    let builder = RateLimiter::builder().redis(&server.url());
+    let limiter = builder.prefix(&prefix).build().unwrap();
+    limiter.ready().await.unwrap();
+    let left_of = |rule: &str| {
+        let pattern = format!("{prefix}*:cc:*{rule}*");
+        let stored = server.cli(&["KEYS", &pattern]);
+        server.number(&["PTTL", stored.trim()])
+    };
+    let left = short(&limiter, || left_of("short")).await.unwrap();
+    assert!((6_000..=7_001).contains(&left), "{left}");
+    let left = default(&limiter, || left_of("default")).await.unwrap();
+    assert!((29_000..=30_001).contains(&left), "{left}");
+}

@@ -1,0 +1,73 @@
+//! Permits of calls in flight: what is stored, when each is released, and what renews leases.
+
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{Entry, PlaceRequest};
+use ratelimit_runtime::RedisStore;
+use ratelimit_runtime::store::StoreError;
+
+use crate::support::redis::RedisServer;
+use crate::support::until;
+
+mod decisions;
+mod hostile;
+mod leases;
+mod processes;
+mod runtimes;
+
+/// The shortest lease.
+const LEASE: Duration = PlaceRequest::MIN_LEASE;
+
+fn place(key: &str, max: u64) -> PlaceRequest {
+    PlaceRequest {
+        lease: LEASE,
+        ..PlaceRequest::new(key.as_bytes(), max)
+    }
+}
+
+async fn enter(store: &RedisStore, place: &PlaceRequest) -> Result<Entry, StoreError> {
+    store.enter(place.clone(), &[]).await
+}
+
+async fn in_flight(store: &RedisStore, key: &str) -> u64 {
+    store.in_flight(place(key, 1)).await.unwrap()
+}
+
+async fn on(server: &RedisServer) -> RedisStore {
+    let store = RedisStore::new(&server.url()).unwrap();
+    store.ready().await.unwrap();
+    store
+}
+
+/// The members of a key and their scores, by score.
+fn members(server: &RedisServer, key: &str) -> Vec<(String, i64)> {
+    let reply = server.cli(&["ZRANGE", key, "0", "-1", "WITHSCORES"]);
+    let lines: Vec<&str> = reply.lines().collect();
+    lines
+        .chunks(2)
+        .map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap()))
+        .collect()
+}
+
+/// Waits until a key has no member any more; not so long that leases would have ended.
+async fn gone(server: &RedisServer, key: &str) {
+    until("the permit leaves", LEASE / 2, async || {
+        members(server, key).is_empty()
+    })
+    .await;
+}
+
+/// Whether this comes true before a lease has ended, on a thread that drives no runtime.
+fn in_time(mut is_true: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < LEASE / 2 {
+        if is_true() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}

@@ -1,0 +1,81 @@
+//! Permits that are dropped elsewhere than where they entered.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::RedisStore;
+use tokio::runtime::{Builder, Runtime};
+
+use super::{LEASE, enter, in_time, members, place};
+use crate::support::redis::{RedisServer, shared};
+use crate::support::unique;
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn store(server: &RedisServer) -> Arc<RedisStore> {
+    Arc::new(RedisStore::new(&server.url()).unwrap())
+}
+
+#[test]
+fn a_permit_is_released_from_a_thread_without_a_runtime() {
+    let (server, key) = (shared(), unique("thread"));
+    let store = store(server);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let entered = place(&key, 1);
+    assert!(
+        runtime
+            .block_on(enter(&store, &entered))
+            .unwrap()
+            .is_entered()
+    );
+    thread::scope(|scope| scope.spawn(|| store.leave(&entered)).join().unwrap());
+    assert!(in_time(|| members(server, &key).is_empty()));
+}
+
+/// Its client goes with it: what it held lapses, and other runtimes keep theirs.
+#[test]
+fn the_permits_of_a_runtime_that_has_ended_are_free_after_the_lease_and_not_before() {
+    let (server, key) = (shared(), unique("ended"));
+    let store = store(server);
+    let (left, open) = (place(&key, 2), place(&key, 2));
+    let ending = runtime();
+    for place in [&left, &open] {
+        assert!(ending.block_on(enter(&store, place)).unwrap().is_entered());
+    }
+    let ended = Instant::now();
+    drop(ending);
+    // There is no client to leave it by.
+    store.leave(&left);
+    runtime().block_on(async {
+        let own = place(&key, 2);
+        assert!(enter(&store, &own).await.unwrap().is_full);
+        while !enter(&store, &own).await.unwrap().is_entered() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(ended.elapsed() < 3 * LEASE, "they have not lapsed");
+        }
+        assert!(ended.elapsed() >= LEASE / 2, "after {:?}", ended.elapsed());
+        store.leave(&own);
+    });
+}
+
+#[test]
+fn releases_before_the_store_is_dropped_are_still_sent() {
+    let (server, key) = (shared(), unique("dropped"));
+    runtime().block_on(async {
+        let store = RedisStore::new(&server.url()).unwrap();
+        let entered = place(&key, 1);
+        assert!(enter(&store, &entered).await.unwrap().is_entered());
+        store.leave(&entered);
+        drop(store);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    });
+    assert!(members(server, &key).is_empty());
+}
