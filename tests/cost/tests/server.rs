@@ -16,9 +16,10 @@ use ratelimit_runtime::Algorithm;
 /// The server whose instructions are bounded; another one executes others.
 const VERSION: &str = "7.0.";
 
-/// Counts repeat to one in a hundred. On one key a part is that of a command, divided by how many
-/// callers share it; that depends on how fast this process is, so these bounds are wide.
-const SLACK: f64 = 1.02;
+/// A part of each count is that of a command, divided by how many callers share it; that depends on
+/// how fast this process is beside the server: counts of a busy machine are up to 3 % higher. On
+/// one key it is most of the count, so these bounds are wide.
+const SLACK: f64 = 1.05;
 
 /// The most instructions per decision, in the order of [`COLUMNS`].
 fn most(algorithm: Algorithm) -> Option<[u64; COLUMNS.len()]> {
@@ -42,7 +43,7 @@ fn a_decision_costs_the_server_no_more_than_this() {
     // callers ask for costs next to nothing.
     for (algorithm, [_, known, .., hot, one]) in table.0 {
         assert!(
-            known < one && hot * 4 <= known,
+            known < one && hot * 3 <= known,
             "{algorithm}: decisions do not share commands"
         );
     }
