@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures this crate beside its peers, in one run on this machine, and writes the figures into
-# benches/peers/RESULTS.md, three charts, and a sentence into each README. It takes some eighteen minutes on two idle cores once
+# benches/peers/RESULTS.md, three charts, and a sentence into each README. It takes some twenty minutes on two idle cores once
 # everything is built, which takes five. No time here gates anything. All sides run with one worker and with two.
 #
 #   scripts/bench.sh            all of it

@@ -48,13 +48,19 @@ impl Drop for Far<'_> {
     }
 }
 
-/// A redis-server on a free port, without persistence.
+/// The slots of a Cluster.
+const SLOTS: usize = 16_384;
+
+/// A redis-server on a free port, without persistence; or a Cluster of them, of which this is the
+/// first master.
 pub struct Server {
     watchdog: Child,
     port: u16,
     /// The port that [`url`](Self::url) names: the server's own, or that of a delaying proxy.
     reached_by: AtomicU16,
     admin: Mutex<redis::Connection>,
+    /// The other masters of a Cluster.
+    others: Vec<Self>,
     /// Whether it has the module redis-cell.
     pub has_cell: bool,
 }
@@ -62,6 +68,45 @@ pub struct Server {
 impl Server {
     /// `RATELIMIT_TEST_REDIS_BIN` names another binary; `RATELIMIT_REDIS_CELL` the module to load.
     pub fn start() -> Result<Self, Failure> {
+        Self::start_with(&[])
+    }
+
+    /// A Cluster of so many masters, which have the slots in equal parts.
+    pub fn start_cluster(masters: usize) -> Result<Self, Failure> {
+        let start = || Self::start_with(&["--cluster-enabled", "yes"]);
+        let mut first = start()?;
+        first.others = (1..masters).map(|_| start()).collect::<Result<_, _>>()?;
+        for (at, master) in first.all().enumerate() {
+            let slots = SLOTS * at / masters..SLOTS * (at + 1) / masters;
+            let slots: Vec<_> = slots.map(|slot| slot.to_string()).collect();
+            let slots = slots.iter().map(String::as_str);
+            master.ask(
+                &["CLUSTER", "ADDSLOTS"]
+                    .into_iter()
+                    .chain(slots)
+                    .collect::<Vec<_>>(),
+            )?;
+            master.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()])?;
+            first.ask(&["CLUSTER", "MEET", "127.0.0.1", &master.port.to_string()])?;
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        for master in first.all() {
+            let is_whole = || -> Result<bool, Failure> {
+                let info: String = redis::from_redis_value(master.ask(&["CLUSTER", "INFO"])?)?;
+                let knows_all = format!("cluster_known_nodes:{masters}\r");
+                Ok(info.contains("cluster_state:ok") && info.contains(&knows_all))
+            };
+            while !is_whole()? {
+                if Instant::now() > deadline {
+                    return Err("the Cluster does not form".into());
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        Ok(first)
+    }
+
+    fn start_with(arguments: &[&str]) -> Result<Self, Failure> {
         let binary =
             std::env::var_os("RATELIMIT_TEST_REDIS_BIN").unwrap_or_else(|| "redis-server".into());
         let module = std::env::var_os("RATELIMIT_REDIS_CELL").filter(|module| !module.is_empty());
@@ -87,7 +132,7 @@ impl Server {
             "no",
             "--dir",
         ]);
-        command.arg(&dir);
+        command.arg(&dir).args(arguments);
         if let Some(module) = &module {
             command.arg("--loadmodule").arg(PathBuf::from(module));
         }
@@ -116,14 +161,31 @@ impl Server {
             port,
             reached_by: AtomicU16::new(port),
             admin: Mutex::new(admin),
+            others: Vec::new(),
             has_cell: module.is_some(),
         })
     }
 
-    /// `redis://127.0.0.1:<port>/`, by way of the delaying proxy while the server is
+    /// All masters of a Cluster, or the server alone.
+    fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// `127.0.0.1:<port>` of each server, by way of the delaying proxy while it is
     /// [far](Self::far).
+    pub fn addresses(&self) -> Vec<String> {
+        let ports = self.all().map(|server| server.reached_by.load(Relaxed));
+        ports.map(|port| format!("127.0.0.1:{port}")).collect()
+    }
+
+    /// `redis://` and the address of the server, or `redis+cluster://` and those of all masters.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.reached_by.load(Relaxed))
+        let kind = if self.others.is_empty() {
+            "redis"
+        } else {
+            "redis+cluster"
+        };
+        format!("{kind}://{}", self.addresses().join(","))
     }
 
     /// Reaches the server through a proxy that delays each way, while the value lives. The
@@ -135,18 +197,20 @@ impl Server {
 
     /// Forgets all keys, not the scripts.
     pub fn empty(&self) -> Result<(), Failure> {
-        self.ask(&["FLUSHALL", "SYNC"]).map(drop)
+        self.ask_all(&["FLUSHALL", "SYNC"])
     }
 
     /// Starts counting anew.
     pub fn count_anew(&self) -> Result<(), Failure> {
-        self.ask(&["CONFIG", "RESETSTAT"]).map(drop)
+        self.ask_all(&["CONFIG", "RESETSTAT"])
     }
 
     /// What was done since [`count_anew`](Self::count_anew).
     pub fn work(&self) -> Result<ServerWork, Failure> {
-        let info: String = redis::from_redis_value(self.ask(&["INFO", "commandstats"])?)?;
-        Ok(ServerWork::of(&info))
+        self.all().try_fold(ServerWork::default(), |sum, server| {
+            let info: String = redis::from_redis_value(server.ask(&["INFO", "commandstats"])?)?;
+            Ok(sum.with(ServerWork::of(&info)))
+        })
     }
 
     /// The bytes that the server has allocated.
@@ -213,6 +277,11 @@ impl Server {
             .ok_or_else(|| "INFO has no version".into())
     }
 
+    fn ask_all(&self, command: &[&str]) -> Result<(), Failure> {
+        self.all()
+            .try_for_each(|server| server.ask(command).map(drop))
+    }
+
     /// One command on a connection of its own.
     pub fn ask(&self, command: &[&str]) -> Result<redis::Value, Failure> {
         let mut admin = self.admin.lock().unwrap_or_else(PoisonError::into_inner);
@@ -276,10 +345,14 @@ impl ServerWork {
         if OUTERMOST.iter().any(|name| commands.contains_key(name)) {
             commands.retain(|name, _| OUTERMOST.contains(name) || NEVER_INSIDE.contains(name));
         }
-        commands.values().fold(Self::default(), |sum, work| Self {
-            calls: sum.calls + work.calls,
-            microseconds: sum.microseconds + work.microseconds,
-        })
+        commands.into_values().fold(Self::default(), Self::with)
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            microseconds: self.microseconds + other.microseconds,
+        }
     }
 }
 

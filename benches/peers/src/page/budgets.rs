@@ -4,7 +4,7 @@ use ratelimit_runtime::Algorithm;
 
 use crate::page::printed::Printed;
 use crate::parts::bytes::Bytes;
-use crate::parts::callers::{CALLERS, CELLS, Callers, Distance, ZSETS};
+use crate::parts::callers::{CALLERS, CELLS, CLUSTERED, Callers, Distance, ZSETS};
 use crate::parts::in_process::{self, Asking, InProcess};
 use crate::parts::open_loop::OpenLoop;
 use crate::parts::prefetch::{Prefetch, shared};
@@ -38,6 +38,7 @@ pub fn report(measured: &Measured<'_>) -> String {
     let mut budgets = Budgets(Table::new(["", "budget", "measured", "met"]));
     budgets.throughput(measured.throughput);
     budgets.callers(measured.callers);
+    budgets.on_cluster(measured.callers);
     for connections in CONNECTIONS {
         let what = format!(
             "requests/s of a service, {connections} connections: sliding_window against the ZSET \
@@ -134,6 +135,21 @@ impl Budgets {
             Budget::AtMost(1.05),
             one,
         );
+    }
+
+    /// Beside the faster of both settings of a peer.
+    fn on_cluster(&mut self, callers: &Callers) {
+        let log = Kind::OnRedis(Algorithm::SlidingWindow);
+        for count in [1, 4, 8, 16, 64, 512] {
+            let what = format!(
+                "decisions/s, {}, {count} callers: {} against the ZSET Lua, the faster of both \
+                 settings",
+                Distance::Cluster,
+                plain(log)
+            );
+            let rate = callers.against((Distance::Cluster, DISTINCT), log, CLUSTERED, count);
+            self.times(&what, Budget::AtLeast(0.95), rate);
+        }
     }
 
     /// Beside the faster of both settings of a peer.

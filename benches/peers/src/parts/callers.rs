@@ -1,5 +1,5 @@
 //! [`Callers`]: decisions per second and latency by the number of callers, near the server and far
-//! from it, under small and large limits.
+//! from it, under small and large limits, and on a Cluster.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -31,12 +31,18 @@ pub const SIDES: [Kind; 6] = [
 /// Both settings of each peer.
 pub const ZSETS: [Kind; 2] = [Kind::ArticleZset, Kind::ArticleZsetAsMade];
 pub const CELLS: [Kind; 2] = [Kind::RedisCell, Kind::RedisCellAsMade];
+pub const CLUSTERED: [Kind; 2] = [Kind::ClusteredZset, Kind::ClusteredZsetAsMade];
+
+/// The masters of the Cluster.
+const MASTERS: usize = 3;
 
 /// How far the server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distance {
     Near,
     Far,
+    /// Near all masters of a Cluster.
+    Cluster,
 }
 
 impl fmt::Display for Distance {
@@ -44,15 +50,57 @@ impl fmt::Display for Distance {
         f.write_str(match self {
             Self::Near => "near (loopback)",
             Self::Far => "far (0.6 ms there and back)",
+            Self::Cluster => "a Cluster of three masters (loopback)",
         })
     }
 }
 
 /// What is measured.
-const CASES: [(Distance, Keys, &str); 3] = [
-    (Distance::Near, DISTINCT, "100 an hour"),
-    (Distance::Far, DISTINCT, "100 an hour"),
-    (Distance::Near, LARGE, "1,000,000 a day"),
+struct Case {
+    distance: Distance,
+    keys: Keys,
+    limit: &'static str,
+    sides: &'static [Kind],
+    /// A side of this crate, and the peer beside it in both settings.
+    ratios: &'static [(&'static str, Kind, [Kind; 2])],
+}
+
+const ZSET: (&str, Kind, [Kind; 2]) = ("log, × the better ZSET Lua", LOG, ZSETS);
+const CELL: (&str, Kind, [Kind; 2]) = ("bucket, × the better redis-cell", BUCKET, CELLS);
+
+const CASES: [Case; 4] = [
+    Case {
+        distance: Distance::Near,
+        keys: DISTINCT,
+        limit: "100 an hour",
+        sides: &SIDES,
+        ratios: &[ZSET, CELL],
+    },
+    Case {
+        distance: Distance::Far,
+        keys: DISTINCT,
+        limit: "100 an hour",
+        sides: &SIDES,
+        ratios: &[ZSET, CELL],
+    },
+    // A log of a million entries has no use.
+    Case {
+        distance: Distance::Near,
+        keys: LARGE,
+        limit: "1,000,000 a day",
+        sides: &[CELLS[0], CELLS[1], BUCKET],
+        ratios: &[CELL],
+    },
+    Case {
+        distance: Distance::Cluster,
+        keys: DISTINCT,
+        limit: "100 an hour",
+        sides: &[CLUSTERED[0], CLUSTERED[1], LOG, BUCKET],
+        ratios: &[
+            ("log, × the better ZSET Lua", LOG, CLUSTERED),
+            ("bucket, × the better ZSET Lua", BUCKET, CLUSTERED),
+        ],
+    },
 ];
 
 /// The medians of one side.
@@ -74,11 +122,14 @@ pub struct Callers {
 impl Callers {
     pub async fn measure(server: &Server, workers: usize, rounds: usize, time: Duration) -> Self {
         let (mut points, mut failures) = (Vec::new(), BTreeSet::new());
-        for (distance, keys, limit) in CASES {
+        for case in &CASES {
+            let Case {
+                distance, limit, ..
+            } = case;
             progress(format_args!(
                 "callers, workers: {workers}, {distance}, {limit}"
             ));
-            match measure_case(server, distance, keys, rounds, time, &mut failures).await {
+            match measure_case(server, case, rounds, time, &mut failures).await {
                 Ok(measured) => points.extend(measured),
                 Err(error) => {
                     failures.insert(format!("{distance}: {error}"));
@@ -126,7 +177,15 @@ impl Callers {
             format!("{} workers", self.workers)
         };
         let mut text = String::new();
-        for (distance, keys, limit) in CASES {
+        for Case {
+            distance,
+            keys,
+            limit,
+            sides,
+            ratios,
+        } in &CASES
+        {
+            let of = |side, callers| self.of(*distance, *keys, side, callers);
             let title = format!("{distance}, {limit}, {workers}");
             for (what, figure) in [
                 (
@@ -137,25 +196,19 @@ impl Callers {
             ] {
                 let head = CALLERS.map(|callers| callers.to_string());
                 let mut table = Table::new(std::iter::once(what.to_owned()).chain(head));
-                for side in SIDES.into_iter().filter(|side| is_asked(*side, keys)) {
+                for side in *sides {
                     let cells = CALLERS.map(|callers| {
-                        let figures = self.of(distance, keys, side, callers);
+                        let figures = of(*side, callers);
                         figures.map_or(String::new(), |figures| number(figure(&figures)))
                     });
                     table.row(std::iter::once(side.name()).chain(cells));
                 }
                 if what == "decisions/s" {
-                    for (name, side, peers) in [
-                        ("log, × the better ZSET Lua", LOG, ZSETS),
-                        ("bucket, × the better redis-cell", BUCKET, CELLS),
-                    ] {
-                        if !is_asked(side, keys) {
-                            continue;
-                        }
+                    for (name, side, peers) in *ratios {
                         let cells = CALLERS.map(|callers| {
-                            ratio(self.against((distance, keys), side, peers, callers))
+                            ratio(self.against((*distance, *keys), *side, *peers, callers))
                         });
-                        table.row(std::iter::once(name.to_owned()).chain(cells));
+                        table.row(std::iter::once((*name).to_owned()).chain(cells));
                     }
                     let _ = writeln!(text, "### By callers, {title}\n");
                 }
@@ -169,24 +222,28 @@ impl Callers {
     }
 }
 
-/// A log of a million entries is for nobody.
-fn is_asked(side: Kind, keys: Keys) -> bool {
-    keys != LARGE || !matches!(side, LOG | Kind::ArticleZset | Kind::ArticleZsetAsMade)
-}
-
 async fn measure_case(
     server: &Server,
-    distance: Distance,
-    keys: Keys,
+    &Case {
+        distance,
+        keys,
+        sides,
+        ..
+    }: &Case,
     rounds: usize,
     time: Duration,
     failures: &mut BTreeSet<String>,
 ) -> Result<Vec<Point>, Failure> {
     let _far = match distance {
-        Distance::Near => None,
         Distance::Far => Some(server.far()?),
+        Distance::Near | Distance::Cluster => None,
     };
-    let sides = SIDES.into_iter().filter(|side| is_asked(*side, keys));
+    let cluster = match distance {
+        Distance::Cluster => Some(Server::start_cluster(MASTERS)?),
+        Distance::Near | Distance::Far => None,
+    };
+    let server = cluster.as_ref().unwrap_or(server);
+    let sides = sides.iter().copied();
     let mut runs: Vec<(Kind, u64, Vec<Figures>)> = sides
         .flat_map(|side| CALLERS.map(|callers| (side, callers, Vec::new())))
         .collect();

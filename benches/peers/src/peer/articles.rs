@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, IntoConnectionInfo as _};
 
 use crate::Failure;
@@ -27,25 +30,46 @@ pub enum NoDelay {
     AsMade,
 }
 
+impl NoDelay {
+    fn settings(self) -> TcpSettings {
+        TcpSettings::default().set_nodelay(self == Self::Set)
+    }
+}
+
 /// The connection that all of these use.
 #[derive(Clone)]
-pub struct Connection(MultiplexedConnection);
+pub enum Connection {
+    Lone(MultiplexedConnection),
+    Clustered(ClusterConnection),
+}
 
 impl Connection {
     pub async fn open(server: &Server, no_delay: NoDelay) -> Result<Self, Failure> {
         let info = server.url().into_connection_info()?;
-        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(no_delay == NoDelay::Set);
-        let info = info.set_tcp_settings(tcp);
+        let info = info.set_tcp_settings(no_delay.settings());
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        Ok(Self(
+        Ok(Self::Lone(
             redis::Client::open(info)?
                 .get_multiplexed_async_connection_with_config(&config)
                 .await?,
         ))
     }
 
+    /// To the Cluster of this server.
+    pub async fn of_cluster(server: &Server, no_delay: NoDelay) -> Result<Self, Failure> {
+        let nodes = server.addresses().into_iter();
+        let nodes = nodes.map(|address| format!("redis://{address}"));
+        let client = ClusterClient::builder(nodes)
+            .tcp_settings(no_delay.settings())
+            .build()?;
+        Ok(Self::Clustered(client.get_async_connection().await?))
+    }
+
     pub async fn send<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Failure> {
-        Ok(command.query_async(&mut self.0.clone()).await?)
+        Ok(match self {
+            Self::Lone(connection) => command.query_async(&mut connection.clone()).await?,
+            Self::Clustered(connection) => command.query_async(&mut connection.clone()).await?,
+        })
     }
 
     pub async fn ping(&self) -> Result<bool, Failure> {

@@ -20,6 +20,10 @@ pub enum Kind {
     ArticleZset,
     /// On a connection as redis-rs makes it, without TCP_NODELAY.
     ArticleZsetAsMade,
+    /// By the connection of redis-rs to a Cluster.
+    ClusteredZset,
+    /// The same as redis-rs makes it, without TCP_NODELAY.
+    ClusteredZsetAsMade,
     ArticleIncr,
     RedisCell,
     /// On a connection as redis-rs makes it, without TCP_NODELAY.
@@ -61,6 +65,10 @@ impl Kind {
             Self::Ping => "PING".to_owned(),
             Self::ArticleZset => "the articles' ZSET Lua".to_owned(),
             Self::ArticleZsetAsMade => format!("{}, no TCP_NODELAY", Self::ArticleZset.name()),
+            Self::ClusteredZset => format!("{}, `cluster_async`", Self::ArticleZset.name()),
+            Self::ClusteredZsetAsMade => {
+                format!("{}, no TCP_NODELAY", Self::ClusteredZset.name())
+            }
             Self::ArticleIncr => "the articles' INCR Lua".to_owned(),
             Self::RedisCell => "redis-cell".to_owned(),
             Self::RedisCellAsMade => format!("{}, no TCP_NODELAY", Self::RedisCell.name()),
@@ -106,6 +114,14 @@ impl Peer {
             }
             Kind::ArticleZsetAsMade => {
                 Self::ArticleZset(articles::Zset::open(as_made().await?, rate).await?)
+            }
+            Kind::ClusteredZset | Kind::ClusteredZsetAsMade => {
+                let no_delay = match kind {
+                    Kind::ClusteredZset => articles::NoDelay::Set,
+                    _ => articles::NoDelay::AsMade,
+                };
+                let connection = articles::Connection::of_cluster(server, no_delay).await?;
+                Self::ArticleZset(articles::Zset::open(connection, rate).await?)
             }
             Kind::ArticleIncr => {
                 Self::ArticleIncr(articles::Incr::open(connection().await?, max).await?)
