@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::support::deny_cache::DenyCache;
 
-/// A store whose places are all taken.
+/// A store whose permits are all held.
 #[derive(Default)]
 struct Taken {
     asked: Arc<AtomicU64>,

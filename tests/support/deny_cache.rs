@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use ratelimit_runtime::__private::{BuiltInStore, Entry, Health, Known, PlaceRequest, Sealed};
+use ratelimit_runtime::__private::{
+    BuiltInStore, Health, Known, PermitRequest, PermitVerdict, Sealed,
+};
 use ratelimit_runtime::Store;
 use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::store::{Answer, Request, Settled, StoreError, StoreErrorKind, Verdict};
@@ -112,9 +114,9 @@ impl<S: Store> Store for DenyCache<S> {
 }
 
 impl<S: Store> BuiltInStore for DenyCache<S> {
-    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
+    fn decides_together(&self, permit: Option<&PermitRequest>, requests: &[Request<'_>]) -> bool {
         self.built_in_inner()
-            .is_ok_and(|inner| inner.decides_together(place, requests))
+            .is_ok_and(|inner| inner.decides_together(permit, requests))
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
@@ -136,24 +138,31 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
         })
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn acquire_permit<'a>(
+        &'a self,
+        permit: PermitRequest,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
             let asking = self.known.asking_all(requests);
-            let entry = self.built_in_inner()?.enter(place, requests).await?;
+            let verdict = self
+                .built_in_inner()?
+                .acquire_permit(permit, requests)
+                .await?;
             self.known
-                .decided_all(requests, asking, &entry.verdicts, entry.is_entered());
-            Ok(entry)
+                .decided_all(requests, asking, &verdict.verdicts, verdict.is_acquired());
+            Ok(verdict)
         })
     }
 
-    fn leave(&self, place: &PlaceRequest) {
+    fn release_permit(&self, permit: &PermitRequest) {
         if let Ok(inner) = self.built_in_inner() {
-            inner.leave(place);
+            inner.release_permit(permit);
         }
     }
 
-    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
-        Answer::later(async move { self.built_in_inner()?.in_flight(place).await })
+    fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
+        Answer::later(async move { self.built_in_inner()?.in_flight(permit).await })
     }
 
     fn health(&self, request: &Request<'_>) -> Health {

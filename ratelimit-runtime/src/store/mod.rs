@@ -11,7 +11,7 @@ mod capabilities;
 pub(crate) mod layered;
 pub(crate) mod memory;
 mod page;
-pub(crate) mod place;
+pub(crate) mod permit;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 mod request;
@@ -21,7 +21,7 @@ pub use self::answer::Answer;
 pub(crate) use self::built_in::{BuiltInStore, Health, Sealed};
 pub use self::capabilities::{Capabilities, Feature};
 pub use self::page::Page;
-pub(crate) use self::place::{Entry, PermitId, PlaceRequest};
+pub(crate) use self::permit::{PermitId, PermitRequest, PermitVerdict};
 pub use self::request::Request;
 pub use self::verdict::{Settled, Verdict};
 pub(crate) use crate::algorithm::Reserves;

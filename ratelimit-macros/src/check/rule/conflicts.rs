@@ -75,7 +75,7 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
     }
     if concurrent.is_none() {
         leave_out(&given([lease]), diagnostics, |_| {
-            "`lease` is how long a process that dies keeps the places of its calls in flight: \
+            "`lease` is how long a process that dies keeps the permits of its calls in flight: \
              write `concurrent` as well, or leave `lease` out"
                 .to_owned()
         });

@@ -20,8 +20,8 @@ use crate::error::StoreError;
 use crate::pace;
 use crate::rule::{BlockDuration, Limit, RuleSummary};
 use crate::store::{
-    Answer, BuiltInStore, Capabilities, Entry, Health, Page, PlaceRequest, Request, Sealed,
-    Settled, Store, Verdict,
+    Answer, BuiltInStore, Capabilities, Health, Page, PermitRequest, PermitVerdict, Request,
+    Sealed, Settled, Store, Verdict,
 };
 
 impl RedisStore {
@@ -250,9 +250,9 @@ impl Store for RedisStore {
 }
 
 impl BuiltInStore for RedisStore {
-    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
-        let place = place.map(|place| &*place.key).into_iter();
-        let keys = place.chain(requests.iter().map(Request::key));
+    fn decides_together(&self, permit: Option<&PermitRequest>, requests: &[Request<'_>]) -> bool {
+        let permit = permit.map(|permit| &*permit.key).into_iter();
+        let keys = permit.chain(requests.iter().map(Request::key));
         requests
             .iter()
             .all(|request| matches!(self.route(request), Ok(Route::Script)))
@@ -283,31 +283,35 @@ impl BuiltInStore for RedisStore {
         })
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn acquire_permit<'a>(
+        &'a self,
+        permit: PermitRequest,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
             self.must_run_scripts()?;
             let asking = self.known.asking_all(requests);
             let stack = self.stack(requests)?;
-            let entry = self.client()?.permits.enter(place, stack).await?;
+            let verdict = self.client()?.permits.acquire(permit, stack).await?;
             self.known
-                .decided_all(requests, asking, &entry.verdicts, entry.is_entered());
-            Ok(entry)
+                .decided_all(requests, asking, &verdict.verdicts, verdict.is_acquired());
+            Ok(verdict)
         })
     }
 
-    fn leave(&self, place: &PlaceRequest) {
-        // It may be left on another runtime than the one it entered on, or on none.
+    fn release_permit(&self, permit: &PermitRequest) {
+        // It may be released on another runtime than it was acquired on, or on none.
         let _ = self
             .clients
             .all()
             .iter()
-            .any(|client| client.permits.leave(place));
+            .any(|client| client.permits.release(permit));
     }
 
-    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
+    fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
         Answer::later(async move {
             self.must_run_scripts()?;
-            self.client()?.permits.in_flight(place).await
+            self.client()?.permits.in_flight(permit).await
         })
     }
 

@@ -94,7 +94,7 @@ impl Batcher {
         asking: bool,
     ) -> ReplyFuture<'a> {
         if !asking {
-            return self.enter(stack, until);
+            return self.accept(stack, until);
         }
         let traffic = Arc::clone(&self.traffic);
         ReplyFuture::Alone(Box::pin(async move {
@@ -141,7 +141,7 @@ impl Batcher {
 
     /// Accepts a caller, which sends by itself or waits. The status is read under the lock under
     /// which queued callers are removed to fail: a later caller sees the new status.
-    fn enter<'a>(&self, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> ReplyFuture<'a> {
+    fn accept<'a>(&self, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> ReplyFuture<'a> {
         let traffic = &self.traffic;
         let mut state = traffic.state();
         match traffic.link.status() {

@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn no_room_is_kept_for_a_flood_of_callers_that_gave_up() {
-        let question = Question::of_place("look", [1, 1], &[], None);
+        let question = Question::of_permit("peek", [1, 1], &[], None);
         for of_stack in [1, 2] {
             let mut queue = Queue::default();
             let mut waiting = Vec::new();

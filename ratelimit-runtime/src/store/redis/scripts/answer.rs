@@ -19,7 +19,7 @@ pub(crate) enum Reply {
     Changed(bool),
     Settled(Settled),
     Granted(GrantReply),
-    Place(PlaceReply),
+    Permit(PermitReply),
 }
 
 /// The reply to a request for units ahead.
@@ -34,7 +34,7 @@ pub(crate) struct GrantReply {
 
 /// The reply to a question about a permit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlaceReply {
+pub(crate) struct PermitReply {
     /// `true` if the permit was acquired, renewed or released.
     pub(crate) is_done: bool,
     /// The number of calls of the key that are in flight.
@@ -71,9 +71,9 @@ impl Reply {
         }
     }
 
-    pub(crate) fn place(self) -> Result<PlaceReply, StoreError> {
+    pub(crate) fn permit(self) -> Result<PermitReply, StoreError> {
         match self {
-            Self::Place(place) => Ok(place),
+            Self::Permit(reply) => Ok(reply),
             _ => Err(unexpected_reply()),
         }
     }
@@ -167,9 +167,9 @@ impl ScriptAnswer {
         let (is_done, [first, second, ..]) = (admitted > 0, numbers);
         let subject = match &question.subject {
             Subject::Limits(subject) => subject,
-            Subject::Place => {
+            Subject::Permit => {
                 let in_flight = first;
-                return Some(Self::One(Reply::Place(PlaceReply { is_done, in_flight })));
+                return Some(Self::One(Reply::Permit(PermitReply { is_done, in_flight })));
             }
         };
         Some(match subject.operation {
