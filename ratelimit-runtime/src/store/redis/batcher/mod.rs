@@ -27,7 +27,7 @@ use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
-use self::caller::{Caller, Told};
+use self::caller::{Caller, Replies};
 use self::sending::CallSlot;
 use self::traffic::{Traffic, few_callers};
 use super::errors;
@@ -47,21 +47,21 @@ pub(crate) struct Batcher {
 #[must_use = "dropping it gives the questions up"]
 pub(crate) enum ReplyFuture<'a> {
     /// Answered by a future of its own, such as one that sends a call.
-    Alone(Pin<Box<dyn Future<Output = Told> + Send + 'a>>),
+    Alone(Pin<Box<dyn Future<Output = Replies> + Send + 'a>>),
     /// Answered by a call for several callers, from the queue.
-    Queued(oneshot::Receiver<Told>),
+    Queued(oneshot::Receiver<Replies>),
 }
 
 impl Future for ReplyFuture<'_> {
-    type Output = Told;
+    type Output = Replies;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Replies> {
         match &mut *self {
             Self::Alone(call) => call.as_mut().poll(cx),
             // Its call is dropped only with the runtime that its task is of.
             Self::Queued(answer) => Pin::new(answer)
                 .poll(cx)
-                .map(|told| told.unwrap_or_else(|_| Err(sending::lost()))),
+                .map(|replies| replies.unwrap_or_else(|_| Err(sending::lost()))),
         }
     }
 }
@@ -173,7 +173,7 @@ impl Batcher {
         ReplyFuture::Queued(waits)
     }
 
-    /// Waits for callers that were just answered to ask again, so that the next flight carries
+    /// Waits for callers that were just answered to ask again, so that the next batch carries
     /// them: until as many are queued as in flight, or no more arrive.
     async fn gather(&self) {
         let mut before = None;
@@ -185,7 +185,7 @@ impl Batcher {
         CALLERS_RETURN.pass_while(more_come).await;
     }
 
-    /// Sends the next flight; `false` if none may be sent.
+    /// Sends the next batch; `false` if none may be sent.
     fn send_next(&self) -> bool {
         let traffic = &self.traffic;
         let mut state = traffic.state();

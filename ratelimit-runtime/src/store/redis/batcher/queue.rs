@@ -141,7 +141,7 @@ fn count(groups: &Groups) -> usize {
     groups.iter().map(|group| group.callers.len()).sum()
 }
 
-/// Moves the groups of a key that fit into `flight`, in order, and returns the others.
+/// Moves the groups of a key that fit into `batch`, in order, and returns the others.
 fn take_groups(
     groups: Groups,
     key: &Arc<[u8]>,

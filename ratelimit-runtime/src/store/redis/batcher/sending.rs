@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 use smallvec::{SmallVec, smallvec};
 
 use super::batch::BatchedCall;
-use super::caller::{Failure, Told, told};
+use super::caller::{Failure, Replies, replies_at};
 use super::traffic::{State, Traffic};
 use crate::error::StoreError;
 use crate::observe;
@@ -66,12 +66,12 @@ impl CallSlot {
 
     /// Sends the questions of one caller, behind an `ASKING` or not. It needs no timer: a caller
     /// gives up at its timeout.
-    pub(super) async fn send(mut self, stack: &[KeyQuestion<'_>], asking: bool) -> Told {
+    pub(super) async fn send(mut self, stack: &[KeyQuestion<'_>], asking: bool) -> Replies {
         let calls = [ScriptCall::of_one(self.connection.number(), stack)];
         let mut replies = send_all(&self.connection, &calls, self.sent, asking).await;
         self.is_answered = true;
         let [call] = &calls;
-        told(&read(&self.connection, call, replies.pop().flatten())?, 0)
+        replies_at(&read(&self.connection, call, replies.pop().flatten())?, 0)
     }
 
     /// Sends queued questions, and answers the callers. Only the end of the connection stops it.
@@ -132,7 +132,12 @@ async fn send_all(
     asking: bool,
 ) -> RawReplies {
     for call in calls {
-        observe::command_sent(call.asks.iter().map(|ask| usize::from(ask.callers)).sum());
+        observe::command_sent(
+            call.questions
+                .iter()
+                .map(|question| usize::from(question.callers))
+                .sum(),
+        );
     }
     let mut replies: RawReplies = match calls {
         [call] if !asking => smallvec![connection.send(&call.command(false), sent).await.ok()],

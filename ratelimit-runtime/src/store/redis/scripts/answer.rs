@@ -4,7 +4,7 @@
 use redis::{ServerError, Value};
 use rmp::{Marker, decode};
 
-use super::question::{Ask, Granted, LimitsSubject, Operation, Subject, double};
+use super::question::{CallQuestion, Granted, LimitsSubject, Operation, Subject, double};
 use super::script::lua;
 use crate::error::StoreError;
 use crate::store::redis::errors::unexpected_reply;
@@ -108,7 +108,7 @@ impl ScriptAnswer {
     /// `is_charged` is `false`, admitted callers are not charged.
     pub(super) fn packed(
         bytes: &mut &[u8],
-        ask: &Ask<'_>,
+        question: &CallQuestion<'_>,
         now: u64,
         is_charged: bool,
     ) -> Option<Result<Self, ServerError>> {
@@ -124,15 +124,20 @@ impl ScriptAnswer {
             Marker::FixStr(_) | Marker::Str8 => packed_text(bytes)?,
             _ => &double(packed_number(bytes)?).to_le_bytes(),
         };
-        Self::read(answer, ask, now, is_charged).map(Ok)
+        Self::read(answer, question, now, is_charged).map(Ok)
     }
 
     /// Reads a number, a pair or a record. Times are in microseconds; `now` is that of the
     /// decision.
-    pub(super) fn read(bytes: &[u8], ask: &Ask<'_>, now: u64, is_charged: bool) -> Option<Self> {
-        let Ask {
+    pub(super) fn read(
+        bytes: &[u8],
+        asked: &CallQuestion<'_>,
+        now: u64,
+        is_charged: bool,
+    ) -> Option<Self> {
+        let CallQuestion {
             question, callers, ..
-        } = *ask;
+        } = *asked;
         let (head, counts) = bytes.split_at(if bytes.len() == RECORD { 3 } else { 0 });
         let all_admitted = |remaining, reset| (callers, 0, [remaining, 0, reset, now, 0]);
         let (admitted, limit_index, numbers) = match (head, counts.as_chunks::<8>()) {

@@ -70,9 +70,9 @@ pub(super) struct LimitsSubject {
     reserves: Reserves,
 }
 
-/// A question about one of the keys of a call, by its index from 1, and the number of its callers.
+/// A question of a call: about one of its keys, by the index from 1, for a number of callers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct CallQuestion<'a> {
     pub(crate) question: &'a Question,
     pub(crate) key: u8,
     pub(crate) callers: u16,
