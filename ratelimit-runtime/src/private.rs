@@ -19,7 +19,7 @@ use crate::limiter::find;
 use crate::pace;
 pub use crate::rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Rule};
 #[cfg(all(feature = "_tests", feature = "redis"))]
-pub use crate::store::redis::known::{Asking, Changing, Known};
+pub use crate::store::redis::known::{Changing, Known, Lookup};
 use crate::{FromRateLimitError, RateLimitError, RateLimiter};
 pub use crate::{KeyKind, KeyPart, KeyWriter};
 #[cfg(feature = "_tests")]

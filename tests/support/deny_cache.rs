@@ -71,20 +71,20 @@ impl<S: Store> Store for DenyCache<S> {
     }
 
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        match self.known.look(&request, || self.is_away(&request)) {
+        match self.known.look_up(&request, || self.is_away(&request)) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(asking) => Answer::later(async move {
+            Err(lookup) => Answer::later(async move {
                 let verdict = self.inner.acquire(request).await?;
-                Ok(self.known.decided(&request, asking, verdict))
+                Ok(self.known.note_decision(&request, lookup, verdict))
             }),
         }
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
-            let asking = self.known.asking(&request);
+            let lookup = self.known.lookup(&request);
             let verdict = self.inner.peek(request).await?;
-            Ok(self.known.looked(&request, asking, verdict))
+            Ok(self.known.note_look(&request, lookup, verdict))
         })
     }
 
@@ -121,20 +121,20 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
-            let asking = self.known.asking_all(requests);
+            let lookups = self.known.lookups(requests);
             let verdicts = self.built_in_inner()?.acquire_all(requests).await?;
             let is_charged = verdicts.iter().all(|verdict| verdict.allowed);
             self.known
-                .decided_all(requests, asking, &verdicts, is_charged);
+                .note_stack(requests, lookups, &verdicts, is_charged);
             Ok(verdicts)
         })
     }
 
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
-            let asking = self.known.asking(&request);
+            let lookup = self.known.lookup(&request);
             let verdict = self.built_in_inner()?.offend(request).await?;
-            Ok(self.known.refused(&request, asking, verdict))
+            Ok(self.known.note_refusal(&request, lookup, verdict))
         })
     }
 
@@ -144,13 +144,13 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
-            let asking = self.known.asking_all(requests);
+            let lookups = self.known.lookups(requests);
             let verdict = self
                 .built_in_inner()?
                 .acquire_permit(permit, requests)
                 .await?;
             self.known
-                .decided_all(requests, asking, &verdict.verdicts, verdict.is_acquired());
+                .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
             Ok(verdict)
         })
     }

@@ -11,7 +11,7 @@ use super::RedisStore;
 use super::clients::Client;
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
-use super::known::Asking;
+use super::known::Lookup;
 use super::rules;
 use super::scriptless::Route;
 use super::scripts::{KeyQuestion, Operation, Question, Reply, own_time};
@@ -81,17 +81,19 @@ impl RedisStore {
 
     /// Decides by a known refusal, or asks.
     async fn decide(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
-        match self.known.look(&request, || self.is_away(&request)) {
+        match self.known.look_up(&request, || self.is_away(&request)) {
             Ok(refusal) => Ok(refusal),
-            Err(asking) => self.ask(request, asking).await,
+            Err(lookup) => self.ask(request, lookup).await,
         }
     }
 
     /// Asks the server to decide, and takes units ahead if the key is busy.
-    async fn ask(&self, request: Request<'_>, asking: Asking) -> Result<Verdict, StoreError> {
+    async fn ask(&self, request: Request<'_>, lookup: Lookup) -> Result<Verdict, StoreError> {
         self.take_ahead(&request)?;
         let decided = self.carry_out(Operation::Acquire, request).await?;
-        Ok(self.known.decided(&request, asking, decided.decision()?))
+        Ok(self
+            .known
+            .note_decision(&request, lookup, decided.decision()?))
     }
 
     /// Takes units ahead, after a request that is about to be asked, if its key is busy: by a task,
@@ -162,18 +164,18 @@ impl Store for RedisStore {
                 }
             });
         }
-        match self.known.look(&request, || self.is_away(&request)) {
+        match self.known.look_up(&request, || self.is_away(&request)) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(asking) => Answer::later(self.ask(request, asking)),
+            Err(lookup) => Answer::later(self.ask(request, lookup)),
         }
     }
 
     /// Always asks the server.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
-            let asking = self.known.asking(&request);
+            let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Peek, request).await?;
-            Ok(self.known.looked(&request, asking, seen.decision()?))
+            Ok(self.known.note_look(&request, lookup, seen.decision()?))
         })
     }
 
@@ -262,7 +264,7 @@ impl BuiltInStore for RedisStore {
     /// Asks the server about all requests, even if one is known to be refused.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
-            let asking = self.known.asking_all(requests);
+            let lookups = self.known.lookups(requests);
             let until = requests.iter().filter_map(Request::timeout_at).min();
             let stack = self.stack(requests)?;
             let replies = self.client()?.servers.ask(&stack, until).await?;
@@ -270,16 +272,16 @@ impl BuiltInStore for RedisStore {
             let verdicts = verdicts.collect::<Result<Vec<_>, _>>()?;
             let is_charged = verdicts.iter().all(|verdict| verdict.allowed);
             self.known
-                .decided_all(requests, asking, &verdicts, is_charged);
+                .note_stack(requests, lookups, &verdicts, is_charged);
             Ok(verdicts)
         })
     }
 
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
-            let asking = self.known.asking(&request);
+            let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Offend, request).await?;
-            Ok(self.known.refused(&request, asking, seen.decision()?))
+            Ok(self.known.note_refusal(&request, lookup, seen.decision()?))
         })
     }
 
@@ -290,11 +292,11 @@ impl BuiltInStore for RedisStore {
     ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
             self.must_run_scripts()?;
-            let asking = self.known.asking_all(requests);
+            let lookups = self.known.lookups(requests);
             let stack = self.stack(requests)?;
             let verdict = self.client()?.permits.acquire(permit, stack).await?;
             self.known
-                .decided_all(requests, asking, &verdict.verdicts, verdict.is_acquired());
+                .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
             Ok(verdict)
         })
     }
