@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use foldhash::quality::RandomState;
 
-use self::group::Member;
 use self::permits::ShardPermits;
 use self::shard::Shard;
+use self::stack::StackPart;
 use super::{
     Answer, BuiltInStore, Capabilities, Page, PermitRequest, PermitVerdict, Request, Sealed,
     Settled, Store, StoreError, StoreErrorKind, Verdict, page,
@@ -23,10 +23,10 @@ use crate::rule::{BlockDuration, Limit};
 pub(in crate::store) mod bucket;
 mod entry;
 mod eviction;
-mod group;
 mod permits;
 mod rules;
 mod shard;
+mod stack;
 mod table;
 
 /// Keeps limits in memory: exact, bounded, without a background task.
@@ -172,10 +172,10 @@ impl MemoryStore {
         let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
         indices.sort_unstable();
         indices.dedup();
-        let members: Vec<Member<'_>> = requests
+        let parts: Vec<StackPart<'_>> = requests
             .iter()
             .zip(hashes)
-            .map(|(request, hash)| Member {
+            .map(|(request, hash)| StackPart {
                 request: *request,
                 hash,
                 shard: indices.partition_point(|index| *index < self.shard_index(hash)),
@@ -185,7 +185,7 @@ impl MemoryStore {
             .into_iter()
             .map(|index| self.lock_shard(index))
             .collect();
-        group::decide(&mut shards, &members, self.now())
+        stack::decide(&mut shards, &parts, self.now())
     }
 
     /// Decides without charging.
