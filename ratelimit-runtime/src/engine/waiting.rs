@@ -47,7 +47,8 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     }
     // What is never admitted waits for no turn.
     for (by, part) in stack.iter().enumerate().filter(|(_, part)| !part.shadow) {
-        part.may_be_asked().map_err(|error| Refused { by, error })?;
+        part.ensure_supported()
+            .map_err(|error| Refused { by, error })?;
     }
     let start = Instant::now();
     let mut turn: Option<Turn> = None;
@@ -136,7 +137,7 @@ async fn out_of_time(
     let check = part.check();
     let store = &part.engine.store;
     let refusal = |error| Refused { by, error };
-    part.may_be_asked().map_err(refusal)?;
+    part.ensure_supported().map_err(refusal)?;
     if store.health(&check.request) != Health::Up {
         // There are no slots to wait for: the policy answers.
         return attempt::run(stack, None).await.0;

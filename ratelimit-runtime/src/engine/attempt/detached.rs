@@ -16,10 +16,10 @@ use tracing::instrument::WithSubscriber as _;
 
 use super::held::Held;
 use super::{Attempted, attempt, steps, together};
-use crate::engine::ask::all;
 use crate::engine::outage::Refused;
 use crate::engine::part::Part;
 use crate::engine::state::Turn;
+use crate::engine::timeout::all;
 use crate::error::StoreError;
 
 /// Makes an attempt at `stack`. The `turn` is given back with the outcome.

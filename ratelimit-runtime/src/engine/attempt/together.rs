@@ -2,12 +2,12 @@
 
 use super::held::{Held, StepParts};
 use crate::decision::Source;
-use crate::engine::ask::Time;
 use crate::engine::charge::Charge;
 use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::{At, Part};
 use crate::engine::permit::OpenPermit;
 use crate::engine::state::Engine;
+use crate::engine::timeout::Time;
 use crate::error::StoreError;
 use crate::store::{BuiltInStore as _, PermitId, PermitVerdict, Request};
 
