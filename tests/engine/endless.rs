@@ -1,4 +1,4 @@
-//! Refusals that no waiting ends: by a store that frees a slot when a caller is done, and not when
+//! Refusals that no waiting ends: by a store that frees a unit when a caller is done, and not when
 //! time has passed.
 
 use std::sync::Arc;

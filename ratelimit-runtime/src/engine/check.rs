@@ -69,7 +69,7 @@ impl<'a> Check<'a> {
         self.bound.supports(self.terms, cost, reserves)
     }
 
-    /// `true` if a refused call waits for a slot.
+    /// `true` if a refused call waits for room.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         !self.shadow && !self.terms.wait.is_zero()

@@ -102,7 +102,7 @@ impl Admitted {
     }
 }
 
-/// Waits until a stack is decided, so that all of it is charged, or nothing. Waits for slots and
+/// Waits until a stack is decided, so that all of it is charged, or nothing. Waits for room and
 /// permits for as long as the rules that refuse allow.
 pub(crate) async fn acquire(
     stack: impl IntoIterator<Item = Part>,

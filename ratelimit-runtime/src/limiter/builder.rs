@@ -80,7 +80,7 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// How long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for a slot
+    /// How long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for room
     /// is not part of it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.engine.timeout = timeout;

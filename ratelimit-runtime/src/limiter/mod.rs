@@ -356,7 +356,7 @@ impl RateLimiter {
 
     /// Replaces all policies of the limiter with these, in one step: each check is decided by one
     /// set, and checks made from now on by this one. A policy with other windows or another
-    /// algorithm starts afresh, one with another `max` goes on. Calls that wait for a slot go on
+    /// algorithm starts afresh, one with another `max` goes on. Calls that wait for room go on
     /// waiting under the policy that they began with.
     ///
     /// # Errors

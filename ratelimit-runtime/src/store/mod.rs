@@ -35,7 +35,7 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///
 /// 1. **Atomic.** Two calls on one key are decided one after the other, wherever they come from.
 /// 2. **Exact.** With [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow), the cost
-///    admitted in any `(t − window, t]` is at most `max`; a slot used at `t` is free at
+///    admitted in any `(t − window, t]` is at most `max`; a unit used at `t` is free at
 ///    `t + window`. Each call is measured against the `max` it brings.
 /// 3. **A refusal consumes nothing**, and writes nothing but the block that it sets. Several limits
 ///    are all looked at before any is charged.

@@ -261,7 +261,7 @@ async fn acquire_permits<'a>(
 }
 
 /// Adds a random time to the wait of a refusal that only open reservations cause: two stacks that
-/// charge the last slots in opposite order would refuse each other again and again.
+/// charge the last units in opposite order would refuse each other again and again.
 fn jittered(refusal: Decision) -> Decision {
     let is_by_reservations = refusal.retry_after_us == RESERVED_WAIT && !refusal.is_blocked();
     let more = RandomState::new().hash_one(0) % RESERVED_WAIT;

@@ -1,12 +1,12 @@
 //! [`Batcher`]: group commit on a link: the callers that wait for each key, and calls in flight.
 //!
-//! - A caller that finds the link idle takes a [`CallSlot`] and sends by itself, without a task in
-//!   between. All other callers wait in the [`queue`], and a task sends the next [`batch`], which
-//!   carries them. Both send and read by `send_all`.
+//! - A caller that finds the link idle begins an [`OpenCall`] and sends by itself, without a task
+//!   in between. All other callers wait in the [`queue`], and a task sends the next [`batch`],
+//!   which carries them. Both send and read by `send_all`.
 //! - A batch carries at most half of all callers, and no two are written at once: while the server
 //!   decides one, this process reads and writes the other.
 //! - At its timeout a caller is dropped. If it is queued, it is not sent. If it has sent by itself,
-//!   its slot stays taken until a PING behind its call is answered; a late reply makes the link
+//!   its call stays in flight until a PING behind its call is answered; a late reply makes the link
 //!   doubtful.
 //! - When a connection ends, all questions that were sent on it fail as lost. Queued callers wait
 //!   for the next connection, or fail when the link finds the server slow or down.
@@ -28,7 +28,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
 use self::caller::{Caller, Replies};
-use self::sending::CallSlot;
+use self::sending::OpenCall;
 use self::traffic::{Traffic, few_callers};
 use super::errors;
 use super::link::{Link, LinkStatus, Published};
@@ -99,14 +99,14 @@ impl Batcher {
         let traffic = Arc::clone(&self.traffic);
         ReplyFuture::Alone(Box::pin(async move {
             let connection = traffic.connected().await?;
-            let slot = CallSlot::take(
+            let call = OpenCall::begin(
                 &traffic,
                 &mut traffic.state(),
                 None,
                 connection,
                 Instant::now(),
             );
-            slot.send(stack, true).await
+            call.send(stack, true).await
         }))
     }
 
@@ -149,7 +149,7 @@ impl Batcher {
                 let now = Instant::now();
                 if !connection.is_unread(now) {
                     return ReplyFuture::Alone(Box::pin(
-                        CallSlot::take(traffic, &mut state, None, connection, now)
+                        OpenCall::begin(traffic, &mut state, None, connection, now)
                             .send(stack, false),
                     ));
                 }
@@ -157,8 +157,8 @@ impl Batcher {
             }
             // Renewals of permits and settlements wait as long as that takes.
             LinkStatus::Slow(connection, _) if until.is_none() => {
-                let slot = CallSlot::take(traffic, &mut state, None, connection, Instant::now());
-                return ReplyFuture::Alone(Box::pin(slot.send(stack, false)));
+                let call = OpenCall::begin(traffic, &mut state, None, connection, Instant::now());
+                return ReplyFuture::Alone(Box::pin(call.send(stack, false)));
             }
             LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
                 return ReplyFuture::Alone(Box::pin(ready(Err(why.into()))));
@@ -209,9 +209,9 @@ impl Batcher {
         let batch = state.queue.take(half, self.slot_of, now);
         if !batch.calls.is_empty() {
             state.is_busy = batch.callers >= few_callers(&connection);
-            let slot = CallSlot::take(traffic, &mut state, Some(batch.callers), connection, now);
+            let call = OpenCall::begin(traffic, &mut state, Some(batch.callers), connection, now);
             drop(state);
-            traffic.runtime.spawn(slot.send_queued(batch.calls));
+            traffic.runtime.spawn(call.send_queued(batch.calls));
         }
         true
     }

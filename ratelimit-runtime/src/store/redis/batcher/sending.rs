@@ -1,4 +1,4 @@
-//! [`CallSlot`]: sends a call and reads its reply.
+//! [`OpenCall`]: sends a call and reads its reply.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,8 +30,8 @@ pub(super) fn foreign(connection: &Connection) -> Failure {
     Failure::Other(unexpected_reply().lost())
 }
 
-/// The slot of a call in flight, which is about to be sent or was sent.
-pub(super) struct CallSlot {
+/// A call in flight, which is about to be sent or was sent.
+pub(super) struct OpenCall {
     traffic: Arc<Traffic>,
     /// The number of callers that the call carries.
     callers: usize,
@@ -42,9 +42,9 @@ pub(super) struct CallSlot {
     is_answered: bool,
 }
 
-impl CallSlot {
-    /// Takes the slot for `queued` callers from the queue, or for one that sends by itself.
-    pub(super) fn take(
+impl OpenCall {
+    /// Begins a call for `queued` callers from the queue, or for one that sends by itself.
+    pub(super) fn begin(
         traffic: &Arc<Traffic>,
         state: &mut State,
         queued: Option<usize>,
@@ -101,7 +101,7 @@ impl CallSlot {
     }
 }
 
-impl Drop for CallSlot {
+impl Drop for OpenCall {
     /// Keeps the call of a caller that gave up in flight until its reply arrived. Replies are in
     /// order: a task waits for that to a PING behind the call, and tells the link if it is late.
     fn drop(&mut self) {
