@@ -227,7 +227,8 @@ pub fn run_with_permits<const N: usize>(
     Guard::waiting(async move { Ok(engine::acquire(stack).await?.permits) })
 }
 
-/// The same, where the outcome decides whether the call counts, or its cost.
+/// The guard of a function whose calls in flight are limited, and whose outcome decides whether the
+/// call counts, or its cost.
 pub fn run_reserved_with_permits<const N: usize>(
     checks: [Option<PermittedCheck<'_>>; N],
 ) -> Guard<(Reservations<N>, CallPermits)> {

@@ -87,7 +87,7 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// What to do when the store cannot answer: [`OnUnavailable::Local`] unless set.
+    /// Sets what answers while the store cannot: [`OnUnavailable::Local`] unless set.
     pub fn on_unavailable(mut self, policy: OnUnavailable) -> Self {
         self.engine.on_unavailable = policy;
         self

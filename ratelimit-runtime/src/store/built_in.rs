@@ -71,7 +71,7 @@ pub trait BuiltInStore: Send + Sync {
         Answer::unsupported(NO_PERMITS)
     }
 
-    /// Whether the store can decide this very request, beyond what its capabilities say. Asked for
+    /// `Ok` if the store can decide this very request, beyond what its capabilities say. Asked for
     /// each policy, without a key, before a limiter uses it; such a request is refused when it
     /// comes, too.
     ///
@@ -99,12 +99,12 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// The refusal of a request that this process knows and that still holds, for where the store
-    /// gave no answer. Its wait is a lower bound where it was learnt from a request of another cost.
+    /// gave no answer. Its wait is a lower bound where it is known from a request of another cost.
     fn known_refusal(&self, _request: &Request<'_>) -> Option<Verdict> {
         None
     }
 
-    /// The same before the store is asked.
+    /// The refusal of a request that this process knows, before the store is asked.
     fn refuses_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
         self.known_refusal(request)
     }
@@ -118,8 +118,8 @@ pub trait BuiltInStore: Send + Sync {
     /// Gives back what the store has taken ahead, without waiting for that.
     fn give_back(&self) {}
 
-    /// Says how long the limiter on this store waits for an answer, unless a rule says otherwise. A
-    /// store tells a slow server by it. It is said once, before any request.
+    /// Sets how long the limiter on this store waits for an answer, unless a rule says otherwise. A
+    /// store tells a slow server by it. It is set once, before any request.
     fn answers_within(&self, _timeout: Duration) {}
 
     /// Takes note of a rule that a limiter with this prefix applies, for operators. It returns at
@@ -139,7 +139,7 @@ pub trait BuiltInStore: Send + Sync {
         Answer::ready(Ok(()))
     }
 
-    /// The same for all parts.
+    /// Resolves when all parts of the store can serve, or with the reason why they never will.
     fn ready(&self) -> Answer<'_, ()> {
         self.ready_for(None)
     }

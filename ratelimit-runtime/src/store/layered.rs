@@ -11,13 +11,13 @@ struct NotBuiltIn;
 
 impl BuiltInStore for NotBuiltIn {}
 
-/// What decides: the outermost store.
+/// The store that decides: the outermost.
 #[inline]
 pub(crate) fn outermost(store: &dyn Store) -> &dyn BuiltInStore {
     store.built_in(Sealed).unwrap_or(&NotBuiltIn)
 }
 
-/// What has the rest: the outermost store that has these operations.
+/// The store that has the other operations: the outermost store of this crate.
 fn built_in(store: &dyn Store) -> &dyn BuiltInStore {
     match (store.built_in(Sealed), store.inner()) {
         (Some(store), _) => store,

@@ -127,7 +127,7 @@ fn report_prefetch(prefetch: &Argument, arguments: &Arguments, diagnostics: &mut
     }
 }
 
-/// Whether `count` says what holds without it.
+/// `true` if `count` says what holds without it.
 fn is_all(count: &Argument) -> bool {
     as_str(&count.value).is_some_and(|outcome| outcome.value() == "all")
 }

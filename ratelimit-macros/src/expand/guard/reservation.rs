@@ -56,7 +56,7 @@ pub(crate) struct Around<'a> {
     pub(crate) taken: &'a [Ident],
     pub(crate) rules: &'a [Rule],
     pub(crate) refuses: bool,
-    /// Whether an async function may return a future. A block must not end with one:
+    /// `true` if an async function may return a future. A block must not end with one:
     /// `clippy::async_yields_async`.
     pub(crate) yields_future: bool,
 }

@@ -68,7 +68,7 @@ impl Known {
     /// The number of refusals that there is room for, unless set.
     pub const CAPACITY: usize = 8_192;
 
-    /// What a store knows if `epoch` counts all of its connections.
+    /// The knowledge of a store whose connections `epoch` counts.
     #[cfg(feature = "_tests")]
     #[must_use]
     pub fn new(epoch: Arc<AtomicU64>) -> Self {
@@ -316,7 +316,7 @@ impl Known {
 pub struct Changing<'a> {
     known: &'a Known,
     key: &'a [u8],
-    /// Whether the server forgets units taken ahead; `None` if they are not void.
+    /// `true` if the server forgets units taken ahead; `None` if they are not void.
     void: Option<bool>,
 }
 

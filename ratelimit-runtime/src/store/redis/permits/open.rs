@@ -45,7 +45,7 @@ pub(super) struct OpenPermits {
 struct ServerCalls {
     due: BTreeSet<(Instant, PermitId)>,
     pending: usize,
-    /// Whether the last call failed because the server does not serve.
+    /// `true` if the last call failed because the server does not serve.
     is_away: bool,
 }
 

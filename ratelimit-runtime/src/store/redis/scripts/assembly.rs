@@ -10,14 +10,14 @@ use std::{env, fs};
 use super::script::{PERMITS, lua};
 use crate::rule::Algorithm;
 
-/// What the function `decide` of a script is.
+/// The body of the function `decide` of a script.
 struct Body {
     name: &'static str,
-    /// Whose script it is; none where permits stand in their place.
+    /// The algorithms that the script is of; none for permits.
     algorithms: &'static [Algorithm],
     /// Its files, in `src`.
     files: &'static [&'static str],
-    /// Whether its keys are strings, whose values are read all at once.
+    /// `true` if its keys are strings, whose values are read all at once.
     reads: bool,
 }
 

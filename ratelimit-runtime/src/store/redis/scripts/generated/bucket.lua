@@ -472,8 +472,8 @@ if not ARGV[2] then
   return struct.pack(type(answer) == 'number' and '<I4dd' or '<I4dc0', number, now, answer)
 end
 
--- Decides for the callers at `from` on until a key fails, and adds the answers to `reply`: a `pcall`
--- for each key would cost more.
+-- Decides for the callers at `from` on until a key fails, and adds the answers to `reply`: a
+-- `pcall` for each key would cost more.
 local function decide_from(from, callers, reply, states, keys, decide, ...)
   local byte, last = string.byte, #reply
   for from = from, #callers, 3 do
