@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It starts an API that answers 429 above 20 calls in any two seconds, and four more processes of
-//! this program that make 15 calls each. Their calls wait for free slots, and the API refuses none.
+//! this program that make 15 calls each. Their calls wait for room, and the API refuses none.
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 

@@ -289,12 +289,12 @@ fn in_file(file: &Path, why: &dyn std::fmt::Display) -> String {
 }
 
 impl RuleArgs {
-    /// Whether it is said where limits and algorithm come from.
+    /// `true` if the arguments say where limits and algorithm come from.
     pub(crate) fn has_limits(&self) -> bool {
         self.limits.is_some() || self.policies.is_some()
     }
 
-    /// The same with the name, limits and algorithm that a limiter has written.
+    /// The arguments with the name, limits and algorithm that a limiter has written.
     pub(crate) fn known_as(&self, rules: &InForce) -> Result<Self, String> {
         let rule = rules.rule(&self.name, self.policy.as_deref())?;
         let of_rule = |why| format!("{}: {why}", escaped(&rule.name));

@@ -137,7 +137,7 @@ impl RuleInForce {
         (since.as_secs() / 86_400).saturating_sub(self.line.day)
     }
 
-    /// Whether each call says the `max` of its first limit.
+    /// `true` if each call says the `max` of its first limit.
     pub(crate) fn is_max_per_call(&self) -> bool {
         self.line.max.is_some()
     }
@@ -183,7 +183,7 @@ impl InForce {
         }
     }
 
-    /// Whether a rule is known under several policies, of which each call says one.
+    /// `true` if a rule is known under several policies, of which each call says one.
     pub(crate) fn has_policies(&self, name: &str) -> bool {
         self.rules.iter().filter(|rule| rule.name == name).count() > 1
     }

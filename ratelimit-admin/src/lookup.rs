@@ -47,7 +47,7 @@ pub(crate) struct Top {
     keys: Vec<Standing>,
     /// How many keys were looked at.
     looked_at: usize,
-    /// Whether these are all.
+    /// `true` if these are all.
     complete: bool,
     left_out: Vec<LeftOut>,
     skipped: Vec<String>,

@@ -15,7 +15,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// Whether a character is invisible. A combining mark is visible together with the letter before
+/// `true` if a character is invisible. A combining mark is visible together with the letter before
 /// it.
 pub(crate) fn is_unprintable(c: char) -> bool {
     if c.is_ascii() {

@@ -62,7 +62,7 @@ enum State {
 pub(crate) struct Listing {
     pub(crate) rule: &'static str,
     pub(crate) keys: Vec<Standing>,
-    /// Whether the list is complete.
+    /// `true` if the list is complete.
     pub(crate) complete: bool,
     /// The time zone of calendar quotas.
     #[serde(skip)]
@@ -73,7 +73,7 @@ pub(crate) struct Listing {
 pub(crate) struct InFlightList {
     pub(crate) rule: String,
     pub(crate) keys: Vec<CallsInFlight>,
-    /// Whether the list is complete.
+    /// `true` if the list is complete.
     pub(crate) complete: bool,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct CallsInFlight {
 #[derive(Serialize)]
 pub(crate) struct RuleList {
     rules: Vec<RuleRow>,
-    /// Whether the list is complete.
+    /// `true` if the list is complete.
     complete: bool,
     /// Lines of Redis that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -226,9 +226,9 @@ fn keys_of(rule: &RuleInForce) -> RuleKeys {
 #[derive(Serialize)]
 pub(crate) struct Outcome {
     pub(crate) command: &'static str,
-    /// Whether there was anything to change.
+    /// `true` if there was anything to change.
     pub(crate) changed: bool,
-    /// Whether anything was counted or blocked for the key before.
+    /// `true` if anything was counted or blocked for the key before.
     pub(crate) existed: bool,
     pub(crate) before: Standing,
     pub(crate) after: Standing,

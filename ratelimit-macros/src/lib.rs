@@ -55,10 +55,10 @@ use proc_macro::TokenStream;
 /// async fn log_in(user: &str, password: &str) -> Result<Session, LoginError> { … }
 /// ```
 ///
-/// With `count` other than `"all"` a call takes its slot before the body runs, so that a thousand
-/// parallel guesses cannot pass a limit of five, and gives it back if the outcome does not count. A
-/// call that is cancelled or panics counts. Calls that are still running occupy their slots, but
-/// only those that have counted lead to a block.
+/// With `count` other than `"all"` a call is charged before the body runs, so that a thousand
+/// parallel guesses cannot pass a limit of five, and gets its units back if the outcome does not
+/// count. A call that is cancelled or panics counts. Calls that are still running occupy their
+/// units, but only those that have counted lead to a block.
 ///
 /// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block,
 /// because a `return` in it must not end the function before the outcome is judged. Without `count`

@@ -19,7 +19,7 @@ use crate::limiter::find;
 use crate::pace;
 pub use crate::rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Rule};
 #[cfg(all(feature = "_tests", feature = "redis"))]
-pub use crate::store::redis::known::{Asking, Changing, Known};
+pub use crate::store::redis::known::{Changing, Known, Lookup};
 use crate::{FromRateLimitError, RateLimitError, RateLimiter};
 pub use crate::{KeyKind, KeyPart, KeyWriter};
 #[cfg(feature = "_tests")]
@@ -27,7 +27,7 @@ pub use crate::{
     clock::of_tokio::TokioClock,
     store::{
         built_in::{BuiltInStore, Health, Sealed},
-        place::{Entry, PermitId, PlaceRequest},
+        permit::{PermitId, PermitRequest, PermitVerdict},
     },
 };
 
@@ -216,18 +216,21 @@ pub fn run_reserved<const N: usize>(
 }
 
 /// A check, and how many calls of its key may be in flight, where the call says so.
-type Entering<'r> = (CheckBuilder<'r>, Option<u64>);
+type PermittedCheck<'r> = (CheckBuilder<'r>, Option<u64>);
 
 /// The guard of a function whose calls in flight are limited. The permits live as long as the body.
-pub fn enter<const N: usize>(checks: [Option<Entering<'_>>; N]) -> Guard<CallPermits> {
+pub fn run_with_permits<const N: usize>(
+    checks: [Option<PermittedCheck<'_>>; N],
+) -> Guard<CallPermits> {
     let stack = checks.into_iter().flatten();
     let stack: Vec<Part> = stack.map(|(check, max)| check.into_part(max)).collect();
     Guard::waiting(async move { Ok(engine::acquire(stack).await?.permits) })
 }
 
-/// The same, where the outcome decides whether the call counts, or its cost.
-pub fn enter_reserved<const N: usize>(
-    checks: [Option<Entering<'_>>; N],
+/// The guard of a function whose calls in flight are limited, and whose outcome decides whether the
+/// call counts, or its cost.
+pub fn run_reserved_with_permits<const N: usize>(
+    checks: [Option<PermittedCheck<'_>>; N],
 ) -> Guard<(Reservations<N>, CallPermits)> {
     let stack = checks.map(|check| check.map(|(check, max)| check.into_part(max)));
     Guard::waiting(reserve(stack))

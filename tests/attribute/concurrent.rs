@@ -270,7 +270,7 @@ async fn every_shape_of_a_function_holds_its_permit_while_it_runs() {
         let mut shadowed = std::pin::pin!(service.shadowed("alice"));
         assert!(
             shadowed.as_mut().now_or_never().is_none(),
-            "it runs without a place"
+            "it runs without a permit"
         );
         assert_eq!(count().await, 1);
     }
@@ -344,7 +344,7 @@ async fn stacked_rules_charge_and_take_permits_together() {
     assert_eq!(refused.decision().unwrap().rule(), "per_hour");
     assert!(
         service.stacked("bob").await.is_ok(),
-        "a refused call leaves its place"
+        "a refused call releases its permit"
     );
     assert_eq!(refused.decision().unwrap().source(), Source::Store);
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::__private::{PermitId, PlaceRequest};
+use ratelimit_runtime::__private::{PermitId, PermitRequest};
 use ratelimit_runtime::{
     Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Source,
 };
@@ -28,7 +28,7 @@ mod random;
 
 const USAGE: &str = "worker hammer URL PREFIX TASKS MAX ALGORITHM \
                      | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS \
-                     | trace URL local|allow|deny | enter URL KEY CALLS MAX \
+                     | trace URL local|allow|deny | hold URL KEY CALLS MAX \
                      | spend URL PREFIX ALGORITHM MAX WINDOW_MS BURST LEASE_MS steady|bursts \
                        GAP_NS COSTS LENGTH_MS SEED";
 
@@ -57,7 +57,7 @@ async fn main() {
                 .on_unavailable(policy_of(policy));
             trace(builder.build().unwrap()).await;
         }
-        ["enter", url, key, calls, max] => enter(url, key, number(calls), number(max)).await,
+        ["hold", url, key, calls, max] => hold(url, key, number(calls), number(max)).await,
         [
             "spend",
             url,
@@ -96,9 +96,9 @@ async fn main() {
     }
 }
 
-/// Prints its name among permits, and has so many calls enter that never end. Prints `lost` once
-/// one has lost its place. It ends by being killed.
-async fn enter(url: &str, key: &str, calls: u64, max: u64) {
+/// Prints its name among permits, and acquires so many that it never releases. Prints `lost` once
+/// one is lost. It ends by being killed.
+async fn hold(url: &str, key: &str, calls: u64, max: u64) {
     /// Listens to nothing but that.
     struct Lost;
 
@@ -129,14 +129,14 @@ async fn enter(url: &str, key: &str, calls: u64, max: u64) {
     let store = RedisStore::new(url).unwrap();
     for _ in 0..calls {
         loop {
-            let place = PlaceRequest {
-                lease: PlaceRequest::MIN_LEASE,
-                ..PlaceRequest::new(key.as_bytes(), max)
+            let permit = PermitRequest {
+                lease: PermitRequest::MIN_LEASE,
+                ..PermitRequest::new(key.as_bytes(), max)
             };
             if store
-                .enter(place, &[])
+                .acquire_permit(permit, &[])
                 .await
-                .is_ok_and(|entry| entry.is_entered())
+                .is_ok_and(|verdict| verdict.is_acquired())
             {
                 break;
             }

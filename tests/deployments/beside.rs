@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ratelimit_runtime::__private::PlaceRequest;
+use ratelimit_runtime::__private::PermitRequest;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, Store as _};
 use tokio::task::JoinSet;
@@ -120,20 +120,24 @@ async fn units_that_were_taken_ahead_of_another_node_are_spent_and_given_back() 
 async fn permits_of_another_node_are_not_renewed_early() {
     const PERMITS: u32 = 200;
     let site = Site::new().await;
-    let mut entered = Vec::new();
+    let mut held = Vec::new();
     for _ in 0..PERMITS {
-        let place = PlaceRequest {
+        let permit = PermitRequest {
             lease: Duration::from_secs(60),
-            ..PlaceRequest::new(site.deployment.key_on(0).as_bytes(), 1)
+            ..PermitRequest::new(site.deployment.key_on(0).as_bytes(), 1)
         };
-        let entry = site.store.enter(place.clone(), &[]).await.unwrap();
-        assert!(entry.is_entered());
-        entered.push(place);
+        let verdict = site
+            .store
+            .acquire_permit(permit.clone(), &[])
+            .await
+            .unwrap();
+        assert!(verdict.is_acquired());
+        held.push(permit);
     }
     let asked = site.asked();
     site.ends().await;
     assert_eq!(site.asked() - asked, 0);
-    for place in &entered {
-        site.store.leave(place);
+    for permit in &held {
+        site.store.release_permit(permit);
     }
 }

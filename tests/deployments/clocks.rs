@@ -54,7 +54,7 @@ fn deployments() -> [Deployment; 3] {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_ahead_frees_slots_so_much_earlier_and_keeps_its_own_so_much_longer() {
+async fn a_clock_that_is_ahead_frees_units_so_much_earlier_and_keeps_its_own_so_much_longer() {
     let limits = [Limit::new(1, WINDOW)];
     for deployment in deployments() {
         let processes = Processes::on(&deployment).await;

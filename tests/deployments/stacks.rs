@@ -158,12 +158,12 @@ async fn waits_during_a_fail_over(deployment: Deployment) {
 }
 
 #[tokio::test]
-async fn a_caller_that_waits_during_a_fail_over_is_admitted_when_its_slot_is_free_behind_sentinel()
+async fn a_caller_that_waits_during_a_fail_over_is_admitted_when_its_unit_is_free_behind_sentinel()
 {
     waits_during_a_fail_over(Deployment::sentinel()).await;
 }
 
 #[tokio::test]
-async fn a_caller_that_waits_during_a_fail_over_is_admitted_when_its_slot_is_free_on_a_cluster() {
+async fn a_caller_that_waits_during_a_fail_over_is_admitted_when_its_unit_is_free_on_a_cluster() {
     waits_during_a_fail_over(Deployment::replicated_cluster()).await;
 }

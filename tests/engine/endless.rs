@@ -1,4 +1,4 @@
-//! Refusals that no waiting ends: by a store that frees a slot when a caller is done, and not when
+//! Refusals that no waiting ends: by a store that frees a unit when a caller is done, and not when
 //! time has passed.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::support::deny_cache::DenyCache;
 
-/// A store whose places are all taken.
+/// A store whose permits are all held.
 #[derive(Default)]
 struct Taken {
     asked: Arc<AtomicU64>,

@@ -1,10 +1,10 @@
-//! Calls in flight: places are taken, waited for and left once, however a call ends.
+//! Calls in flight: permits are acquired, waited for and released once, however a call ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::{BuiltInStore, Entry, PlaceRequest, Sealed};
+use ratelimit_runtime::__private::{BuiltInStore, PermitRequest, PermitVerdict, Sealed};
 use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
@@ -37,14 +37,14 @@ fn is_full<T: std::fmt::Debug>(answer: &Result<T, RateLimitError>) -> bool {
 #[derive(Clone)]
 struct Shared {
     memory: Arc<MemoryStore>,
-    entries: Arc<AtomicU64>,
+    asked: Arc<AtomicU64>,
 }
 
 impl Shared {
     fn new() -> Self {
         Self {
             memory: Arc::new(MemoryStore::new()),
-            entries: Arc::default(),
+            asked: Arc::default(),
         }
     }
 
@@ -52,8 +52,8 @@ impl Shared {
         RateLimiter::with_store(self.clone())
     }
 
-    fn entries(&self) -> u64 {
-        self.entries.load(Ordering::SeqCst)
+    fn asked(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
     }
 }
 
@@ -80,29 +80,33 @@ impl Store for Shared {
 }
 
 impl BuiltInStore for Shared {
-    fn decides_together(&self, _: Option<&PlaceRequest>, _: &[Request<'_>]) -> bool {
+    fn decides_together(&self, _: Option<&PermitRequest>, _: &[Request<'_>]) -> bool {
         false
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        self.entries.fetch_add(1, Ordering::SeqCst);
-        self.memory.enter(place, requests)
+    fn acquire_permit<'a>(
+        &'a self,
+        permit: PermitRequest,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.memory.acquire_permit(permit, requests)
     }
 
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         self.memory.offend(request)
     }
 
-    fn leave(&self, place: &PlaceRequest) {
-        self.memory.leave(place);
+    fn release_permit(&self, permit: &PermitRequest) {
+        self.memory.release_permit(permit);
     }
 
-    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
-        self.memory.in_flight(place)
+    fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
+        self.memory.in_flight(permit)
     }
 }
 
-/// Calls of other keys may be as many as they like: they neither take the places of a key, nor let
+/// Calls of other keys may be as many as they like: they neither take the permits of a key, nor let
 /// more of its calls in.
 #[tokio::test]
 async fn in_a_full_store_each_key_has_its_own_permits() {
@@ -184,13 +188,13 @@ async fn a_process_that_holds_all_permits_does_not_ask_the_store() {
         here.enter(&TWO, &alice()).await.unwrap(),
         here.enter(&TWO, &alice()).await.unwrap(),
     ];
-    let asked = store.entries();
+    let asked = store.asked();
     for _ in 0..100 {
         assert!(is_full(&here.enter(&TWO, &alice()).await));
     }
-    assert_eq!(store.entries(), asked);
+    assert_eq!(store.asked(), asked);
     assert!(is_full(&elsewhere.enter(&TWO, &alice()).await));
-    assert_eq!(store.entries(), asked + 1);
+    assert_eq!(store.asked(), asked + 1);
     drop(permits);
     assert!(elsewhere.enter(&TWO, &alice()).await.is_ok());
 }
@@ -217,7 +221,7 @@ async fn waiters_are_served_in_turn_when_permits_are_released() {
         drop(first);
         tasks.join_all().await;
         assert_eq!(*served.lock().unwrap(), (0..30).collect::<Vec<_>>());
-        // A place that is handed over is not polled for.
+        // A permit that is handed over is not polled for.
         assert!(
             start.elapsed() < Duration::from_millis(30 * 10 + 4 * 250),
             "{:?}",
@@ -273,9 +277,9 @@ async fn a_waiter_elsewhere_asks_again_within_a_quarter_of_a_second() {
     });
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(
-        (13..=62).contains(&store.entries()),
+        (13..=62).contains(&store.asked()),
         "it asks every 50 to 250 ms: {}",
-        store.entries()
+        store.asked()
     );
     let left = Instant::now();
     drop(permit);
@@ -311,9 +315,9 @@ async fn waiters_that_give_up_at_any_moment_leave_no_permit_taken() {
                 let (limiter, rule) = (limiter.clone(), rule.clone());
                 tasks.spawn(async move {
                     let patience = Duration::from_millis((seed * 31 + caller * 17) % 97);
-                    let entered =
+                    let acquired =
                         tokio::time::timeout(patience, limiter.enter(&rule, &alice())).await;
-                    if let Ok(Ok(permit)) = entered {
+                    if let Ok(Ok(permit)) = acquired {
                         tokio::time::sleep(Duration::from_millis((seed * 7 + caller * 13) % 23))
                             .await;
                         drop(permit);
@@ -387,7 +391,7 @@ async fn in_an_outage_concurrent_holds_within_the_process() {
     assert_eq!(local.in_flight(&TWO, &alice()).await.unwrap(), 0);
 }
 
-/// A store that is up and late must not let more through than a place each.
+/// A store that is up and late must not let more through than a permit each.
 #[tokio::test]
 async fn a_late_store_admits_no_more_than_concurrent() {
     let limiter = RateLimiter::builder()
@@ -419,7 +423,7 @@ async fn a_shadow_rule_with_concurrent_records_and_admits() {
     assert_eq!(
         limiter.in_flight(&rule, &alice()).await.unwrap(),
         1,
-        "who has no place takes none"
+        "a refused call holds none"
     );
     drop(first);
     drop(second);
@@ -491,7 +495,7 @@ async fn concurrent_0_refuses_every_call_without_retry_after() {
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
-/// A place is left that may have been taken: the answer that says so was dropped.
+/// A permit is released that may have been acquired: the answer that says so was dropped.
 #[tokio::test]
 async fn a_permit_whose_answer_was_dropped_is_released() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -505,6 +509,6 @@ async fn a_permit_whose_answer_was_dropped_is_released() {
     assert_eq!(during.decision().source(), Source::Fallback);
     store.heal();
     drop(during);
-    let place = PlaceRequest::new(b"rl1:cc:two:<alice>", 2);
-    assert_eq!(store.in_flight(place).await.unwrap(), 0);
+    let permit = PermitRequest::new(b"rl1:cc:two:<alice>", 2);
+    assert_eq!(store.in_flight(permit).await.unwrap(), 0);
 }

@@ -34,7 +34,7 @@ mod waiting;
 
 use std::future::pending;
 
-use ratelimit_runtime::__private::{BuiltInStore, Entry, PlaceRequest, Sealed};
+use ratelimit_runtime::__private::{BuiltInStore, PermitRequest, PermitVerdict, Sealed};
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
 use ratelimit_runtime::{RateLimitError, Store};
 
@@ -66,7 +66,11 @@ impl Store for Flooded {
 }
 
 impl BuiltInStore for Flooded {
-    fn enter<'a>(&'a self, _: PlaceRequest, _: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn acquire_permit<'a>(
+        &'a self,
+        _: PermitRequest,
+        _: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
         Answer::later(pending())
     }
 }

@@ -19,7 +19,7 @@ const MOST: usize = 1_000;
 
 type Waiting = JoinHandle<Result<Decision, RateLimitError>>;
 
-/// One slot, which is free again in an hour.
+/// One unit, which is free again in an hour.
 fn hourly(name: &'static str) -> Rule {
     Rule::new(name, Limit::per_hour(1)).with_wait(SECOND * 7200)
 }

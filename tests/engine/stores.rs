@@ -126,7 +126,7 @@ async fn the_store_inside_a_layer_answers_all_that_the_layer_leaves_out() {
     );
 }
 
-/// A group of rules and a place beside limits are decided in one step by the stores of this crate.
+/// A stack of rules and a permit beside limits are decided in one step by the stores of this crate.
 #[tokio::test]
 async fn no_decision_goes_past_the_acquire_of_a_layer() {
     let layer = counted(MemoryStore::new());

@@ -79,7 +79,7 @@ async fn a_peek_at_limits_and_permits_takes_one_timeout() {
 async fn a_wait_ends_by_its_time_and_one_timeout() {
     let limiter = flooded();
     let rule = Rule::new("wait", Limit::per_hour(1)).with_wait(Duration::from_millis(50));
-    // The memory of this process has one slot, and then refuses for an hour: no call waits it out.
+    // The memory of this process has one unit, and then refuses for an hour: no call waits it out.
     for _ in 0..2 {
         let start = Instant::now();
         let _ = limiter.acquire(&rule, &Key::global()).await;

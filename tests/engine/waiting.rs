@@ -141,7 +141,7 @@ fn queue(limiter: &RateLimiter, rule: &Rule, callers: usize) -> JoinSet<(usize, 
 
 #[tokio::test(start_paused = true)]
 async fn waiters_are_served_in_their_order_and_do_not_all_ask_at_once() {
-    // Ten slots come free at once, or each at a microsecond of its own.
+    // Ten units come free at once, or each at a microsecond of its own.
     for (algorithm, moments) in [
         (Algorithm::FixedWindow, 1_000 / 10),
         (Algorithm::SlidingWindow, 1_000),
@@ -166,7 +166,7 @@ async fn waiters_are_served_in_their_order_and_do_not_all_ask_at_once() {
     }
 }
 
-/// A key has room for 1,000 waiters. A slot that comes free belongs to those who wait, not to a
+/// A key has room for 1,000 waiters. A unit that comes free belongs to those who wait, not to a
 /// caller for whom there is no room.
 #[tokio::test(start_paused = true)]
 async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
@@ -188,7 +188,7 @@ async fn callers_for_whom_the_queue_has_no_room_are_refused_at_once() {
     assert!(wait > SECOND * 3590 && wait <= SECOND * 3600, "{wait:?}");
     assert!(
         waiting.join_next().await.unwrap().unwrap().1,
-        "the first in the queue has the slot"
+        "the first in the queue has the unit"
     );
     assert!(
         limiter.acquire(&rule, &Key::of("bob")).await.is_ok(),
@@ -226,7 +226,7 @@ async fn nobody_fills_the_room_of_others() {
     assert_eq!(refused, [false; 4]);
 }
 
-/// During an outage there are no slots to wait for: the policy answers waiters whose time is up.
+/// During an outage there is no room to wait for: the policy answers waiters whose time is up.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {
     for (policy, admitted) in [(OnUnavailable::Allow, true), (OnUnavailable::Deny, false)] {
@@ -249,7 +249,7 @@ async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {
             let (limiter, key) = (limiter.clone(), key.clone());
             async move { limiter.acquire(&short, &key).await }
         });
-        // The first gets the slot at 3600 s, and the second waits for its own when the store goes
+        // The first gets the unit at 3600 s, and the second waits for its own when the store goes
         // away.
         let _ = first.await.unwrap().unwrap();
         store.fail();
@@ -264,7 +264,7 @@ async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {
     }
 }
 
-/// It is a wait for a slot, and not for the store.
+/// It is a wait for room, and not for the store.
 #[tokio::test(start_paused = true)]
 async fn no_call_waits_for_a_store_that_is_down() {
     let store = FaultyStore::new(MemoryStore::new());

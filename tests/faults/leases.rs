@@ -1,9 +1,9 @@
-//! Faults while calls are in flight: what those see that would enter, and whether those that have
-//! entered keep their places.
+//! Faults while calls are in flight: what callers see that want a permit, and whether those that
+//! hold one keep it.
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::__private::PlaceRequest;
+use ratelimit_runtime::__private::PermitRequest;
 use ratelimit_runtime::{Key, OnUnavailable, Permit, RateLimitError, RateLimiter, Rule};
 use tokio::time::sleep;
 
@@ -15,13 +15,13 @@ use crate::support::sentinel::Sentinels;
 use crate::support::{eventually, until};
 
 const MAX: u64 = 2;
-const LEASE: Duration = PlaceRequest::MIN_LEASE;
+const LEASE: Duration = PermitRequest::MIN_LEASE;
 static RULE: Rule = Rule::in_flight("held", MAX).with_lease(LEASE);
 /// For machines that are busy.
 const SLACK: Duration = Duration::from_millis(400);
 
-/// A process that holds all places of a key, and another whose calls would enter. When the store
-/// does not answer, they are refused, so that all that enter have entered at the store.
+/// A process that holds all permits of a key, and another that asks for one. When the store does
+/// not answer, it is refused, so that all that it acquires are the store's.
 struct Held {
     permits: Vec<Permit>,
     other: RateLimiter,
@@ -29,7 +29,7 @@ struct Held {
     slowest: Duration,
     full: usize,
     unavailable: usize,
-    entered: usize,
+    admitted: usize,
     kept: Option<Duration>,
 }
 
@@ -55,7 +55,7 @@ impl Held {
             slowest,
             full: 0,
             unavailable: 0,
-            entered: 0,
+            admitted: 0,
             kept,
         };
         // A machine that is busy with other things is given time.
@@ -66,23 +66,27 @@ impl Held {
                 break;
             }
         }
-        assert_eq!((held.unavailable, held.entered), (0, 0), "before the fault");
+        assert_eq!(
+            (held.unavailable, held.admitted),
+            (0, 0),
+            "before the fault"
+        );
         held
     }
 
     async fn call(&mut self) {
         let start = Instant::now();
-        let entered = self.other.enter(&RULE, &Key::global()).await;
+        let permit = self.other.enter(&RULE, &Key::global()).await;
         let took = start.elapsed();
         assert!(
             took <= TIMEOUT + SLACK + stalled_since(start),
             "a call took {took:?}"
         );
         (self.calls, self.slowest) = (self.calls + 1, self.slowest.max(took));
-        match entered {
+        match permit {
             Ok(permit) => {
                 assert!(!permit.decision().is_degraded(), "{permit:?}");
-                self.entered += 1;
+                self.admitted += 1;
             }
             Err(RateLimitError::Exceeded(_)) => self.full += 1,
             Err(RateLimitError::Unavailable(_)) => self.unavailable += 1,
@@ -98,14 +102,14 @@ impl Held {
         }
     }
 
-    /// Waits until the store knows the permits (again). Calls that go on may take a place that it
+    /// Waits until the store knows the permits (again). Calls that go on may take a permit that it
     /// has forgotten: a permit is lost if its renewal finds none free.
-    async fn keeps_its_places(&mut self, within: Duration, calls_go_on: bool) {
+    async fn keeps_its_permits(&mut self, within: Duration, calls_go_on: bool) {
         let healed = Instant::now();
         while !matches!(self.other.in_flight(&RULE, &Key::global()).await, Ok(MAX)) {
             assert!(
                 healed.elapsed() < within,
-                "the places are not taken after {within:?}"
+                "the permits are not held after {within:?}"
             );
             if calls_go_on {
                 self.call().await;
@@ -115,32 +119,32 @@ impl Held {
         self.kept = Some(healed.elapsed());
     }
 
-    /// Nobody has entered who should not have; leases are renewed from here on, and what is left is
-    /// free at once.
-    async fn row(mut self, fault: &str, may_enter: bool) -> Row {
-        let before = self.entered;
+    /// No call was admitted that should not have been; leases are renewed from here on, and a
+    /// permit that is released is free at once.
+    async fn row(mut self, fault: &str, may_admit: bool) -> Row {
+        let before = self.admitted;
         assert!(
-            may_enter || before == 0,
-            "{fault}: {before} calls have entered, with all places taken"
+            may_admit || before == 0,
+            "{fault}: {before} calls were admitted, with all permits held"
         );
         self.go_on(LEASE + LEASE / 5).await;
-        assert_eq!(self.entered, before, "{fault}: leases are renewed");
+        assert_eq!(self.admitted, before, "{fault}: leases are renewed");
         let held = self.permits.len();
         self.permits.clear();
-        let left = async || matches!(self.other.in_flight(&RULE, &Key::global()).await, Ok(0));
-        until(fault, LEASE / 2, left).await;
+        let released = async || matches!(self.other.in_flight(&RULE, &Key::global()).await, Ok(0));
+        until(fault, LEASE / 2, released).await;
         let most = if before > 0 { held + 1 } else { held };
         Row::new(format!("calls in flight: {fault}"))
             .calls(self.calls)
             .slowest(self.slowest, TIMEOUT)
             .admitted(format!("at most {most} in flight, of {MAX}"))
             .seen(format!(
-                "no place {}, unavailable {}, entered {before}",
+                "no permit {}, unavailable {}, admitted {before}",
                 self.full, self.unavailable
             ))
             .recovery(self.kept.map_or_else(
                 || "–".to_owned(),
-                |kept| format!("places known after {} ms", kept.as_millis()),
+                |kept| format!("permits known after {} ms", kept.as_millis()),
             ))
     }
 }
@@ -152,7 +156,7 @@ impl<W: World> Fault<W> {
         (self.begins)(&mut world);
         held.go_on(self.lasts).await;
         (self.ends)(&mut world);
-        held.keeps_its_places(self.within, !self.forgets).await;
+        held.keeps_its_permits(self.within, !self.forgets).await;
         held.row(self.says, self.forgets).await
     }
 }
@@ -163,7 +167,7 @@ const PLAIN: Setup = Setup::NEW;
 pub(crate) fn cases() -> impl Iterator<Item = Case> {
     let fault = Fault::<One>::new;
     let rows = [
-        // The server is told of the places at the next renewal.
+        // The server is told of the permits at the next renewal.
         fault(
             "leases::killed_and_back_empty",
             "killed, and started again empty after 1 s",
@@ -204,7 +208,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         )
         .begins(|one| one.proxy().delay(TIMEOUT))
         .ends(6_000, |one| one.proxy().delay(Duration::ZERO)),
-        // Renewing fails for want of memory, and is not taken for a lost place.
+        // Renewing fails for want of memory, and is not taken for a lost permit.
         fault("leases::out_of_memory", "out of memory for 2 s", PLAIN)
             .begins(|one| one.config("maxmemory", "1"))
             .ends(2_000, |one| one.config("maxmemory", "0")),
@@ -212,7 +216,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         fault("leases::read_only", "a replica (READONLY) for 2 s", PLAIN)
             .begins(|one| one.cli(&["REPLICAOF", "127.0.0.1", &free_port().to_string()]))
             .ends(2_000, |one| one.cli(&["REPLICAOF", "NO", "ONE"])),
-        // Leases end early, and places are taken anew where there are any.
+        // Leases end early, and permits are acquired anew where any are free.
         fault(
             "leases::clock_set_forward",
             "clock set forward by 20 s",
@@ -238,24 +242,24 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     rows.into_iter().map(|row| row.case(Fault::hold))
 }
 
-/// The new master knows the places.
+/// The new master knows the permits.
 pub(crate) async fn failed_over_by_sentinel() -> Row {
     let mut all = Sentinels::start(3);
     let mut held = Held::on(&all).await;
     // A replica asks for all there is first, and a busy machine takes its time with that.
-    let has_places =
+    let has_permits =
         |server: &RedisServer| server.cli(&["KEYS", "*:cc:held*"]).lines().count() == 1;
     assert!(
-        has_places(&all.servers[0]) && eventually(|| has_places(&all.servers[1])),
-        "the replica has the places"
+        has_permits(&all.servers[0]) && eventually(|| has_permits(&all.servers[1])),
+        "the replica has the permits"
     );
     // What was written while it did so.
     sleep(SHORT / 2).await;
     all.servers[0].stop();
     all.until_master_is(1);
-    held.keeps_its_places(LEASE, true).await;
+    held.keeps_its_permits(LEASE, true).await;
     held.row(
-        "Sentinel of 3: the master killed, and the replica has the places",
+        "Sentinel of 3: the master killed, and the replica has the permits",
         false,
     )
     .await
@@ -269,7 +273,7 @@ pub(crate) async fn failed_over_without_the_last_writes() -> Row {
     assert_eq!(pair.replica.cli(&["FLUSHALL"]), "OK");
     pair.promote();
     pair.name.reset_all();
-    held.keeps_its_places(LEASE, false).await;
-    held.row("fail-over to a master that has lost the places", true)
+    held.keeps_its_permits(LEASE, false).await;
+    held.row("fail-over to a master that has lost the permits", true)
         .await
 }

@@ -96,7 +96,7 @@ async fn policies_are_replaced_while_running() {
     }
 }
 
-/// A call that waits for a slot would only be blocked for longer.
+/// A call that waits for room would only be blocked for longer.
 #[tokio::test]
 async fn a_policy_that_blocks_is_not_used_by_a_rule_that_waits() {
     let waiting = Rule::new("waiting", Limit::per_minute(1))

@@ -10,7 +10,7 @@ use metrics::{
     Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     set_default_local_recorder,
 };
-use ratelimit_runtime::__private::{BuiltInStore as _, PlaceRequest};
+use ratelimit_runtime::__private::{BuiltInStore as _, PermitRequest};
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, RateLimiter, RedisCredentials, RedisStore, Store as _};
 use tracing::span::{Attributes, Id, Record};
@@ -83,16 +83,22 @@ impl Subscriber for Panicking {
     fn exit(&self, _: &Id) {}
 }
 
-fn place(key: &str) -> PlaceRequest {
-    PlaceRequest {
-        lease: PlaceRequest::MIN_LEASE,
+fn permit(key: &str) -> PermitRequest {
+    PermitRequest {
+        lease: PermitRequest::MIN_LEASE,
         rule: "panics",
-        ..PlaceRequest::new(key.as_bytes(), 1)
+        ..PermitRequest::new(key.as_bytes(), 1)
     }
 }
 
-async fn enter(store: &RedisStore, place: &PlaceRequest) {
-    assert!(store.enter(place.clone(), &[]).await.unwrap().is_entered());
+async fn acquire(store: &RedisStore, permit: &PermitRequest) {
+    assert!(
+        store
+            .acquire_permit(permit.clone(), &[])
+            .await
+            .unwrap()
+            .is_acquired()
+    );
 }
 
 /// Waits until the lease of the one permit of this key is renewed.
@@ -127,8 +133,8 @@ async fn connections_are_made_and_leases_renewed_while_recorder_and_subscriber_p
     store.ready().await.unwrap();
 
     let key = unique("kept");
-    let kept = place(&key);
-    enter(&store, &kept).await;
+    let kept = permit(&key);
+    acquire(&store, &kept).await;
     is_renewed(&server, &key).await;
     is_login_known.store(false, Ordering::Relaxed);
     until("a login expires", || foreign.count("login_expires") > 0).await;
@@ -138,7 +144,7 @@ async fn connections_are_made_and_leases_renewed_while_recorder_and_subscriber_p
     is_renewed(&server, &key).await;
 
     let lost = unique("lost");
-    enter(&store, &place(&lost)).await;
+    acquire(&store, &permit(&lost)).await;
     server.cli(&["DEL", &lost]);
     let far = (server.now_us() + 600_000_000).to_string();
     server.cli(&["ZADD", &lost, &far, "00000000000000aa.1.3600000"]);
@@ -154,7 +160,7 @@ async fn connections_are_made_and_leases_renewed_while_recorder_and_subscriber_p
     store.ready().await.unwrap();
     // It enters anew.
     is_renewed(&server, &key).await;
-    store.leave(&kept);
+    store.release_permit(&kept);
     until("it leaves", || server.number(&["EXISTS", &key]) == 0).await;
     for event in [
         "connected",

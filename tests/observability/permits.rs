@@ -1,24 +1,30 @@
-//! Calls in flight that lose their places.
+//! Calls in flight that lose their permits.
 
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::__private::PlaceRequest;
+use ratelimit_runtime::__private::PermitRequest;
 use ratelimit_runtime::RedisStore;
 
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 
-fn place(key: &str) -> PlaceRequest {
-    PlaceRequest {
-        lease: PlaceRequest::MIN_LEASE,
-        ..PlaceRequest::new(key.as_bytes(), 1)
+fn permit(key: &str) -> PermitRequest {
+    PermitRequest {
+        lease: PermitRequest::MIN_LEASE,
+        ..PermitRequest::new(key.as_bytes(), 1)
     }
 }
 
-/// A store with a call in flight whose place another process has taken.
+/// A store with a call in flight whose permit another process has taken.
 pub(crate) async fn that_is_lost(server: &RedisServer) -> RedisStore {
     let (store, key) = (RedisStore::new(&server.url()).unwrap(), unique("lost"));
     store.ready().await.unwrap();
-    assert!(store.enter(place(&key), &[]).await.unwrap().is_entered());
+    assert!(
+        store
+            .acquire_permit(permit(&key), &[])
+            .await
+            .unwrap()
+            .is_acquired()
+    );
     let now: u64 = server
         .cli(&["TIME"])
         .lines()

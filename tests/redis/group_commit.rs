@@ -1,4 +1,4 @@
-//! Calls and stacked groups that share commands: each is decided as if it had come alone, and
+//! Calls and stacks that share commands: each is decided as if it had come alone, and
 //! whatever happens to one of them happens to no other.
 
 #![allow(
@@ -334,7 +334,7 @@ async fn a_stack_that_cannot_be_decided_fails_alone_and_charges_nothing() {
             }
         }
     }
-    // The other key of a group that failed has not been charged.
+    // The other key of a stack that failed has not been charged.
     for (key, algorithm) in [
         ("a13", Algorithm::LeakyBucket),
         ("b03", Algorithm::SlidingWindow),

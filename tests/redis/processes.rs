@@ -128,9 +128,9 @@ fn killed_processes_leave_no_key_without_an_expiry_and_pass_no_limit() {
     );
 }
 
-/// Neither process hears of the other: each asks again when a slot is due.
+/// Neither process hears of the other: each asks again when a unit is due.
 #[tokio::test]
-async fn callers_of_two_processes_wait_for_the_same_slots() {
+async fn callers_of_two_processes_wait_for_the_same_units() {
     let window = Duration::from_millis(300);
     let rule = Rule::named(unique("waits"), Limit::new(1, window)).with_wait(PATIENCE);
     let url = shared().url();

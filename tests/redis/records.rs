@@ -16,7 +16,7 @@ use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 
 #[tokio::test]
-async fn the_servers_clock_frees_a_slot_at_the_promised_microsecond() {
+async fn the_servers_clock_frees_a_unit_at_the_promised_microsecond() {
     let store = RedisStore::new(&shared().url()).unwrap();
     let (key, limit) = (unique("promise"), Limit::new(1, Duration::from_millis(100)));
     let mut promises = 0;

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::{BuiltInStore, Entry, Health, PlaceRequest, Sealed};
+use ratelimit_runtime::__private::{BuiltInStore, Health, PermitRequest, PermitVerdict, Sealed};
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Settled, StoreError, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 use tokio::sync::watch;
@@ -142,7 +142,7 @@ impl Store for Far {
 }
 
 impl BuiltInStore for Far {
-    fn decides_together(&self, _: Option<&PlaceRequest>, _: &[Request<'_>]) -> bool {
+    fn decides_together(&self, _: Option<&PermitRequest>, _: &[Request<'_>]) -> bool {
         true
     }
 
@@ -154,8 +154,12 @@ impl BuiltInStore for Far {
         self.far(move |memory| memory.offend(request))
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        self.far(move |memory| memory.enter(place, requests))
+    fn acquire_permit<'a>(
+        &'a self,
+        permit: PermitRequest,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
+        self.far(move |memory| memory.acquire_permit(permit, requests))
     }
 
     fn health(&self, _: &Request<'_>) -> Health {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ratelimit_runtime::__private::{BuiltInStore as _, PermitId, PlaceRequest};
+use ratelimit_runtime::__private::{BuiltInStore as _, PermitId, PermitRequest};
 use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, Store};
@@ -135,19 +135,27 @@ async fn a_call_that_concurrent_refuses_is_no_offence() {
     for place in places().await {
         let algorithm = place.algorithm;
         let own = &place.store;
-        let in_flight = PlaceRequest::new(unique("offence:cc").as_bytes(), 1);
-        let entry = own.enter(in_flight.clone(), &[place.growing(0)]).await;
-        assert!(entry.unwrap().is_entered());
-        let another = || PlaceRequest {
-            permit: PermitId::next(),
+        let in_flight = PermitRequest::new(unique("offence:cc").as_bytes(), 1);
+        let verdict = own
+            .acquire_permit(in_flight.clone(), &[place.growing(0)])
+            .await;
+        assert!(verdict.unwrap().is_acquired());
+        let another = || PermitRequest {
+            id: PermitId::next(),
             ..in_flight.clone()
         };
-        let full = own.enter(another(), &[place.growing(0)]).await.unwrap();
+        let full = own
+            .acquire_permit(another(), &[place.growing(0)])
+            .await
+            .unwrap();
         assert!(full.is_full && !full.verdicts[0].allowed, "{algorithm}");
         assert!(!place.peek(0).await.blocked, "{algorithm}");
-        own.leave(&in_flight);
+        own.release_permit(&in_flight);
         own.settled().await.unwrap();
-        let refused = own.enter(another(), &[place.growing(0)]).await.unwrap();
+        let refused = own
+            .acquire_permit(another(), &[place.growing(0)])
+            .await
+            .unwrap();
         assert!(!refused.is_full && refused.verdicts[0].blocked);
         assert!(place.peek(0).await.blocked, "{algorithm}");
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use ratelimit_runtime::__private::{BuiltInStore, Entry, Health, Known, PlaceRequest, Sealed};
+use ratelimit_runtime::__private::{
+    BuiltInStore, Health, Known, PermitRequest, PermitVerdict, Sealed,
+};
 use ratelimit_runtime::Store;
 use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::store::{Answer, Request, Settled, StoreError, StoreErrorKind, Verdict};
@@ -69,20 +71,20 @@ impl<S: Store> Store for DenyCache<S> {
     }
 
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        match self.known.look(&request, || self.is_away(&request)) {
+        match self.known.look_up(&request, || self.is_away(&request)) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(asking) => Answer::later(async move {
+            Err(lookup) => Answer::later(async move {
                 let verdict = self.inner.acquire(request).await?;
-                Ok(self.known.decided(&request, asking, verdict))
+                Ok(self.known.note_decision(&request, lookup, verdict))
             }),
         }
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
-            let asking = self.known.asking(&request);
+            let lookup = self.known.lookup(&request);
             let verdict = self.inner.peek(request).await?;
-            Ok(self.known.looked(&request, asking, verdict))
+            Ok(self.known.note_look(&request, lookup, verdict))
         })
     }
 
@@ -112,48 +114,55 @@ impl<S: Store> Store for DenyCache<S> {
 }
 
 impl<S: Store> BuiltInStore for DenyCache<S> {
-    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
+    fn decides_together(&self, permit: Option<&PermitRequest>, requests: &[Request<'_>]) -> bool {
         self.built_in_inner()
-            .is_ok_and(|inner| inner.decides_together(place, requests))
+            .is_ok_and(|inner| inner.decides_together(permit, requests))
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
-            let asking = self.known.asking_all(requests);
+            let lookups = self.known.lookups(requests);
             let verdicts = self.built_in_inner()?.acquire_all(requests).await?;
             let is_charged = verdicts.iter().all(|verdict| verdict.allowed);
             self.known
-                .decided_all(requests, asking, &verdicts, is_charged);
+                .note_stack(requests, lookups, &verdicts, is_charged);
             Ok(verdicts)
         })
     }
 
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
-            let asking = self.known.asking(&request);
+            let lookup = self.known.lookup(&request);
             let verdict = self.built_in_inner()?.offend(request).await?;
-            Ok(self.known.refused(&request, asking, verdict))
+            Ok(self.known.note_refusal(&request, lookup, verdict))
         })
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn acquire_permit<'a>(
+        &'a self,
+        permit: PermitRequest,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
-            let asking = self.known.asking_all(requests);
-            let entry = self.built_in_inner()?.enter(place, requests).await?;
+            let lookups = self.known.lookups(requests);
+            let verdict = self
+                .built_in_inner()?
+                .acquire_permit(permit, requests)
+                .await?;
             self.known
-                .decided_all(requests, asking, &entry.verdicts, entry.is_entered());
-            Ok(entry)
+                .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
+            Ok(verdict)
         })
     }
 
-    fn leave(&self, place: &PlaceRequest) {
+    fn release_permit(&self, permit: &PermitRequest) {
         if let Ok(inner) = self.built_in_inner() {
-            inner.leave(place);
+            inner.release_permit(permit);
         }
     }
 
-    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
-        Answer::later(async move { self.built_in_inner()?.in_flight(place).await })
+    fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
+        Answer::later(async move { self.built_in_inner()?.in_flight(permit).await })
     }
 
     fn health(&self, request: &Request<'_>) -> Health {

@@ -89,7 +89,7 @@ pub(crate) fn read(
     }
 }
 
-/// Whether `expr` is a return value, as `Err(Limited)`, where a function that makes one is
+/// `true` if `expr` is a return value, as `Err(Limited)`, where a function that makes one is
 /// expected. The names alone are functions.
 fn is_a_result(expr: &Expr) -> bool {
     let is = |expr: &Expr, names: &[&str]| match bare(expr) {

@@ -126,7 +126,7 @@ fn statements(braces: Group) -> TokenStream {
     TokenTree::Group(with_stream(&braces, inside)).into()
 }
 
-/// Whether there is a macro in braces, which may make nothing, or an attribute, which may be a
+/// `true` if there is a macro in braces, which may make nothing, or an attribute, which may be a
 /// `cfg`.
 fn may_vanish(statements: TokenStream) -> bool {
     let mut after_bang = false;

@@ -41,7 +41,7 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let (guard, around) = match guard {
         Guard::One => (guard::one(rules, refusal, &context), None),
         Guard::All => (guard::all(rules, refusal, &context), None),
-        Guard::Enter => (guard::enter(rules, refusal, &context), None),
+        Guard::Permit => (guard::permits(rules, refusal, &context), None),
         Guard::Reserve => {
             let any_type = rules
                 .iter()

@@ -15,7 +15,7 @@ pub(crate) struct OutputType {
     pub(crate) ty: TokenStream,
     /// Where the function declares it, for errors about it.
     pub(crate) span: Span,
-    /// Whether it may be a future itself, as actix-web's `HttpResponse` is.
+    /// `true` if it may be a future itself, as actix-web's `HttpResponse` is.
     pub(crate) may_be_future: bool,
 }
 

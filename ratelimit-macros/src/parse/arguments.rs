@@ -16,7 +16,7 @@ pub(crate) struct Parameter {
     pub(crate) synonyms: &'static [&'static str],
     /// The argument as a message shows it.
     pub(crate) example: &'static str,
-    /// Whether its name alone means `true`.
+    /// `true` if its name alone means `true`.
     pub(crate) stands_alone: bool,
     /// Sets its value.
     pub(crate) set: fn(&mut Arguments, Argument),

@@ -34,7 +34,7 @@ pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnosti
     reader.arguments
 }
 
-/// Whether `tokens` are the inside of one of this crate's attributes, and nothing is wrong with
+/// `true` if `tokens` are the inside of one of this crate's attributes, and nothing is wrong with
 /// them.
 pub(crate) fn can_read(tokens: TokenStream) -> bool {
     let mut diagnostics = Diagnostics::default();

@@ -75,7 +75,7 @@ impl Function {
     }
 }
 
-/// Whether `attribute` is `#[rate_limit]`. Another crate's attribute may have that name:
+/// `true` if `attribute` is `#[rate_limit]`. Another crate's attribute may have that name:
 /// under an unknown path, the arguments decide.
 fn is_ours(attribute: &Attribute) -> bool {
     let path = attribute.path();

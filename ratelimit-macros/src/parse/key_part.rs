@@ -53,7 +53,8 @@ fn runtime_crate(attributes: &[Attribute], diagnostics: &mut Diagnostics) -> Opt
     krate
 }
 
-/// Whether `field` only marks a type parameter as used: it has no value, and is no part of the key.
+/// `true` if `field` only marks a type parameter as used: it has no value, and is no part of the
+/// key.
 pub(crate) fn is_marker(field: &Field) -> bool {
     matches!(&field.ty, Type::Path(path) if path.path.segments.last().is_some_and(|name| name.ident == "PhantomData"))
 }

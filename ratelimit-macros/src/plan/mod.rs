@@ -21,9 +21,9 @@ pub(crate) enum Guard {
     One,
     /// Several, or one that `when` may leave out.
     All,
-    /// Checks some of which take places for as long as the body runs.
-    Enter,
-    /// Checks that reserve, and may take places: the outcome decides what counts.
+    /// Checks some of which take permits for as long as the body runs.
+    Permit,
+    /// Checks that reserve, and may take permits: the outcome decides what counts.
     Reserve,
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn plan(checked: Checked) -> Plan {
     let guard = if rules.iter().any(|rule| rule.count.reserves()) {
         Guard::Reserve
     } else if rules.iter().any(|rule| rule.concurrent.is_some()) {
-        Guard::Enter
+        Guard::Permit
     } else if matches!(rules.as_slice(), [only] if only.when.is_none()) {
         Guard::One
     } else {

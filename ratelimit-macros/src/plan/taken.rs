@@ -39,8 +39,8 @@ pub(crate) fn plan(
     taken.map(|binding| binding.ident.clone()).collect()
 }
 
-/// Whether `tokens` use the variable `name`, if only in a format string. Fields are other names, as
-/// in `user.name` and `User { name: … }`, and so are paths and labels.
+/// `true` if `tokens` use the variable `name`, if only in a format string. Fields are other names,
+/// as in `user.name` and `User { name: … }`, and so are paths and labels.
 fn names(tokens: TokenStream, name: &str) -> bool {
     let (mut dots, mut label) = (0, false);
     let mut trees = tokens.into_iter().peekable();

@@ -21,11 +21,11 @@ pub(crate) struct Settlement {
 /// The outcome of a settlement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SettlementOutcome {
-    /// Whether the reservation was open, as far as the state can tell.
+    /// `true` if the reservation was open, as far as the state can tell.
     pub(crate) was_open: bool,
     /// The part of the actual cost that was too much to be charged.
     pub(crate) dropped: u64,
-    /// Whether the state changed.
+    /// `true` if the state changed.
     pub(crate) changed: bool,
 }
 

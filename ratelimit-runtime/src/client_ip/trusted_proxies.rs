@@ -131,8 +131,8 @@ impl TrustedProxies {
         Ok(self)
     }
 
-    /// Whether a request is answered 400 if a trusted proxy names no client; by default it shares
-    /// the limits of the proxy's address. Health checks that a proxy makes itself name no client
+    /// Answers a request 400 if a trusted proxy names no client; by default it shares the limits of
+    /// the proxy's address. Health checks that a proxy makes itself name no client
     /// either.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {

@@ -50,7 +50,7 @@ impl Engine {
         let Some(found) = found else {
             // A call may make up the name, so this is not kept.
             let mut bound = self.with_terms(rule, rule.terms(), set.version);
-            bound.problem = Some(RateLimitError::misconfigured(set.unknown(policy)));
+            bound.mistake = Some(RateLimitError::misconfigured(set.unknown(policy)));
             return Arc::new(bound);
         };
         let bound = Arc::new(self.bind_by_policy(rule, policy, found, set.version));
@@ -71,10 +71,10 @@ impl Engine {
         kinds: RenderedKinds,
         is_max_per_call: bool,
     ) {
-        if bound.is_told.load(Relaxed) || bound.problem.is_some() {
+        if bound.is_noted.load(Relaxed) || bound.mistake.is_some() {
             return;
         }
-        bound.is_told.store(true, Relaxed);
+        bound.is_noted.store(true, Relaxed);
         let in_flight = bound.concurrent.as_ref().map(|concurrent| concurrent.limit);
         let policy = called.or(rule.policy());
         let kinds = kinds.list();
@@ -87,7 +87,7 @@ impl Engine {
     fn bind_by_itself(&self, rule: &Rule) -> BoundRule {
         let (terms, unzoned) = zoned(rule.terms());
         let mut bound = self.with_terms(rule, &terms, 0);
-        bound.problem = bound.problem.or_else(|| {
+        bound.mistake = bound.mistake.or_else(|| {
             if rule.has_policy() {
                 // A rule of an attribute is used by hand.
                 return Some(RateLimitError::misconfigured(
@@ -122,7 +122,7 @@ impl Engine {
                 bound.name.as_str()
             ))),
         };
-        bound.problem = bound.problem.or(unlimited).or_else(|| {
+        bound.mistake = bound.mistake.or(unlimited).or_else(|| {
             let vain = terms.waits_in_vain().then(|| waits_in_vain(name));
             let ahead = || Some(misprefetched(name, &terms.prefetch_mistake()?));
             let mistake = vain.or_else(ahead).map(RateLimitError::misconfigured);
@@ -170,7 +170,7 @@ impl Engine {
                 is_by_policy: false,
             }),
             capabilities: self.capabilities,
-            problem: None,
+            mistake: None,
             origin: Origin {
                 limiter: self.id,
                 policies,
@@ -178,10 +178,10 @@ impl Engine {
                 in_flight,
                 site: rule.site(),
             },
-            is_told: AtomicBool::new(false),
+            is_noted: AtomicBool::new(false),
         };
         if is_limited && !terms.is_calendar_misplaced() {
-            bound.problem = self.supports(&bound.request()).err().map(Into::into);
+            bound.mistake = self.supports(&bound.request()).err().map(Into::into);
         }
         bound
     }

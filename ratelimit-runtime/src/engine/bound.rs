@@ -28,10 +28,10 @@ pub(crate) struct BoundRule {
     pub(super) concurrent: Option<BoundConcurrent>,
     pub(super) capabilities: Capabilities,
     /// The reason why no check of the rule can be made.
-    pub(super) problem: Option<RateLimitError>,
+    pub(super) mistake: Option<RateLimitError>,
     pub(super) origin: Origin,
-    /// `true` once the store was told of the rule.
-    pub(super) is_told: AtomicBool,
+    /// `true` once the store has noted the rule.
+    pub(super) is_noted: AtomicBool,
 }
 
 /// A rule's limit on calls in flight, and the beginning of its stored keys.
@@ -76,22 +76,22 @@ impl BoundRule {
         self.origin.terms.limits().first() == rule.limits().first()
     }
 
-    /// `Ok` if the store may be asked to decide on a call by these terms, which are the rule's own
-    /// or those of its key.
+    /// `Ok` if the store supports a call by these terms, which are the rule's own or those of its
+    /// key.
     ///
     /// # Errors
     ///
     /// If there is a mistake in the rule, a feature that the store lacks, or a cost that the limits
     /// never admit. A limit of 0 gives a refusal that never ends.
     #[inline]
-    pub(super) fn may_be_asked(
+    pub(super) fn supports(
         &self,
         terms: &Terms,
         cost: u64,
         reserves: Reserves,
     ) -> Result<(), RateLimitError> {
         let most = terms.most();
-        let is_decided = self.problem.is_none() && most > 0 && cost <= most;
+        let is_decided = self.mistake.is_none() && most > 0 && cost <= most;
         if is_decided && reserves == Reserves::Nothing {
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl BoundRule {
 
     /// `Ok` if the rule has no mistake, whatever the cost of a call.
     pub(super) fn has_no_mistake(&self) -> Result<(), RateLimitError> {
-        self.problem.clone().map_or(Ok(()), Err)
+        self.mistake.clone().map_or(Ok(()), Err)
     }
 
     /// `Ok` if the store has a feature under the rule's algorithm.

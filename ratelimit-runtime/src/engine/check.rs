@@ -58,18 +58,18 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// `Ok` if a store may be asked to decide on the check.
+    /// `Ok` if the store supports the check.
     ///
     /// # Errors
     ///
-    /// See [`BoundRule::may_be_asked`].
+    /// See [`BoundRule::supports`].
     #[inline]
-    pub(super) fn may_be_asked(&self) -> Result<(), RateLimitError> {
+    pub(super) fn ensure_supported(&self) -> Result<(), RateLimitError> {
         let Request { cost, reserves, .. } = self.request;
-        self.bound.may_be_asked(self.terms, cost, reserves)
+        self.bound.supports(self.terms, cost, reserves)
     }
 
-    /// `true` if a refused call waits for a slot.
+    /// `true` if a refused call waits for room.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         !self.shadow && !self.terms.wait.is_zero()

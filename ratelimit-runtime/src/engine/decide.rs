@@ -35,7 +35,7 @@ pub(crate) fn decide_now<T: Conclusion>(
     if check.waits() {
         return later();
     }
-    if let Err(error) = check.may_be_asked() {
+    if let Err(error) = check.ensure_supported() {
         return T::of(check.conclude(Err(error)));
     }
     if engine.fallback.may_block()
@@ -102,7 +102,7 @@ impl Admitted {
     }
 }
 
-/// Waits until a stack is decided, so that all of it is charged, or nothing. Waits for slots and
+/// Waits until a stack is decided, so that all of it is charged, or nothing. Waits for room and
 /// permits for as long as the rules that refuse allow.
 pub(crate) async fn acquire(
     stack: impl IntoIterator<Item = Part>,
@@ -134,9 +134,9 @@ fn conclude(stack: &[Part], outcome: Attempted) -> Result<Admitted, RateLimitErr
             debug_assert!(by < stack.len(), "a part of the stack refuses");
             let part = stack.get(by);
             let concluded = part.map(|part| part.check().conclude(Err(error.clone())));
-            let told = concluded.and_then(Result::err);
-            debug_assert!(told.is_some(), "a part in shadow mode refuses nothing");
-            Err(told.unwrap_or(error))
+            let refusal = concluded.and_then(Result::err);
+            debug_assert!(refusal.is_some(), "a part in shadow mode refuses nothing");
+            Err(refusal.unwrap_or(error))
         }
     }
 }

@@ -3,9 +3,9 @@
 
 use std::time::Instant;
 
-use super::ask::{Boxed, Time, all};
 use super::part::{At, Part};
 use super::permit::PermitCheck;
+use super::timeout::{Boxed, Time, all};
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
 use crate::store::{Request, Store as _};
@@ -89,9 +89,9 @@ impl<'a> Inquiry<'a> {
 impl Part {
     /// Decides without charging or acquiring a permit.
     pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
-        match self.may_be_asked() {
+        match self.ensure_supported() {
             Err(RateLimitError::Exceeded(refusal)) => return Ok(refusal),
-            may_be => may_be?,
+            supported => supported?,
         }
         let time = self.time(Instant::now());
         // At once: one timeout is for both.

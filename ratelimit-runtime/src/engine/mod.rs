@@ -5,7 +5,7 @@
 //! check     one call's bound rule, key and cost, and the meaning of an answer for the call
 //! state/    the engine: state that the clones of one limiter share
 //! bind      finds the bound form of a rule, or makes it
-//! ask       asks the store within the timeout of a check
+//! timeout   waits for the store until the timeout of a check
 //! outage    chooses the answer where the store gives none
 //! permit    a call in flight
 //! part      a check that is kept across an `.await`
@@ -17,7 +17,6 @@
 //! builder   makes a check of a rule and the values of a call
 //! ```
 
-mod ask;
 mod attempt;
 mod bind;
 mod bound;
@@ -30,6 +29,7 @@ mod outage;
 mod part;
 mod permit;
 mod state;
+mod timeout;
 mod waiting;
 
 pub use self::builder::CheckBuilder;

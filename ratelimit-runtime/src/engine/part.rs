@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::ask::Time;
 use super::bound::BoundRule;
 use super::check::Check;
 use super::permit::PermitCheck;
 use super::state::Engine;
+use super::timeout::Time;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::key::KeyBuf;
@@ -100,8 +100,7 @@ impl Part {
 
     /// `Ok` if the limits can admit a call of this cost at some time.
     pub(super) fn may_cost(&self, cost: u64) -> Result<(), RateLimitError> {
-        self.bound
-            .may_be_asked(self.check().terms, cost, self.reserves)
+        self.bound.supports(self.check().terms, cost, self.reserves)
     }
 
     /// `true` if the outcome of the call decides its cost.
@@ -126,9 +125,9 @@ impl Part {
         }
     }
 
-    /// `Ok` if the store may be asked for all of the part.
-    pub(super) fn may_be_asked(&self) -> Result<(), RateLimitError> {
-        self.check().may_be_asked()?;
+    /// `Ok` if the store supports all of the part.
+    pub(super) fn ensure_supported(&self) -> Result<(), RateLimitError> {
+        self.check().ensure_supported()?;
         let Some(permit) = &self.permit else {
             return Ok(());
         };

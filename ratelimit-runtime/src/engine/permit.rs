@@ -9,7 +9,7 @@ use super::state::Engine;
 use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
 use crate::observe;
 use crate::rule::Name;
-use crate::store::{BuiltInStore as _, PermitId, PlaceRequest};
+use crate::store::{BuiltInStore as _, PermitId, PermitRequest};
 
 /// The permit that a call asks for.
 pub(crate) struct PermitCheck {
@@ -24,16 +24,16 @@ pub(crate) struct PermitCheck {
 
 impl PermitCheck {
     /// The request of this permit, for a caller that waits until `timeout_at`.
-    pub(super) fn request(&self, permit: PermitId, timeout_at: Option<Instant>) -> PlaceRequest {
+    pub(super) fn request(&self, id: PermitId, timeout_at: Option<Instant>) -> PermitRequest {
         let Self {
             name, max, lease, ..
         } = *self;
-        PlaceRequest {
+        PermitRequest {
             key: Arc::clone(&self.key),
             rule: name.as_str(),
             max,
             lease,
-            permit,
+            id,
             timeout_at,
         }
     }
@@ -132,7 +132,7 @@ impl OpenPermit {
     }
 
     /// The request to acquire it, for a caller that waits until `timeout_at`, or to release it.
-    pub(super) fn request(&self, timeout_at: Option<Instant>) -> Option<PlaceRequest> {
+    pub(super) fn request(&self, timeout_at: Option<Instant>) -> Option<PermitRequest> {
         Some(self.check.request(self.id?, timeout_at))
     }
 }
@@ -144,7 +144,7 @@ impl Drop for OpenPermit {
             self.engine.permits.remove(&self.check.key);
         }
         if let Some(request) = self.request(None) {
-            self.engine.store.leave(&request);
+            self.engine.store.release_permit(&request);
         }
         // Once it is released: the caller that wakes asks at once. Permits of a memory that only
         // this limiter has are wanted by no other process.

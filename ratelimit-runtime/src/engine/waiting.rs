@@ -47,7 +47,8 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     }
     // What is never admitted waits for no turn.
     for (by, part) in stack.iter().enumerate().filter(|(_, part)| !part.shadow) {
-        part.may_be_asked().map_err(|error| Refused { by, error })?;
+        part.ensure_supported()
+            .map_err(|error| Refused { by, error })?;
     }
     let start = Instant::now();
     let mut turn: Option<Turn> = None;
@@ -121,7 +122,7 @@ fn pause() -> Duration {
 }
 
 /// The answer to a caller that had no turn in time, or for which the queue had no room. A store
-/// that serves is not asked: a slot that is free now belongs to the first in the queue, and all
+/// that serves is not asked: a unit that is free now belongs to the first in the queue, and all
 /// callers that give up at this moment would ask at once.
 async fn out_of_time(
     stack: &Arc<[Part]>,
@@ -136,9 +137,9 @@ async fn out_of_time(
     let check = part.check();
     let store = &part.engine.store;
     let refusal = |error| Refused { by, error };
-    part.may_be_asked().map_err(refusal)?;
+    part.ensure_supported().map_err(refusal)?;
     if store.health(&check.request) != Health::Up {
-        // There are no slots to wait for: the policy answers.
+        // There is no room to wait for: the policy answers.
         return attempt::run(stack, None).await.0;
     }
     if let Some(permit) = permit {
@@ -150,7 +151,7 @@ async fn out_of_time(
         .map(|(refusal, then)| refusal.aged(now.saturating_duration_since(then)))
         .or_else(known)
         .unwrap_or_else(|| check.unasked(RESERVED_WAIT));
-    // A slot may be free already, but not for this caller.
+    // A unit may be free already, but not for this caller.
     let first = part.engine.turns.front(inquiry.key());
     let first = first.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
     let at_least = first.max(Duration::from_millis(1)).as_micros();

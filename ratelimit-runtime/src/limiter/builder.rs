@@ -80,14 +80,14 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// How long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for a slot
+    /// How long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for room
     /// is not part of it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.engine.timeout = timeout;
         self
     }
 
-    /// What to do when the store cannot answer: [`OnUnavailable::Local`] unless set.
+    /// Sets what answers while the store cannot: [`OnUnavailable::Local`] unless set.
     pub fn on_unavailable(mut self, policy: OnUnavailable) -> Self {
         self.engine.on_unavailable = policy;
         self

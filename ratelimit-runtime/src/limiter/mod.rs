@@ -214,7 +214,7 @@ impl RateLimiter {
     ///
     /// `Unavailable`, `Misconfigured` or `CostExceedsLimit`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        self.placed_call(rule, key).peek().await
+        self.permit_call(rule, key).peek().await
     }
 
     /// Acquires a permit for a call in flight, if fewer than [`concurrent`](Rule::concurrent) calls
@@ -235,7 +235,7 @@ impl RateLimiter {
     /// flight, or the store cannot. A refused call is charged nothing and takes no permit. Where
     /// only permits are missing, [`retry_after`](RateLimitError::retry_after) is `None`.
     pub async fn enter(&self, rule: &Rule, key: &Key) -> Result<Permit, RateLimitError> {
-        Permit::enter([self.placed_call(rule, key)]).await
+        Permit::acquire([self.permit_call(rule, key)]).await
     }
 
     /// [`enter`](Self::enter) for several rules, each with a key of its own, of which at least one
@@ -249,7 +249,7 @@ impl RateLimiter {
         &self,
         calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
     ) -> Result<Permit, RateLimitError> {
-        Permit::enter(stack(calls, |rule, key| Ok(self.placed_call(rule, key)))?).await
+        Permit::acquire(stack(calls, |rule, key| Ok(self.permit_call(rule, key)))?).await
     }
 
     /// How many calls of the key are in flight, over all processes that share the store.
@@ -258,7 +258,7 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight.
     pub async fn in_flight(&self, rule: &Rule, key: &Key) -> Result<u64, RateLimitError> {
-        self.placed_call(rule, key).in_flight().await
+        self.permit_call(rule, key).in_flight().await
     }
 
     /// Forgets the charges and the block of the key, for all processes on the same store; says
@@ -356,7 +356,7 @@ impl RateLimiter {
 
     /// Replaces all policies of the limiter with these, in one step: each check is decided by one
     /// set, and checks made from now on by this one. A policy with other windows or another
-    /// algorithm starts afresh, one with another `max` goes on. Calls that wait for a slot go on
+    /// algorithm starts afresh, one with another `max` goes on. Calls that wait for room go on
     /// waiting under the policy that they began with.
     ///
     /// # Errors
@@ -470,7 +470,7 @@ impl RateLimiter {
     }
 
     /// A call that acquires a permit where the rule limits calls in flight.
-    fn placed_call(&self, rule: &Rule, key: &Key) -> Part {
+    fn permit_call(&self, rule: &Rule, key: &Key) -> Part {
         by_hand(rule, key).kept_with_permit(&self.engine, None)
     }
 }

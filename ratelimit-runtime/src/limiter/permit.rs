@@ -24,7 +24,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    pub(super) async fn enter(
+    pub(super) async fn acquire(
         parts: impl IntoIterator<Item = Part> + AsRef<[Part]>,
     ) -> Result<Self, RateLimitError> {
         let asked = parts.as_ref();

@@ -261,8 +261,8 @@ pub(super) fn permit_lost(rule: &str) {
             tracing::warn!(
                 name: "permit_lost", target: DECISION, rule,
                 "calls in flight have lost their permits and go on: for as long as a lease no \
-                 connection renewed it, or the clock of the server jumped, and others have entered \
-                 meanwhile"
+                 connection renewed it, or the clock of the server jumped, and others hold \
+                 them"
             );
         });
     }

@@ -106,8 +106,8 @@ impl Responses {
         self
     }
 
-    /// Whether to send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in
-    /// seconds) as well; by default they are not sent. They are those of the rule that refuses, or
+    /// Sends `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in seconds) as
+    /// well; by default they are not sent. They are those of the rule that refuses, or
     /// of the rule with the least left, over all layers.
     #[must_use]
     pub fn legacy_headers(mut self, on: bool) -> Self {

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod block;
+mod cache;
 mod calendar;
 mod in_flight;
 mod limit;
@@ -9,7 +10,6 @@ mod name;
 mod on_unavailable;
 mod policy;
 mod prefetch;
-mod slot;
 mod terms;
 mod text;
 
@@ -20,6 +20,8 @@ use std::time::Duration;
 
 pub use self::algorithm::Algorithm;
 pub(crate) use self::block::BlockDuration;
+pub(crate) use self::cache::Names;
+use self::cache::RuleCache;
 pub use self::calendar::CalendarUnit;
 pub(crate) use self::in_flight::CallsInFlight;
 pub use self::limit::Limit;
@@ -29,8 +31,6 @@ pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;
 pub use self::policy::overrides::Override;
 pub(crate) use self::policy::{Policies, checked};
-pub(crate) use self::slot::Names;
-use self::slot::Slot;
 pub(crate) use self::terms::Terms;
 #[cfg(feature = "watch")]
 pub(crate) use self::text::Entries;
@@ -57,7 +57,7 @@ pub struct Rule {
     policy: Option<PolicyName>,
     in_flight: Option<CallsInFlight>,
     template: Option<KeyTemplate>,
-    slot: Slot,
+    cache: RuleCache,
 }
 
 /// The template of a rule's key, and the kinds of its placeholders.
@@ -163,13 +163,13 @@ impl Rule {
             policy: None,
             in_flight: None,
             template: None,
-            slot: Slot::new(),
+            cache: RuleCache::new(),
         }
     }
 
     /// The rule after a change of its settings, which voids the state that limiters kept of it.
     const fn changed(mut self) -> Self {
-        self.slot.void();
+        self.cache.void();
         self
     }
 
@@ -224,7 +224,7 @@ impl Rule {
         self.changed()
     }
 
-    /// Lets a refused call wait for a slot, for at most this long.
+    /// Lets a refused call wait for room, for at most this long.
     ///
     /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
     /// open estimate of `actual_cost` counts as spent. A call does not wait for a store that gives
@@ -460,18 +460,18 @@ impl Rule {
     /// The value that a limiter keeps with the rule as it is now.
     #[inline]
     pub(crate) fn kept<T: Send + Sync + 'static>(&self) -> Option<&Arc<T>> {
-        self.slot.get()
+        self.cache.get()
     }
 
     /// Keeps a limiter's value with the rule, unless another limiter keeps one.
     pub(crate) fn keep<T: Send + Sync + 'static>(&self, kept: Arc<T>) {
-        self.slot.set(kept);
+        self.cache.set(kept);
     }
 
     /// The name in its forms: in full, as keys hold it, and as decisions show it.
     #[inline]
     pub(crate) fn names(&self) -> &Names {
-        self.slot.names(|| match &self.name {
+        self.cache.names(|| match &self.name {
             RuleName::Given(name) => Cow::Borrowed(&**name),
             RuleName::Derived(path, nth) => Cow::Owned(from_type_path(path(), *nth)),
         })

@@ -25,7 +25,7 @@ pub(crate) struct Terms {
     most: u64,
     pub(crate) cost: u64,
     pub(crate) block: BlockDuration,
-    /// How long a refused call waits for a slot.
+    /// How long a refused call waits for room.
     pub(crate) wait: Duration,
     /// The lease of units taken ahead, in microseconds, as each check has it; 0 takes none ahead.
     pub(crate) prefetch_us: u32,

@@ -56,7 +56,7 @@ impl<'a, T> Answer<'a, T> {
         }
     }
 
-    /// Whether it is still to be waited for.
+    /// `true` if it is still to be waited for.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.0, AnswerState::Later(_))
     }

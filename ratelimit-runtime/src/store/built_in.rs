@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::answer::Answer;
-use super::place::{Entry, PlaceRequest};
+use super::permit::{PermitRequest, PermitVerdict};
 use super::request::Request;
 use super::verdict::Verdict;
 use crate::error::StoreError;
@@ -21,10 +21,10 @@ pub struct Sealed;
 /// crate sees every decision, so those are asked of the outermost store alone; everything else of
 /// the outermost one that has these operations.
 pub trait BuiltInStore: Send + Sync {
-    /// Whether these requests are decided in one step by [`acquire_all`](Self::acquire_all), or
-    /// with a place by [`enter`](Self::enter). Where they are not, a limiter looks at all requests,
-    /// reserves all, enters last, and then commits or releases the reservations.
-    fn decides_together(&self, _place: Option<&PlaceRequest>, _requests: &[Request<'_>]) -> bool {
+    /// `true` if these requests are decided in one step by [`acquire_all`](Self::acquire_all), or
+    /// with a permit by [`acquire_permit`](Self::acquire_permit). If not, a limiter looks at all
+    /// requests, reserves all, acquires the permit, and then commits or releases the reservations.
+    fn decides_together(&self, _permit: Option<&PermitRequest>, _requests: &[Request<'_>]) -> bool {
         false
     }
 
@@ -43,35 +43,35 @@ pub trait BuiltInStore: Send + Sync {
         Answer::unsupported("this store sets a block only as it decides")
     }
 
-    /// Takes a place for a call in flight, if fewer than [`max`](PlaceRequest::max) are taken, and
+    /// Acquires a permit, if fewer than [`max`](PermitRequest::max) calls are in flight, and
     /// charges the requests: all of it in one step, or nothing. With requests it is asked only
     /// where [`decides_together`](Self::decides_together) says so; there may be none.
     ///
-    /// - A request that refuses sets its block only where a place is free and all others admit.
-    /// - Places are counted over all processes that share the store. Each call is measured against
+    /// - A request that refuses sets its block only where a permit is free and all others admit.
+    /// - Permits are counted over all processes that share the store. Each call is measured against
     ///   the `max` it brings.
-    /// - A place stays taken until it is [left](Self::leave), as long as this process lives, and
-    ///   for the [lease](PlaceRequest::lease) after that.
-    /// - An answer that is an error, or is dropped, may have taken the place: the limiter leaves
+    /// - A permit is held until it is [released](Self::release_permit), as long as this process
+    ///   lives, and for the [lease](PermitRequest::lease) after that.
+    /// - Where the answer is an error, or is dropped, the permit may be held: the limiter releases
     ///   it.
-    fn enter<'a>(
+    fn acquire_permit<'a>(
         &'a self,
-        _place: PlaceRequest,
+        _permit: PermitRequest,
         _requests: &'a [Request<'a>],
-    ) -> Answer<'a, Entry> {
-        Answer::unsupported(NO_PLACES)
+    ) -> Answer<'a, PermitVerdict> {
+        Answer::unsupported(NO_PERMITS)
     }
 
-    /// Leaves the place of a permit, if it has one. It returns at once, and may be called on any
+    /// Releases a permit, if it is held. It returns at once, and may be called on any
     /// thread, with a runtime or without; a store that needs time for it does it later, by itself.
-    fn leave(&self, _place: &PlaceRequest) {}
+    fn release_permit(&self, _permit: &PermitRequest) {}
 
     /// How many calls of the key are in flight, over all processes that share the store.
-    fn in_flight(&self, _place: PlaceRequest) -> Answer<'_, u64> {
-        Answer::unsupported(NO_PLACES)
+    fn in_flight(&self, _permit: PermitRequest) -> Answer<'_, u64> {
+        Answer::unsupported(NO_PERMITS)
     }
 
-    /// Whether the store can decide this very request, beyond what its capabilities say. Asked for
+    /// `Ok` if the store can decide this very request, beyond what its capabilities say. Asked for
     /// each policy, without a key, before a limiter uses it; such a request is refused when it
     /// comes, too.
     ///
@@ -99,12 +99,12 @@ pub trait BuiltInStore: Send + Sync {
     }
 
     /// The refusal of a request that this process knows and that still holds, for where the store
-    /// gave no answer. Its wait is a lower bound where it was learnt from a request of another cost.
+    /// gave no answer. Its wait is a lower bound where it is known from a request of another cost.
     fn known_refusal(&self, _request: &Request<'_>) -> Option<Verdict> {
         None
     }
 
-    /// The same before the store is asked.
+    /// The refusal of a request that this process knows, before the store is asked.
     fn refuses_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
         self.known_refusal(request)
     }
@@ -118,16 +118,16 @@ pub trait BuiltInStore: Send + Sync {
     /// Gives back what the store has taken ahead, without waiting for that.
     fn give_back(&self) {}
 
-    /// Says how long the limiter on this store waits for an answer, unless a rule says otherwise. A
-    /// store tells a slow server by it. It is said once, before any request.
+    /// Sets how long the limiter on this store waits for an answer, unless a rule says otherwise. A
+    /// store tells a slow server by it. It is set once, before any request.
     fn answers_within(&self, _timeout: Duration) {}
 
     /// Takes note of a rule that a limiter with this prefix applies, for operators. It returns at
     /// once; a store that writes it down does so later, by itself, and nothing waits for it.
     fn note_rule(&self, _prefix: &str, _rule: &RuleSummary) {}
 
-    /// Resolves once all work that the store does without a caller is done: places that were
-    /// [left](Self::leave) are free, or their leases have ended.
+    /// Resolves once all work that the store does without a caller is done: permits that were
+    /// [released](Self::release_permit) are free, or their leases have ended.
     fn settled(&self) -> Answer<'_, ()> {
         Answer::ready(Ok(()))
     }
@@ -139,7 +139,7 @@ pub trait BuiltInStore: Send + Sync {
         Answer::ready(Ok(()))
     }
 
-    /// The same for all parts.
+    /// Resolves when all parts of the store can serve, or with the reason why they never will.
     fn ready(&self) -> Answer<'_, ()> {
         self.ready_for(None)
     }
@@ -159,4 +159,4 @@ pub enum Health {
     Down,
 }
 
-const NO_PLACES: &str = "this store does not limit calls in flight";
+const NO_PERMITS: &str = "this store does not limit calls in flight";

@@ -105,8 +105,8 @@ impl Capabilities {
         }
     }
 
-    /// The same with this algorithm, and these features under it. There are no calendar quotas but
-    /// under [`Algorithm::FixedWindow`].
+    /// Adds this algorithm, and these features under it. There are no calendar quotas but under
+    /// [`Algorithm::FixedWindow`].
     #[must_use]
     pub const fn with(mut self, algorithm: Algorithm, features: &[Feature]) -> Self {
         let mut bits = match self.by_algorithm[algorithm as usize] {
@@ -122,20 +122,20 @@ impl Capabilities {
         self
     }
 
-    /// The same with this algorithm, and every feature that it can have.
+    /// Adds this algorithm, and every feature that it can have.
     #[cfg(feature = "redis")]
     pub(crate) fn with_all(mut self, algorithm: Algorithm) -> Self {
         self.by_algorithm[algorithm as usize] = Some(u16::MAX);
         self
     }
 
-    /// Whether the store keeps limits by this algorithm.
+    /// `true` if the store keeps limits by this algorithm.
     #[must_use]
     pub const fn supports_algorithm(&self, algorithm: Algorithm) -> bool {
         self.by_algorithm[algorithm as usize].is_some()
     }
 
-    /// Whether the store has the feature under this algorithm.
+    /// `true` if the store has the feature under this algorithm.
     #[must_use]
     pub const fn supports_feature(&self, algorithm: Algorithm, feature: Feature) -> bool {
         let can_be =
@@ -144,7 +144,7 @@ impl Capabilities {
             && matches!(self.by_algorithm[algorithm as usize], Some(bits) if bits & feature.bit() != 0)
     }
 
-    /// Whether the store has the algorithm of a request and, by its limits, block and reservation,
+    /// `Ok` if the store has the algorithm of a request and, by its limits, block and reservation,
     /// its features.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::built_in::{BuiltInStore, Health, Sealed};
-use super::{Answer, Entry, PlaceRequest, Request, Store, StoreError, Verdict};
+use super::{Answer, PermitRequest, PermitVerdict, Request, Store, StoreError, Verdict};
 use crate::rule::RuleSummary;
 
 /// A store of another crate, which has none of this.
@@ -11,13 +11,13 @@ struct NotBuiltIn;
 
 impl BuiltInStore for NotBuiltIn {}
 
-/// What decides: the outermost store.
+/// The store that decides: the outermost.
 #[inline]
 pub(crate) fn outermost(store: &dyn Store) -> &dyn BuiltInStore {
     store.built_in(Sealed).unwrap_or(&NotBuiltIn)
 }
 
-/// What has the rest: the outermost store that has these operations.
+/// The store that has the other operations: the outermost store of this crate.
 fn built_in(store: &dyn Store) -> &dyn BuiltInStore {
     match (store.built_in(Sealed), store.inner()) {
         (Some(store), _) => store,
@@ -27,8 +27,8 @@ fn built_in(store: &dyn Store) -> &dyn BuiltInStore {
 }
 
 impl BuiltInStore for Box<dyn Store> {
-    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
-        outermost(&**self).decides_together(place, requests)
+    fn decides_together(&self, permit: Option<&PermitRequest>, requests: &[Request<'_>]) -> bool {
+        outermost(&**self).decides_together(permit, requests)
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
@@ -39,22 +39,26 @@ impl BuiltInStore for Box<dyn Store> {
         built_in(&**self).offend(request)
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn acquire_permit<'a>(
+        &'a self,
+        permit: PermitRequest,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
         let decides = !requests.is_empty();
         let store = if decides {
             outermost(&**self)
         } else {
             built_in(&**self)
         };
-        store.enter(place, requests)
+        store.acquire_permit(permit, requests)
     }
 
-    fn leave(&self, place: &PlaceRequest) {
-        built_in(&**self).leave(place);
+    fn release_permit(&self, permit: &PermitRequest) {
+        built_in(&**self).release_permit(permit);
     }
 
-    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
-        built_in(&**self).in_flight(place)
+    fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
+        built_in(&**self).in_flight(permit)
     }
 
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ mod capabilities;
 pub(crate) mod layered;
 pub(crate) mod memory;
 mod page;
-pub(crate) mod place;
+pub(crate) mod permit;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 mod request;
@@ -21,7 +21,7 @@ pub use self::answer::Answer;
 pub(crate) use self::built_in::{BuiltInStore, Health, Sealed};
 pub use self::capabilities::{Capabilities, Feature};
 pub use self::page::Page;
-pub(crate) use self::place::{Entry, PermitId, PlaceRequest};
+pub(crate) use self::permit::{PermitId, PermitRequest, PermitVerdict};
 pub use self::request::Request;
 pub use self::verdict::{Settled, Verdict};
 pub(crate) use crate::algorithm::Reserves;
@@ -35,7 +35,7 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///
 /// 1. **Atomic.** Two calls on one key are decided one after the other, wherever they come from.
 /// 2. **Exact.** With [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow), the cost
-///    admitted in any `(t − window, t]` is at most `max`; a slot used at `t` is free at
+///    admitted in any `(t − window, t]` is at most `max`; a unit used at `t` is free at
 ///    `t + window`. Each call is measured against the `max` it brings.
 /// 3. **A refusal consumes nothing**, and writes nothing but the block that it sets. Several limits
 ///    are all looked at before any is charged.

@@ -104,7 +104,7 @@ impl<'a> Request<'a> {
         Duration::from_micros(self.block.longest_us())
     }
 
-    /// Whether a limit is a calendar quota, under the algorithm that keeps those.
+    /// `true` if a limit is a calendar quota, under the algorithm that keeps those.
     #[inline]
     pub(crate) fn has_calendar(&self) -> bool {
         self.algorithm == Algorithm::FixedWindow
@@ -114,23 +114,23 @@ impl<'a> Request<'a> {
                 .any(|limit| limit.by_calendar().is_some())
     }
 
-    /// Whether an admission is only a reservation, which counts until it is settled.
+    /// `true` if an admission is only a reservation, which counts until it is settled.
     #[must_use]
     #[inline]
     pub fn is_reservation(&self) -> bool {
         self.reserves != Reserves::Nothing
     }
 
-    /// Whether the cost of a reservation is an estimate: [`Store::settle`](super::Store::settle) is
-    /// given the actual cost.
+    /// `true` if the cost of a reservation is an estimate: [`Store::settle`](super::Store::settle)
+    /// is given the actual cost.
     #[must_use]
     #[inline]
     pub fn is_estimate(&self) -> bool {
         self.reserves == Reserves::Estimate
     }
 
-    /// Whether a request to settle was sent before, and may have been carried out: then nothing is
-    /// charged if the reservation is not found.
+    /// `true` if a request to settle was sent before, and may have been carried out: then nothing
+    /// is charged if the reservation is not found.
     #[must_use]
     #[inline]
     pub fn is_sent_again(&self) -> bool {

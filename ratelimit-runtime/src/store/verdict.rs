@@ -12,7 +12,7 @@ use crate::decision::NEVER_US;
 #[must_use]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Verdict {
-    /// Whether the request is admitted.
+    /// `true` if the request is admitted.
     pub allowed: bool,
     /// Which limit decided: of those that refuse the one with the longest wait; else the one with
     /// the least left.
@@ -29,12 +29,12 @@ pub struct Verdict {
     /// a sliding window that of its first unit of cost, as the units that follow have the
     /// microseconds that follow. 0 if nothing was charged.
     pub ticket: u64,
-    /// Whether a block refused, and not a limit.
+    /// `true` if a block refused, and not a limit.
     pub blocked: bool,
-    /// Whether a layer answers without asking the store: it repeats a refusal, or admits from units
-    /// that it has taken ahead.
+    /// `true` if a layer answers without asking the store: it repeats a refusal, or admits from
+    /// units that it has taken ahead.
     pub cached: bool,
-    /// Whether `retry_after_us` is rounded up to whole seconds: the request may be admitted
+    /// `true` if `retry_after_us` is rounded up to whole seconds: the request may be admitted
     /// earlier.
     pub(crate) rounded: bool,
     /// How long the block goes on that refuses, in microseconds; [`u32::MAX`], some 71 minutes, of
@@ -46,7 +46,7 @@ pub struct Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Settled {
-    /// Whether the reservation was open. A store that keeps only sums cannot tell one reservation
+    /// `true` if the reservation was open. A store that keeps only sums cannot tell one reservation
     /// from another, and says so of any that may be open.
     pub was_open: bool,
     /// The part of the actual cost that was not charged, because more than twice the capacity of a
@@ -110,7 +110,7 @@ impl Verdict {
         Self::REFUSED
     }
 
-    /// The same, as the refusal by a block that goes on for so long.
+    /// The verdict as a refusal by a block that goes on for `block_us` microseconds.
     #[inline]
     pub(crate) fn by_block_for(self, block_us: u64) -> Self {
         Self {

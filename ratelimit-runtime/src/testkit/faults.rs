@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::store::layered::outermost;
 use crate::store::{
-    Answer, BuiltInStore, Entry, Health, Page, PlaceRequest, Request, Sealed, Settled, Store,
-    StoreError, StoreErrorKind, Verdict,
+    Answer, BuiltInStore, Health, Page, PermitRequest, PermitVerdict, Request, Sealed, Settled,
+    Store, StoreError, StoreErrorKind, Verdict,
 };
 
 /// A store around another one, which works, fails or hangs as the test tells it. Clones are the
@@ -200,8 +200,8 @@ impl<S: Store> Store for FaultyStore<S> {
 }
 
 impl<S: Store> BuiltInStore for FaultyStore<S> {
-    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
-        self.inner_built_in().decides_together(place, requests)
+    fn decides_together(&self, permit: Option<&PermitRequest>, requests: &[Request<'_>]) -> bool {
+        self.inner_built_in().decides_together(permit, requests)
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
@@ -212,16 +212,20 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
         self.call(|_| self.inner_built_in().offend(request))
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        self.call(|_| self.inner_built_in().enter(place, requests))
+    fn acquire_permit<'a>(
+        &'a self,
+        permit: PermitRequest,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
+        self.call(|_| self.inner_built_in().acquire_permit(permit, requests))
     }
 
-    fn leave(&self, place: &PlaceRequest) {
-        self.inner_built_in().leave(place);
+    fn release_permit(&self, permit: &PermitRequest) {
+        self.inner_built_in().release_permit(permit);
     }
 
-    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
-        self.call(|_| self.inner_built_in().in_flight(place))
+    fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
+        self.call(|_| self.inner_built_in().in_flight(permit))
     }
 
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {

@@ -1,4 +1,4 @@
-//! `count`: a slot is taken before the body runs, and given back if the outcome does not count.
+//! `count`: a unit is taken before the body runs, and given back if the outcome does not count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

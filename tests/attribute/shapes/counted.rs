@@ -32,7 +32,7 @@ impl From<RateLimitError> for Failure {
 
 type Outcome<T> = Result<T, Failure>;
 
-/// A slot of a limit is taken by a failure alone: two calls succeed, one fails, and one is refused.
+/// A unit of a limit is taken by a failure alone: two calls succeed, one fails, and one is refused.
 macro_rules! one_failure {
     ($call:expr) => {
         assert!($call("1").await.is_ok());
@@ -43,7 +43,7 @@ macro_rules! one_failure {
         );
         assert!(
             matches!($call("1").await, Err(Failure::Limited)),
-            "the slot is taken"
+            "the unit is taken"
         );
     };
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ratelimit_runtime::__private::{
-    CallPermits, CheckBuilder, Completion, Reservations, enter_reserved,
+    CallPermits, CheckBuilder, Completion, Reservations, run_reserved_with_permits,
 };
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
@@ -256,7 +256,7 @@ impl Stack {
                 (check, None)
             });
         }
-        let (reservations, permits) = enter_reserved(checks).await?;
+        let (reservations, permits) = run_reserved_with_permits(checks).await?;
         Ok(Running {
             reservations,
             permits,

@@ -19,7 +19,7 @@ use crate::declared::{
     stacks,
 };
 use crate::every::{agreement, answers, clocks, costs, counting, waits};
-use crate::undeclared::Need::{self, Costs, FixedWindow, Has, Places, SlidingWindow};
+use crate::undeclared::Need::{self, Costs, FixedWindow, Has, Permits, SlidingWindow};
 
 /// Hands the list of cases to a macro. Behind each stands what it needs.
 #[doc(hidden)]
@@ -89,9 +89,9 @@ macro_rules! __cases {
             stacks::algorithms_may_be_mixed [Has(Refund)]
             stacks::parallel_stacks_pass_no_limit [Has(Refund)]
             stacks::only_those_that_refuse_block [Has(Refund), Has(Block)]
-            in_flight::a_permit_is_held_until_it_is_dropped [Places]
-            in_flight::a_call_without_a_permit_is_charged_nothing [Places]
-            in_flight::random_calls_in_flight_agree_with_the_model [Places]
+            in_flight::a_permit_is_held_until_it_is_dropped [Permits]
+            in_flight::a_call_without_a_permit_is_charged_nothing [Permits]
+            in_flight::random_calls_in_flight_agree_with_the_model [Permits]
             keys::a_list_has_the_keys_of_its_rule [Has(Keys)]
             calendar::a_window_ends_with_its_unit [FixedWindow, Has(Calendar)]
             calendar::a_refund_is_of_its_window [FixedWindow, Has(Calendar), Has(Refund), Costs(2)]

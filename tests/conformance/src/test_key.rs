@@ -53,7 +53,7 @@ impl TestKey<'_> {
         let verdict = self.acquire(cost).await;
         assert!(
             verdict.allowed,
-            "there is a slot for {cost} under {:?}: {verdict:?}",
+            "there is room for {cost} under {:?}: {verdict:?}",
             self.limits
         );
         assert_eq!(
@@ -68,7 +68,7 @@ impl TestKey<'_> {
         let verdict = self.acquire(cost).await;
         assert!(
             !verdict.allowed,
-            "there is no slot for {cost} under {:?}: {verdict:?}",
+            "there is no room for {cost} under {:?}: {verdict:?}",
             self.limits
         );
         assert!(

@@ -24,7 +24,7 @@ pub(crate) enum Need {
     /// A feature under the algorithm.
     Has(Feature),
     /// Limits of calls in flight.
-    Places,
+    Permits,
     /// Calls of this cost.
     Costs(u64),
 }
@@ -44,7 +44,7 @@ impl Need {
             Self::Kept => bench.store.capabilities().supports_algorithm(algorithm),
             Self::SlidingWindow | Self::FixedWindow => true,
             Self::Has(feature) => bench.has(algorithm, feature),
-            Self::Places => bench.has(algorithm, Feature::Concurrent),
+            Self::Permits => bench.has(algorithm, Feature::Concurrent),
             Self::Costs(cost) => bench.takes(algorithm, cost).await,
         }
     }
@@ -91,7 +91,7 @@ impl Need {
             Self::Has(Feature::Keys) => {
                 assert_misconfigured(self, &limiter.keys(&rule).next_page().await);
             }
-            Self::Has(Feature::Concurrent) | Self::Places => {
+            Self::Has(Feature::Concurrent) | Self::Permits => {
                 assert_misconfigured(self, &limiter.enter(&rule.with_concurrent(1), &key).await);
             }
             Self::Has(Feature::Calendar) => {

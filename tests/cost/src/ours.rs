@@ -12,7 +12,7 @@ pub(crate) const MAX: u64 = 100;
 pub(crate) const LONG: u64 = 10_000;
 /// The most that a log counts of one call: of more, no store is asked.
 pub(crate) const HEAVY: u64 = 1_000;
-/// A little more than a slot of [`MAX`] in a minute.
+/// A little more than a unit of [`MAX`] in a minute.
 pub(crate) const EVERY: Duration = Duration::from_millis(605);
 
 type Outcome = Result<(), RateLimitError>;

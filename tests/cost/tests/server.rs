@@ -49,7 +49,7 @@ fn a_decision_costs_the_server_no_more_than_this() {
     }
 }
 
-/// The most instructions of a group of two rules, in the order of [`STACKED_COLUMNS`]. Those of one
+/// The most instructions of a stack of two rules, in the order of [`STACKED_COLUMNS`]. Those of one
 /// caller are few, and Lua collects its garbage in some of them.
 fn most_of_two_rules(algorithm: Algorithm) -> Option<[u64; STACKED_COLUMNS.len()]> {
     Some(match algorithm {

@@ -131,7 +131,7 @@ impl Fault {
 }
 
 /// Processes with calls in flight that never end, two each at most. All but the first are killed
-/// now and then, and others take their places.
+/// now and then, and others take over their permits.
 struct Holders {
     url: String,
     key: String,
@@ -156,7 +156,7 @@ impl Holders {
         (0..4).for_each(|_| holders.begin());
         assert!(
             eventually(|| holders.in_flight(cluster) == Self::MAX),
-            "all places are taken"
+            "all permits are held"
         );
         holders.memory = memory_of(&holders.workers[0]);
         holders
@@ -164,7 +164,7 @@ impl Holders {
 
     fn begin(&mut self) {
         self.workers.push(Worker::start(&[
-            "enter",
+            "hold",
             &self.url,
             &self.key,
             "2",
@@ -185,7 +185,7 @@ impl Holders {
         live
     }
 
-    /// Neither those that were killed nor a fail-over have cost a place, or memory.
+    /// Neither those that were killed nor a fail-over have cost a permit, or memory.
     fn end(self, cluster: &RedisCluster) -> String {
         assert!(
             eventually(|| self.in_flight(cluster) == Self::MAX),

@@ -1,4 +1,4 @@
-//! Who enters and who is refused; what is stored.
+//! Who gets a permit and who is refused; what is stored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::RedisStore;
 use tokio::task::JoinSet;
 
-use super::{enter, gone, members, on, place};
+use super::{acquire, gone, members, on, permit};
 use crate::support::redis::shared;
 use crate::support::{cluster, unique};
 
@@ -16,48 +16,45 @@ use crate::support::{cluster, unique};
 async fn a_permit_is_stored_as_a_member_that_expires_with_its_lease() {
     let (server, key) = (shared(), unique("rl1:cc:member:"));
     let store = on(server).await;
-    let entered = place(&key, 2);
+    let held = permit(&key, 2);
     let before = server.now_us();
-    assert_eq!(enter(&store, &entered).await.unwrap().in_flight, 1);
-    let permit = entered.permit;
+    assert_eq!(acquire(&store, &held).await.unwrap().in_flight, 1);
+    let id = held.id;
     let [(member, ends)] = &members(server, &key)[..] else {
         panic!("one member")
     };
-    assert_eq!(
-        *member,
-        format!("{:016x}.{}.5000", permit.process, permit.number)
-    );
+    assert_eq!(*member, format!("{:016x}.{}.5000", id.process, id.number));
     let lease = ends - before;
     assert!((5_000_000..5_500_000).contains(&lease), "{lease}");
     let left = server.number(&["PTTL", &key]);
     assert!((4_000..=5_001).contains(&left), "{left}");
-    store.leave(&entered);
-    // One that enters leaves nothing of it behind.
-    let next = place(&key, 1);
-    assert!(enter(&store, &next).await.unwrap().is_entered());
+    store.release_permit(&held);
+    // The next one leaves nothing of it behind.
+    let next = permit(&key, 1);
+    assert!(acquire(&store, &next).await.unwrap().is_acquired());
     assert_eq!(members(server, &key).len(), 1);
-    store.leave(&next);
-    store.leave(&next);
+    store.release_permit(&next);
+    store.release_permit(&next);
     gone(server, &key).await;
     assert_eq!(
         server.number(&["EXISTS", &key]),
         0,
-        "the last one that leaves takes the key along"
+        "the last one that is released takes the key along"
     );
 }
 
-/// A call that ends and one that begins are in order, though nothing waits for the first to have
-/// left.
+/// A call that ends and one that begins are in order, though nothing waits until the
+/// permit of the first is released.
 async fn one_after_the_other(store: RedisStore, calls: usize) {
     store.ready().await.unwrap();
     let key = unique("cycles");
     for call in 0..calls {
-        let place = place(&key, 1);
+        let permit = permit(&key, 1);
         assert!(
-            enter(&store, &place).await.unwrap().is_entered(),
+            acquire(&store, &permit).await.unwrap().is_acquired(),
             "call {call}"
         );
-        store.leave(&place);
+        store.release_permit(&permit);
     }
 }
 
@@ -81,25 +78,25 @@ async fn concurrent_is_never_passed_by_several_stores() {
             for _ in 0..24 {
                 let (store, key, running) = (Arc::clone(&store), key.clone(), Arc::clone(&running));
                 tasks.spawn(async move {
-                    let mut entered = 0_u64;
+                    let mut acquired = 0_u64;
                     for _ in 0..40 {
-                        let place = place(&key, MAX);
-                        if enter(&store, &place).await.unwrap().is_entered() {
-                            entered += 1;
+                        let permit = permit(&key, MAX);
+                        if acquire(&store, &permit).await.unwrap().is_acquired() {
+                            acquired += 1;
                             let now = running.fetch_add(1, Ordering::SeqCst) + 1;
                             assert!(now <= MAX, "{now} of {MAX} run");
                             tokio::task::yield_now().await;
                             running.fetch_sub(1, Ordering::SeqCst);
-                            store.leave(&place);
+                            store.release_permit(&permit);
                         } else {
                             tokio::time::sleep(Duration::from_micros(300)).await;
                         }
                     }
-                    entered
+                    acquired
                 });
             }
         }
-        let entered: u64 = tasks.join_all().await.into_iter().sum();
-        assert!(entered > 3 * 24, "{entered} at {url}");
+        let acquired: u64 = tasks.join_all().await.into_iter().sum();
+        assert!(acquired > 3 * 24, "{acquired} at {url}");
     }
 }

@@ -1,4 +1,4 @@
-//! What other programs and clocks leave in the key of places.
+//! What other programs and clocks leave in the key of permits.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 
 use super::super::MINUTE;
-use super::{LEASE, enter, in_flight, members, on, place};
+use super::{LEASE, acquire, in_flight, members, on, permit};
 use crate::support::clock::ServerClock;
 use crate::support::redis::shared;
 use crate::support::unique;
@@ -28,19 +28,22 @@ async fn a_foreign_value_fails_alone_and_is_not_touched() {
     )];
     // In one call with those of other keys, and alone.
     let (own, other) = (unique("own"), unique("other"));
-    let places = [place(&own, 1), place(&key, 1), place(&other, 1)];
+    let permits = [permit(&own, 1), permit(&key, 1), permit(&other, 1)];
     let [first, foreign, last] = tokio::join!(
-        enter(&store, &places[0]),
-        enter(&store, &places[1]),
-        enter(&store, &places[2])
+        acquire(&store, &permits[0]),
+        acquire(&store, &permits[1]),
+        acquire(&store, &permits[2])
     )
     .into();
-    assert!(first.unwrap().is_entered() && last.unwrap().is_entered());
+    assert!(first.unwrap().is_acquired() && last.unwrap().is_acquired());
     assert_eq!(foreign.unwrap_err().kind(), StoreErrorKind::Misconfigured);
     for error in [
-        enter(&store, &place(&key, 1)).await.unwrap_err(),
-        store.enter(place(&key, 1), &request).await.unwrap_err(),
-        store.in_flight(place(&key, 1)).await.unwrap_err(),
+        acquire(&store, &permit(&key, 1)).await.unwrap_err(),
+        store
+            .acquire_permit(permit(&key, 1), &request)
+            .await
+            .unwrap_err(),
+        store.in_flight(permit(&key, 1)).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
     }
@@ -50,8 +53,8 @@ async fn a_foreign_value_fails_alone_and_is_not_touched() {
         5,
         "the limit beside it is not charged"
     );
-    for place in places {
-        store.leave(&place);
+    for permit in permits {
+        store.release_permit(&permit);
     }
 }
 
@@ -74,15 +77,15 @@ async fn members_that_no_store_writes_hold_no_permit() {
     ] {
         let key = unique("members");
         server.cli(&["ZADD", &key, &score, member]);
-        let place = place(&key, 1);
-        let entry = enter(&store, &place).await.unwrap();
-        assert!(entry.is_entered(), "{member:?} {score}: {entry:?}");
+        let permit = permit(&key, 1);
+        let verdict = acquire(&store, &permit).await.unwrap();
+        assert!(verdict.is_acquired(), "{member:?} {score}: {verdict:?}");
         assert_eq!(members(server, &key).len(), 1, "{member:?} {score}");
         assert!(
             (1..=5_001).contains(&server.number(&["PTTL", &key])),
             "{member:?} {score}"
         );
-        store.leave(&place);
+        store.release_permit(&permit);
     }
 }
 
@@ -98,7 +101,7 @@ async fn a_lease_that_ends_too_late_is_cut_to_its_own_length() {
         "00000000000000aa.7.6000",
     ]);
     assert!(
-        enter(&store, &place(&key, 1)).await.unwrap().is_full,
+        acquire(&store, &permit(&key, 1)).await.unwrap().is_full,
         "it is a permit"
     );
     let [(_, ends)] = members(server, &key)[..] else {
@@ -117,15 +120,15 @@ async fn a_clock_that_is_set_back_holds_no_permit_for_longer_than_a_lease() {
     let server = clock.server(&[]);
     // Of a process that dies.
     let key = unique("back");
-    let dead = place(&key, 1);
+    let dead = permit(&key, 1);
     {
         let store = on(&server).await;
-        assert!(enter(&store, &dead).await.unwrap().is_entered());
+        assert!(acquire(&store, &dead).await.unwrap().is_acquired());
         std::mem::forget(store);
     }
     clock.set_ms(-3_600_000);
     let store = on(&server).await;
-    assert!(enter(&store, &place(&key, 1)).await.unwrap().is_full);
+    assert!(acquire(&store, &permit(&key, 1)).await.unwrap().is_full);
     let [(_, ends)] = members(&server, &key)[..] else {
         panic!("one member")
     };
@@ -141,26 +144,26 @@ async fn a_clock_that_is_set_forward_ends_a_lease_and_the_permit_is_lost() {
     let clock = ServerClock::new();
     let server = clock.server(&[]);
     let (store, key) = (on(&server).await, unique("forward"));
-    let first = place(&key, 1);
-    assert!(enter(&store, &first).await.unwrap().is_entered());
+    let first = permit(&key, 1);
+    assert!(acquire(&store, &first).await.unwrap().is_acquired());
     clock.set_ms(10_000);
     let other = RedisStore::new(&server.url()).unwrap();
-    let second = place(&key, 1);
+    let second = permit(&key, 1);
     assert!(
-        enter(&other, &second).await.unwrap().is_entered(),
+        acquire(&other, &second).await.unwrap().is_acquired(),
         "the lease has ended"
     );
     // The first asks to renew, and is refused; it does not drive the second out.
     tokio::time::sleep(LEASE / 2).await;
     assert_eq!(in_flight(&store, &key).await, 1);
-    store.leave(&first);
+    store.release_permit(&first);
     tokio::time::sleep(Duration::from_millis(100)).await;
     let [(member, _)] = &members(&server, &key)[..] else {
         panic!("one member")
     };
     assert!(
-        member.contains(&format!(".{}.", second.permit.number)),
+        member.contains(&format!(".{}.", second.id.number)),
         "{member}"
     );
-    other.leave(&second);
+    other.release_permit(&second);
 }

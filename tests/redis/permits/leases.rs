@@ -10,7 +10,7 @@ use ratelimit_runtime::clock::{Clock, SystemClock};
 use ratelimit_runtime::{RateLimitError, RateLimiter, RedisStore, rate_limit};
 use tokio::time::sleep;
 
-use super::{LEASE, enter, gone, members, on, place};
+use super::{LEASE, acquire, gone, members, on, permit};
 use crate::support::proxy::Proxy;
 use crate::support::redis::{RedisServer, shared};
 use crate::support::{unique, until};
@@ -22,14 +22,14 @@ async fn a_permit_after_a_pause_is_renewed_like_the_first() {
     let server = shared();
     let (store, key) = (on(server).await, unique("paused"));
     for _ in 0..2 {
-        let entered = place(&key, 1);
-        assert!(enter(&store, &entered).await.unwrap().is_entered());
+        let held = permit(&key, 1);
+        assert!(acquire(&store, &held).await.unwrap().is_acquired());
         let ends = members(server, &key)[0].1;
         until("it is renewed", LEASE / 2, async || {
             members(server, &key)[0].1 > ends
         })
         .await;
-        store.leave(&entered);
+        store.release_permit(&held);
         gone(server, &key).await;
         // Longer than those who renew look for something to do by themselves.
         sleep(Duration::from_millis(500)).await;
@@ -58,8 +58,8 @@ async fn a_clock_that_panics_once_loses_no_permit() {
     let store = RedisStore::new(&server.url())
         .unwrap()
         .with_clock(Arc::clone(&clock));
-    let entered = place(&key, 1);
-    assert!(enter(&store, &entered).await.unwrap().is_entered());
+    let held = permit(&key, 1);
+    assert!(acquire(&store, &held).await.unwrap().is_acquired());
     let ends = members(server, &key)[0].1;
     clock.0.store(true, Ordering::Relaxed);
     until("it is renewed", LEASE, async || {
@@ -67,7 +67,7 @@ async fn a_clock_that_panics_once_loses_no_permit() {
     })
     .await;
     assert!(!clock.0.load(Ordering::Relaxed), "after a panic");
-    store.leave(&entered);
+    store.release_permit(&held);
     gone(server, &key).await;
 }
 
@@ -87,9 +87,9 @@ async fn many_leases_are_renewed_by_few_calls_of_at_most_64() {
             .map(|key| format!("many:{key}"))
             .collect::<Vec<_>>(),
     );
-    let places: Vec<_> = keys.iter().map(|key| place(key, 1)).collect();
-    for entered in join_all(places.iter().map(|place| enter(&store, place))).await {
-        assert!(entered.unwrap().is_entered());
+    let permits: Vec<_> = keys.iter().map(|key| permit(key, 1)).collect();
+    for verdict in join_all(permits.iter().map(|permit| acquire(&store, permit))).await {
+        assert!(verdict.unwrap().is_acquired());
     }
     // How many keys each call of a script was about, which stands behind the script's name.
     let calls = || -> Vec<usize> {
@@ -112,8 +112,8 @@ async fn many_leases_are_renewed_by_few_calls_of_at_most_64() {
     );
 }
 
-/// The call is dropped while the server is frozen, and its place left: by then it is not known to
-/// have entered.
+/// The call is dropped while the server is frozen, and its permit released: by then it is not
+/// known to be held.
 #[tokio::test]
 async fn a_caller_who_gives_up_takes_no_permit() {
     {
@@ -123,26 +123,26 @@ async fn a_caller_who_gives_up_takes_no_permit() {
         let key = unique("given_up");
         server.freeze();
         for _ in 0..20 {
-            let place = place(&key, 1);
-            let entering = enter(&store, &place);
+            let permit = permit(&key, 1);
+            let acquiring = acquire(&store, &permit);
             assert!(!matches!(
-                tokio::time::timeout(Duration::from_millis(5), entering).await,
+                tokio::time::timeout(Duration::from_millis(5), acquiring).await,
                 Ok(Ok(_))
             ));
-            store.leave(&place);
+            store.release_permit(&permit);
         }
         server.thaw();
         let start = Instant::now();
         loop {
-            let next = place(&key, 1);
-            let has_entered = enter(&store, &next)
+            let next = permit(&key, 1);
+            let is_acquired = acquire(&store, &next)
                 .await
-                .is_ok_and(|entry| entry.is_entered());
-            store.leave(&next);
-            if has_entered {
+                .is_ok_and(|verdict| verdict.is_acquired());
+            store.release_permit(&next);
+            if is_acquired {
                 break;
             }
-            assert!(start.elapsed() < LEASE / 2, "a place was left taken");
+            assert!(start.elapsed() < LEASE / 2, "a permit stayed held");
             sleep(Duration::from_millis(5)).await;
         }
         gone(&server, &key).await;
@@ -157,11 +157,11 @@ async fn a_call_whose_answer_is_lost_takes_no_permit() {
     let (store, key) = (RedisStore::new(&proxy.url()).unwrap(), unique("lost"));
     store.ready().await.unwrap();
     proxy.cut_replies(1);
-    let lost = place(&key, 1);
-    assert!(enter(&store, &lost).await.is_err());
-    store.leave(&lost);
-    until("the permit leaves", LEASE / 2, async || {
-        matches!(store.in_flight(place(&key, 1)).await, Ok(0))
+    let lost = permit(&key, 1);
+    assert!(acquire(&store, &lost).await.is_err());
+    store.release_permit(&lost);
+    until("the permit is released", LEASE / 2, async || {
+        matches!(store.in_flight(permit(&key, 1)).await, Ok(0))
     })
     .await;
 }

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::__private::{Entry, PlaceRequest};
+use ratelimit_runtime::__private::{PermitRequest, PermitVerdict};
 use ratelimit_runtime::RedisStore;
 use ratelimit_runtime::store::StoreError;
 
@@ -19,21 +19,21 @@ mod processes;
 mod runtimes;
 
 /// The shortest lease.
-const LEASE: Duration = PlaceRequest::MIN_LEASE;
+const LEASE: Duration = PermitRequest::MIN_LEASE;
 
-fn place(key: &str, max: u64) -> PlaceRequest {
-    PlaceRequest {
+fn permit(key: &str, max: u64) -> PermitRequest {
+    PermitRequest {
         lease: LEASE,
-        ..PlaceRequest::new(key.as_bytes(), max)
+        ..PermitRequest::new(key.as_bytes(), max)
     }
 }
 
-async fn enter(store: &RedisStore, place: &PlaceRequest) -> Result<Entry, StoreError> {
-    store.enter(place.clone(), &[]).await
+async fn acquire(store: &RedisStore, permit: &PermitRequest) -> Result<PermitVerdict, StoreError> {
+    store.acquire_permit(permit.clone(), &[]).await
 }
 
 async fn in_flight(store: &RedisStore, key: &str) -> u64 {
-    store.in_flight(place(key, 1)).await.unwrap()
+    store.in_flight(permit(key, 1)).await.unwrap()
 }
 
 async fn on(server: &RedisServer) -> RedisStore {
@@ -54,7 +54,7 @@ fn members(server: &RedisServer, key: &str) -> Vec<(String, i64)> {
 
 /// Waits until a key has no member any more; not so long that leases would have ended.
 async fn gone(server: &RedisServer, key: &str) {
-    until("the permit leaves", LEASE / 2, async || {
+    until("the permit is released", LEASE / 2, async || {
         members(server, key).is_empty()
     })
     .await;

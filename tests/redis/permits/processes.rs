@@ -1,4 +1,4 @@
-//! Places of processes that share a server: one is killed, one is stopped for longer than a lease.
+//! Permits of processes that share a server: one is killed, one is stopped for longer than a lease.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::{LEASE, members};
 
 const MAX: usize = 6;
 
-/// How many permits of each process are in flight. They are never more than there are places.
+/// How many permits of each process are in flight. They are never more than there are permits.
 fn by_process(server: &RedisServer, key: &str) -> HashMap<String, usize> {
     let now = server.now_us();
     let mut counts = HashMap::new();
@@ -38,7 +38,7 @@ fn until(what: &str, longest: Duration, mut holds: impl FnMut() -> bool) -> Dura
 
 /// A process whose calls never end, two at most.
 fn holder(server: &RedisServer, key: &str) -> (Worker, String) {
-    let mut worker = Worker::start(&["enter", &server.url(), key, "2", &MAX.to_string()]);
+    let mut worker = Worker::start(&["hold", &server.url(), key, "2", &MAX.to_string()]);
     let process = worker.line();
     assert_eq!(process.len(), 16, "{process}");
     (worker, process)
@@ -50,18 +50,18 @@ fn the_permits_of_a_killed_process_are_free_after_the_lease_and_not_before() {
     let (first, first_id) = holder(&server, &key);
     let (_second, second_id) = holder(&server, &key);
     let (_third, _) = holder(&server, &key);
-    until("all places are taken", LEASE, || {
+    until("all permits are held", LEASE, || {
         by_process(&server, &key).values().sum::<usize>() == MAX
     });
-    // It waits for a place.
+    // It waits for a permit.
     let (_fourth, fourth_id) = holder(&server, &key);
     std::thread::sleep(LEASE + LEASE / 5);
     assert!(
         !by_process(&server, &key).contains_key(&fourth_id),
         "leases are renewed"
     );
-    assert_eq!(first.kill(), "", "none of its places was lost");
-    let freed = until("its places are taken by others", LEASE + LEASE / 2, || {
+    assert_eq!(first.kill(), "", "none of its permits was lost");
+    let freed = until("others hold its permits", LEASE + LEASE / 2, || {
         by_process(&server, &key).get(&fourth_id) == Some(&2)
     });
     assert!(
@@ -80,9 +80,9 @@ fn the_permits_of_a_killed_process_are_free_after_the_lease_and_not_before() {
 #[test]
 fn a_process_stopped_for_longer_than_a_lease_renews_its_permit_or_reports_its_loss() {
     let (server, key) = (RedisServer::start(), unique("stopped"));
-    // Nobody else wants the places: it takes them again.
+    // Nobody else wants the permits: it takes them again.
     let (mut stopped, id) = holder(&server, &key);
-    until("it has its places", LEASE, || {
+    until("it holds its permits", LEASE, || {
         by_process(&server, &key).get(&id) == Some(&2)
     });
     stopped.signal("STOP");
@@ -90,16 +90,16 @@ fn a_process_stopped_for_longer_than_a_lease_renews_its_permit_or_reports_its_lo
         by_process(&server, &key).is_empty()
     });
     stopped.signal("CONT");
-    until("it takes them again", LEASE / 2, || {
+    until("it holds them again", LEASE / 2, || {
         by_process(&server, &key).get(&id) == Some(&2)
     });
-    // Others take them: it says that it has lost them.
+    // Others acquire them: it says that it has lost them.
     stopped.signal("STOP");
     until("they lapse", 2 * LEASE, || {
         by_process(&server, &key).is_empty()
     });
     let others: Vec<_> = (0..3).map(|_| holder(&server, &key)).collect();
-    until("others take them", LEASE, || {
+    until("others hold them", LEASE, || {
         by_process(&server, &key).values().sum::<usize>() == MAX
     });
     stopped.signal("CONT");

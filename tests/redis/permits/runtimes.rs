@@ -1,4 +1,4 @@
-//! Permits that are dropped elsewhere than where they entered.
+//! Permits that are dropped elsewhere than where they were acquired.
 
 use std::sync::Arc;
 use std::thread;
@@ -8,7 +8,7 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::RedisStore;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{LEASE, enter, in_time, members, place};
+use super::{LEASE, acquire, in_time, members, permit};
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 
@@ -29,14 +29,14 @@ fn a_permit_is_released_from_a_thread_without_a_runtime() {
         .enable_all()
         .build()
         .unwrap();
-    let entered = place(&key, 1);
+    let held = permit(&key, 1);
     assert!(
         runtime
-            .block_on(enter(&store, &entered))
+            .block_on(acquire(&store, &held))
             .unwrap()
-            .is_entered()
+            .is_acquired()
     );
-    thread::scope(|scope| scope.spawn(|| store.leave(&entered)).join().unwrap());
+    thread::scope(|scope| scope.spawn(|| store.release_permit(&held)).join().unwrap());
     assert!(in_time(|| members(server, &key).is_empty()));
 }
 
@@ -45,24 +45,29 @@ fn a_permit_is_released_from_a_thread_without_a_runtime() {
 fn the_permits_of_a_runtime_that_has_ended_are_free_after_the_lease_and_not_before() {
     let (server, key) = (shared(), unique("ended"));
     let store = store(server);
-    let (left, open) = (place(&key, 2), place(&key, 2));
+    let (released, open) = (permit(&key, 2), permit(&key, 2));
     let ending = runtime();
-    for place in [&left, &open] {
-        assert!(ending.block_on(enter(&store, place)).unwrap().is_entered());
+    for permit in [&released, &open] {
+        assert!(
+            ending
+                .block_on(acquire(&store, permit))
+                .unwrap()
+                .is_acquired()
+        );
     }
     let ended = Instant::now();
     drop(ending);
-    // There is no client to leave it by.
-    store.leave(&left);
+    // There is no client to release it by.
+    store.release_permit(&released);
     runtime().block_on(async {
-        let own = place(&key, 2);
-        assert!(enter(&store, &own).await.unwrap().is_full);
-        while !enter(&store, &own).await.unwrap().is_entered() {
+        let own = permit(&key, 2);
+        assert!(acquire(&store, &own).await.unwrap().is_full);
+        while !acquire(&store, &own).await.unwrap().is_acquired() {
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert!(ended.elapsed() < 3 * LEASE, "they have not lapsed");
         }
         assert!(ended.elapsed() >= LEASE / 2, "after {:?}", ended.elapsed());
-        store.leave(&own);
+        store.release_permit(&own);
     });
 }
 
@@ -71,9 +76,9 @@ fn releases_before_the_store_is_dropped_are_still_sent() {
     let (server, key) = (shared(), unique("dropped"));
     runtime().block_on(async {
         let store = RedisStore::new(&server.url()).unwrap();
-        let entered = place(&key, 1);
-        assert!(enter(&store, &entered).await.unwrap().is_entered());
-        store.leave(&entered);
+        let held = permit(&key, 1);
+        assert!(acquire(&store, &held).await.unwrap().is_acquired());
+        store.release_permit(&held);
         drop(store);
         tokio::time::sleep(Duration::from_millis(200)).await;
     });

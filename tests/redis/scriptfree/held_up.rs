@@ -27,7 +27,7 @@ async fn ask(store: &RedisStore, key: &str) -> Verdict {
     store.acquire(request).await.unwrap()
 }
 
-/// A slot counts from when it was charged, and not from when the log was read.
+/// A unit counts from when it was charged, and not from when the log was read.
 #[tokio::test]
 async fn a_call_counts_from_its_exec() {
     const HELD: Duration = Duration::from_millis(980);
@@ -65,7 +65,7 @@ async fn a_call_counts_from_its_exec() {
     let late = i64::try_from(verdict.ticket).unwrap() - i64::try_from(first.ticket).unwrap();
     assert!(
         late < micros(WINDOW) + 200_000,
-        "a slot is free after its window: {late}"
+        "a unit is free after its window: {late}"
     );
 }
 

@@ -89,10 +89,10 @@ async fn an_admission_here_is_seen_at_once() {
     assert!(ask(&cache, of(3)).await.allowed);
     let refusal = ask(&cache, of(5)).await;
     assert_eq!((refusal.remaining, refusal.cached), (1, false));
-    // So does a group.
+    // So does a stack.
     assert!(ask(&cache, of(5)).await.cached);
-    let group = [of(1), request("other")];
-    let verdicts = cache.acquire_all(&group).await.unwrap();
+    let stack = [of(1), request("other")];
+    let verdicts = cache.acquire_all(&stack).await.unwrap();
     assert!(verdicts.iter().all(|verdict| verdict.allowed));
     assert!(!ask(&cache, of(5)).await.cached);
     assert_eq!(far.asked(), 5);
@@ -115,15 +115,15 @@ async fn a_block_that_is_set_here_is_seen_at_once() {
     assert!(ask(&cache, request("key")).await.cached);
 }
 
-/// A group is the store's to decide, also where a member is known to be refused: the caller is
+/// A stack is the store's to decide, also where a part of it is known to be refused: the caller is
 /// told the longest wait.
 #[tokio::test(start_paused = true)]
 async fn a_stack_is_always_asked() {
     let (_, cache) = refused("key").await;
     cache.block(request("other"), SECOND * 600).await.unwrap();
     assert!(!ask(&cache, request("key")).await.allowed);
-    let group = [request("key"), request("other")];
-    let verdicts = cache.acquire_all(&group).await.unwrap();
+    let stack = [request("key"), request("other")];
+    let verdicts = cache.acquire_all(&stack).await.unwrap();
     assert!(
         verdicts
             .iter()

@@ -227,16 +227,25 @@ async fn a_limit_that_refuses_a_permit_is_known() {
     for request in stack {
         assert!(ask(&cache, request).await.allowed);
     }
-    let place = PlaceRequest::new(b"in flight", 1);
-    let entry = cache.enter(place.clone(), &stack[..1]).await.unwrap();
-    assert!(!entry.is_entered());
+    let permit = PermitRequest::new(b"in flight", 1);
+    let verdict = cache
+        .acquire_permit(permit.clone(), &stack[..1])
+        .await
+        .unwrap();
+    assert!(!verdict.is_acquired());
     assert!(at_once(&cache, stack[0]).is_some());
     assert_eq!(at_once(&cache, stack[1]), None);
-    // Where no place is free, the limits are looked at all the same.
-    assert!(cache.enter(place.clone(), &[]).await.unwrap().is_entered());
-    let permit = PermitId::next();
-    let another = PlaceRequest { permit, ..place };
-    assert!(cache.enter(another, &stack).await.unwrap().is_full);
+    // Where no permit is free, the limits are looked at all the same.
+    assert!(
+        cache
+            .acquire_permit(permit.clone(), &[])
+            .await
+            .unwrap()
+            .is_acquired()
+    );
+    let id = PermitId::next();
+    let another = PermitRequest { id, ..permit };
+    assert!(cache.acquire_permit(another, &stack).await.unwrap().is_full);
     assert!(at_once(&cache, stack[1]).is_some());
 }
 

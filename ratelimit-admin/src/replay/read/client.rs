@@ -15,7 +15,7 @@ pub(super) struct Clients {
 /// The key of a client.
 pub(super) struct Client {
     pub(super) key: String,
-    /// Whether it is the key of a proxy, which names no client.
+    /// `true` if it is the key of a proxy, which names no client.
     pub(super) is_proxy: bool,
 }
 

@@ -221,7 +221,7 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// Whether more than nine of ten keys are addresses.
+    /// `true` if more than nine of ten keys are addresses.
     fn are_addresses(&self, records: &[Record<'_>], clients: &Clients) -> bool {
         let keys: Vec<_> = records
             .iter()

@@ -46,7 +46,7 @@ pub(crate) struct Taken {
     pub(crate) field: String,
     /// The first keys that differ, and whether each is an address.
     pub(crate) samples: Vec<(String, bool)>,
-    /// Whether there were lists of addresses.
+    /// `true` if there were lists of addresses.
     pub(crate) lists: bool,
     /// The number of requests whose client no proxy names.
     pub(crate) unnamed: usize,
@@ -271,7 +271,7 @@ fn counts(status: &str, input: &Input) -> Result<bool, String> {
     Ok(input.status.iter().any(|statuses| statuses.has(number)))
 }
 
-/// Whether this is the beginning of an array of objects.
+/// `true` if this is the beginning of an array of objects.
 fn is_array(start: &[u8]) -> bool {
     let within = start.trim_ascii_start().strip_prefix(b"[");
     within.is_some_and(|start| start.trim_ascii_start().starts_with(b"{"))

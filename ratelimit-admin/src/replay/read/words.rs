@@ -209,7 +209,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(in_name)
 }
 
-/// Whether this is a status, or stands for one where the client was not answered.
+/// `true` if this is a status, or stands for one where the client was not answered.
 fn is_status(text: &str) -> bool {
     let is_answer = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
     is_answer || matches!(text, "-" | "-1" | "0")

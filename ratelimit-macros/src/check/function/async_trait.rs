@@ -11,7 +11,7 @@ use crate::check::function::async_block;
 use crate::check::function::output::{Output, is_unit};
 use crate::check::function::scope::Scope;
 
-/// Whether `#[async_trait]` made this function.
+/// `true` if `#[async_trait]` made this function.
 pub(crate) fn made(signature: &Signature) -> bool {
     signature
         .generics

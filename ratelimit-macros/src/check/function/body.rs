@@ -93,7 +93,7 @@ const CHANGED: &str = "an attribute above `#[rate_limit]` has put code around th
 const GUARDED: &str = "this function has two `#[rate_limit]` that cannot be asked together, \
     because one of the two was imported with `as`: write both as `#[rate_limit(…)]`";
 
-/// Whether a guard is among `tokens`, at any depth: `let __ratelimit_run =`.
+/// `true` if a guard is among `tokens`, at any depth: `let __ratelimit_run =`.
 fn has_guard(tokens: TokenStream) -> bool {
     let mut words = [String::new(), String::new()];
     tokens.into_iter().any(|tree| {

@@ -24,7 +24,7 @@ pub(crate) fn of_function(function: &Expr) -> Option<(String, String)> {
     }
 }
 
-/// Whether `mac` is a macro of the standard library that has a value, by its name alone or by its
+/// `true` if `mac` is a macro of the standard library that has a value, by its name alone or by its
 /// path there: its effects are those of its arguments.
 pub(crate) fn is_standard(mac: &Macro) -> bool {
     let first = mac
@@ -43,7 +43,7 @@ pub(crate) fn is_standard(mac: &Macro) -> bool {
     }
 }
 
-/// Whether `word` is among `tokens`, at any depth.
+/// `true` if `word` is among `tokens`, at any depth.
 pub(crate) fn mentions(tokens: &TokenStream, word: &str) -> bool {
     tokens.clone().into_iter().any(|tree| match tree {
         TokenTree::Ident(ident) => ident == word,

@@ -120,14 +120,14 @@ impl Scope {
         }
     }
 
-    /// Whether the value named `text` may differ between calls.
+    /// `true` if the value named `text` may differ between calls.
     pub(crate) fn varies(&self, text: &str) -> bool {
         matches!(text, "self" | "Self" | "__self")
             || self.find(text).is_some()
             || self.has_parameter(text)
     }
 
-    /// Whether `text` names a type or const parameter.
+    /// `true` if `text` names a type or const parameter.
     pub(crate) fn has_parameter(&self, text: &str) -> bool {
         self.parameters.iter().any(|parameter| parameter == text)
     }
@@ -166,7 +166,7 @@ fn without_fields(ty: &Type) -> Option<String> {
     }
 }
 
-/// Whether one of `attributes` is a `cfg`, or a `cfg_attr` that applies one.
+/// `true` if one of `attributes` is a `cfg`, or a `cfg_attr` that applies one.
 fn conditional(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg_attr") => mentions(&list.tokens, "cfg"),

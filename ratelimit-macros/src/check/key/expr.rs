@@ -37,7 +37,7 @@ pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Whether `expr` has an effect and no value, as `{ email.trim(); }`.
+/// `true` if `expr` has an effect and no value, as `{ email.trim(); }`.
 fn has_no_value(expr: &Expr) -> bool {
     let Expr::Block(block) = bare(expr) else {
         return false;

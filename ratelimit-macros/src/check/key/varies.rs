@@ -13,8 +13,8 @@ use crate::check::function::names::is_standard;
 use crate::check::function::scope::Scope;
 use crate::literal::{bare, strings};
 
-/// Whether `expr` may differ between calls: it names an argument, or a name that may be a parameter
-/// of the `impl` around the function, or calls a function that may.
+/// `true` if `expr` may differ between calls: it names an argument, or a name that may be a
+/// parameter of the `impl` around the function, or calls a function that may.
 pub(crate) fn varies(expr: &Expr, scope: &Scope) -> bool {
     let mut varying = Varying {
         scope,
@@ -70,7 +70,7 @@ impl<'ast> Visit<'ast> for Varying<'_> {
     }
 }
 
-/// Whether `path` is one item for every call: `crate::keys::EMAIL`. A name alone, or one after a
+/// `true` if `path` is one item for every call: `crate::keys::EMAIL`. A name alone, or one after a
 /// type, may be a parameter of an `impl`, or depend on one.
 fn is_item(path: &ExprPath) -> bool {
     let ExprPath {
@@ -97,7 +97,7 @@ fn is_item(path: &ExprPath) -> bool {
                 .is_some_and(|last| last.arguments.is_none())
 }
 
-/// Whether any name among `tokens` stands for something that may differ between calls.
+/// `true` if any name among `tokens` stands for something that may differ between calls.
 fn names(tokens: TokenStream, scope: &Scope) -> bool {
     tokens.into_iter().any(|tree| match tree {
         TokenTree::Ident(ident) => scope.varies(&ident.unraw().to_string()),
@@ -106,7 +106,7 @@ fn names(tokens: TokenStream, scope: &Scope) -> bool {
     })
 }
 
-/// Whether `function` only wraps its arguments: `String::from`, `Some`, `Id(…)`.
+/// `true` if `function` only wraps its arguments: `String::from`, `Some`, `Id(…)`.
 fn constructs(function: &ExprPath) -> bool {
     let (owner, last) = names::last_two(&function.path);
     let known = matches!(

@@ -75,7 +75,7 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
     }
     if concurrent.is_none() {
         leave_out(&given([lease]), diagnostics, |_| {
-            "`lease` is how long a process that dies keeps the places of its calls in flight: \
+            "`lease` is how long a process that dies keeps the permits of its calls in flight: \
              write `concurrent` as well, or leave `lease` out"
                 .to_owned()
         });
@@ -127,7 +127,7 @@ fn report_prefetch(prefetch: &Argument, arguments: &Arguments, diagnostics: &mut
     }
 }
 
-/// Whether `count` says what holds without it.
+/// `true` if `count` says what holds without it.
 fn is_all(count: &Argument) -> bool {
     as_str(&count.value).is_some_and(|outcome| outcome.value() == "all")
 }

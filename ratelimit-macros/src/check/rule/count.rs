@@ -20,7 +20,7 @@ pub(crate) enum Count {
 }
 
 impl Count {
-    /// Whether the outcome decides if the call counts, or its cost.
+    /// `true` if the outcome decides whether the call counts, or its cost.
     pub(crate) fn reserves(&self) -> bool {
         !matches!(self, Self::All)
     }

@@ -21,7 +21,7 @@ pub(crate) fn check(value: &Expr, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Whether the value of `expr` may be a limiter that it makes: `RateLimiter::memory()`, with any
+/// `true` if the value of `expr` may be a limiter that it makes: `RateLimiter::memory()`, with any
 /// methods called on it.
 fn is_new(expr: &Expr) -> bool {
     match expr {
@@ -74,7 +74,7 @@ const GIVES_ARGUMENT: [&str; 9] = [
     "xor",
 ];
 
-/// Whether `expr` is a new limiter, or a function that makes one.
+/// `true` if `expr` is a new limiter, or a function that makes one.
 fn makes(expr: &Expr) -> bool {
     match expr {
         Expr::Closure(closure) => is_new(&closure.body),
@@ -86,7 +86,7 @@ fn makes(expr: &Expr) -> bool {
     }
 }
 
-/// Whether `expr` makes a store, as `MemoryStore::new()` does. An existing store is shared.
+/// `true` if `expr` makes a store, as `MemoryStore::new()` does. An existing store is shared.
 fn makes_store(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => {
@@ -102,7 +102,7 @@ fn makes_store(expr: &Expr) -> bool {
     }
 }
 
-/// Whether the last expression of `block` is a new limiter.
+/// `true` if the last expression of `block` is a new limiter.
 fn ends_new(block: &Block) -> bool {
     matches!(block.stmts.last(), Some(Stmt::Expr(last, None)) if is_new(last))
 }

@@ -4,7 +4,7 @@ use syn::{BinOp, Expr, Lit, UnOp};
 
 use crate::literal::{as_int, bare};
 
-/// Whether `expr` is false in every call, as `false` is, and `plan.is_free() && false`.
+/// `true` if `expr` is false in every call, as `false` is, and `plan.is_free() && false`.
 pub(crate) fn is_false(expr: &Expr) -> bool {
     match bare(expr) {
         Expr::Lit(literal) => matches!(&literal.lit, Lit::Bool(value) if !value.value),

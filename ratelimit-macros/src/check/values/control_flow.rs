@@ -44,7 +44,7 @@ const BEFORE_THE_LIMIT: [&str; 7] = ["when", "limiter", "max", "policy", "cost",
 
 const NO_EXIT: &str = "the expression cannot leave the function; give it a value in every case";
 
-/// Whether `expr` calls a macro that only the compiler can expand.
+/// `true` if `expr` calls a macro that only the compiler can expand.
 pub(crate) fn is_hidden(expr: &Expr) -> bool {
     exits::of_expr(expr)
         .iter()

@@ -22,7 +22,7 @@ pub(crate) fn optional(rule: &Rule, context: &Context<'_>) -> TokenStream {
 }
 
 /// The same with how many calls may be in flight, where the call says so.
-pub(crate) fn entering(rule: &Rule, context: &Context<'_>) -> TokenStream {
+pub(crate) fn with_permit(rule: &Rule, context: &Context<'_>) -> TokenStream {
     let mixed = Span::mixed_site();
     let concurrent = if let Some(Number::Computed(_)) = rule.concurrent {
         quote_spanned!(mixed=> ::core::option::Option::Some(__ratelimit_concurrent))

@@ -39,35 +39,35 @@ pub(crate) fn all(
     )
 }
 
-/// Several checks, some of which take places. These are given back when the local that keeps them
+/// Several checks, some of which take permits. These are released when the local that keeps them
 /// is dropped: after all locals of the body, however it ends.
-pub(crate) fn enter(
+pub(crate) fn permits(
     rules: &[Rule],
     refusal: Option<&TokenStream>,
     context: &Context<'_>,
 ) -> TokenStream {
     let mixed = Span::mixed_site();
     let import = &context.import;
-    let checks = rules.iter().map(|rule| check::entering(rule, context));
-    let permits = entered(refusal);
+    let checks = rules.iter().map(|rule| check::with_permit(rule, context));
+    let permits = admitted(refusal);
     quote_spanned! {mixed=>
         let __ratelimit_permits = {
             #import
-            let __ratelimit_run = __ratelimit::enter([#(#checks),*]);
+            let __ratelimit_run = __ratelimit::run_with_permits([#(#checks),*]);
             #permits
         };
     }
 }
 
 /// An expression: the value of the run, where the function returns `refusal` from a refused call.
-fn entered(refusal: Option<&TokenStream>) -> TokenStream {
+fn admitted(refusal: Option<&TokenStream>) -> TokenStream {
     let mixed = Span::mixed_site();
     let Some(refusal) = refusal else {
         return quote_spanned!(mixed=> ::core::result::Result::ok(__ratelimit_run.await));
     };
     quote_spanned! {mixed=>
         match __ratelimit_run.await {
-            ::core::result::Result::Ok(__ratelimit_entered) => __ratelimit_entered,
+            ::core::result::Result::Ok(__ratelimit_admitted) => __ratelimit_admitted,
             ::core::result::Result::Err(__ratelimit_error) => return #refusal,
         }
     }

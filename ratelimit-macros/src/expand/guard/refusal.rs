@@ -39,7 +39,7 @@ pub(crate) fn expand(refusal: &Refusal, context: &Context<'_>) -> Option<TokenSt
     }
 }
 
-/// Whether this is a macro that never gives a value, such as `todo!()`.
+/// `true` if this is a macro that never gives a value, such as `todo!()`.
 fn diverges(expr: &Expr) -> bool {
     let Expr::Macro(called) = bare(expr) else {
         return false;

@@ -12,7 +12,7 @@ use syn::spanned::Spanned as _;
 use crate::check::rule::Rule;
 use crate::check::rule::count::Count;
 use crate::expand::Context;
-use crate::expand::guard::{check, entered};
+use crate::expand::guard::{admitted, check};
 use crate::expand::output_type::OutputType;
 
 /// Statements that reserve before the body.
@@ -23,29 +23,29 @@ pub(crate) fn before(
 ) -> TokenStream {
     let mixed = Span::mixed_site();
     let import = &context.import;
-    let entered = entered(refusal);
+    let admitted = admitted(refusal);
     if !rules.iter().any(|rule| rule.concurrent.is_some()) {
         let checks = rules.iter().map(|rule| check::optional(rule, context));
         return quote_spanned! {mixed=>
             #import
             let __ratelimit_reservation = {
                 let __ratelimit_run = __ratelimit::run_reserved([#(#checks),*]);
-                #entered
+                #admitted
             };
         };
     }
-    let checks = rules.iter().map(|rule| check::entering(rule, context));
-    let entered = if refusal.is_some() {
-        entered
+    let checks = rules.iter().map(|rule| check::with_permit(rule, context));
+    let admitted = if refusal.is_some() {
+        admitted
     } else {
-        quote_spanned!(mixed=> ::core::option::Option::unzip(#entered))
+        quote_spanned!(mixed=> ::core::option::Option::unzip(#admitted))
     };
     // Permits are kept until all else is over.
     quote_spanned! {mixed=>
         #import
         let (__ratelimit_reservation, __ratelimit_permits) = {
-            let __ratelimit_run = __ratelimit::enter_reserved([#(#checks),*]);
-            #entered
+            let __ratelimit_run = __ratelimit::run_reserved_with_permits([#(#checks),*]);
+            #admitted
         };
     }
 }
@@ -56,7 +56,7 @@ pub(crate) struct Around<'a> {
     pub(crate) taken: &'a [Ident],
     pub(crate) rules: &'a [Rule],
     pub(crate) refuses: bool,
-    /// Whether an async function may return a future. A block must not end with one:
+    /// `true` if an async function may return a future. A block must not end with one:
     /// `clippy::async_yields_async`.
     pub(crate) yields_future: bool,
 }

@@ -31,7 +31,7 @@ pub(in crate::adapter) fn keep_out_of_caches(headers: &mut impl Fields) {
     }
 }
 
-/// What a layer further in has told older clients that is left.
+/// The remaining units that a layer further in has told older clients.
 fn remaining(headers: &impl Fields) -> Option<u64> {
     let value = headers.all("x-ratelimit-remaining").next()?;
     str::from_utf8(value).ok()?.parse().ok()

@@ -21,11 +21,11 @@ use super::held::{Failed, Held, StepParts};
 use super::together;
 use crate::algorithm::RESERVED_WAIT;
 use crate::decision::Decision;
-use crate::engine::ask::{Boxed, LATEST, Time, all};
 use crate::engine::charge::Charge;
 use crate::engine::inquiry::Inquiry;
 use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::{At, Part};
+use crate::engine::timeout::{Boxed, LATEST, Time, all};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::{Answer, Feature, Store as _, Verdict};
@@ -261,7 +261,7 @@ async fn acquire_permits<'a>(
 }
 
 /// Adds a random time to the wait of a refusal that only open reservations cause: two stacks that
-/// charge the last slots in opposite order would refuse each other again and again.
+/// charge the last units in opposite order would refuse each other again and again.
 fn jittered(refusal: Decision) -> Decision {
     let is_by_reservations = refusal.retry_after_us == RESERVED_WAIT && !refusal.is_blocked();
     let more = RandomState::new().hash_one(0) % RESERVED_WAIT;

@@ -1,6 +1,6 @@
 //! [`run`]: makes an attempt that does not end with its caller.
 //!
-//! A caller that could cancel an attempt of several steps could keep the slots of others reserved
+//! A caller that could cancel an attempt of several steps could keep the units of others reserved
 //! for nothing. One that could cancel the attempt whose turn it has could make all waiters behind
 //! it ask at once. So such an attempt is a task and ends regularly; if the caller is gone, the
 //! outcome is dropped, which commits reservations and releases permits.
@@ -16,10 +16,10 @@ use tracing::instrument::WithSubscriber as _;
 
 use super::held::Held;
 use super::{Attempted, attempt, steps, together};
-use crate::engine::ask::all;
 use crate::engine::outage::Refused;
 use crate::engine::part::Part;
 use crate::engine::state::Turn;
+use crate::engine::timeout::all;
 use crate::error::StoreError;
 
 /// Makes an attempt at `stack`. The `turn` is given back with the outcome.

@@ -6,11 +6,11 @@ use std::time::Instant;
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Source};
-use crate::engine::ask::Boxed;
 use crate::engine::charge::{Charge, Completion};
 use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::{At, Part};
 use crate::engine::permit::OpenPermit;
+use crate::engine::timeout::Boxed;
 use crate::error::{RateLimitError, StoreError};
 use crate::observe;
 

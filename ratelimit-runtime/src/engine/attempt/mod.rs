@@ -64,7 +64,7 @@ async fn take_steps<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Result<(), Re
 async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> {
     for (index, &(by, part)) in parts.iter().enumerate() {
         let refused = |error| Refused { by, error };
-        part.may_be_asked().map_err(refused)?;
+        part.ensure_supported().map_err(refused)?;
         // A key that stands twice has to have room for both.
         let before = parts.iter().take(index).map(|(_, other)| *other);
         let cost: u64 = before

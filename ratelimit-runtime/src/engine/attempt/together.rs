@@ -2,14 +2,14 @@
 
 use super::held::{Held, StepParts};
 use crate::decision::Source;
-use crate::engine::ask::Time;
 use crate::engine::charge::Charge;
 use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::{At, Part};
 use crate::engine::permit::OpenPermit;
 use crate::engine::state::Engine;
+use crate::engine::timeout::Time;
 use crate::error::StoreError;
-use crate::store::{BuiltInStore as _, Entry, PermitId, Request};
+use crate::store::{BuiltInStore as _, PermitId, PermitVerdict, Request};
 
 /// `true` if one store decides these parts in one step.
 pub(super) fn is_possible(parts: &[At<'_>]) -> bool {
@@ -23,13 +23,13 @@ pub(super) fn is_possible(parts: &[At<'_>]) -> bool {
     }
     let limited = parts.iter().filter(|(_, part)| part.is_limited());
     let requests: Vec<Request<'_>> = limited.map(|(_, part)| part.check().request).collect();
-    let place = permit.map(|permit| permit.request(PermitId::next(), None));
+    let request = permit.map(|permit| permit.request(PermitId::next(), None));
     let store = &first.engine.store;
     permits.next().is_none()
         && parts
             .iter()
             .all(|(_, part)| part.engine.id == first.engine.id)
-        && store.decides_together(place.as_ref(), &requests)
+        && store.decides_together(request.as_ref(), &requests)
 }
 
 /// Charges the limits in `limited` and acquires the permit of `permitted`, or does neither.
@@ -51,8 +51,8 @@ pub(super) async fn step<'a>(
         .collect();
     let permit = permitted.and_then(|(_, part)| part.permit.as_ref());
     let open = permit.map(|permit| OpenPermit::new(engine, permit, Some(PermitId::next())));
-    let entry = match ask(engine, open.as_ref(), &requests, time).await {
-        Ok(entry) => entry,
+    let verdict = match ask(engine, open.as_ref(), &requests, time).await {
+        Ok(verdict) => verdict,
         // This process goes on counting its own calls.
         Err(error) => {
             drop(open);
@@ -66,19 +66,19 @@ pub(super) async fn step<'a>(
         }
     };
     debug_assert!(
-        entry.is_full || entry.verdicts.len() == limited.len(),
+        verdict.is_full || verdict.verdicts.len() == limited.len(),
         "a store gives a verdict for each request"
     );
-    let decided = limited.iter().zip(&entry.verdicts);
+    let decided = limited.iter().zip(&verdict.verdicts);
     let decided = decided.map(|(&(at, part), verdict)| (at, part, part.check().decision(verdict)));
     let each = decided.clone();
     admitted_or_longest(each.map(|(at, _, decision)| (at, decision)))?;
     if let (Some((at, part)), Some(permit), Some(mut open)) = (permitted, permit, open) {
-        if !entry.is_entered() {
+        if !verdict.is_acquired() {
             return Err(Refused::new(at, permit.refused(Source::Store)));
         }
         let _ = open.count_below(u64::MAX);
-        let decision = permit.admitted(entry.in_flight, Source::Store);
+        let decision = permit.admitted(verdict.in_flight, Source::Store);
         held.hold((at, part), open, decision);
     }
     for (at, part, decision) in decided {
@@ -94,9 +94,9 @@ async fn ask(
     open: Option<&OpenPermit>,
     requests: &[Request<'_>],
     time: Time,
-) -> Result<Entry, StoreError> {
-    if let Some(place) = open.and_then(|open| open.request(Some(time.end))) {
-        let mut answer = engine.store.enter(place, requests);
+) -> Result<PermitVerdict, StoreError> {
+    if let Some(permit) = open.and_then(|open| open.request(Some(time.end))) {
+        let mut answer = engine.store.acquire_permit(permit, requests);
         return engine.answered(time, &mut answer).await;
     }
     let verdicts = if let [request] = *requests {
@@ -106,7 +106,7 @@ async fn ask(
         let mut answer = engine.store.acquire_all(requests);
         engine.answered(time, &mut answer).await?
     };
-    Ok(Entry {
+    Ok(PermitVerdict {
         is_full: false,
         in_flight: 0,
         verdicts,

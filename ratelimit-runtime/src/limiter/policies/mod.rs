@@ -18,7 +18,7 @@ pub(super) fn replace(
     policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
 ) -> Result<(), RateLimitError> {
     let policies = checked(policies).map_err(RateLimitError::misconfigured)?;
-    supported(engine, &policies)?;
+    supports(engine, &policies)?;
     engine.policies.replace(policies).map_err(|why| {
         RateLimitError::misconfigured(format!("{why}; the old set stays in force"))
     })?;
@@ -27,7 +27,7 @@ pub(super) fn replace(
     Ok(())
 }
 
-fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
+fn supports(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
     for (name, policy) in policies {
         let overridden = policy
             .overrides

@@ -17,7 +17,7 @@ use crate::rule::limit::{Limit, MAX_LIMITS};
 use crate::rule::on_unavailable::OnUnavailable;
 use crate::rule::prefetch;
 
-/// The longest wait for a slot, and the bounds of a timeout; those of the attribute are equal.
+/// The longest wait for room, and the bounds of a timeout; those of the attribute are equal.
 const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
 const MIN_TIME: Duration = Duration::from_millis(1);
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
@@ -128,7 +128,7 @@ impl Policy {
         self
     }
 
-    /// Lets a refused call wait for a slot, for at most this long and 1 h: see
+    /// Lets a refused call wait for room, for at most this long and 1 h: see
     /// [`Rule::with_wait`](crate::Rule::with_wait). Zero refuses at once, also where the attribute
     /// waits.
     #[must_use]

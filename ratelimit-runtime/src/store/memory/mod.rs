@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use foldhash::quality::RandomState;
 
-use self::group::Member;
-use self::places::Places;
+use self::permits::ShardPermits;
 use self::shard::Shard;
+use self::stack::StackPart;
 use super::{
-    Answer, BuiltInStore, Capabilities, Entry, Page, PlaceRequest, Request, Sealed, Settled, Store,
-    StoreError, StoreErrorKind, Verdict, page,
+    Answer, BuiltInStore, Capabilities, Page, PermitRequest, PermitVerdict, Request, Sealed,
+    Settled, Store, StoreError, StoreErrorKind, Verdict, page,
 };
 use crate::clock::Clock;
 use crate::clock::of_tokio::TokioClock;
@@ -23,10 +23,10 @@ use crate::rule::{BlockDuration, Limit};
 pub(in crate::store) mod bucket;
 mod entry;
 mod eviction;
-mod group;
-mod places;
+mod permits;
 mod rules;
 mod shard;
+mod stack;
 mod table;
 
 /// Keeps limits in memory: exact, bounded, without a background task.
@@ -43,8 +43,8 @@ mod table;
 /// own can use its charges there once more. A block is never lifted.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
-    /// Calls in flight, in shards of their own.
-    places: Box<[Mutex<Places>]>,
+    /// The permits of calls in flight, in shards of their own.
+    permits: Box<[Mutex<ShardPermits>]>,
     hasher: RandomState,
     clock: Box<dyn Clock>,
 }
@@ -74,7 +74,7 @@ impl MemoryStore {
         let shard = || Mutex::new(Shard::new(capacity));
         Self {
             shards: (0..shards).map(|_| shard()).collect(),
-            places: (0..shards).map(|_| Mutex::default()).collect(),
+            permits: (0..shards).map(|_| Mutex::default()).collect(),
             hasher: RandomState::default(),
             clock: Box::new(TokioClock::new()),
         }
@@ -172,10 +172,10 @@ impl MemoryStore {
         let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
         indices.sort_unstable();
         indices.dedup();
-        let members: Vec<Member<'_>> = requests
+        let parts: Vec<StackPart<'_>> = requests
             .iter()
             .zip(hashes)
-            .map(|(request, hash)| Member {
+            .map(|(request, hash)| StackPart {
                 request: *request,
                 hash,
                 shard: indices.partition_point(|index| *index < self.shard_index(hash)),
@@ -185,7 +185,7 @@ impl MemoryStore {
             .into_iter()
             .map(|index| self.lock_shard(index))
             .collect();
-        group::decide(&mut shards, &members, self.now())
+        stack::decide(&mut shards, &parts, self.now())
     }
 
     /// Decides without charging.
@@ -195,10 +195,10 @@ impl MemoryStore {
 
     /// Runs `work` on the permits of the key's shard, under their lock. That lock is taken before
     /// the locks of shards, and never while one of them is held.
-    fn with_places<T>(&self, key: &[u8], work: impl FnOnce(&mut Places) -> T) -> T {
+    fn with_permits<T>(&self, key: &[u8], work: impl FnOnce(&mut ShardPermits) -> T) -> T {
         #[allow(clippy::indexing_slicing, reason = "there are as many as shards")]
-        let places = &self.places[self.shard_index(self.hash(key))];
-        work(&mut lock(places))
+        let permits = &self.permits[self.shard_index(self.hash(key))];
+        work(&mut lock(permits))
     }
 
     /// Runs `work` on the key's shard, under its lock.
@@ -265,12 +265,12 @@ impl Store for MemoryStore {
         let index = from.map_or(Some(0_usize), |cursor| {
             std::str::from_utf8(&cursor).ok()?.parse().ok()
         });
-        let mut both = self.shards.iter().zip(&self.places);
-        let Some((index, (shard, places))) = index.and_then(|at| Some((at, both.nth(at)?))) else {
+        let mut both = self.shards.iter().zip(&self.permits);
+        let Some((index, (shard, permits))) = index.and_then(|at| Some((at, both.nth(at)?))) else {
             return Answer::ready(Err(page::foreign()));
         };
         let mut keys = lock(shard).keys(request.key(), self.now());
-        keys.extend(lock(places).keys(request.key()));
+        keys.extend(lock(permits).keys(request.key()));
         let next = (index + 1 < self.shards.len()).then(|| (index + 1).to_string().into());
         Answer::ready(Ok(Page::new(keys, next)))
     }
@@ -309,7 +309,7 @@ impl BuiltInStore for MemoryStore {
         Some(self.decide(request))
     }
 
-    fn decides_together(&self, _: Option<&PlaceRequest>, _: &[Request<'_>]) -> bool {
+    fn decides_together(&self, _: Option<&PermitRequest>, _: &[Request<'_>]) -> bool {
         true
     }
 
@@ -323,9 +323,13 @@ impl BuiltInStore for MemoryStore {
         })))
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        let entry = self.with_places(&place.key, |places| {
-            places.enter(&place, |is_free| {
+    fn acquire_permit<'a>(
+        &'a self,
+        permit: PermitRequest,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
+        let verdict = self.with_permits(&permit.key, |permits| {
+            permits.acquire(&permit, |is_free| {
                 if is_free {
                     self.decide_all(requests)
                 } else {
@@ -336,16 +340,16 @@ impl BuiltInStore for MemoryStore {
                 }
             })
         });
-        Answer::ready(Ok(entry))
+        Answer::ready(Ok(verdict))
     }
 
-    fn leave(&self, place: &PlaceRequest) {
-        self.with_places(&place.key, |places| places.leave(place));
+    fn release_permit(&self, permit: &PermitRequest) {
+        self.with_permits(&permit.key, |permits| permits.release(permit));
     }
 
-    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
+    fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
         Answer::ready(Ok(
-            self.with_places(&place.key, |places| places.in_flight(&place.key))
+            self.with_permits(&permit.key, |permits| permits.in_flight(&permit.key))
         ))
     }
 }

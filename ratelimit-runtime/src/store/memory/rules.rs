@@ -49,7 +49,7 @@ impl Rules {
     }
 
     /// Counts a new key with this head, and returns its rule.
-    pub(super) fn enter(&mut self, head: &[u8], limits: &[Limit]) -> Arc<KeyHead> {
+    pub(super) fn add_key(&mut self, head: &[u8], limits: &[Limit]) -> Arc<KeyHead> {
         let family = self.families.entry_ref(head).or_default();
         family.keys += 1;
         let rule = || {
@@ -62,7 +62,7 @@ impl Rules {
     }
 
     /// Removes a key of the rule from the counts.
-    pub(super) fn leave(&mut self, rule: &Arc<KeyHead>) {
+    pub(super) fn remove_key(&mut self, rule: &Arc<KeyHead>) {
         let Some(family) = self.families.get_mut(&*rule.head) else {
             debug_assert!(false, "the rule of a stored key is counted");
             return;
@@ -79,8 +79,8 @@ impl Rules {
     /// Moves a key to the rule with its head and these limits.
     #[cold]
     pub(super) fn change(&mut self, rule: &mut Arc<KeyHead>, limits: &[Limit]) {
-        let changed = self.enter(&rule.head, limits);
-        self.leave(rule);
+        let changed = self.add_key(&rule.head, limits);
+        self.remove_key(rule);
         *rule = changed;
     }
 }

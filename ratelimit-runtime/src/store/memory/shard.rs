@@ -11,7 +11,7 @@ use crate::rule::BlockDuration;
 use crate::store::{Request, Settled, Verdict};
 
 /// The overflow buckets of a rule in a shard.
-const OVERFLOW_SLOTS: u64 = 16;
+const OVERFLOW_BUCKETS: u64 = 16;
 /// From this many overflow buckets on, rules with one algorithm and equal windows share them.
 const MAX_OVERFLOW: usize = 1024;
 /// The least time between two sweeps of a shard that has room, in microseconds. Keys that are used
@@ -246,8 +246,8 @@ impl Shard {
     }
 
     fn overflow_key(&self, request: &Request<'_>, hash: u64) -> Box<[u8]> {
-        let slot = (hash >> 32) % OVERFLOW_SLOTS;
-        let own: Box<[u8]> = [request.rule_key(), &slot.to_le_bytes()].concat().into();
+        let index = (hash >> 32) % OVERFLOW_BUCKETS;
+        let own: Box<[u8]> = [request.rule_key(), &index.to_le_bytes()].concat().into();
         if self.overflow.len() < MAX_OVERFLOW || self.overflow.contains_key(&own) {
             return own;
         }
@@ -259,7 +259,7 @@ impl Shard {
                 .iter()
                 .flat_map(|limit| limit.window_us().to_le_bytes()),
         );
-        shared.extend(slot.to_le_bytes());
+        shared.extend(index.to_le_bytes());
         shared.into()
     }
 

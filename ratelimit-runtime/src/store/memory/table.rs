@@ -129,7 +129,7 @@ impl KeyTable {
             debug_assert!(false, "a shard has room for fewer");
             return;
         };
-        let rule = self.rules.enter(request.rule_key(), request.limits());
+        let rule = self.rules.add_key(request.rule_key(), request.limits());
         self.entries
             .push(KeyEntry::new(request, rule, kept(hash), bucket));
         let entries = &self.entries;
@@ -158,7 +158,7 @@ impl KeyTable {
             }
         }
         let entry = self.entries.swap_remove(position);
-        self.rules.leave(&entry.rule);
+        self.rules.remove_key(&entry.rule);
         Some(entry.bucket)
     }
 

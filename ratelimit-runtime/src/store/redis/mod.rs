@@ -135,7 +135,7 @@ impl RedisStore {
     ///
     /// All processes that share a key must then have clocks that agree, such as
     /// [`SystemClock`](crate::clock::SystemClock), and none that counts from the start of its
-    /// process. For a process whose clock is ahead by *d*, slots become free *d* early, and its
+    /// process. For a process whose clock is ahead by *d*, units become free *d* early, and its
     /// admissions last *d* longer for the other processes. Keys still expire by the server's clock,
     /// a second later than without `clock`, because the caller's clock may be coarse or late.
     #[must_use]

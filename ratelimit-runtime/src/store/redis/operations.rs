@@ -11,7 +11,7 @@ use super::RedisStore;
 use super::clients::Client;
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
-use super::known::Asking;
+use super::known::Lookup;
 use super::rules;
 use super::scriptless::Route;
 use super::scripts::{KeyQuestion, Operation, Question, Reply, own_time};
@@ -20,8 +20,8 @@ use crate::error::StoreError;
 use crate::pace;
 use crate::rule::{BlockDuration, Limit, RuleSummary};
 use crate::store::{
-    Answer, BuiltInStore, Capabilities, Entry, Health, Page, PlaceRequest, Request, Sealed,
-    Settled, Store, Verdict,
+    Answer, BuiltInStore, Capabilities, Health, Page, PermitRequest, PermitVerdict, Request,
+    Sealed, Settled, Store, Verdict,
 };
 
 impl RedisStore {
@@ -81,17 +81,19 @@ impl RedisStore {
 
     /// Decides by a known refusal, or asks.
     async fn decide(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
-        match self.known.look(&request, || self.is_away(&request)) {
+        match self.known.look_up(&request, || self.is_away(&request)) {
             Ok(refusal) => Ok(refusal),
-            Err(asking) => self.ask(request, asking).await,
+            Err(lookup) => self.ask(request, lookup).await,
         }
     }
 
     /// Asks the server to decide, and takes units ahead if the key is busy.
-    async fn ask(&self, request: Request<'_>, asking: Asking) -> Result<Verdict, StoreError> {
+    async fn ask(&self, request: Request<'_>, lookup: Lookup) -> Result<Verdict, StoreError> {
         self.take_ahead(&request)?;
         let decided = self.carry_out(Operation::Acquire, request).await?;
-        Ok(self.known.decided(&request, asking, decided.decision()?))
+        Ok(self
+            .known
+            .note_decision(&request, lookup, decided.decision()?))
     }
 
     /// Takes units ahead, after a request that is about to be asked, if its key is busy: by a task,
@@ -162,18 +164,18 @@ impl Store for RedisStore {
                 }
             });
         }
-        match self.known.look(&request, || self.is_away(&request)) {
+        match self.known.look_up(&request, || self.is_away(&request)) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(asking) => Answer::later(self.ask(request, asking)),
+            Err(lookup) => Answer::later(self.ask(request, lookup)),
         }
     }
 
     /// Always asks the server.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
-            let asking = self.known.asking(&request);
+            let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Peek, request).await?;
-            Ok(self.known.looked(&request, asking, seen.decision()?))
+            Ok(self.known.note_look(&request, lookup, seen.decision()?))
         })
     }
 
@@ -250,9 +252,9 @@ impl Store for RedisStore {
 }
 
 impl BuiltInStore for RedisStore {
-    fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
-        let place = place.map(|place| &*place.key).into_iter();
-        let keys = place.chain(requests.iter().map(Request::key));
+    fn decides_together(&self, permit: Option<&PermitRequest>, requests: &[Request<'_>]) -> bool {
+        let permit = permit.map(|permit| &*permit.key).into_iter();
+        let keys = permit.chain(requests.iter().map(Request::key));
         requests
             .iter()
             .all(|request| matches!(self.route(request), Ok(Route::Script)))
@@ -262,7 +264,7 @@ impl BuiltInStore for RedisStore {
     /// Asks the server about all requests, even if one is known to be refused.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
-            let asking = self.known.asking_all(requests);
+            let lookups = self.known.lookups(requests);
             let until = requests.iter().filter_map(Request::timeout_at).min();
             let stack = self.stack(requests)?;
             let replies = self.client()?.servers.ask(&stack, until).await?;
@@ -270,44 +272,48 @@ impl BuiltInStore for RedisStore {
             let verdicts = verdicts.collect::<Result<Vec<_>, _>>()?;
             let is_charged = verdicts.iter().all(|verdict| verdict.allowed);
             self.known
-                .decided_all(requests, asking, &verdicts, is_charged);
+                .note_stack(requests, lookups, &verdicts, is_charged);
             Ok(verdicts)
         })
     }
 
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
-            let asking = self.known.asking(&request);
+            let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Offend, request).await?;
-            Ok(self.known.refused(&request, asking, seen.decision()?))
+            Ok(self.known.note_refusal(&request, lookup, seen.decision()?))
         })
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+    fn acquire_permit<'a>(
+        &'a self,
+        permit: PermitRequest,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
             self.must_run_scripts()?;
-            let asking = self.known.asking_all(requests);
+            let lookups = self.known.lookups(requests);
             let stack = self.stack(requests)?;
-            let entry = self.client()?.permits.enter(place, stack).await?;
+            let verdict = self.client()?.permits.acquire(permit, stack).await?;
             self.known
-                .decided_all(requests, asking, &entry.verdicts, entry.is_entered());
-            Ok(entry)
+                .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
+            Ok(verdict)
         })
     }
 
-    fn leave(&self, place: &PlaceRequest) {
-        // It may be left on another runtime than the one it entered on, or on none.
+    fn release_permit(&self, permit: &PermitRequest) {
+        // It may be released on another runtime than it was acquired on, or on none.
         let _ = self
             .clients
             .all()
             .iter()
-            .any(|client| client.permits.leave(place));
+            .any(|client| client.permits.release(permit));
     }
 
-    fn in_flight(&self, place: PlaceRequest) -> Answer<'_, u64> {
+    fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
         Answer::later(async move {
             self.must_run_scripts()?;
-            self.client()?.permits.in_flight(place).await
+            self.client()?.permits.in_flight(permit).await
         })
     }
 

@@ -65,7 +65,7 @@ pub(crate) async fn calls_that_are_still_running_block_no_key(bench: Bench, algo
         );
         assert_eq!(refused.retry_after(), Some(RESERVED), "{refused:?}");
     }
-    // One of them counts: who needs but one slot still waits for the others.
+    // One of them counts: who needs but one unit still waits for the others.
     let mut open = tickets.into_iter();
     if let Some(ticket) = open.next() {
         assert!(bucket.commit(1, ticket).await);

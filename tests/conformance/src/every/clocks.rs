@@ -77,7 +77,7 @@ pub(crate) async fn what_was_admitted_before_a_step_back_counts_for_its_time(
         }
         bench.clock.step_back(step);
 
-        // Of three slots one was taken 2 s ago, one 1 s ago, and one is left.
+        // Of three units one was taken 2 s ago, one 1 s ago, and one is left.
         bucket.admit(1).await;
         let refused = bucket.refused(1).await;
         assert_eq!(

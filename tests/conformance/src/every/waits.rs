@@ -1,4 +1,4 @@
-//! When slots come free: to the microsecond, from the shortest window to the longest.
+//! When units come free: to the microsecond, from the shortest window to the longest.
 
 use std::time::{Duration, Instant};
 

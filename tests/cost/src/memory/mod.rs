@@ -148,7 +148,7 @@ impl Ready {
         } else if work.is_refused() {
             ready.run(2 * ours::MAX);
         } else {
-            // Half of it is used up at once. Then a slot comes free for each check.
+            // Half of it is used up at once. Then a unit comes free for each check.
             ready.run(ours::MAX / 2);
             ready.clock.tick_by(if work == Work::LeakyAnew {
                 100 * ours::EVERY

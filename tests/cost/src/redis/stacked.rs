@@ -1,4 +1,4 @@
-//! [`Stacked`]: what groups of rules that are charged together cost a redis-server.
+//! [`Stacked`]: what stacks of rules, which are charged together, cost a redis-server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const MAX: [u64; 2] = [100, 8];
 /// Who asks, and what it comes to.
 pub const STACKED_COLUMNS: [&str; 3] = ["admitted", "one caller", "refused"];
 
-/// The instructions of a group of two rules of one algorithm, in the order of [`STACKED_COLUMNS`].
+/// The instructions of a stack of two rules of one algorithm, in the order of [`STACKED_COLUMNS`].
 #[derive(Debug)]
 pub struct Stacked(pub Vec<(Algorithm, [u64; STACKED_COLUMNS.len()])>);
 
@@ -56,9 +56,9 @@ impl Stacked {
     }
 }
 
-/// The instructions of each of so many groups, all of which have to be admitted.
-fn counted(server: &mut CountedServer, groups: u64, ask: impl FnOnce() -> u64) -> u64 {
-    server.instructions(|| assert_eq!(ask(), groups)) / groups
+/// The instructions of each of so many stacks, all of which have to be admitted.
+fn counted(server: &mut CountedServer, stacks: u64, ask: impl FnOnce() -> u64) -> u64 {
+    server.instructions(|| assert_eq!(ask(), stacks)) / stacks
 }
 
 /// So many calls for each user, all users at once; how many were admitted.

@@ -9,16 +9,16 @@ use crate::parse::arguments::Argument;
 pub(crate) struct Algorithm {
     /// Its name in the runtime.
     pub(crate) variant: &'static str,
-    /// Whether it admits more at once than over a window: a bucket does.
+    /// `true` if it admits more at once than over a window: a bucket does.
     pub(crate) has_burst: bool,
-    /// Whether its windows may be those of the calendar.
+    /// `true` if its windows may be those of the calendar.
     pub(crate) keeps_calendars: bool,
     /// How many times its limit it may admit in a window, around the moment in which one starts.
     pub(crate) times_at_an_edge: u64,
 }
 
 impl Algorithm {
-    /// Whether it keeps each unit of a cost by itself.
+    /// `true` if it keeps each unit of a cost by itself.
     pub(crate) fn is_log(self) -> bool {
         self.variant == "SlidingWindow"
     }

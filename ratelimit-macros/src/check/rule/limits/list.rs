@@ -204,7 +204,7 @@ fn spelled(text: &str) -> Result<Limit, String> {
     })
 }
 
-/// Whether `text` is digits, with underscores between them as in Rust.
+/// `true` if `text` is digits, with underscores between them as in Rust.
 fn is_number(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_digit())
         && text

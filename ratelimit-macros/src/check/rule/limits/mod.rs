@@ -165,7 +165,7 @@ fn burst_must_have_bucket(
     }
 }
 
-/// Whether only the calls in flight are limited.
+/// `true` if only the calls in flight are limited.
 pub(crate) fn is_nothing_but_concurrent(arguments: &Arguments) -> bool {
     let Arguments {
         concurrent,

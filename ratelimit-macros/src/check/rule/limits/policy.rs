@@ -42,7 +42,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     None
 }
 
-/// Whether a name is written as a key would be.
+/// `true` if a name is written as a key would be.
 fn is_template(name: &str) -> bool {
     [('<', '>'), ('{', '}')].into_iter().any(|(open, close)| {
         name.split_once(open)

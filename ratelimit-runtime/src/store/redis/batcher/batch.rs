@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::caller::{Caller, Failure, told};
+use super::caller::{Caller, Failure, replies_at};
 use crate::store::redis::scripts::call::{Answers, ScriptCall};
-use crate::store::redis::scripts::{Ask, KeyQuestion, Question, Script};
+use crate::store::redis::scripts::{CallQuestion, KeyQuestion, Question, Script};
 
 /// The most keys in one call.
 pub(super) const MAX_KEYS: usize = 64;
@@ -68,7 +68,7 @@ pub(super) struct BatchedCall {
     script: &'static Script,
     slot: u16,
     keys: Vec<Arc<[u8]>>,
-    asked: Vec<QuestionOnKeys>,
+    questions: Vec<QuestionOnKeys>,
 }
 
 /// A question, and its callers for each key, by the index of the key, from 1. The only caller of a
@@ -129,7 +129,7 @@ impl Batch {
             script,
             slot,
             keys: Vec::new(),
-            asked: Vec::new(),
+            questions: Vec::new(),
         };
         let next = call.add(key, group, from);
         self.calls.push(call);
@@ -141,7 +141,7 @@ impl Batch {
         self.keys += stack.keys.len();
         self.callers += 1;
         self.units += stack
-            .asked
+            .questions
             .iter()
             .map(|asked| asked.question.weight())
             .sum::<u64>();
@@ -153,19 +153,19 @@ impl BatchedCall {
     /// A stack of questions, charged all or none.
     pub(super) fn stack(stack: &[KeyQuestion<'_>], caller: Caller) -> Self {
         let mut callers: Callers = smallvec![caller];
-        let asked = (1..).zip(stack).map(|(key, (_, question))| QuestionOnKeys {
+        let questions = (1..).zip(stack).map(|(key, (_, question))| QuestionOnKeys {
             question: Arc::clone(question),
             by: vec![(key, std::mem::take(&mut callers))],
         });
-        let (asked, keys) = (
-            asked.collect(),
+        let (questions, keys) = (
+            questions.collect(),
             stack.iter().map(|(key, _)| Arc::from(*key)).collect(),
         );
         Self {
             script: Script::stack(),
             slot: 0,
             keys,
-            asked,
+            questions,
         }
     }
 
@@ -175,22 +175,22 @@ impl BatchedCall {
         }
         debug_assert!(self.keys.len() <= MAX_KEYS, "a full batch takes no key");
         let index = u8::try_from(self.keys.len()).unwrap_or(u8::MAX);
-        let mut others = self.asked.iter_mut().enumerate().skip(from);
+        let mut others = self.questions.iter_mut().enumerate().skip(from);
         if let Some((at, asked)) = others.find(|(_, asked)| asked.question.is_same(&question)) {
             Question::keep_later(&mut asked.question, &question);
             asked.by.push((index, callers));
             return at + 1;
         }
-        self.asked.push(QuestionOnKeys {
+        self.questions.push(QuestionOnKeys {
             question,
             by: vec![(index, callers)],
         });
-        self.asked.len()
+        self.questions.len()
     }
 
     /// `true` if one of its callers still waits.
     pub(super) fn waits(&self, now: Instant) -> bool {
-        self.asked
+        self.questions
             .iter()
             .flat_map(|asked| &asked.by)
             .flat_map(|(_, callers)| callers)
@@ -199,21 +199,21 @@ impl BatchedCall {
 
     /// The callers of each question about each key.
     pub(super) fn callers(self) -> impl Iterator<Item = Callers> {
-        self.asked
+        self.questions
             .into_iter()
             .flat_map(|asked| asked.by)
             .map(|(_, callers)| callers)
     }
 
     pub(super) fn script_call(&self, number: u32) -> ScriptCall<'_> {
-        let asks = self
-            .asked
+        let questions = self
+            .questions
             .iter()
             .flat_map(|QuestionOnKeys { question, by }| {
                 by.iter().map(move |(key, callers)| {
                     debug_assert!(callers.len() <= MAX_CALLERS, "a full batch takes no caller");
                     let callers = u16::try_from(callers.len()).unwrap_or(u16::MAX);
-                    Ask {
+                    CallQuestion {
                         question,
                         key: *key,
                         // The caller of a stack stands with its first question.
@@ -225,7 +225,7 @@ impl BatchedCall {
             number,
             script: self.script,
             keys: self.keys.iter().map(AsRef::as_ref).collect(),
-            asks: asks.collect(),
+            questions: questions.collect(),
         }
     }
 
@@ -233,7 +233,7 @@ impl BatchedCall {
     pub(super) fn tell(self, answers: Result<Answers, Failure>) {
         // The one caller of a stack is told all answers, any other caller the one to its question.
         let each = if self.script.is_stack() {
-            self.asked.len()
+            self.questions.len()
         } else {
             1
         };
@@ -241,7 +241,7 @@ impl BatchedCall {
             Ok(answers) => {
                 for (callers, answers) in self.callers().zip(answers.chunks(each)) {
                     for (index, caller) in (0..).zip(callers) {
-                        caller.tell(told(answers, index));
+                        caller.tell(replies_at(answers, index));
                     }
                 }
             }

@@ -35,12 +35,12 @@ impl From<StoreError> for Failure {
 }
 
 /// The answer to a caller: a reply to each of its questions, most often one.
-pub(crate) type Told = Result<SmallVec<[Reply; 1]>, Failure>;
+pub(crate) type Replies = Result<SmallVec<[Reply; 1]>, Failure>;
 
 /// A caller that waits in the queue or for a reply.
 #[derive(Debug)]
 pub(super) struct Caller {
-    pub(super) answer: oneshot::Sender<Told>,
+    pub(super) answer: oneshot::Sender<Replies>,
     /// When the caller stops waiting, if ever.
     pub(super) until: Option<Instant>,
 }
@@ -50,9 +50,9 @@ impl Caller {
         !self.answer.is_closed() && self.until.is_none_or(|until| now < until)
     }
 
-    pub(super) fn tell(self, told: Told) {
+    pub(super) fn tell(self, replies: Replies) {
         // One that gave up is not there any more.
-        let _ = self.answer.send(told);
+        let _ = self.answer.send(replies);
     }
 
     /// Answers a caller whose questions were not sent in time.
@@ -65,7 +65,7 @@ impl Caller {
 
 /// The answer to a caller: the reply at its `index`, among callers that ask the same, in each of
 /// these.
-pub(super) fn told(answers: &[Result<ScriptAnswer, ServerError>], index: u16) -> Told {
+pub(super) fn replies_at(answers: &[Result<ScriptAnswer, ServerError>], index: u16) -> Replies {
     let mut replies = SmallVec::new();
     for answer in answers {
         replies.push(

@@ -1,12 +1,12 @@
 //! [`Batcher`]: group commit on a link: the callers that wait for each key, and calls in flight.
 //!
-//! - A caller that finds the link idle takes a [`CallSlot`] and sends by itself, without a task in
-//!   between. All other callers wait in the [`queue`], and a task sends the next [`batch`], which
-//!   carries them. Both send and read by `send_all`.
+//! - A caller that finds the link idle begins an [`OpenCall`] and sends by itself, without a task
+//!   in between. All other callers wait in the [`queue`], and a task sends the next [`batch`],
+//!   which carries them. Both send and read by `send_all`.
 //! - A batch carries at most half of all callers, and no two are written at once: while the server
 //!   decides one, this process reads and writes the other.
 //! - At its timeout a caller is dropped. If it is queued, it is not sent. If it has sent by itself,
-//!   its slot stays taken until a PING behind its call is answered; a late reply makes the link
+//!   its call stays in flight until a PING behind its call is answered; a late reply makes the link
 //!   doubtful.
 //! - When a connection ends, all questions that were sent on it fail as lost. Queued callers wait
 //!   for the next connection, or fail when the link finds the server slow or down.
@@ -27,8 +27,8 @@ use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
-use self::caller::{Caller, Told};
-use self::sending::CallSlot;
+use self::caller::{Caller, Replies};
+use self::sending::OpenCall;
 use self::traffic::{Traffic, few_callers};
 use super::errors;
 use super::link::{Link, LinkStatus, Published};
@@ -47,21 +47,21 @@ pub(crate) struct Batcher {
 #[must_use = "dropping it gives the questions up"]
 pub(crate) enum ReplyFuture<'a> {
     /// Answered by a future of its own, such as one that sends a call.
-    Alone(Pin<Box<dyn Future<Output = Told> + Send + 'a>>),
+    Alone(Pin<Box<dyn Future<Output = Replies> + Send + 'a>>),
     /// Answered by a call for several callers, from the queue.
-    Queued(oneshot::Receiver<Told>),
+    Queued(oneshot::Receiver<Replies>),
 }
 
 impl Future for ReplyFuture<'_> {
-    type Output = Told;
+    type Output = Replies;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Replies> {
         match &mut *self {
             Self::Alone(call) => call.as_mut().poll(cx),
             // Its call is dropped only with the runtime that its task is of.
             Self::Queued(answer) => Pin::new(answer)
                 .poll(cx)
-                .map(|told| told.unwrap_or_else(|_| Err(sending::lost()))),
+                .map(|replies| replies.unwrap_or_else(|_| Err(sending::lost()))),
         }
     }
 }
@@ -94,19 +94,19 @@ impl Batcher {
         asking: bool,
     ) -> ReplyFuture<'a> {
         if !asking {
-            return self.enter(stack, until);
+            return self.accept(stack, until);
         }
         let traffic = Arc::clone(&self.traffic);
         ReplyFuture::Alone(Box::pin(async move {
             let connection = traffic.connected().await?;
-            let slot = CallSlot::take(
+            let call = OpenCall::begin(
                 &traffic,
                 &mut traffic.state(),
                 None,
                 connection,
                 Instant::now(),
             );
-            slot.send(stack, true).await
+            call.send(stack, true).await
         }))
     }
 
@@ -141,7 +141,7 @@ impl Batcher {
 
     /// Accepts a caller, which sends by itself or waits. The status is read under the lock under
     /// which queued callers are removed to fail: a later caller sees the new status.
-    fn enter<'a>(&self, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> ReplyFuture<'a> {
+    fn accept<'a>(&self, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> ReplyFuture<'a> {
         let traffic = &self.traffic;
         let mut state = traffic.state();
         match traffic.link.status() {
@@ -149,7 +149,7 @@ impl Batcher {
                 let now = Instant::now();
                 if !connection.is_unread(now) {
                     return ReplyFuture::Alone(Box::pin(
-                        CallSlot::take(traffic, &mut state, None, connection, now)
+                        OpenCall::begin(traffic, &mut state, None, connection, now)
                             .send(stack, false),
                     ));
                 }
@@ -157,8 +157,8 @@ impl Batcher {
             }
             // Renewals of permits and settlements wait as long as that takes.
             LinkStatus::Slow(connection, _) if until.is_none() => {
-                let slot = CallSlot::take(traffic, &mut state, None, connection, Instant::now());
-                return ReplyFuture::Alone(Box::pin(slot.send(stack, false)));
+                let call = OpenCall::begin(traffic, &mut state, None, connection, Instant::now());
+                return ReplyFuture::Alone(Box::pin(call.send(stack, false)));
             }
             LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
                 return ReplyFuture::Alone(Box::pin(ready(Err(why.into()))));
@@ -173,7 +173,7 @@ impl Batcher {
         ReplyFuture::Queued(waits)
     }
 
-    /// Waits for callers that were just answered to ask again, so that the next flight carries
+    /// Waits for callers that were just answered to ask again, so that the next batch carries
     /// them: until as many are queued as in flight, or no more arrive.
     async fn gather(&self) {
         let mut before = None;
@@ -185,7 +185,7 @@ impl Batcher {
         CALLERS_RETURN.pass_while(more_come).await;
     }
 
-    /// Sends the next flight; `false` if none may be sent.
+    /// Sends the next batch; `false` if none may be sent.
     fn send_next(&self) -> bool {
         let traffic = &self.traffic;
         let mut state = traffic.state();
@@ -209,9 +209,9 @@ impl Batcher {
         let batch = state.queue.take(half, self.slot_of, now);
         if !batch.calls.is_empty() {
             state.is_busy = batch.callers >= few_callers(&connection);
-            let slot = CallSlot::take(traffic, &mut state, Some(batch.callers), connection, now);
+            let call = OpenCall::begin(traffic, &mut state, Some(batch.callers), connection, now);
             drop(state);
-            traffic.runtime.spawn(slot.send_queued(batch.calls));
+            traffic.runtime.spawn(call.send_queued(batch.calls));
         }
         true
     }

@@ -141,7 +141,7 @@ fn count(groups: &Groups) -> usize {
     groups.iter().map(|group| group.callers.len()).sum()
 }
 
-/// Moves the groups of a key that fit into `flight`, in order, and returns the others.
+/// Moves the groups of a key that fit into `batch`, in order, and returns the others.
 fn take_groups(
     groups: Groups,
     key: &Arc<[u8]>,
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn no_room_is_kept_for_a_flood_of_callers_that_gave_up() {
-        let question = Question::of_place("look", [1, 1], &[], None);
+        let question = Question::of_permit("peek", [1, 1], &[], None);
         for of_stack in [1, 2] {
             let mut queue = Queue::default();
             let mut waiting = Vec::new();

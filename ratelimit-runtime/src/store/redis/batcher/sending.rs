@@ -1,4 +1,4 @@
-//! [`CallSlot`]: sends a call and reads its reply.
+//! [`OpenCall`]: sends a call and reads its reply.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 use smallvec::{SmallVec, smallvec};
 
 use super::batch::BatchedCall;
-use super::caller::{Failure, Told, told};
+use super::caller::{Failure, Replies, replies_at};
 use super::traffic::{State, Traffic};
 use crate::error::StoreError;
 use crate::observe;
@@ -30,8 +30,8 @@ pub(super) fn foreign(connection: &Connection) -> Failure {
     Failure::Other(unexpected_reply().lost())
 }
 
-/// The slot of a call in flight, which is about to be sent or was sent.
-pub(super) struct CallSlot {
+/// A call in flight, which is about to be sent or was sent.
+pub(super) struct OpenCall {
     traffic: Arc<Traffic>,
     /// The number of callers that the call carries.
     callers: usize,
@@ -42,9 +42,9 @@ pub(super) struct CallSlot {
     is_answered: bool,
 }
 
-impl CallSlot {
-    /// Takes the slot for `queued` callers from the queue, or for one that sends by itself.
-    pub(super) fn take(
+impl OpenCall {
+    /// Begins a call for `queued` callers from the queue, or for one that sends by itself.
+    pub(super) fn begin(
         traffic: &Arc<Traffic>,
         state: &mut State,
         queued: Option<usize>,
@@ -66,12 +66,12 @@ impl CallSlot {
 
     /// Sends the questions of one caller, behind an `ASKING` or not. It needs no timer: a caller
     /// gives up at its timeout.
-    pub(super) async fn send(mut self, stack: &[KeyQuestion<'_>], asking: bool) -> Told {
+    pub(super) async fn send(mut self, stack: &[KeyQuestion<'_>], asking: bool) -> Replies {
         let calls = [ScriptCall::of_one(self.connection.number(), stack)];
         let mut replies = send_all(&self.connection, &calls, self.sent, asking).await;
         self.is_answered = true;
         let [call] = &calls;
-        told(&read(&self.connection, call, replies.pop().flatten())?, 0)
+        replies_at(&read(&self.connection, call, replies.pop().flatten())?, 0)
     }
 
     /// Sends queued questions, and answers the callers. Only the end of the connection stops it.
@@ -101,7 +101,7 @@ impl CallSlot {
     }
 }
 
-impl Drop for CallSlot {
+impl Drop for OpenCall {
     /// Keeps the call of a caller that gave up in flight until its reply arrived. Replies are in
     /// order: a task waits for that to a PING behind the call, and tells the link if it is late.
     fn drop(&mut self) {
@@ -132,7 +132,12 @@ async fn send_all(
     asking: bool,
 ) -> RawReplies {
     for call in calls {
-        observe::command_sent(call.asks.iter().map(|ask| usize::from(ask.callers)).sum());
+        observe::command_sent(
+            call.questions
+                .iter()
+                .map(|question| usize::from(question.callers))
+                .sum(),
+        );
     }
     let mut replies: RawReplies = match calls {
         [call] if !asking => smallvec![connection.send(&call.command(false), sent).await.ok()],

@@ -77,7 +77,7 @@ impl Traffic {
         self.link.connected().await
     }
 
-    /// Ends the flight of a call with this number of callers.
+    /// Ends a call with this number of callers.
     pub(super) fn answered(&self, callers: usize, is_lone: bool) {
         let mut state = self.state();
         state.callers -= callers;

@@ -54,8 +54,8 @@ impl Fetch {
         let mut given_back = 0;
         if let Some(granted) = owed {
             let operation = Operation::GiveBack(granted);
-            let told = self.ask(&servers, clock.as_deref(), operation, left).await;
-            given_back = told.map_or(0, |_| left);
+            let answer = self.ask(&servers, clock.as_deref(), operation, left).await;
+            given_back = answer.map_or(0, |_| left);
         }
         observe::prefetched(reply.granted.units, left, given_back);
     }

@@ -7,9 +7,9 @@
 //! the time until the block ends. Behind a block, a wait that only open reservations cause is not
 //! repeated: the server begins it anew with each answer.
 //!
-//! - **Kept** from decisions, and from looks and refused stacks if the request has no block or is
+//! - **Known** from decisions, and from looks and refused stacks if the request has no block or is
 //!   refused by one. A decision would set a block that is not set yet.
-//! - **Held from the time of sending**: a slot that the server frees is free here. The wait counts
+//! - **Held from the time of sending**: a unit that the server frees is free here. The wait counts
 //!   from the reply, so it is never too short.
 //! - **Never older than a second**: changes made elsewhere are seen as late. A refusal by a block
 //!   is held longer while the server is away.
@@ -19,8 +19,8 @@
 //!
 //! Units taken ahead by rules with `prefetch` are the other half: [`Grants`] admits by them.
 //!
-//! Errors, refusals for lack of a permit, and refusals of [rounded](Verdict::rounded) length are
-//! not kept.
+//! Errors, refusals for lack of a permit, and refusals of [rounded](Verdict::rounded) length never
+//! become known.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,15 +60,15 @@ pub struct Known {
     epochs: Epochs,
 }
 
-/// A request that the server is asked: the refusals known of it, and the time.
+/// The look-up of a request before the server is asked: the refusals known of it, and the time.
 #[derive(Debug, Clone, Copy)]
-pub struct Asking(Miss, Moment);
+pub struct Lookup(Miss, Moment);
 
 impl Known {
     /// The number of refusals that there is room for, unless set.
     pub const CAPACITY: usize = 8_192;
 
-    /// What a store knows if `epoch` counts all of its connections.
+    /// The knowledge of a store whose connections `epoch` counts.
     #[cfg(feature = "_tests")]
     #[must_use]
     pub fn new(epoch: Arc<AtomicU64>) -> Self {
@@ -86,8 +86,8 @@ impl Known {
         }
     }
 
-    /// Makes room for about this many refusals; 0 keeps none. A refusal takes some 180 bytes and
-    /// its key, and the empty room 8 bytes for each.
+    /// Makes room for about this many refusals; with 0 none becomes known. A refusal takes some
+    /// 180 bytes and its key, and the empty room 8 bytes for each.
     pub fn set_capacity(&mut self, refusals: usize) {
         self.refusals = Refusals::new(refusals, self.refusals.staleness);
     }
@@ -105,9 +105,9 @@ impl Known {
         self.is_own_clock = true;
     }
 
-    /// `true` if refusals are kept.
+    /// `true` if refusals become known.
     pub(crate) fn is_on(&self) -> bool {
-        self.refusals.are_kept()
+        self.refusals.has_room()
     }
 
     fn now(&self, request: &Request<'_>) -> Moment {
@@ -132,82 +132,88 @@ impl Known {
     ///
     /// # Errors
     ///
-    /// If none is known: ask the server, and give its verdict to [`decided`](Self::decided).
-    pub fn look(
+    /// If none is known: ask the server, and give its verdict to
+    /// [`note_decision`](Self::note_decision).
+    pub fn look_up(
         &self,
         request: &Request<'_>,
         is_away: impl FnOnce() -> bool,
-    ) -> Result<Verdict, Asking> {
+    ) -> Result<Verdict, Lookup> {
         // The request is sent later: a refusal that holds from here on also holds from then on.
         self.find(request, is_away)
-            .map_err(|miss| Asking(miss, self.now(request)))
+            .map_err(|miss| Lookup(miss, self.now(request)))
     }
 
-    /// The state for a request that is asked of the server whatever is known.
+    /// The look-up of a request that the server is asked whatever is known.
     #[must_use]
-    pub fn asking(&self, request: &Request<'_>) -> Asking {
-        Asking(self.refusals.miss(request), self.now(request))
+    pub fn lookup(&self, request: &Request<'_>) -> Lookup {
+        Lookup(self.refusals.miss(request), self.now(request))
     }
 
-    /// [`asking`](Self::asking) for each request, if refusals are kept.
+    /// The [`lookup`](Self::lookup) of each request, if refusals become known.
     #[must_use]
-    pub fn asking_all(&self, requests: &[Request<'_>]) -> Vec<Asking> {
-        let asked = requests.iter().filter(|_| self.is_on());
-        asked.map(|request| self.asking(request)).collect()
+    pub fn lookups(&self, requests: &[Request<'_>]) -> Vec<Lookup> {
+        let requests = requests.iter().filter(|_| self.is_on());
+        requests.map(|request| self.lookup(request)).collect()
     }
 
-    /// Takes the verdict of a decision: keeps a refusal; drops the key's refusals after an
+    /// Notes the verdict of a decision: adds a refusal; drops the key's refusals after an
     /// admission.
-    pub fn decided(&self, request: &Request<'_>, asking: Asking, verdict: Verdict) -> Verdict {
-        if verdict.allowed {
-            self.refusals.forget_of(asking.0.hash, request.key());
-        }
-        self.refused(request, asking, verdict)
-    }
-
-    /// Takes the verdict of a question that charges nothing, and sets the block of its request:
-    /// keeps a refusal. The refusal of a server whose clock is behind also waits for the clock, and
-    /// is kept as any other.
-    pub fn refused(
+    pub fn note_decision(
         &self,
         request: &Request<'_>,
-        Asking(miss, looked_up): Asking,
+        lookup: Lookup,
+        verdict: Verdict,
+    ) -> Verdict {
+        if verdict.allowed {
+            self.refusals.forget_of(lookup.0.hash, request.key());
+        }
+        self.note_refusal(request, lookup, verdict)
+    }
+
+    /// Notes the verdict of a question that charges nothing, and sets the block of its request:
+    /// adds a refusal. The refusal of a server whose clock is behind also waits for the clock, and
+    /// is added as any other.
+    pub fn note_refusal(
+        &self,
+        request: &Request<'_>,
+        Lookup(miss, sent_at): Lookup,
         verdict: Verdict,
     ) -> Verdict {
         if !verdict.allowed && !verdict.rounded && verdict.retry_after_us != Verdict::NEVER {
             self.refusals
-                .keep(request, miss, looked_up, self.now(request), verdict);
+                .add(request, miss, sent_at, self.now(request), verdict);
         }
         verdict
     }
 
-    /// Takes the verdict of a look: keeps a refusal, unless the request has a block that is not set
+    /// Notes the verdict of a look: adds a refusal, unless the request has a block that is not set
     /// yet, which a decision would set. A look that admits drops none, as it may be for a higher
     /// cost.
-    pub fn looked(&self, request: &Request<'_>, asking: Asking, verdict: Verdict) -> Verdict {
+    pub fn note_look(&self, request: &Request<'_>, lookup: Lookup, verdict: Verdict) -> Verdict {
         if verdict.blocked || request.block.first_us() == 0 {
-            self.refused(request, asking, verdict)
+            self.note_refusal(request, lookup, verdict)
         } else {
             verdict
         }
     }
 
-    /// Takes the verdicts of a stack: drops the refusals of its keys if it was charged; else keeps
+    /// Notes the verdicts of a stack: drops the refusals of its keys if it was charged; else adds
     /// its refusals, each as of a look.
-    pub fn decided_all(
+    pub fn note_stack(
         &self,
         requests: &[Request<'_>],
-        asking: Vec<Asking>,
+        lookups: Vec<Lookup>,
         verdicts: &[Verdict],
         is_charged: bool,
     ) {
-        for ((request, asking), verdict) in requests.iter().zip(asking).zip(verdicts) {
+        for ((request, lookup), verdict) in requests.iter().zip(lookups).zip(verdicts) {
             let is_of = |other: &&Request<'_>| other.key() == request.key();
             if is_charged {
-                self.refusals.forget_of(asking.0.hash, request.key());
+                self.refusals.forget_of(lookup.0.hash, request.key());
             } else if requests.iter().filter(is_of).count() == 1 {
                 // A key that stands twice may be refused for a charge that was given back.
-                let _ = self.looked(request, asking, *verdict);
+                let _ = self.note_look(request, lookup, *verdict);
             }
         }
     }
@@ -310,7 +316,7 @@ impl Known {
 pub struct Changing<'a> {
     known: &'a Known,
     key: &'a [u8],
-    /// Whether the server forgets units taken ahead; `None` if they are not void.
+    /// `true` if the server forgets units taken ahead; `None` if they are not void.
     void: Option<bool>,
 }
 

@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<Set<RefusalSet>>() == 64);
 
 #[derive(Default)]
 struct RefusalSet {
-    refusals: Vec<CachedRefusal>,
+    refusals: Vec<KnownRefusal>,
     /// Raised by every change that may void an earlier answer about one of the keys.
     changes: u64,
 }
@@ -33,8 +33,8 @@ pub(super) struct Miss {
     changes: u64,
 }
 
-/// A request and the refusal that answered it. Only the newest is kept of a key and its limits.
-struct CachedRefusal {
+/// A request and the refusal that answered it. Only the newest is known of a key and its limits.
+struct KnownRefusal {
     hash: u64,
     key: Box<[u8]>,
     limits: SmallVec<[Limit; 1]>,
@@ -43,7 +43,8 @@ struct CachedRefusal {
     algorithm: Algorithm,
     /// When the refusal was last given as an answer.
     used: AtomicU64,
-    looked_up: Moment,
+    /// When the request was about to be sent.
+    sent_at: Moment,
     /// When the verdict arrived, which the store reached between the two.
     replied: u64,
     verdict: Verdict,
@@ -58,7 +59,7 @@ impl Refusals {
         }
     }
 
-    pub(super) fn are_kept(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.sets.has_room()
     }
 
@@ -71,10 +72,10 @@ impl Refusals {
         is_away: impl FnOnce() -> bool,
     ) -> Result<Verdict, Miss> {
         let hash = self.sets.hash(request.key());
-        let Some(kept) = self.sets.read(hash) else {
+        let Some(set) = self.sets.read(hash) else {
             return Err(Miss { hash, changes: 0 });
         };
-        let refusal = kept
+        let refusal = set
             .refusals
             .iter()
             .find(|refusal| refusal.is_of(hash, request))
@@ -83,44 +84,44 @@ impl Refusals {
             refusal.and_then(|refusal| refusal.answer(request, now(), self.staleness, is_away));
         answer.ok_or(Miss {
             hash,
-            changes: kept.changes,
+            changes: set.changes,
         })
     }
 
     /// The miss of a request that is asked of the store whatever is known.
     pub(super) fn miss(&self, request: &Request<'_>) -> Miss {
         let hash = self.sets.hash(request.key());
-        let changes = self.sets.read(hash).map_or(0, |kept| kept.changes);
+        let changes = self.sets.read(hash).map_or(0, |set| set.changes);
         Miss { hash, changes }
     }
 
-    /// Keeps the refusal of a request that was sent at `looked_up` or later, unless its set has
+    /// Adds the refusal of a request that was sent at `sent_at` or later, unless its set has
     /// changed since the miss.
-    pub(super) fn keep(
+    pub(super) fn add(
         &self,
         request: &Request<'_>,
         miss: Miss,
-        looked_up: Moment,
+        sent_at: Moment,
         now: Moment,
         verdict: Verdict,
     ) {
         let Miss { hash, changes } = miss;
-        let is_void = |kept: &RefusalSet| kept.changes != changes || now.epoch != looked_up.epoch;
-        let Some(mut kept) = self.sets.write(hash).filter(|kept| !is_void(kept)) else {
+        let is_void = |set: &RefusalSet| set.changes != changes || now.epoch != sent_at.epoch;
+        let Some(mut set) = self.sets.write(hash).filter(|set| !is_void(set)) else {
             return;
         };
-        let refusals = &mut kept.refusals;
+        let refusals = &mut set.refusals;
         if verdict.blocked {
             // Under another `max` the key may have been refused before the block, and for a shorter
             // time.
             refusals.retain(|other| other.verdict.blocked || !other.is_about(hash, request.key()));
         }
-        let newcomer = CachedRefusal::new(request, hash, looked_up, now.time, verdict);
+        let newcomer = KnownRefusal::new(request, hash, sent_at, now.time, verdict);
         let has_room = refusals.len() < SET_SIZE;
         let mut places = refusals.iter_mut();
         if let Some(known) = places.find(|refusal| refusal.is_of(hash, request)) {
             // What a clock shows that was set back is newer all the same.
-            if known.looked_up.time <= looked_up.time || now.time < known.looked_up.time {
+            if known.sent_at.time <= sent_at.time || now.time < known.sent_at.time {
                 *known = newcomer;
             }
         } else if has_room {
@@ -135,24 +136,24 @@ impl Refusals {
 
     /// Drops the refusals of a key, also those that are on their way.
     pub(super) fn forget(&self, key: &[u8]) {
-        if self.are_kept() {
+        if self.has_room() {
             self.forget_of(self.sets.hash(key), key);
         }
     }
 
     pub(super) fn forget_of(&self, hash: u64, key: &[u8]) {
-        if let Some(mut kept) = self.sets.write(hash) {
-            kept.changes += 1;
-            kept.refusals.retain(|refusal| !refusal.is_about(hash, key));
+        if let Some(mut set) = self.sets.write(hash) {
+            set.changes += 1;
+            set.refusals.retain(|refusal| !refusal.is_about(hash, key));
         }
     }
 }
 
-impl CachedRefusal {
+impl KnownRefusal {
     fn new(
         request: &Request<'_>,
         hash: u64,
-        looked_up: Moment,
+        sent_at: Moment,
         replied: u64,
         verdict: Verdict,
     ) -> Self {
@@ -170,8 +171,8 @@ impl CachedRefusal {
             cost: request.cost(),
             block: request.block,
             algorithm: request.algorithm(),
-            used: AtomicU64::new(looked_up.time),
-            looked_up,
+            used: AtomicU64::new(sent_at.time),
+            sent_at,
             replied,
             verdict,
         }
@@ -213,7 +214,7 @@ impl CachedRefusal {
         is_away: impl FnOnce() -> bool,
     ) -> Option<Verdict> {
         // `None` where the clock has stepped back.
-        let elapsed = now.time.checked_sub(self.looked_up.time)?;
+        let elapsed = now.time.checked_sub(self.sent_at.time)?;
         let verdict = if request.cost() < self.cost {
             self.verdict.by_block_alone()
         } else {
@@ -225,7 +226,7 @@ impl CachedRefusal {
             0 => staleness,
             lease => staleness.min(lease.into()),
         };
-        let is_over = now.epoch != self.looked_up.epoch || elapsed + 1 >= verdict.holds_us();
+        let is_over = now.epoch != self.sent_at.epoch || elapsed + 1 >= verdict.holds_us();
         if is_over || (elapsed >= staleness && !(verdict.blocked && is_away())) {
             return None;
         }

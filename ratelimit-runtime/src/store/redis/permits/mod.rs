@@ -21,7 +21,7 @@ use super::scripts::{KeyQuestion, Question, Reply};
 use super::servers::Servers;
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::store::{Entry, PlaceRequest};
+use crate::store::{PermitRequest, PermitVerdict};
 
 /// The permits of one client. When this is dropped, the task goes on until all are released.
 pub(crate) struct Permits {
@@ -47,47 +47,52 @@ impl Permits {
     }
 
     /// Acquires a permit, and charges the limits in these questions, all or none. The caller must
-    /// [release](Self::leave) the permit whatever the answer is, and if it drops the call.
-    pub(crate) async fn enter(
+    /// [release](Self::release) the permit whatever the answer is, and if it drops the call.
+    pub(crate) async fn acquire(
         &self,
-        place: PlaceRequest,
+        request: PermitRequest,
         limits: Vec<KeyQuestion<'_>>,
-    ) -> Result<Entry, StoreError> {
+    ) -> Result<PermitVerdict, StoreError> {
         let (shared, sent_at) = (&*self.shared, Instant::now());
-        let leaving = shared.open().enter(&place, sent_at);
-        let entered = async {
-            let own = (&*place.key, shared.question("enter", &place, leaving)?);
+        let releases = shared.open().add(&request, sent_at);
+        let acquired = async {
+            let question = shared.question("acquire_permit", &request, releases)?;
+            let own = (&*request.key, question);
             let stack: Vec<_> = [own].into_iter().chain(limits).collect();
-            let replies = shared.servers.ask(&stack, place.timeout_at).await?;
-            entry(replies).map_err(StoreError::lost)
+            let replies = shared.servers.ask(&stack, request.timeout_at).await?;
+            verdict(replies).map_err(StoreError::lost)
         };
-        let entry: Result<Entry, StoreError> = entered.await;
+        let verdict: Result<PermitVerdict, StoreError> = acquired.await;
         let mut open = shared.open();
-        match &entry {
-            Ok(entry) if entry.is_entered() => open.entered(place.permit, sent_at),
-            // The place may be taken.
+        match &verdict {
+            Ok(verdict) if verdict.is_acquired() => open.acquired(request.id, sent_at),
+            // The permit may be held.
             Err(error) if error.is_lost() => {}
-            _ => open.forget(place.permit),
+            _ => open.forget(request.id),
         }
         shared.wake(open);
-        entry
+        verdict
     }
 
     /// The number of calls of the key that are in flight.
-    pub(crate) async fn in_flight(&self, place: PlaceRequest) -> Result<u64, StoreError> {
-        let leaving = self.shared.open().leaving(&place.key);
-        let question = self.shared.question("look", &place, leaving)?;
-        let question = [(&*place.key, question)];
-        let replies = self.shared.servers.ask(&question, place.timeout_at).await?;
+    pub(crate) async fn in_flight(&self, request: PermitRequest) -> Result<u64, StoreError> {
+        let releases = self.shared.open().releases_of(&request.key);
+        let question = self.shared.question("peek", &request, releases)?;
+        let question = [(&*request.key, question)];
+        let replies = self
+            .shared
+            .servers
+            .ask(&question, request.timeout_at)
+            .await?;
         let reply = replies.first().ok_or_else(unexpected_reply)?;
-        Ok(reply.place()?.in_flight)
+        Ok(reply.permit()?.in_flight)
     }
 
     /// Releases a permit. `false` if it is not one of this client's. Sends nothing itself, and may
     /// be called on any thread.
-    pub(crate) fn leave(&self, place: &PlaceRequest) -> bool {
+    pub(crate) fn release(&self, request: &PermitRequest) -> bool {
         let mut open = self.shared.open();
-        let is_known = open.leave(place.permit, Instant::now());
+        let is_known = open.release(request.id, Instant::now());
         self.shared.wake(open);
         is_known
     }
@@ -97,7 +102,7 @@ impl Permits {
         loop {
             let mut settled = pin!(self.shared.settled.notified());
             settled.as_mut().enable();
-            if !self.shared.open().has_leaving() {
+            if !self.shared.open().has_releases() {
                 return;
             }
             settled.await;
@@ -105,13 +110,13 @@ impl Permits {
     }
 }
 
-/// The entry in the replies about a permit, and about limits.
-fn entry(replies: impl IntoIterator<Item = Reply>) -> Result<Entry, StoreError> {
+/// The verdict in the replies about a permit, and about limits.
+fn verdict(replies: impl IntoIterator<Item = Reply>) -> Result<PermitVerdict, StoreError> {
     let mut replies = replies.into_iter();
-    let place = replies.next().ok_or_else(unexpected_reply)?.place()?;
-    Ok(Entry {
-        is_full: !place.is_done,
-        in_flight: place.in_flight,
+    let permit = replies.next().ok_or_else(unexpected_reply)?.permit()?;
+    Ok(PermitVerdict {
+        is_full: !permit.is_done,
+        in_flight: permit.in_flight,
         verdicts: replies.map(Reply::decision).collect::<Result<_, _>>()?,
     })
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Servers;
-use crate::store::{Health, PermitId, PlaceRequest};
+use crate::store::{Health, PermitId, PermitRequest};
 
 /// The number of times that a lease is renewed within its length.
 const RENEWALS: u32 = 3;
@@ -29,7 +29,7 @@ pub(super) struct OpenPermits {
     servers: Arc<Servers>,
     permits: HashMap<PermitId, HeldPermit>,
     /// The permits to release, by key.
-    leaving: BTreeSet<(Arc<[u8]>, PermitId)>,
+    releases: BTreeSet<(Arc<[u8]>, PermitId)>,
     /// The calls to each server, by its [number](Servers::number_of).
     calls: HashMap<usize, ServerCalls>,
     /// `true` if due permits wait for room.
@@ -45,7 +45,7 @@ pub(super) struct OpenPermits {
 struct ServerCalls {
     due: BTreeSet<(Instant, PermitId)>,
     pending: usize,
-    /// Whether the last call failed because the server does not serve.
+    /// `true` if the last call failed because the server does not serve.
     is_away: bool,
 }
 
@@ -68,27 +68,28 @@ impl ServerCalls {
 }
 
 struct HeldPermit {
-    place: PlaceRequest,
+    request: PermitRequest,
     /// When the permit is due, and at which server; `None` while a call is pending.
     due: Option<(Instant, usize)>,
     /// The number of connections to the server of its key when that was last looked at.
     epoch: u64,
     /// Until when the release of the permit is tried, if it is to be. By then its lease has ended.
-    leaves_until: Option<Instant>,
+    release_until: Option<Instant>,
 }
 
 /// A permit to renew or to release, by a call of its own.
 pub(super) struct DuePermit {
-    pub(super) place: PlaceRequest,
-    pub(super) leaves: bool,
+    pub(super) request: PermitRequest,
+    /// `true` to release the permit, `false` to renew it.
+    pub(super) is_release: bool,
     /// The server for which the call counts.
     server: usize,
 }
 
 /// The permit as the member of a sorted set.
-pub(super) fn member(place: &PlaceRequest) -> String {
-    let PermitId { process, number } = place.permit;
-    format!("{process:016x}.{number}.{}", place.lease.as_millis())
+pub(super) fn member(request: &PermitRequest) -> String {
+    let PermitId { process, number } = request.id;
+    format!("{process:016x}.{number}.{}", request.lease.as_millis())
 }
 
 impl OpenPermits {
@@ -96,7 +97,7 @@ impl OpenPermits {
         Self {
             servers,
             permits: HashMap::new(),
-            leaving: BTreeSet::new(),
+            releases: BTreeSet::new(),
             calls: HashMap::new(),
             is_held_back: false,
             is_asleep: false,
@@ -106,25 +107,25 @@ impl OpenPermits {
 
     /// Adds a permit that a call is about to ask for. It is known from now on, so that it is
     /// released whatever the answer is. That arrives long before the lease ends. Returns the
-    /// permits of the key [to release](Self::leaving).
-    pub(super) fn enter(&mut self, place: &PlaceRequest, now: Instant) -> Vec<String> {
-        let epoch = self.servers.epoch_of(&place.key);
+    /// permits of the key [to release](Self::releases_of).
+    pub(super) fn add(&mut self, request: &PermitRequest, now: Instant) -> Vec<String> {
+        let epoch = self.servers.epoch_of(&request.key);
         self.permits.insert(
-            place.permit,
+            request.id,
             HeldPermit {
-                place: place.clone(),
+                request: request.clone(),
                 due: None,
                 epoch,
-                leaves_until: None,
+                release_until: None,
             },
         );
-        self.set_due(place.permit, now + place.lease);
-        self.leaving(&place.key)
+        self.set_due(request.id, now + request.lease);
+        self.releases_of(&request.key)
     }
 
     /// The permits of a key to release, as members. A call on the key releases them too, because
     /// their own calls may come after it. Releasing twice does nothing.
-    pub(super) fn leaving(&self, key: &Arc<[u8]>) -> Vec<String> {
+    pub(super) fn releases_of(&self, key: &Arc<[u8]>) -> Vec<String> {
         let first = (
             Arc::clone(key),
             PermitId {
@@ -133,41 +134,41 @@ impl OpenPermits {
             },
         );
         let ids = self
-            .leaving
+            .releases
             .range(first..)
             .take_while(|(of, _)| of == key)
             .take(MAX_CARRIED);
         ids.filter_map(|(_, id)| {
             let permit = self.permits.get(id);
-            debug_assert!(permit.is_some(), "a permit that leaves is open until then");
-            Some(member(&permit?.place))
+            debug_assert!(permit.is_some(), "a permit to release is open until then");
+            Some(member(&permit?.request))
         })
         .collect()
     }
 
     /// Records that the permit of a call sent at `sent_at` was acquired.
-    pub(super) fn entered(&mut self, id: PermitId, sent_at: Instant) {
+    pub(super) fn acquired(&mut self, id: PermitId, sent_at: Instant) {
         let Some(permit) = self
             .permits
             .get(&id)
-            .filter(|permit| permit.leaves_until.is_none())
+            .filter(|permit| permit.release_until.is_none())
         else {
             return;
         };
-        // Permits that entered together are not renewed together.
-        let sixth = permit.place.lease / RENEWALS / 2;
+        // Permits that were acquired together are not renewed together.
+        let sixth = permit.request.lease / RENEWALS / 2;
         let part = u32::try_from(id.number % 64).unwrap_or_default();
         self.set_due(id, sent_at + sixth + sixth / 64 * part);
     }
 
     /// Records that a permit is to be released, after its pending call. `false` if it is not known.
-    pub(super) fn leave(&mut self, id: PermitId, now: Instant) -> bool {
+    pub(super) fn release(&mut self, id: PermitId, now: Instant) -> bool {
         let Some(permit) = self.permits.get_mut(&id) else {
             return false;
         };
-        if permit.leaves_until.is_none() {
-            permit.leaves_until = Some(now + permit.place.lease);
-            self.leaving.insert((Arc::clone(&permit.place.key), id));
+        if permit.release_until.is_none() {
+            permit.release_until = Some(now + permit.request.lease);
+            self.releases.insert((Arc::clone(&permit.request.key), id));
             if permit.due.is_some() {
                 self.set_due(id, now);
             }
@@ -198,8 +199,8 @@ impl OpenPermits {
                 permit.due = None;
                 calls.pending += 1;
                 taken.push(DuePermit {
-                    place: permit.place.clone(),
-                    leaves: permit.leaves_until.is_some(),
+                    request: permit.request.clone(),
+                    is_release: permit.release_until.is_some(),
                     server: *server,
                 });
             }
@@ -212,7 +213,7 @@ impl OpenPermits {
     /// one to release, or one that was held back.
     pub(super) fn is_urgent(&self, now: Instant) -> bool {
         let is_due = |calls: &ServerCalls| !calls.is_away && calls.room() > 0 && calls.is_due(now);
-        (self.has_leaving() || self.is_held_back) && self.calls.values().any(is_due)
+        (self.has_releases() || self.is_held_back) && self.calls.values().any(is_due)
     }
 
     /// Records the end of a call that was taken, and sent at `sent_at`. `done` is the reply:
@@ -225,13 +226,11 @@ impl OpenPermits {
         sent_at: Instant,
         now: Instant,
     ) -> bool {
-        let PlaceRequest {
-            permit: id, lease, ..
-        } = call.place;
+        let PermitRequest { id, lease, .. } = call.request;
         if let Some(calls) = self.calls.get_mut(&call.server) {
             debug_assert!(calls.pending > 0, "a call that was taken is pending");
             calls.pending = calls.pending.saturating_sub(1);
-            calls.is_away = done.is_none() && self.servers.health(&call.place.key) != Health::Up;
+            calls.is_away = done.is_none() && self.servers.health(&call.request.key) != Health::Up;
             if calls.is_away && calls.pending == 0 {
                 self.put_off(call.server, now);
             }
@@ -241,21 +240,21 @@ impl OpenPermits {
                 "the calls of a server are known while one is pending"
             );
         }
-        let Some(leaves_until) = self.permits.get(&id).map(|permit| permit.leaves_until) else {
+        let Some(release_until) = self.permits.get(&id).map(|permit| permit.release_until) else {
             return false;
         };
-        match (done, leaves_until) {
+        match (done, release_until) {
             (Some(true), None) => self.set_due(id, sent_at + lease / RENEWALS),
             (None, None) => self.set_due(id, now + RETRY),
-            // It was renewed, and leaves now.
-            (Some(true), Some(_)) if !call.leaves => self.set_due(id, now),
+            // It was renewed, and is released now.
+            (Some(true), Some(_)) if !call.is_release => self.set_due(id, now),
             (None, Some(until)) if now <= until => {
-                self.set_due(id, if call.leaves { now + RETRY } else { now });
+                self.set_due(id, if call.is_release { now + RETRY } else { now });
             }
-            // It has left or has no place, or its lease is over.
+            // It is released or was not held, or its lease is over.
             _ => self.forget(id),
         }
-        done == Some(false) && leaves_until.is_none()
+        done == Some(false) && release_until.is_none()
     }
 
     /// Puts off the calls that are due at this server, because they would fail.
@@ -268,8 +267,11 @@ impl OpenPermits {
         let due = due.take_while(|(due, _)| *due <= now);
         let all: Vec<PermitId> = due.map(|(_, id)| *id).collect();
         for id in all {
-            let leaves_until = self.permits.get(&id).and_then(|permit| permit.leaves_until);
-            if leaves_until.is_some_and(|until| until < now) {
+            let release_until = self
+                .permits
+                .get(&id)
+                .and_then(|permit| permit.release_until);
+            if release_until.is_some_and(|until| until < now) {
                 self.forget(id);
             } else {
                 self.set_due(id, now + RETRY);
@@ -282,7 +284,7 @@ impl OpenPermits {
     pub(super) fn renew_lost(&mut self, now: Instant) {
         let mut lost = Vec::new();
         for (id, permit) in &mut self.permits {
-            let epoch = self.servers.epoch_of(&permit.place.key);
+            let epoch = self.servers.epoch_of(&permit.request.key);
             if std::mem::replace(&mut permit.epoch, epoch) != epoch && permit.due.is_some() {
                 lost.push(*id);
             }
@@ -296,8 +298,8 @@ impl OpenPermits {
         self.permits.is_empty()
     }
 
-    pub(super) fn has_leaving(&self) -> bool {
-        !self.leaving.is_empty()
+    pub(super) fn has_releases(&self) -> bool {
+        !self.releases.is_empty()
     }
 
     /// Makes a permit due at `at`. None of its calls may be pending any more.
@@ -306,7 +308,7 @@ impl OpenPermits {
             debug_assert!(false, "only an open permit becomes due");
             return;
         };
-        let server = self.servers.number_of(&permit.place.key);
+        let server = self.servers.number_of(&permit.request.key);
         let before = permit.due.replace((at, server));
         self.not_due(id, before);
         self.calls.entry(server).or_default().due.insert((at, id));
@@ -326,6 +328,6 @@ impl OpenPermits {
             return;
         };
         self.not_due(id, permit.due);
-        self.leaving.remove(&(permit.place.key, id));
+        self.releases.remove(&(permit.request.key, id));
     }
 }

@@ -11,7 +11,7 @@ use super::{Question, Servers};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
-use crate::store::PlaceRequest;
+use crate::store::PermitRequest;
 use crate::store::redis::scripts::own_time;
 use crate::{observe, real_time};
 
@@ -43,20 +43,20 @@ impl PermitsState {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A question about a permit, which is asked once the members in `leaving` are released.
+    /// A question about a permit, which is asked once the members in `releases` are released.
     pub(super) fn question(
         &self,
         operation: &str,
-        place: &PlaceRequest,
-        mut leaving: Vec<String>,
+        request: &PermitRequest,
+        mut releases: Vec<String>,
     ) -> Result<Arc<Question>, StoreError> {
-        leaving.insert(0, member(place));
-        let lease = u64::try_from(place.lease.as_micros()).unwrap_or(u64::MAX);
+        releases.insert(0, member(request));
+        let lease = u64::try_from(request.lease.as_micros()).unwrap_or(u64::MAX);
         let now = own_time(self.clock.as_deref())?;
-        Ok(Question::of_place(
+        Ok(Question::of_permit(
             operation,
-            [place.max.min(Limit::MAX_COUNT), lease],
-            &leaving,
+            [request.max.min(Limit::MAX_COUNT), lease],
+            &releases,
             now,
         ))
     }
@@ -70,7 +70,7 @@ impl PermitsState {
             open.is_asleep = false;
             self.wake.notify_one();
         }
-        if !open.has_leaving() {
+        if !open.has_releases() {
             self.settled.notify_waiters();
         }
     }
@@ -124,17 +124,21 @@ struct PendingCall {
 impl PendingCall {
     /// Sends the call. It has no timeout: it ends with an answer, or with its connection.
     async fn send(mut self) {
-        let operation = if self.call.leaves { "leave" } else { "renew" };
-        let place = &self.call.place;
-        let Ok(question) = self.shared.question(operation, place, Vec::new()) else {
+        let operation = if self.call.is_release {
+            "release_permit"
+        } else {
+            "renew"
+        };
+        let request = &self.call.request;
+        let Ok(question) = self.shared.question(operation, request, Vec::new()) else {
             return;
         };
-        let question = [(&*place.key, question)];
+        let question = [(&*request.key, question)];
         let answer = self.shared.servers.ask(&question, None).await;
         let reply = answer
             .ok()
-            .and_then(|replies| replies.first()?.place().ok());
-        self.done = reply.map(|place| place.is_done);
+            .and_then(|replies| replies.first()?.permit().ok());
+        self.done = reply.map(|permit| permit.is_done);
     }
 }
 
@@ -147,7 +151,7 @@ impl Drop for PendingCall {
         // Told when the lock is free again: a recorder is foreign code.
         self.shared.wake(open);
         if is_lost {
-            observe::permit_lost(self.call.place.rule);
+            observe::permit_lost(self.call.request.rule);
         }
     }
 }

@@ -4,7 +4,7 @@
 use redis::{ServerError, Value};
 use rmp::{Marker, decode};
 
-use super::question::{Ask, Granted, LimitsSubject, Operation, Subject, double};
+use super::question::{CallQuestion, Granted, LimitsSubject, Operation, Subject, double};
 use super::script::lua;
 use crate::error::StoreError;
 use crate::store::redis::errors::unexpected_reply;
@@ -19,7 +19,7 @@ pub(crate) enum Reply {
     Changed(bool),
     Settled(Settled),
     Granted(GrantReply),
-    Place(PlaceReply),
+    Permit(PermitReply),
 }
 
 /// The reply to a request for units ahead.
@@ -34,7 +34,7 @@ pub(crate) struct GrantReply {
 
 /// The reply to a question about a permit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlaceReply {
+pub(crate) struct PermitReply {
     /// `true` if the permit was acquired, renewed or released.
     pub(crate) is_done: bool,
     /// The number of calls of the key that are in flight.
@@ -71,9 +71,9 @@ impl Reply {
         }
     }
 
-    pub(crate) fn place(self) -> Result<PlaceReply, StoreError> {
+    pub(crate) fn permit(self) -> Result<PermitReply, StoreError> {
         match self {
-            Self::Place(place) => Ok(place),
+            Self::Permit(reply) => Ok(reply),
             _ => Err(unexpected_reply()),
         }
     }
@@ -108,7 +108,7 @@ impl ScriptAnswer {
     /// `is_charged` is `false`, admitted callers are not charged.
     pub(super) fn packed(
         bytes: &mut &[u8],
-        ask: &Ask<'_>,
+        question: &CallQuestion<'_>,
         now: u64,
         is_charged: bool,
     ) -> Option<Result<Self, ServerError>> {
@@ -124,15 +124,20 @@ impl ScriptAnswer {
             Marker::FixStr(_) | Marker::Str8 => packed_text(bytes)?,
             _ => &double(packed_number(bytes)?).to_le_bytes(),
         };
-        Self::read(answer, ask, now, is_charged).map(Ok)
+        Self::read(answer, question, now, is_charged).map(Ok)
     }
 
     /// Reads a number, a pair or a record. Times are in microseconds; `now` is that of the
     /// decision.
-    pub(super) fn read(bytes: &[u8], ask: &Ask<'_>, now: u64, is_charged: bool) -> Option<Self> {
-        let Ask {
+    pub(super) fn read(
+        bytes: &[u8],
+        asked: &CallQuestion<'_>,
+        now: u64,
+        is_charged: bool,
+    ) -> Option<Self> {
+        let CallQuestion {
             question, callers, ..
-        } = *ask;
+        } = *asked;
         let (head, counts) = bytes.split_at(if bytes.len() == RECORD { 3 } else { 0 });
         let all_admitted = |remaining, reset| (callers, 0, [remaining, 0, reset, now, 0]);
         let (admitted, limit_index, numbers) = match (head, counts.as_chunks::<8>()) {
@@ -167,9 +172,9 @@ impl ScriptAnswer {
         let (is_done, [first, second, ..]) = (admitted > 0, numbers);
         let subject = match &question.subject {
             Subject::Limits(subject) => subject,
-            Subject::Place => {
+            Subject::Permit => {
                 let in_flight = first;
-                return Some(Self::One(Reply::Place(PlaceReply { is_done, in_flight })));
+                return Some(Self::One(Reply::Permit(PermitReply { is_done, in_flight })));
             }
         };
         Some(match subject.operation {

@@ -7,17 +7,17 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use super::script::{PLACES, lua};
+use super::script::{PERMITS, lua};
 use crate::rule::Algorithm;
 
-/// What the function `decide` of a script is.
+/// The body of the function `decide` of a script.
 struct Body {
     name: &'static str,
-    /// Whose script it is; none where calls in flight stand in their place.
+    /// The algorithms that the script is of; none for permits.
     algorithms: &'static [Algorithm],
     /// Its files, in `src`.
     files: &'static [&'static str],
-    /// Whether its keys are strings, whose values are read all at once.
+    /// `true` if its keys are strings, whose values are read all at once.
     reads: bool,
 }
 
@@ -58,9 +58,9 @@ const BODIES: [Body; 5] = [
         reads: true,
     },
     Body {
-        name: "places",
+        name: "permits",
         algorithms: &[],
-        files: &["store/redis/permits/places.lua"],
+        files: &["store/redis/permits/script.lua"],
         reads: false,
     },
 ];
@@ -87,7 +87,7 @@ fn assembled() -> Vec<(&'static str, String, &'static [Algorithm])> {
     for body in &BODIES {
         // How many windows a first charge lives, and what the script of stacks knows it by.
         let row = body.algorithms.first().map(|algorithm| algorithm.row());
-        let (windows, number) = row.map_or((1, PLACES), |row| (row.windows, row.number));
+        let (windows, number) = row.map_or((1, PERMITS), |row| (row.windows, row.number));
         let code: String = body.files.iter().map(|file| read(file)).collect();
         writeln!(
             stack,

@@ -5,7 +5,7 @@ use rmp::decode;
 use smallvec::{SmallVec, smallvec};
 
 use super::answer::{ScriptAnswer, count, packed_number};
-use super::question::{Ask, KeyQuestion, double};
+use super::question::{CallQuestion, KeyQuestion, double};
 use super::script::Script;
 
 /// The questions of one command, decided at one time: each by itself or, by the script of stacks,
@@ -17,7 +17,7 @@ pub(crate) struct ScriptCall<'a> {
     pub(crate) script: &'static Script,
     pub(crate) keys: SmallVec<[&'a [u8]; 1]>,
     /// The questions; those on several keys are neighbours.
-    pub(crate) asks: SmallVec<[Ask<'a>; 1]>,
+    pub(crate) questions: SmallVec<[CallQuestion<'a>; 1]>,
 }
 
 /// The answers, in the order of the questions.
@@ -27,7 +27,7 @@ impl<'a> ScriptCall<'a> {
     /// The call of one caller: a question about a key, or a stack.
     pub(crate) fn of_one(number: u32, stack: &'a [KeyQuestion<'_>]) -> Self {
         if let [(key, question)] = stack {
-            let asks = smallvec![Ask {
+            let questions = smallvec![CallQuestion {
                 question,
                 key: 1,
                 callers: 1
@@ -36,10 +36,10 @@ impl<'a> ScriptCall<'a> {
                 number,
                 script: question.script,
                 keys: smallvec![*key],
-                asks,
+                questions,
             };
         }
-        let asks = (1..).zip(stack).map(|(key, (_, question))| Ask {
+        let questions = (1..).zip(stack).map(|(key, (_, question))| CallQuestion {
             question,
             key,
             callers: 1,
@@ -49,19 +49,19 @@ impl<'a> ScriptCall<'a> {
             number,
             script: Script::stack(),
             keys: keys.collect(),
-            asks: asks.collect(),
+            questions: questions.collect(),
         }
     }
 
     /// `true` for the question of one caller about one key, which has a shorter form.
     fn is_lone(&self) -> bool {
-        matches!(self.asks[..], [Ask { callers: 1, .. }]) && !self.script.is_stack()
+        matches!(self.questions[..], [CallQuestion { callers: 1, .. }]) && !self.script.is_stack()
     }
 
     /// The command, which names the script, or has its source for a server that does not know it.
     pub(crate) fn command(&self, by_source: bool) -> Cmd {
         let keys = self.keys.len();
-        let mut command = Cmd::with_capacity(4 + keys + 2 * self.asks.len(), 256 + 64 * keys);
+        let mut command = Cmd::with_capacity(4 + keys + 2 * self.questions.len(), 256 + 64 * keys);
         let Script { source, sha1, .. } = self.script;
         let (name, script) = if by_source {
             ("EVAL", *source)
@@ -74,9 +74,9 @@ impl<'a> ScriptCall<'a> {
         }
         // By the callers' clock, the newest of those who ask; 0 for the server's.
         let now = self
-            .asks
+            .questions
             .iter()
-            .filter_map(|ask| ask.question.now)
+            .filter_map(|asked| asked.question.now)
             .max()
             .unwrap_or(0);
         let mut bytes = SmallVec::<[u8; 128]>::new();
@@ -86,11 +86,11 @@ impl<'a> ScriptCall<'a> {
         if is_stack {
             argument(&mut command, &mut bytes);
         }
-        for asks in self
-            .asks
+        for questions in self
+            .questions
             .chunk_by(|one, other| !is_stack && std::ptr::eq(one.question, other.question))
         {
-            let Some(Ask { question, .. }) = asks.first() else {
+            let Some(CallQuestion { question, .. }) = questions.first() else {
                 debug_assert!(false, "no chunk is empty");
                 continue;
             };
@@ -100,7 +100,7 @@ impl<'a> ScriptCall<'a> {
             if is_stack || is_lone {
                 continue;
             }
-            for Ask { key, callers, .. } in asks {
+            for CallQuestion { key, callers, .. } in questions {
                 bytes.push(*key);
                 bytes.extend_from_slice(&callers.to_le_bytes());
             }
@@ -115,19 +115,19 @@ impl<'a> ScriptCall<'a> {
         let Value::BulkString(bytes) = reply else {
             return None;
         };
-        if let ([ask], true) = (&self.asks[..], self.is_lone()) {
+        if let ([question], true) = (&self.questions[..], self.is_lone()) {
             let (number, bytes) = bytes.split_first_chunk()?;
             let (now, answer) = bytes.split_first_chunk()?;
-            let answer = ScriptAnswer::read(answer, ask, count(*now)?, true)?;
+            let answer = ScriptAnswer::read(answer, question, count(*now)?, true)?;
             return (u32::from_le_bytes(*number) == self.number).then(|| smallvec![Ok(answer)]);
         }
         let (mut bytes, is_stack) = (&bytes[..], self.script.is_stack());
         decode::read_array_len(&mut bytes).ok()?;
         let (number, now) = (packed_number(&mut bytes)?, packed_number(&mut bytes)?);
         let is_charged = !is_stack || packed_number(&mut bytes)? == 1;
-        let mut answers = Answers::with_capacity(self.asks.len());
-        for ask in &self.asks {
-            answers.push(ScriptAnswer::packed(&mut bytes, ask, now, is_charged)?);
+        let mut answers = Answers::with_capacity(self.questions.len());
+        for question in &self.questions {
+            answers.push(ScriptAnswer::packed(&mut bytes, question, now, is_charged)?);
         }
         (bytes.is_empty() && number == u64::from(self.number)).then_some(answers)
     }

@@ -5,8 +5,8 @@
 -- KEYS     each once
 -- ARGV[1]  the call's number; the caller's clock, in microseconds, or 0 for the server's; and the
 --          first question
--- ARGV[2]  who asks it, three bytes each: the key's index, and how many callers. Further questions
---          follow, each with who asks it. A key may stand in several: they are decided in order.
+-- ARGV[2]  its callers, three bytes for each key: the key's index, and how many. Further questions
+--          follow, each with its callers. A key may stand in several: they are decided in order.
 --          Without ARGV[2], one caller asks one question of one key
 --
 -- A question: operation, cost, how many limits, the block's first and longest duration (0: it does

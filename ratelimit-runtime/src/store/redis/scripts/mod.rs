@@ -12,5 +12,7 @@ mod question;
 mod script;
 
 pub(crate) use self::answer::{GrantReply, Reply, ScriptAnswer};
-pub(crate) use self::question::{Ask, Granted, KeyQuestion, Operation, Question, own_time};
+pub(crate) use self::question::{
+    CallQuestion, Granted, KeyQuestion, Operation, Question, own_time,
+};
 pub(crate) use self::script::{Script, load_all};

@@ -55,7 +55,7 @@ pub(crate) struct Question {
 pub(super) enum Subject {
     Limits(LimitsSubject),
     /// A permit of the key's calls in flight.
-    Place,
+    Permit,
 }
 
 #[derive(Debug)]
@@ -70,9 +70,9 @@ pub(super) struct LimitsSubject {
     reserves: Reserves,
 }
 
-/// A question about one of the keys of a call, by its index from 1, and the number of its callers.
+/// A question of a call: about one of its keys, by the index from 1, for a number of callers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct CallQuestion<'a> {
     pub(crate) question: &'a Question,
     pub(crate) key: u8,
     pub(crate) callers: u16,
@@ -179,7 +179,7 @@ impl Question {
 
     /// A question about the permit of a call in flight, which is the first of `permits`; the others
     /// are released in the same step.
-    pub(crate) fn of_place(
+    pub(crate) fn of_permit(
         operation: &str,
         numbers: [u64; 2],
         permits: &[String],
@@ -187,9 +187,9 @@ impl Question {
     ) -> Arc<Self> {
         let [max, lease_us] = numbers;
         let mut question = Self {
-            script: Script::places(),
+            script: Script::permits(),
             now,
-            subject: Subject::Place,
+            subject: Subject::Permit,
             bytes: Vec::with_capacity(96),
         };
         question.text(operation);
@@ -227,7 +227,7 @@ impl Question {
             Subject::Limits(subject) if subject.algorithm.row().is_log => subject.cost.max(1),
             Subject::Limits(_) => 0,
             // It keeps the server as busy as an entry of a log does.
-            Subject::Place => 1,
+            Subject::Permit => 1,
         }
     }
 

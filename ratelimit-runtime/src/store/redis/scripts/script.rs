@@ -14,8 +14,8 @@ use crate::algorithm::Lua;
 use crate::algorithm::*;
 use crate::rule::Algorithm;
 
-/// The number of the script of calls in flight, used like that of an algorithm.
-pub(super) const PLACES: u8 = 15;
+/// The number of the script of permits, used like that of an algorithm.
+pub(super) const PERMITS: u8 = 15;
 
 /// A script, and the name by which Redis knows it.
 #[derive(Debug)]
@@ -67,9 +67,9 @@ fn algorithms() -> impl Iterator<Item = Algorithm> {
 
 impl Script {
     /// The script that answers questions about permits of calls in flight.
-    pub(crate) fn places() -> &'static Self {
+    pub(crate) fn permits() -> &'static Self {
         static SCRIPT: LazyLock<Script> =
-            LazyLock::new(|| Script::new(include_str!("generated/places.lua"), PLACES));
+            LazyLock::new(|| Script::new(include_str!("generated/permits.lua"), PERMITS));
         &SCRIPT
     }
 
@@ -101,7 +101,7 @@ impl Script {
 pub(crate) fn load_all() -> Vec<Cmd> {
     let scripts = algorithms()
         .map(Script::of)
-        .chain([Script::stack(), Script::places()]);
+        .chain([Script::stack(), Script::permits()]);
     scripts
         .map(|script| redis::cmd("SCRIPT").arg("LOAD").arg(script.source).take())
         .collect()

@@ -11,9 +11,6 @@ local function ask(i, name, extra)
   local key, question = KEYS[i], ARGV[i + 1]
   local algorithm, operation, cost, count, shortest, longest, max, window, rest =
     struct.unpack('<BBc0dBdddd', question)
-  if name == 'look' and operation ~= 'enter' then
-    name = 'peek'
-  end
   local ok, answer, state = pcall(algorithms[algorithm], key, 1, states[key], redis.call, now, base, nil,
     extra and question .. extra or question, name or operation, cost, count, shortest, longest, max, window, rest)
   if not ok then
@@ -33,7 +30,7 @@ end
 -- The last question is charged where all others admit, and looks for itself.
 local refusing, offender = 0, nil
 for i = 1, last - 1 do
-  local admits, _, _, blocks = ask(i, 'look')
+  local admits, _, _, blocks = ask(i, 'peek')
   if not admits then
     refusing, offender = refusing + 1, blocks and i
   end
@@ -48,20 +45,20 @@ if all then
       -- A key stands here twice, or is of another type: the charges before are taken back.
       for before = turn - 1, 0, -1 do
         local i = before == 0 and last or before
-        if operations[i] == 'enter' then
-          ask(i, 'leave')
+        if operations[i] == 'acquire_permit' then
+          ask(i, 'release_permit')
         elseif operations[i] == 'acquire' then
           ask(i, 'refund', struct.pack('<d', tickets[i]))
         else
           ask(i, 'settle', struct.pack('<dddd', tickets[i], 0, operations[i] == 'reserve' and 1 or 0, 0))
         end
-        ask(i, 'look')
+        ask(i, 'peek')
       end
       break
     end
   end
 else
-  local admits = ask(last, 'look')
+  local admits = ask(last, 'peek')
   -- But for one alone the call would have run: that sets its block. Of several that refuse none does,
   -- so that nobody blocks another's key by calls that his own limit refuses.
   if admits and refusing == 1 and offender then

@@ -16,14 +16,14 @@ pub enum RedisMode {
     ///
     /// - `sliding_window`, with several limits and costs up to 1,000, as a sorted set in optimistic
     ///   transactions: one round trip for a refusal (two if its cost is above 1), two for an
-    ///   admission, and two more each time another caller has changed the key in between. A slot
+    ///   admission, and two more each time another caller has changed the key in between. A unit
     ///   becomes free a quarter of a round trip and a millisecond late, most often; an admission
     ///   that arrives later than that is given back and repeated, which takes four round trips.
     ///   Transactions run on up to 8 more connections per server and runtime.
     /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window
     ///   ends on a whole millisecond of the server's clock. There are no refunds.
     ///
-    /// Stacked rules are all looked at before one is charged; if calls race for the last slot,
+    /// Stacked rules are all looked at before one is charged; if calls race for the last unit,
     /// charges of a refused call are refunded. A stack has at most one rule with `fixed_window`,
     /// which is charged last.
     ///

@@ -7,8 +7,8 @@ local READS, WINDOWS = true, 1
 -- KEYS     each once
 -- ARGV[1]  the call's number; the caller's clock, in microseconds, or 0 for the server's; and the
 --          first question
--- ARGV[2]  who asks it, three bytes each: the key's index, and how many callers. Further questions
---          follow, each with who asks it. A key may stand in several: they are decided in order.
+-- ARGV[2]  its callers, three bytes for each key: the key's index, and how many. Further questions
+--          follow, each with its callers. A key may stand in several: they are decided in order.
 --          Without ARGV[2], one caller asks one question of one key
 --
 -- A question: operation, cost, how many limits, the block's first and longest duration (0: it does
@@ -472,12 +472,12 @@ if not ARGV[2] then
   return struct.pack(type(answer) == 'number' and '<I4dd' or '<I4dc0', number, now, answer)
 end
 
--- Decides from the asks at `from` on until a key fails, and adds the answers to `reply`: to ask each
--- by a `pcall` of its own would cost more.
-local function decide_from(from, asks, reply, states, keys, decide, ...)
+-- Decides for the callers at `from` on until a key fails, and adds the answers to `reply`: a
+-- `pcall` for each key would cost more.
+local function decide_from(from, callers, reply, states, keys, decide, ...)
   local byte, last = string.byte, #reply
-  for from = from, #asks, 3 do
-    local index, low, high = byte(asks, from, from + 2)
+  for from = from, #callers, 3 do
+    local index, low, high = byte(callers, from, from + 2)
     local answer, state = decide(keys[index], low + 256 * high, states[index], ...)
     if state ~= nil then
       states[index] = state
@@ -496,15 +496,15 @@ for i = 2, #ARGV, 2 do
   local shared = { expiry = fmt('%d', (now - base + WINDOWS * window) / 1000 + 1),
     now = not READS and fmt('%d', now), live = not READS and fmt('%d', now - window + 1),
     double = READS and #question >= rest + 7 and struct.unpack('<d', question, rest) }
-  local asks, before = ARGV[i], #reply
-  while 3 * (#reply - before) < #asks do
-    local ok, failure = pcall(decide_from, 3 * (#reply - before) + 1, asks, reply, states, KEYS, decide,
+  local callers, before = ARGV[i], #reply
+  while 3 * (#reply - before) < #callers do
+    local ok, failure = pcall(decide_from, 3 * (#reply - before) + 1, callers, reply, states, KEYS, decide,
       call, now, base, shared, question, operation, cost, count, shortest, longest, max, window, rest)
     if not ok then
       -- An error of Redis is a table, up to 6.2 a text that begins with its place in the script.
       failure = type(failure) == 'table' and failure.err or failure
       reply[#reply + 1] = { string.find(failure, '^%u+ ') and failure or 'ERR ' .. failure }
-      states[string.byte(asks, 3 * (#reply - before) - 2)] = nil
+      states[string.byte(callers, 3 * (#reply - before) - 2)] = nil
     end
   end
 end

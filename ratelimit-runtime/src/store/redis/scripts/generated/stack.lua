@@ -1469,36 +1469,37 @@ return struct.pack('<HBddddd', admitted, limit_index, remaining, retry, reset, t
 end
 algorithms[15] = function(key, callers, state, call, now, base, shared,
   question, operation, cost, count, shortest, longest, max, window, rest)
--- Places of calls in flight, in the place of an algorithm. The key is a sorted set with a member
+-- Permits of calls in flight, in the place of an algorithm. The key is a sorted set with a member
 -- for each permit, whose score is when its lease ends, in microseconds:
 --   <16 hexadecimal digits of the process>.<number of the permit>.<lease in milliseconds>
 --
 -- Of a question, `max` is how many calls may be in flight, and `window` the lease of the permit
 -- that asks. At `rest` stand two bytes, how many permits follow, and each with its length, a byte.
--- The first is the permit that asks; the others leave before anything else, whatever comes of it.
+-- The first is the permit that is asked about; the others are released before anything else,
+-- whatever comes of it.
 --
--- enter   takes a place, if one is free
--- look    says whether one is
--- leave   1 if there was one to leave. It also gives back what `enter` has taken
--- renew   prolongs the lease; one that has ended is begun anew, if a place is free
+-- acquire_permit   acquires the permit, if one is free
+-- peek             says whether one is
+-- release_permit   1 if it was held
+-- renew            prolongs the lease; one that has ended is begun anew, if a permit is free
 --
--- Of the answer, `remaining` is how many calls are in flight (0 of one that leaves); the ticket is
--- 1 of a place that is taken, 2 if it was taken anew by renewing.
+-- Of the answer, `remaining` is how many calls are in flight (0 of a release); the ticket is 1 of a
+-- permit that is held, 2 if it was acquired anew by renewing.
 local fmt = string.format
 local permits, at = struct.unpack('<H', question, rest)
-local permit, leaving
+local permit, releases
 permit, at = struct.unpack('Bc0', question, at)
 if permits > 1 then
-  leaving = {}
+  releases = {}
   for i = 1, permits - 1 do
-    leaving[i], at = struct.unpack('Bc0', question, at)
+    releases[i], at = struct.unpack('Bc0', question, at)
   end
-  call('ZREM', key, unpack(leaving))
+  call('ZREM', key, unpack(releases))
 end
-if operation == 'leave' then
+if operation == 'release_permit' then
   return struct.pack('<HBddddd', call('ZREM', key, permit), 0, 0, 0, 0, 0, 0)
 end
-if operation ~= 'enter' and operation ~= 'renew' and operation ~= 'look' then
+if operation ~= 'acquire_permit' and operation ~= 'renew' and operation ~= 'peek' then
   error('unknown operation ' .. operation)
 end
 
@@ -1538,7 +1539,7 @@ if latest > 0 then
   end
 end
 
-local ticket = operation == 'enter' and 1 or 0
+local ticket = operation == 'acquire_permit' and 1 or 0
 local is_held = false
 if operation == 'renew' then
   is_held = tonumber(call('ZSCORE', key, permit) or 0) > now
@@ -1547,7 +1548,7 @@ end
 if not is_held and live >= max then
   return struct.pack('<HBddddd', 0, 0, live, 0, 0, 0, 0)
 end
-if operation ~= 'look' then
+if operation ~= 'peek' then
   local ends = now + window
   call('ZADD', key, fmt('%d', ends), permit)
   call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, fmt('%d', (math.max(latest, ends) - base) / 1000 + 1))
@@ -1568,9 +1569,6 @@ local function ask(i, name, extra)
   local key, question = KEYS[i], ARGV[i + 1]
   local algorithm, operation, cost, count, shortest, longest, max, window, rest =
     struct.unpack('<BBc0dBdddd', question)
-  if name == 'look' and operation ~= 'enter' then
-    name = 'peek'
-  end
   local ok, answer, state = pcall(algorithms[algorithm], key, 1, states[key], redis.call, now, base, nil,
     extra and question .. extra or question, name or operation, cost, count, shortest, longest, max, window, rest)
   if not ok then
@@ -1590,7 +1588,7 @@ end
 -- The last question is charged where all others admit, and looks for itself.
 local refusing, offender = 0, nil
 for i = 1, last - 1 do
-  local admits, _, _, blocks = ask(i, 'look')
+  local admits, _, _, blocks = ask(i, 'peek')
   if not admits then
     refusing, offender = refusing + 1, blocks and i
   end
@@ -1605,20 +1603,20 @@ if all then
       -- A key stands here twice, or is of another type: the charges before are taken back.
       for before = turn - 1, 0, -1 do
         local i = before == 0 and last or before
-        if operations[i] == 'enter' then
-          ask(i, 'leave')
+        if operations[i] == 'acquire_permit' then
+          ask(i, 'release_permit')
         elseif operations[i] == 'acquire' then
           ask(i, 'refund', struct.pack('<d', tickets[i]))
         else
           ask(i, 'settle', struct.pack('<dddd', tickets[i], 0, operations[i] == 'reserve' and 1 or 0, 0))
         end
-        ask(i, 'look')
+        ask(i, 'peek')
       end
       break
     end
   end
 else
-  local admits = ask(last, 'look')
+  local admits = ask(last, 'peek')
   -- But for one alone the call would have run: that sets its block. Of several that refuse none does,
   -- so that nobody blocks another's key by calls that his own limit refuses.
   if admits and refusing == 1 and offender then

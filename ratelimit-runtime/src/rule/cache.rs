@@ -1,4 +1,4 @@
-//! [`Slot`]: values kept with a rule, so that most calls look nothing up.
+//! [`RuleCache`]: values kept with a rule, so that most calls look nothing up.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use super::name::{Name, escape};
 /// A constant function can take nothing out of a cell. So a rule counts the changes of its
 /// settings, and a value kept before the last change is void.
 #[derive(Clone)]
-pub(super) struct Slot {
+pub(super) struct RuleCache {
     revision: u32,
     names: OnceCell<Names>,
     kept: OnceCell<(u32, Arc<dyn Any + Send + Sync>)>,
@@ -30,7 +30,7 @@ pub(crate) struct Names {
     pub(crate) escaped: Box<str>,
 }
 
-impl Slot {
+impl RuleCache {
     pub(super) const fn new() -> Self {
         Self {
             revision: 0,

@@ -1,33 +1,34 @@
--- Places of calls in flight, in the place of an algorithm. The key is a sorted set with a member
+-- Permits of calls in flight, in the place of an algorithm. The key is a sorted set with a member
 -- for each permit, whose score is when its lease ends, in microseconds:
 --   <16 hexadecimal digits of the process>.<number of the permit>.<lease in milliseconds>
 --
 -- Of a question, `max` is how many calls may be in flight, and `window` the lease of the permit
 -- that asks. At `rest` stand two bytes, how many permits follow, and each with its length, a byte.
--- The first is the permit that asks; the others leave before anything else, whatever comes of it.
+-- The first is the permit that is asked about; the others are released before anything else,
+-- whatever comes of it.
 --
--- enter   takes a place, if one is free
--- look    says whether one is
--- leave   1 if there was one to leave. It also gives back what `enter` has taken
--- renew   prolongs the lease; one that has ended is begun anew, if a place is free
+-- acquire_permit   acquires the permit, if one is free
+-- peek             says whether one is
+-- release_permit   1 if it was held
+-- renew            prolongs the lease; one that has ended is begun anew, if a permit is free
 --
--- Of the answer, `remaining` is how many calls are in flight (0 of one that leaves); the ticket is
--- 1 of a place that is taken, 2 if it was taken anew by renewing.
+-- Of the answer, `remaining` is how many calls are in flight (0 of a release); the ticket is 1 of a
+-- permit that is held, 2 if it was acquired anew by renewing.
 local fmt = string.format
 local permits, at = struct.unpack('<H', question, rest)
-local permit, leaving
+local permit, releases
 permit, at = struct.unpack('Bc0', question, at)
 if permits > 1 then
-  leaving = {}
+  releases = {}
   for i = 1, permits - 1 do
-    leaving[i], at = struct.unpack('Bc0', question, at)
+    releases[i], at = struct.unpack('Bc0', question, at)
   end
-  call('ZREM', key, unpack(leaving))
+  call('ZREM', key, unpack(releases))
 end
-if operation == 'leave' then
+if operation == 'release_permit' then
   return struct.pack('<HBddddd', call('ZREM', key, permit), 0, 0, 0, 0, 0, 0)
 end
-if operation ~= 'enter' and operation ~= 'renew' and operation ~= 'look' then
+if operation ~= 'acquire_permit' and operation ~= 'renew' and operation ~= 'peek' then
   error('unknown operation ' .. operation)
 end
 
@@ -67,7 +68,7 @@ if latest > 0 then
   end
 end
 
-local ticket = operation == 'enter' and 1 or 0
+local ticket = operation == 'acquire_permit' and 1 or 0
 local is_held = false
 if operation == 'renew' then
   is_held = tonumber(call('ZSCORE', key, permit) or 0) > now
@@ -76,7 +77,7 @@ end
 if not is_held and live >= max then
   return struct.pack('<HBddddd', 0, 0, live, 0, 0, 0, 0)
 end
-if operation ~= 'look' then
+if operation ~= 'peek' then
   local ends = now + window
   call('ZADD', key, fmt('%d', ends), permit)
   call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, fmt('%d', (math.max(latest, ends) - base) / 1000 + 1))

@@ -1,4 +1,4 @@
-//! Asking the store: an answer is awaited until the timeout of its check, and no longer.
+//! The timeout of a check: until then it waits for the answer of its store, and no longer.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

@@ -7,8 +7,8 @@ local READS, WINDOWS = false, 1
 -- KEYS     each once
 -- ARGV[1]  the call's number; the caller's clock, in microseconds, or 0 for the server's; and the
 --          first question
--- ARGV[2]  who asks it, three bytes each: the key's index, and how many callers. Further questions
---          follow, each with who asks it. A key may stand in several: they are decided in order.
+-- ARGV[2]  its callers, three bytes for each key: the key's index, and how many. Further questions
+--          follow, each with its callers. A key may stand in several: they are decided in order.
 --          Without ARGV[2], one caller asks one question of one key
 --
 -- A question: operation, cost, how many limits, the block's first and longest duration (0: it does
@@ -38,36 +38,37 @@ if now == 0 then
 end
 local function decide(key, callers, state, call, now, base, shared,
   question, operation, cost, count, shortest, longest, max, window, rest)
--- Places of calls in flight, in the place of an algorithm. The key is a sorted set with a member
+-- Permits of calls in flight, in the place of an algorithm. The key is a sorted set with a member
 -- for each permit, whose score is when its lease ends, in microseconds:
 --   <16 hexadecimal digits of the process>.<number of the permit>.<lease in milliseconds>
 --
 -- Of a question, `max` is how many calls may be in flight, and `window` the lease of the permit
 -- that asks. At `rest` stand two bytes, how many permits follow, and each with its length, a byte.
--- The first is the permit that asks; the others leave before anything else, whatever comes of it.
+-- The first is the permit that is asked about; the others are released before anything else,
+-- whatever comes of it.
 --
--- enter   takes a place, if one is free
--- look    says whether one is
--- leave   1 if there was one to leave. It also gives back what `enter` has taken
--- renew   prolongs the lease; one that has ended is begun anew, if a place is free
+-- acquire_permit   acquires the permit, if one is free
+-- peek             says whether one is
+-- release_permit   1 if it was held
+-- renew            prolongs the lease; one that has ended is begun anew, if a permit is free
 --
--- Of the answer, `remaining` is how many calls are in flight (0 of one that leaves); the ticket is
--- 1 of a place that is taken, 2 if it was taken anew by renewing.
+-- Of the answer, `remaining` is how many calls are in flight (0 of a release); the ticket is 1 of a
+-- permit that is held, 2 if it was acquired anew by renewing.
 local fmt = string.format
 local permits, at = struct.unpack('<H', question, rest)
-local permit, leaving
+local permit, releases
 permit, at = struct.unpack('Bc0', question, at)
 if permits > 1 then
-  leaving = {}
+  releases = {}
   for i = 1, permits - 1 do
-    leaving[i], at = struct.unpack('Bc0', question, at)
+    releases[i], at = struct.unpack('Bc0', question, at)
   end
-  call('ZREM', key, unpack(leaving))
+  call('ZREM', key, unpack(releases))
 end
-if operation == 'leave' then
+if operation == 'release_permit' then
   return struct.pack('<HBddddd', call('ZREM', key, permit), 0, 0, 0, 0, 0, 0)
 end
-if operation ~= 'enter' and operation ~= 'renew' and operation ~= 'look' then
+if operation ~= 'acquire_permit' and operation ~= 'renew' and operation ~= 'peek' then
   error('unknown operation ' .. operation)
 end
 
@@ -107,7 +108,7 @@ if latest > 0 then
   end
 end
 
-local ticket = operation == 'enter' and 1 or 0
+local ticket = operation == 'acquire_permit' and 1 or 0
 local is_held = false
 if operation == 'renew' then
   is_held = tonumber(call('ZSCORE', key, permit) or 0) > now
@@ -116,7 +117,7 @@ end
 if not is_held and live >= max then
   return struct.pack('<HBddddd', 0, 0, live, 0, 0, 0, 0)
 end
-if operation ~= 'look' then
+if operation ~= 'peek' then
   local ends = now + window
   call('ZADD', key, fmt('%d', ends), permit)
   call(base == 0 and 'PEXPIREAT' or 'PEXPIRE', key, fmt('%d', (math.max(latest, ends) - base) / 1000 + 1))
@@ -141,12 +142,12 @@ if not ARGV[2] then
   return struct.pack(type(answer) == 'number' and '<I4dd' or '<I4dc0', number, now, answer)
 end
 
--- Decides from the asks at `from` on until a key fails, and adds the answers to `reply`: to ask each
--- by a `pcall` of its own would cost more.
-local function decide_from(from, asks, reply, states, keys, decide, ...)
+-- Decides for the callers at `from` on until a key fails, and adds the answers to `reply`: a
+-- `pcall` for each key would cost more.
+local function decide_from(from, callers, reply, states, keys, decide, ...)
   local byte, last = string.byte, #reply
-  for from = from, #asks, 3 do
-    local index, low, high = byte(asks, from, from + 2)
+  for from = from, #callers, 3 do
+    local index, low, high = byte(callers, from, from + 2)
     local answer, state = decide(keys[index], low + 256 * high, states[index], ...)
     if state ~= nil then
       states[index] = state
@@ -165,15 +166,15 @@ for i = 2, #ARGV, 2 do
   local shared = { expiry = fmt('%d', (now - base + WINDOWS * window) / 1000 + 1),
     now = not READS and fmt('%d', now), live = not READS and fmt('%d', now - window + 1),
     double = READS and #question >= rest + 7 and struct.unpack('<d', question, rest) }
-  local asks, before = ARGV[i], #reply
-  while 3 * (#reply - before) < #asks do
-    local ok, failure = pcall(decide_from, 3 * (#reply - before) + 1, asks, reply, states, KEYS, decide,
+  local callers, before = ARGV[i], #reply
+  while 3 * (#reply - before) < #callers do
+    local ok, failure = pcall(decide_from, 3 * (#reply - before) + 1, callers, reply, states, KEYS, decide,
       call, now, base, shared, question, operation, cost, count, shortest, longest, max, window, rest)
     if not ok then
       -- An error of Redis is a table, up to 6.2 a text that begins with its place in the script.
       failure = type(failure) == 'table' and failure.err or failure
       reply[#reply + 1] = { string.find(failure, '^%u+ ') and failure or 'ERR ' .. failure }
-      states[string.byte(asks, 3 * (#reply - before) - 2)] = nil
+      states[string.byte(callers, 3 * (#reply - before) - 2)] = nil
     end
   end
 end

@@ -1,63 +1,63 @@
-//! [`Places`]: the permits of a shard's calls in flight.
+//! [`ShardPermits`]: the permits of a shard's calls in flight.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use foldhash::quality::RandomState;
 
-use crate::store::{Entry, PermitId, PlaceRequest, Verdict};
+use crate::store::{PermitId, PermitRequest, PermitVerdict, Verdict};
 
 /// The permits of the calls in flight, by key.
 ///
 /// There are no more keys and permits than calls in flight, which bounds their memory: each call
 /// takes more by itself.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct ShardPermits {
     /// No key has an empty set.
     by_key: HashMap<Arc<[u8]>, HashSet<PermitId, RandomState>, RandomState>,
 }
 
-impl Places {
+impl ShardPermits {
     /// Acquires a permit if one is free and `decide`, which gets `true` then, admits the call.
-    pub(super) fn enter(
+    pub(super) fn acquire(
         &mut self,
-        place: &PlaceRequest,
+        request: &PermitRequest,
         decide: impl FnOnce(bool) -> Vec<Verdict>,
-    ) -> Entry {
+    ) -> PermitVerdict {
         // A permit that asks again is not counted twice.
-        self.leave(place);
-        let taken = self.in_flight(&place.key);
-        if taken >= place.max {
-            return Entry {
+        self.release(request);
+        let taken = self.in_flight(&request.key);
+        if taken >= request.max {
+            return PermitVerdict {
                 is_full: true,
                 in_flight: taken,
                 verdicts: decide(false),
             };
         }
-        let entry = Entry {
+        let verdict = PermitVerdict {
             is_full: false,
             in_flight: taken + 1,
             verdicts: decide(true),
         };
-        if !entry.is_entered() {
-            return Entry {
+        if !verdict.is_acquired() {
+            return PermitVerdict {
                 in_flight: taken,
-                ..entry
+                ..verdict
             };
         }
         self.by_key
-            .entry(Arc::clone(&place.key))
+            .entry(Arc::clone(&request.key))
             .or_default()
-            .insert(place.permit);
-        entry
+            .insert(request.id);
+        verdict
     }
 
     /// Releases a permit, if it is held.
-    pub(super) fn leave(&mut self, place: &PlaceRequest) {
-        if let Some(permits) = self.by_key.get_mut(&place.key) {
-            permits.remove(&place.permit);
+    pub(super) fn release(&mut self, request: &PermitRequest) {
+        if let Some(permits) = self.by_key.get_mut(&request.key) {
+            permits.remove(&request.id);
             if permits.is_empty() {
-                self.by_key.remove(&place.key);
+                self.by_key.remove(&request.key);
             }
         }
     }
