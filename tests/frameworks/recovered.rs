@@ -13,7 +13,7 @@ use ratelimit_runtime::{
 use tower::ServiceExt as _;
 
 use crate::axum_server::{ask, request};
-use crate::search;
+use crate::{item, search};
 
 #[rate_limit(window = "60s", max = 1, name = "observed", shadow)]
 async fn observed() -> Result<(), RateLimitError> {
@@ -64,6 +64,23 @@ async fn a_handler_that_recovers_from_a_refusal_answers_for_itself() {
             assert_eq!(ask(&app, request("/")).await.retry_after, None);
         }
     }
+}
+
+/// As in an import whose rows are charged one by one.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_more_admissions_than_are_kept_lends_its_wait() {
+    let app = app(async || {
+        let rows = Rule::new("rows", Limit::per_minute(10_001));
+        while RateLimiter::current()
+            .acquire(&rows, &key!("all"))
+            .await
+            .is_ok()
+        {}
+        StatusCode::TOO_MANY_REQUESTS
+    });
+    let answer = ask(&app, request("/")).await;
+    assert_eq!(answer.retry_after.as_deref(), Some("60"));
+    assert_eq!(answer.standings, [item("rows", &[("r", 0), ("t", 60)])]);
 }
 
 fn legacy(response: &Response) -> [Vec<&str>; 3] {

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::future::ready;
 
 use actix_web::App;
-use actix_web::dev::{Service as _, ServiceResponse};
+use actix_web::dev::{Service as _, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::test::{TestRequest, call_service, init_service, try_call_service};
 use actix_web::web;
@@ -16,7 +16,7 @@ use poem::endpoint::make;
 use poem::error::NotFoundError;
 use poem::{EndpointExt as _, Route};
 use ratelimit_runtime::store::StoreError;
-use ratelimit_runtime::{RateLimitError, RateLimitLayer, RateLimiter, Responses};
+use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule};
 use serde_json::Value;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
@@ -54,35 +54,48 @@ async fn a_service_that_answers_in_its_call_answers_as_the_limiter_says() {
     assert_ours(&axum_server::seen(response.map(Body::new)).await, 500);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_refused_middleware_of_actix_is_answered_as_the_limiter_says() {
+/// What a middleware of actix-web inside of two layers answers to the third of its calls, with this
+/// error.
+async fn refused_in_middleware(error: fn(RateLimitError) -> actix_web::Error) -> Seen {
+    let wide = Rule::named("wide", Limit::per_minute(9));
+    let around = RateLimitLayer::new().limiter(limiter());
     let app = App::new()
         .route("/", web::get().to(async || "hello"))
-        .wrap_fn(|request, next| {
+        .wrap_fn(move |request, next| {
             let answer = next.call(request);
             async move {
-                search("alice").await?;
+                search("alice").await.map_err(error)?;
                 answer.await
             }
         })
-        .wrap(RateLimitLayer::new().limiter(limiter()));
+        .wrap(RateLimitLayer::new().limiter(limiter()))
+        .wrap(around.rule(&wide, |_: &ServiceRequest| Key::global()));
     let app = init_service(app).await;
     for _ in 0..2 {
-        assert_eq!(
-            call_service(&app, TestRequest::get().to_request())
-                .await
-                .status()
-                .as_u16(),
-            200
-        );
+        let answer = call_service(&app, TestRequest::get().to_request()).await;
+        assert_eq!(answer.status().as_u16(), 200);
     }
-    let error = try_call_service(&app, TestRequest::get().to_request())
-        .await
-        .err()
-        .unwrap();
-    let refused = actix::seen_of(error.error_response()).await;
-    assert_ours(&refused, 429);
-    assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])]);
+    let refused = try_call_service(&app, TestRequest::get().to_request()).await;
+    actix::seen_of(refused.err().unwrap().error_response()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_middleware_of_actix_is_answered_as_the_limiter_says() {
+    let ours = refused_in_middleware(actix_web::Error::from).await;
+    assert_ours(&ours, 429);
+    let foreign = refused_in_middleware(actix_web::error::ErrorTooManyRequests).await;
+    assert_eq!(foreign.body, "too many requests, try again in 60s");
+    for refused in [ours, foreign] {
+        assert_eq!(
+            (refused.status, refused.retry_after.as_deref()),
+            (429, Some("60"))
+        );
+        let standings = [
+            item("search", &[("r", 0), ("t", 60)]),
+            item("wide", &[("r", 6), ("t", 60)]),
+        ];
+        assert_eq!(refused.standings, standings);
+    }
 }
 
 /// actix-web keeps ids in extensions, which cannot be copied.

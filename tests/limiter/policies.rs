@@ -753,11 +753,10 @@ async fn a_policy_says_how_many_calls_may_be_in_flight_and_changes_that() {
 
 #[tokio::test]
 async fn a_policy_with_concurrent_is_misconfigured_for_a_rule_without() {
-    let limiter = RateLimiter::memory();
     for policy in ["5/1h concurrent 2", "5/1h lease 10s"] {
-        limiter
-            .set_policies([("plain", policy.parse::<Policy>().unwrap())])
-            .unwrap();
+        let limiter = RateLimiter::memory();
+        let set = |policy: &str| limiter.set_policies([("plain", policy.parse().unwrap())]);
+        set(policy).unwrap();
         let rule = Rule::new("no-permits", Limit::per_minute(1)).with_policy("plain");
         let error = limiter.acquire(&rule, &alice()).await.unwrap_err();
         assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
@@ -765,5 +764,16 @@ async fn a_policy_with_concurrent_is_misconfigured_for_a_rule_without() {
             error.to_string().contains("give it `concurrent` too"),
             "{error}"
         );
+
+        // By now the limiter knows the rule.
+        set("5/1h").unwrap();
+        assert!(limiter.acquire(&rule, &alice()).await.is_ok());
+        let error = set(policy).unwrap_err().to_string();
+        assert!(
+            error.contains("the policy `plain` is for calls in flight")
+                && error.contains("the old set stays in force"),
+            "{error}"
+        );
+        assert!(limiter.acquire(&rule, &alice()).await.is_ok());
     }
 }

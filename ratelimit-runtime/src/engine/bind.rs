@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::bound::{BoundConcurrent, BoundRule, Origin};
-use super::state::{Engine, PolicyUse, misprefetched, waits_in_vain};
+use super::state::{Engine, PolicyUse, keeps_none, misprefetched, waits_in_vain};
 use crate::error::RateLimitError;
 use crate::key::RenderedKinds;
 use crate::rule::{self, CallsInFlight, Policy, Rule, Terms};
@@ -46,7 +46,7 @@ impl Engine {
             }
             return bound;
         }
-        let (set, found) = self.policies.used(policy, PolicyUse::from(rule.terms()));
+        let (set, found) = self.policies.used(policy, PolicyUse::from(rule));
         let Some(found) = found else {
             // A call may make up the name, so this is not kept.
             let mut bound = self.with_terms(rule, rule.terms(), set.version);
@@ -115,12 +115,10 @@ impl Engine {
                 );
                 None
             }
-            None if policy.concurrent.is_none() && policy.lease.is_none() => None,
-            None => Some(RateLimitError::misconfigured(format!(
-                "the policy `{name}` is for calls in flight, and the rule `{}` does not keep their \
-                 permits: give it `concurrent` too",
-                bound.name.as_str()
-            ))),
+            None => policy
+                .needs_permits()
+                .then(|| keeps_none(name, &format!("the rule `{}`", bound.name.as_str())))
+                .map(RateLimitError::misconfigured),
         };
         bound.mistake = bound.mistake.or(unlimited).or_else(|| {
             let vain = terms.waits_in_vain().then(|| waits_in_vain(name));

@@ -19,12 +19,13 @@ tokio::task_local! {
 /// The number of collectors. It is most often 0, so that most decisions look no further.
 static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
 
-/// The most decisions that one collector keeps; further ones are left out.
+/// The most decisions that one collector keeps.
 const MOST: usize = 10_000;
 
-/// Runs a future, and returns its output with the decisions made meanwhile, in order and at most
-/// 10,000. The last one of a refused call is its refusal. Tasks that the future spawns are not
-/// included; a collector nested in it keeps its own decisions.
+/// Runs a future, and returns its output with the decisions made meanwhile, in order. The last one
+/// of a refused call is its refusal. Of more than 10,000, those between the first 9,999 and the last
+/// are left out. Tasks that the future spawns are not included; a collector nested in it keeps its
+/// own decisions.
 ///
 /// ```
 /// # #[cfg(feature = "macros")]
@@ -95,8 +96,9 @@ pub(super) fn listens() -> bool {
 pub(super) fn decision(observation: impl FnOnce() -> Observation) {
     let _ = COLLECTING.try_with(|collecting| {
         let mut decisions = collecting.borrow_mut();
-        if decisions.len() < MOST {
-            decisions.push(observation());
+        if decisions.len() == MOST {
+            let _ = decisions.pop(); // the last one may be a refusal, which matters most
         }
+        decisions.push(observation());
     });
 }

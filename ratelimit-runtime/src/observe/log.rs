@@ -137,7 +137,7 @@ pub(crate) fn no_client(proxy: Option<std::net::IpAddr>, reason: &str) {
     tracing::warn!(
         name: "no_client", target: SETUP, proxy, reason,
         "a trusted proxy names no client: such requests share the limits of its own address, or \
-         are refused where `TrustedProxies` is strict. Let it write the header that \
+         are refused if it has none or `TrustedProxies` is strict. Let it write the header that \
          `TrustedProxies` reads: `X-Forwarded-For`, unless set"
     );
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref, string_ref};
+#[cfg(feature = "_layer")]
+use sfv::{Parser, visitor::Ignored};
 use smallvec::SmallVec;
 
 use super::names::PublicNames;
@@ -296,6 +298,13 @@ pub(super) fn name(rule: &str, index: usize) -> String {
         let _ = write!(name, "/{}", index + 1);
     }
     name
+}
+
+/// `true` if this line is a structured list with an item, so that it can be part of a longer one.
+#[cfg(feature = "_layer")]
+pub(crate) fn is_list(line: &[u8]) -> bool {
+    let list = Parser::new(line).parse_list_with_visitor(Ignored);
+    !line.trim_ascii().is_empty() && list.is_ok()
 }
 
 fn string(name: &str) -> Option<&StringRef> {

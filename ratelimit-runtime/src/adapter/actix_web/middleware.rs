@@ -124,12 +124,14 @@ fn fill(copy: &mut http::Request<()>, request: &ServiceRequest) {
     }
 }
 
-/// An error of this crate becomes a response while the layer's limiter is in force; other errors
-/// are for the handlers around the layer.
+/// An error of this crate, and any refusal, becomes a response while the layer's limiter is in
+/// force, because the response tells of the decisions too. Other errors are for the handlers around
+/// the layer.
 fn answered(error: Error) -> (Error, Option<HttpResponse>) {
     let is_ours =
         error.as_error::<RateLimitError>().is_some() || error.as_error::<KeyRejection>().is_some();
-    let response = is_ours.then(|| error.error_response());
+    let is_refusal = error.as_response_error().status_code() == StatusCode::TOO_MANY_REQUESTS;
+    let response = (is_ours || is_refusal).then(|| error.error_response());
     (error, response)
 }
 

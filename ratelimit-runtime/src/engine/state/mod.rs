@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(in crate::engine) use self::counts::PermitCounts;
 use self::fallback::Fallback;
 use self::policies::PolicyBook;
-pub(in crate::engine) use self::policies::{PolicyUse, misprefetched, waits_in_vain};
+pub(in crate::engine) use self::policies::{PolicyUse, keeps_none, misprefetched, waits_in_vain};
 use self::registry::Registry;
 pub(in crate::engine) use self::settlements::OpenSettlement;
 use self::settlements::Settlements;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::registry::BoundRules;
-use crate::rule::{Policies, Policy, Terms};
+use crate::rule::{Policies, Policy, Rule};
 
 /// The policies of a limiter: the set in force, and the names that were ever used.
 #[derive(Default)]
@@ -25,14 +25,18 @@ pub(crate) struct PolicyBook {
 #[derive(Default, Clone, Copy)]
 pub(in crate::engine) struct PolicyUse {
     waits: bool,
+    /// `true` if a rule keeps no permits of calls in flight.
+    keeps_none: bool,
     /// The longest lease of units that the rules take ahead.
     prefetch: Duration,
 }
 
-impl From<&Terms> for PolicyUse {
-    fn from(terms: &Terms) -> Self {
+impl From<&Rule> for PolicyUse {
+    fn from(rule: &Rule) -> Self {
+        let terms = rule.terms();
         Self {
             waits: !terms.wait.is_zero(),
+            keeps_none: rule.in_flight_limit().is_none(),
             prefetch: terms.prefetch(),
         }
     }
@@ -71,6 +75,7 @@ impl PolicyBook {
         if policy.is_some() {
             let known = used.entry(name.to_owned()).or_default();
             known.waits |= by.waits;
+            known.keeps_none |= by.keeps_none;
             known.prefetch = known.prefetch.max(by.prefetch);
         }
         (set, policy)
@@ -122,6 +127,9 @@ impl PolicyBook {
             let by = used.get(name)?;
             if by.waits && policy.stops_waiting() {
                 return Some(waits_in_vain(name));
+            }
+            if by.keeps_none && policy.needs_permits() {
+                return Some(keeps_none(name, "a rule that uses it"));
             }
             let mistake = policy.prefetch_mistake(by.prefetch)?;
             Some(misprefetched(name, &mistake))
@@ -184,6 +192,14 @@ pub(in crate::engine) fn waits_in_vain(policy: &str) -> String {
     format!(
         "the policy `{policy}` blocks, and a rule that uses it waits: a call either waits or is blocked: leave `block` out, \
          or write `wait = \"0s\"` in the policy"
+    )
+}
+
+/// The message if a policy is for calls in flight, and this rule keeps no permits of them.
+pub(in crate::engine) fn keeps_none(policy: &str, rule: &str) -> String {
+    format!(
+        "the policy `{policy}` is for calls in flight, and {rule} does not keep their permits: \
+         give it `concurrent` too, or leave `concurrent` and `lease` out of the policy"
     )
 }
 

@@ -233,6 +233,11 @@ impl Policy {
         self
     }
 
+    /// `true` if only rules that keep permits of calls in flight can use the policy.
+    pub(crate) fn needs_permits(&self) -> bool {
+        self.concurrent.is_some() || self.lease.is_some()
+    }
+
     /// `true` if a rule that waits cannot use the policy.
     pub(crate) fn stops_waiting(&self) -> bool {
         self.block != BlockDuration::NONE && self.wait != Some(Duration::ZERO)
