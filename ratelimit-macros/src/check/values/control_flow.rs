@@ -40,7 +40,16 @@ pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
 
 /// The arguments that are evaluated before the limit is asked. An error that leaves the function
 /// there has charged nothing, and the body has not run.
-const BEFORE_THE_LIMIT: [&str; 7] = ["when", "limiter", "max", "policy", "cost", "shadow", "key"];
+const BEFORE_THE_LIMIT: [&str; 8] = [
+    "when",
+    "limiter",
+    "max",
+    "policy",
+    "concurrent",
+    "cost",
+    "shadow",
+    "key",
+];
 
 const NO_EXIT: &str = "the expression cannot leave the function; give it a value in every case";
 
