@@ -256,3 +256,17 @@ async fn a_cost_above_the_limit_is_cost_exceeds_limit() {
         );
     }
 }
+
+/// The order in which a rule is told of its settings does not matter.
+#[tokio::test]
+async fn a_lease_may_be_set_before_concurrent() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::new("export", Limit::per_minute(5))
+        .with_lease(MINUTE)
+        .with_concurrent(2);
+    drop(limiter.enter(&rule, &alice()).await.unwrap());
+    let [summary] = &limiter.rules()[..] else {
+        panic!("one rule was used")
+    };
+    assert_eq!(summary.concurrent, Some((2, MINUTE)));
+}
