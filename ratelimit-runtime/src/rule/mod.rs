@@ -195,7 +195,8 @@ impl Rule {
 
     /// Sets how long a key is refused once the limits refuse it. Refusals by the block do not
     /// extend it. `peek` and shadow mode never set it, nor does a call that is also refused by
-    /// another rule of its stack or for lack of a permit.
+    /// another rule of its stack or for lack of a permit. Without limits each call is
+    /// `Misconfigured`.
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = BlockDuration::fixed(block);
