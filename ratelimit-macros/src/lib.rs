@@ -38,11 +38,11 @@ use proc_macro::TokenStream;
 #[doc = include_str!("arguments.md")]
 ///
 /// Expressions are evaluated at each call before its first `.await`, in the order `when`,
-/// `limiter`, `max`, `cost`, `shadow`, `key`; `on_refused` only for a refused call, `count` and
-/// `actual_cost` once the body has returned. They see the function's arguments, and cannot
-/// `.await`, `return` or `break` outside of closures and async blocks of their own. An error may
-/// leave the function: in all but `on_refused`, `count` and `actual_cost`, `?` returns it before
-/// anything is charged and before the body.
+/// `limiter`, `max` or `policy`, `concurrent`, `cost`, `shadow`, `key`; `on_refused` only for a
+/// refused call, `count` and `actual_cost` once the body has returned. They see the function's
+/// arguments, and cannot `.await`, `return` or `break` outside of closures and async blocks of
+/// their own. An error may leave the function: in all but `on_refused`, `count` and
+/// `actual_cost`, `?` returns it before anything is charged and before the body.
 ///
 /// A `max` or `cost` that is negative at run time means 0: a `max` of 0 refuses each call, without
 /// a `retry_after`; a `cost` of 0 charges nothing. A cost above what the limits admit at once is

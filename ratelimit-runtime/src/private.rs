@@ -291,6 +291,7 @@ pub fn counts_err<R: Outcome>(outcome: &R) -> Completion {
 
 /// The value that a refused call returns.
 #[must_use]
+#[track_caller]
 pub fn refuse<R: FromRateLimitError>(error: RateLimitError) -> R {
     R::from_rate_limit_error(error)
 }

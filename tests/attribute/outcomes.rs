@@ -64,3 +64,27 @@ async fn pass(duration: Duration) {
 const MICROSECOND: Duration = Duration::from_micros(1);
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
+
+/// An error that keeps the place where it was made, as that of `eyre` does.
+#[derive(Debug)]
+struct Located(&'static std::panic::Location<'static>);
+
+impl From<RateLimitError> for Located {
+    #[track_caller]
+    fn from(_: RateLimitError) -> Self {
+        Self(std::panic::Location::caller())
+    }
+}
+
+const LINE: u32 = line!() + 2;
+
+#[ratelimit_runtime::rate_limit(window = "60s", max = max)]
+async fn located(max: u8) -> Result<(), Located> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_error_of_a_refused_call_is_made_where_the_attribute_stands() {
+    let Located(place) = alone(located(0)).await.unwrap_err();
+    assert_eq!((place.file(), place.line()), (file!(), LINE));
+}

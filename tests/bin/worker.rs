@@ -16,7 +16,8 @@ use std::time::{Duration, Instant, SystemTime};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::__private::{PermitId, PermitRequest};
 use ratelimit_runtime::{
-    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Source,
+    Algorithm, Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule,
+    Source,
 };
 use tokio::task::JoinSet;
 
@@ -74,9 +75,13 @@ async fn main() {
             seed,
         ] => {
             let millis = |text| Duration::from_millis(number(text));
-            let limit = Limit::new(number(max), millis(window)).with_burst(number(burst));
+            let algorithm: Algorithm = algorithm.parse().unwrap();
+            let mut limit = Limit::new(number(max), millis(window));
+            if algorithm.has_burst() {
+                limit = limit.with_burst(number(burst));
+            }
             let rule = Rule::new("spend", limit)
-                .with_algorithm(algorithm.parse().unwrap())
+                .with_algorithm(algorithm)
                 .with_prefetch(millis(lease));
             let builder = RateLimiter::builder()
                 .redis(url)

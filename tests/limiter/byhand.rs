@@ -256,3 +256,45 @@ async fn a_cost_above_the_limit_is_cost_exceeds_limit() {
         );
     }
 }
+
+/// What cannot have an effect is said, as the attribute says it.
+#[tokio::test]
+async fn a_setting_that_has_no_effect_is_misconfigured() {
+    let limiter = RateLimiter::memory();
+    let bursting = Limit::per_minute(5).with_burst(20);
+    for (rule, why) in [
+        (Rule::new("log", bursting), "has no burst"),
+        (
+            Rule::new("window", bursting).with_algorithm(Algorithm::FixedWindow),
+            "has no burst",
+        ),
+        (
+            Rule::in_flight("blocked", 5).with_block(MINUTE),
+            "leave the block out",
+        ),
+    ] {
+        let error = limiter.enter(&rule.with_concurrent(5), &alice()).await;
+        let error = error.map(drop).unwrap_err();
+        assert!(
+            matches!(error, RateLimitError::Misconfigured(_)) && error.to_string().contains(why),
+            "{error}"
+        );
+    }
+    let policy = ratelimit_runtime::Policy::new(bursting);
+    let error = limiter.set_policies([("log", policy)]).unwrap_err();
+    assert!(error.to_string().contains("has no burst"), "{error}");
+}
+
+/// The order in which a rule is told of its settings does not matter.
+#[tokio::test]
+async fn a_lease_may_be_set_before_concurrent() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::new("export", Limit::per_minute(5))
+        .with_lease(MINUTE)
+        .with_concurrent(2);
+    drop(limiter.enter(&rule, &alice()).await.unwrap());
+    let [summary] = &limiter.rules()[..] else {
+        panic!("one rule was used")
+    };
+    assert_eq!(summary.concurrent, Some((2, MINUTE)));
+}

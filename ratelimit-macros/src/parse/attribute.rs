@@ -1,9 +1,10 @@
 //! Reads the inside of one attribute. A mistake in one argument does not hide those in the others.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitBool, LitInt, LitStr, Token};
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitBool, LitInt, LitStr, Token, parenthesized, token};
 
 use crate::diagnostics::{Diagnostics, list};
 use crate::duration;
@@ -101,9 +102,15 @@ impl AttributeReader<'_> {
             self.diagnostics
                 .error(&name, format!("`{text}` is given twice: remove one"));
         }
-        let value = if input.peek(Token![:]) && !input.peek(Token![::]) {
-            self.diagnostics
-                .error(input.parse::<Token![:]>()?, "write `=` for `:`");
+        let value = if input.peek(token::Paren) {
+            let inside;
+            let span = parenthesized!(inside in input).span.join();
+            let message = format!("write `{text} = …`, without the parentheses");
+            self.diagnostics.push(Error::new(span, message));
+            expression(&inside, parameter)?
+        } else if let Some(wrong) = not_equals(input)? {
+            let message = format!("write `=` for `{wrong}`");
+            self.diagnostics.error(wrong, message);
             expression(input, parameter)?
         } else {
             value(input, &name, parameter)?
@@ -206,6 +213,19 @@ fn limit_ahead(input: ParseStream<'_>) -> Option<String> {
     let ahead = input.fork();
     ahead.parse::<Token![=]>().ok()?;
     duration::limit(&ahead.parse::<LitStr>().ok()?.value())
+}
+
+/// What stands in place of a `=`.
+fn not_equals(input: ParseStream<'_>) -> syn::Result<Option<TokenStream>> {
+    Ok(Some(if input.peek(Token![=>]) {
+        input.parse::<Token![=>]>()?.into_token_stream()
+    } else if input.peek(Token![==]) {
+        input.parse::<Token![==]>()?.into_token_stream()
+    } else if input.peek(Token![:]) && !input.peek(Token![::]) {
+        input.parse::<Token![:]>()?.into_token_stream()
+    } else {
+        return Ok(None);
+    }))
 }
 
 /// The value after `name`.

@@ -46,6 +46,8 @@ pub trait FromRateLimitError {
 
 #[diagnostic::do_not_recommend]
 impl<T, E: From<RateLimitError>> FromRateLimitError for Result<T, E> {
+    // An error that keeps the place where it was made keeps that of the attribute.
+    #[track_caller]
     fn from_rate_limit_error(error: RateLimitError) -> Self {
         Err(E::from(error))
     }

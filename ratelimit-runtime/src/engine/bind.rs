@@ -201,6 +201,13 @@ fn mistake_of(rule: &Rule, terms: &Terms) -> Option<RateLimitError> {
             "a call of the rule `{name}` either waits or is blocked: leave `with_wait` out, or the \
              block"
         )
+    } else if terms.blocks_never() {
+        format!(
+            "the rule `{name}` has no limit that could block a key: leave the block out, or set a \
+             limit as well"
+        )
+    } else if terms.is_burst_misplaced() {
+        format!("the rule `{name}`: {}", terms.algorithm().lacks_burst())
     } else if let Some(mistake) = terms.prefetch_mistake() {
         format!("the rule `{name}`: {mistake}")
     } else if terms.has_zone() && !terms.has_calendar() {

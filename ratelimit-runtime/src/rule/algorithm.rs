@@ -65,6 +65,11 @@ impl Algorithm {
         self.row().has_burst
     }
 
+    /// The mistake in a burst under another algorithm than a bucket.
+    pub(crate) fn lacks_burst(self) -> String {
+        format!("`{self}` has no burst: only the bucket algorithms have one")
+    }
+
     /// The cost that `limit` admits at once while unused: its `max`, or the burst of a bucket.
     #[inline]
     pub(crate) const fn capacity(self, limit: &Limit) -> u64 {

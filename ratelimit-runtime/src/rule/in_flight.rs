@@ -15,22 +15,6 @@ impl CallsInFlight {
     pub(crate) const MAX_LEASE: Duration = Duration::from_secs(3600);
     pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
-    pub(super) const fn new(max: u64) -> Self {
-        Self {
-            max,
-            lease: Self::DEFAULT_LEASE,
-        }
-    }
-
-    pub(super) const fn with_lease(mut self, lease: Duration) -> Self {
-        assert!(
-            Self::is_lease(lease),
-            "a lease lasts at least 5 seconds and at most an hour"
-        );
-        self.lease = lease;
-        self
-    }
-
     pub(super) const fn is_lease(lease: Duration) -> bool {
         lease.as_nanos() >= Self::MIN_LEASE.as_nanos()
             && lease.as_nanos() <= Self::MAX_LEASE.as_nanos()

@@ -150,7 +150,7 @@ impl Limit {
     }
 
     /// Sets the cost that a bucket algorithm admits at once, which is `max` by default. Other
-    /// algorithms have no burst.
+    /// algorithms have no burst: with one, each call is `Misconfigured`.
     ///
     /// A bucket fills within [`MAX_WINDOW`](Self::MAX_WINDOW): a larger burst is cut to that.
     ///
@@ -166,6 +166,11 @@ impl Limit {
             burst
         };
         self
+    }
+
+    /// `true` if a burst is set.
+    pub(super) const fn has_burst(&self) -> bool {
+        self.burst > 0
     }
 
     /// The cost that a bucket algorithm admits at once: the burst, or `max`; 0 if `max` is 0. Other

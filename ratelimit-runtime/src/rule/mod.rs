@@ -55,7 +55,8 @@ pub struct Rule {
     name: RuleName,
     terms: Terms,
     policy: Option<PolicyName>,
-    in_flight: Option<CallsInFlight>,
+    concurrent: Option<u64>,
+    lease: Duration,
     template: Option<KeyTemplate>,
     cache: RuleCache,
 }
@@ -161,7 +162,8 @@ impl Rule {
             name,
             terms,
             policy: None,
-            in_flight: None,
+            concurrent: None,
+            lease: CallsInFlight::DEFAULT_LEASE,
             template: None,
             cache: RuleCache::new(),
         }
@@ -193,7 +195,8 @@ impl Rule {
 
     /// Sets how long a key is refused once the limits refuse it. Refusals by the block do not
     /// extend it. `peek` and shadow mode never set it, nor does a call that is also refused by
-    /// another rule of its stack or for lack of a permit.
+    /// another rule of its stack or for lack of a permit. Without limits each call is
+    /// `Misconfigured`.
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = BlockDuration::fixed(block);
@@ -299,11 +302,7 @@ impl Rule {
     /// [`RateLimiter::enter`](crate::RateLimiter::enter).
     #[must_use]
     pub const fn with_concurrent(mut self, max: u64) -> Self {
-        let lease = match self.in_flight {
-            Some(limit) => limit.lease,
-            None => CallsInFlight::DEFAULT_LEASE,
-        };
-        self.in_flight = Some(CallsInFlight::new(max).with_lease(lease));
+        self.concurrent = Some(max);
         self.changed()
     }
 
@@ -315,9 +314,11 @@ impl Rule {
     /// If `lease` is shorter than 5 seconds or longer than an hour; in a constant, at compile time.
     #[must_use]
     pub const fn with_lease(mut self, lease: Duration) -> Self {
-        if let Some(limit) = self.in_flight {
-            self.in_flight = Some(limit.with_lease(lease));
-        }
+        assert!(
+            CallsInFlight::is_lease(lease),
+            "a lease lasts at least 5 seconds and at most an hour"
+        );
+        self.lease = lease;
         self.changed()
     }
 
@@ -439,7 +440,13 @@ impl Rule {
     /// The limit on calls in flight, if the rule has one.
     #[inline]
     pub(crate) const fn in_flight_limit(&self) -> Option<CallsInFlight> {
-        self.in_flight
+        match self.concurrent {
+            Some(max) => Some(CallsInFlight {
+                max,
+                lease: self.lease,
+            }),
+            None => None,
+        }
     }
 
     /// `true` if a policy sets the limits.
@@ -451,10 +458,7 @@ impl Rule {
     /// How many calls of a key may be in flight at a time; `None` for any number.
     #[must_use]
     pub const fn concurrent(&self) -> Option<u64> {
-        match self.in_flight {
-            Some(limit) => Some(limit.max),
-            None => None,
-        }
+        self.concurrent
     }
 
     /// The value that a limiter keeps with the rule as it is now.
@@ -519,7 +523,7 @@ impl Rule {
     /// `true` if a limiter binds both alike: they differ at most in values of a call, which are the
     /// cost, shadow mode and the first `max`.
     pub(crate) fn binds_as(&self, terms: &Terms, in_flight: Option<CallsInFlight>) -> bool {
-        self.in_flight == in_flight && self.terms.binds_as(terms)
+        self.in_flight_limit() == in_flight && self.terms.binds_as(terms)
     }
 }
 

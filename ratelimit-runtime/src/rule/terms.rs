@@ -178,6 +178,16 @@ impl Terms {
         prefetch::mistake(self.prefetch(), self.limits(), self.block)
     }
 
+    /// `true` if nothing sets the block, because the rule has no limits.
+    pub(crate) fn blocks_never(&self) -> bool {
+        self.limits().is_empty() && self.block != BlockDuration::NONE
+    }
+
+    /// `true` if one of the limits has a burst that the algorithm does not have.
+    pub(crate) fn is_burst_misplaced(&self) -> bool {
+        !self.algorithm.has_burst() && self.limits().iter().any(Limit::has_burst)
+    }
+
     /// `true` if the rule sets a time zone.
     #[inline]
     pub(crate) const fn has_zone(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The template of `key!`, whose placeholders are names in scope.
 
+use proc_macro2::Span;
 use syn::Error;
 
 use crate::diagnostics::Diagnostics;
@@ -36,7 +37,9 @@ pub(crate) fn check(input: &KeyInput) -> syn::Result<Vec<Piece>> {
                 }
                 let mut root = placeholder.ident.clone();
                 root.set_span(literal.span());
-                resolved.push(Piece::Placeholder(placeholder.of(root, literal.span())));
+                // As in the attribute: no suggestion to replace the whole template by a field.
+                let steps = literal.span().resolved_at(Span::mixed_site());
+                resolved.push(Piece::Placeholder(placeholder.of(root, steps)));
             }
         }
     }

@@ -15,8 +15,7 @@ pub(crate) fn argument(chars: &[char], scope: &Scope) -> Option<Spelled> {
     let names: Vec<String> = scope.bindings.iter().map(Binding::text).collect();
     let words = words(chars, &|_| false);
     let exact = words.iter().find_map(|(word, at)| {
-        of_self(chars, scope, word, at)
-            .or_else(|| names.contains(word).then(|| (word.clone(), at.clone())))
+        of_self(chars, scope, word, at).or_else(|| names.contains(word).then(|| path(chars, at)))
     });
     exact.or_else(|| {
         let near = |word: &str| nearest(word, names.iter().map(String::as_str)).map(str::to_owned);
@@ -52,7 +51,7 @@ pub(crate) fn beside<'a>(
                     .find(&word)
                     .is_some_and(|binding| !binding.conditional)
                     && unused(&word);
-                is_argument.then_some((word, at))
+                is_argument.then(|| path(&text, &at))
             })
         })
 }
@@ -74,19 +73,24 @@ fn words(chars: &[char], joins: &dyn Fn(char) -> bool) -> Vec<(String, Range<usi
 
 /// The path that starts with `word`, if that is `self`. `self` alone is an ordinary word.
 fn of_self(chars: &[char], scope: &Scope, word: &str, at: &Range<usize>) -> Option<Spelled> {
-    let named = |c: &&char| c.is_alphabetic() || **c == '_';
-    if word != "self" || scope.receiver.is_none() || chars.get(at.end) != Some(&'.') {
-        return None;
+    let is_self = word == "self" && scope.receiver.is_some();
+    is_self
+        .then(|| path(chars, at))
+        .filter(|(path, _)| path != word)
+}
+
+/// The word at this place, with the fields and methods after it: `user.name()` of `user.name().`
+fn path(chars: &[char], at: &Range<usize>) -> Spelled {
+    let is_name = |c: &char| c.is_alphanumeric() || *c == '_';
+    let mut end = at.end;
+    while chars.get(end) == Some(&'.') && chars.get(end + 1).is_some_and(is_name) {
+        let after = chars.get(end + 1..).unwrap_or_default();
+        end += 1 + after.iter().take_while(|c| is_name(c)).count();
+        let is_call = chars.get(end..end + 2) == Some(&['(', ')']);
+        end += if is_call { 2 } else { 0 };
     }
-    chars.get(at.end + 1).filter(named)?;
-    let path = chars.get(at.start..).unwrap_or_default();
-    let path: String = path
-        .iter()
-        .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
-        .collect();
-    let path = path.trim_end_matches('.').to_owned();
-    let length = path.chars().count();
-    Some((path, at.start..at.start + length))
+    let path = chars.get(at.start..end).unwrap_or_default();
+    (path.iter().collect(), at.start..end)
 }
 
 #[cfg(test)]
@@ -115,7 +119,9 @@ mod tests {
             ("Email", "email"),
             ("userId", "user_id"),
             ("ID", "id"),
-            ("self.name.len()", "self.name.len"),
+            ("self.name.len()", "self.name.len()"),
+            ("#state.name().len(", "state.name().len"),
+            ("email.", "email"),
         ] {
             assert_eq!(meant(text).as_deref(), Some(name), "{text}");
         }
@@ -131,6 +137,7 @@ mod tests {
             ("{{email}}:<tenant>", Some("email")),
             ("email:<tenant>", Some("email")),
             ("<tenant>:self.id", Some("self.id")),
+            ("<tenant>:user.0.id.", Some("user.0.id")),
             ("email:<email>", None),
             ("<email.len()>/<tenant>:tenant", None),
             ("user-agent:<email>", None),

@@ -4,11 +4,19 @@ use syn::{Error, Expr};
 
 use crate::check::values::exits::{self, Kind};
 use crate::diagnostics::Diagnostics;
+use crate::literal::bare;
 
-/// Reports every `.await` and `return` of `expr`, the value of argument `name`, and every `?` that
-/// cannot leave the function there.
+/// Reports every `.await` and `return` of `expr`, the value of argument `name`, every `?` that
+/// cannot leave the function there, and a closure where a value is meant.
 pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
     let before_the_limit = BEFORE_THE_LIMIT.contains(&name);
+    if before_the_limit && matches!(bare(expr), Expr::Closure(_)) {
+        let message = format!(
+            "`{name}` takes no closure: write its expression alone, which sees the function's \
+             arguments"
+        );
+        diagnostics.error(expr, message);
+    }
     // A macro that may hide an exit is kept in a closure, which a `?` beside it could not leave.
     let beside_macro = is_hidden(expr);
     for exit in exits::of_expr(expr) {
@@ -40,7 +48,16 @@ pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
 
 /// The arguments that are evaluated before the limit is asked. An error that leaves the function
 /// there has charged nothing, and the body has not run.
-const BEFORE_THE_LIMIT: [&str; 7] = ["when", "limiter", "max", "policy", "cost", "shadow", "key"];
+const BEFORE_THE_LIMIT: [&str; 8] = [
+    "when",
+    "limiter",
+    "max",
+    "policy",
+    "concurrent",
+    "cost",
+    "shadow",
+    "key",
+];
 
 const NO_EXIT: &str = "the expression cannot leave the function; give it a value in every case";
 

@@ -279,6 +279,9 @@ impl Policy {
                 "`zone` says where a calendar day begins: write a limit such as `500/day`, or leave it out",
             );
         }
+        if !self.algorithm.has_burst() && self.limits.iter().any(Limit::has_burst) {
+            return Err(self.algorithm.lacks_burst());
+        }
         if wait.is_some() && self.block != BlockDuration::NONE {
             return fault("a call either waits or is blocked: leave `wait` out, or `block`");
         }

@@ -100,9 +100,7 @@ pub(in crate::rule) fn check_burst(
     limits: usize,
 ) -> Result<(), String> {
     match burst {
-        Some(_) if !algorithm.has_burst() => Err(format!(
-            "`{algorithm}` has no burst: only the bucket algorithms have one"
-        )),
+        Some(_) if !algorithm.has_burst() => Err(algorithm.lacks_burst()),
         Some(_) if limits != 1 => Err("`burst` goes with one limit".to_owned()),
         Some(0) => Err("a burst of 0 refuses every call: write 1 or more".to_owned()),
         _ => Ok(()),

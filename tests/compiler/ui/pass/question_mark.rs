@@ -42,7 +42,7 @@ fn future(text: &str) -> impl Future<Output = Result<(), Failure>> + Send {
     async move { Ok(()) }
 }
 
-#[rate_limit(when = id(text)? > 0, window = "60s", max = id(text)?, cost = id(text)?, shadow = id(text)? > 9)]
+#[rate_limit(when = id(text)? > 0, window = "60s", max = id(text)?, concurrent = id(text)?, cost = id(text)?, shadow = id(text)? > 9)]
 #[rate_limit(key = (text, id(text)?), window = "1h", max = 1)]
 async fn everywhere(text: &str) -> Result<(), Failure> {
     Ok(())

@@ -42,4 +42,7 @@ async fn on_refused_never_used(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<email>", window = "60s", max = 3, when = { return Ok(()) })]
 async fn return_in_when(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = |email: &str| email.len(), policy = |_| "plan", cost = || 2, when = |_| true)]
+async fn closures(email: &str) -> Outcome { Ok(()) }
+
 fn main() {}

@@ -68,4 +68,10 @@ async fn synonyms_of_new_arguments(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(limits, policy =, algorithm, burst, cost =, block, wait)]
 async fn values_missing(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key => email, window => "60s", max == 3)]
+async fn arrows_for_equals(email: &str) -> Outcome { Ok(()) }
+
+#[rate_limit(key(email), window("60s"), max(3), shadow(true))]
+async fn parentheses_for_equals(email: &str) -> Outcome { Ok(()) }
+
 fn main() {}

@@ -96,4 +96,10 @@ async fn text_in_format(email: &str, ip: u32) -> Outcome { Ok(()) }
 #[rate_limit(key = concat!("<email>"), window = "60s", max = 3)]
 async fn text_in_concat(email: &str, ip: u32) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "#user.id", window = "60s", max = 3)]
+async fn field_in_text(user: User) -> Outcome { Ok(()) }
+
+#[rate_limit(key = "<tenant>/user.name.len()", window = "60s", max = 3)]
+async fn field_beside(tenant: u32, user: User) -> Outcome { Ok(()) }
+
 fn main() {}

@@ -85,5 +85,7 @@ trait Post {
 
 fn main() {
     let price = 1.5;
+    let user = User { name: String::new(), seen: Instant::now() };
     let _ = (key!("item:<price>"), key!("<emial>"));
+    let _ = (key!("<user.nmae>"), key!("<user.name.lenn()>"));
 }
