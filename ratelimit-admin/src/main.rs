@@ -313,8 +313,14 @@ impl Target {
         change: Option<&Change>,
     ) -> Result<Self, Failure> {
         let mut bucket = bucket.clone();
-        let (key, other) = bucket.key()?;
-        bucket.rule = settled(&bucket.rule, service).await?;
+        let (mut key, mut other) = bucket.key()?;
+        if !bucket.rule.has_limits() {
+            let (known, by_template) = bucket.known_as(&in_force(service).await?)?;
+            bucket = known;
+            if let Some(by_template) = by_template {
+                (key, other) = (by_template, None);
+            }
+        }
         let (mut rule, policy) = bucket.rule.rule()?;
         let limiter = connected(service, policy.clone()).await?;
         if let Some(change) = change {
