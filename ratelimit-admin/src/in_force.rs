@@ -222,14 +222,24 @@ impl InForce {
     }
 
     fn full_name<'n>(&'n self, name: &'n str) -> Result<&'n str, String> {
-        let all: BTreeSet<&str> = self.rules.iter().map(|rule| rule.name.as_str()).collect();
+        let unknown = || self.unknown(name, self.names());
+        self.known_name(name)?.ok_or_else(unknown)
+    }
+
+    fn names(&self) -> BTreeSet<&str> {
+        self.rules.iter().map(|rule| rule.name.as_str()).collect()
+    }
+
+    /// The name itself, or the only one that ends so; `None` if there is none.
+    pub(crate) fn known_name<'n>(&'n self, name: &'n str) -> Result<Option<&'n str>, String> {
+        let all = self.names();
         if all.contains(name) {
-            return Ok(name);
+            return Ok(Some(name));
         }
         let is_last_part = |all: &&str| all.rsplit('.').next() == Some(name);
         match all.iter().copied().filter(is_last_part).collect::<Vec<_>>()[..] {
-            [only] => Ok(only),
-            [] => Err(self.unknown(name, all)),
+            [only] => Ok(Some(only)),
+            [] => Ok(None),
             [..] => Err(format!(
                 "{} may be {}: say which",
                 escaped(name),

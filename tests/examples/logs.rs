@@ -620,6 +620,12 @@ fn what_a_client_sends_is_not_taken_for_another_client() {
             leaves_out(agent, &[], &log(line), &sent);
         }
     }
+    let router = concat!(
+        r#"2026-10-10T11:55:{s}.5+00:00 heroku[router]: at=info path="/path" fwd="{}" "#,
+        r#"dyno=web.1 status=200 time=2026-10-10T11:55:{s}Z"#
+    );
+    let sent = log(&router.replace("/path", r#"/" fwd="192.0.2.9"#));
+    leaves_out("a second field", &[], &log(router), &sent);
     let body = log(&(COMBINED.to_owned() + r#" {"ip":"192.0.2.99","time":1}"#));
     finds_the_client("a body", &[], body, "`address`, word 1 of a line");
     let json = log(r#"{"ip":"{}","time":"2026-10-10T11:55:{s}Z"}"#);

@@ -389,6 +389,8 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
         let bucket = Rule::new("bucket", Limit::per_hour(5)).with_algorithm(Algorithm::TokenBucket);
         let by_hand = Key::of("alice");
         let _ = limiter.acquire(&bucket, &by_hand).await.unwrap();
+        let copy = Rule::new("shop.copy", Limit::per_hour(5)).with_concurrent(2);
+        std::mem::forget(limiter.enter(&copy, &by_hand).await.unwrap());
         let rule = Rule::new("plan", Limit::per_hour(5)).with_policy_named("report");
         let _ = limiter.acquire(&rule, &by_hand).await.unwrap();
         let given = Rule::new("given", Limit::per_hour(5));
@@ -418,6 +420,8 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
         assert!(words.contains(said), "{args:?}: {words}");
     }
     assert_eq!(desk.json(&["peek", "plan", "alice"])["limit"], 10);
+    let in_flight = json!({"rule": "shop.copy", "keys": [{"key": "<alice>", "in_flight": 1}], "complete": true});
+    assert_eq!(desk.json(&["in-flight", "copy"]), in_flight);
     desk.set(
         "plan:gold",
         r#"{"line":1,"limits":["99/1h"],"algorithm":"sliding_window","policy":"gold",

@@ -135,7 +135,10 @@ impl Columns {
             _ => None,
         };
         let time = time.map(|time| ("time", Cow::Owned(time)));
-        Ok(Some(Record::Words(time.into_iter().chain(words).collect())))
+        let others = words
+            .into_iter()
+            .filter(|(name, _)| time.is_none() || *name != "time");
+        Ok(Some(Record::Words(others.chain(time.clone()).collect())))
     }
 
     fn named(&self) -> impl Iterator<Item = &str> {

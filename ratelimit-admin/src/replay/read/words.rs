@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use super::client::Clients;
 use super::fields::LINE;
-use super::record::Record;
+use super::record::{Record, same};
 use crate::replay::time;
 
 type Words<'a> = Vec<(&'a str, Cow<'a, str>)>;
@@ -213,7 +213,9 @@ pub(super) fn pairs(line: &str) -> Option<Record<'_>> {
             _ => {}
         }
     }
-    fields.extend(time.map(|time| ("time", time.into())));
+    if !fields.iter().any(|(name, _)| same(name, "time")) {
+        fields.extend(time.map(|time| ("time", time.into())));
+    }
     (fields.len() > 2).then_some(Record::Words(fields))
 }
 
