@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 
 use crate::escapes::unescaped;
 use crate::in_force::InForce;
+use crate::lookup::key_of;
 use crate::printable::escaped;
 use crate::replay;
 
@@ -236,8 +237,9 @@ pub(crate) struct Bucket {
     #[command(flatten)]
     pub(crate) rule: RuleArgs,
     /// The key as `list` prints it, each value in brackets and escaped: '<acme>/<7>'. A single
-    /// value needs no brackets: alice@example.com; a single IPv6 address stands for its /64, unless
-    /// Redis holds a key with the address itself
+    /// value needs no brackets, and no text around it where Redis knows the rule:
+    /// alice@example.com; a single IPv6 address stands for its /64, unless Redis holds a key with
+    /// the address itself
     key: Option<String>,
     /// The rule has no key: all callers share one bucket
     #[arg(long, conflicts_with = "key")]
@@ -387,6 +389,23 @@ fn network(text: &str) -> Option<&str> {
 }
 
 impl Bucket {
+    /// The same with the name and limits that a limiter has written, and the key that its template
+    /// makes of a value.
+    pub(crate) fn known_as(&self, rules: &InForce) -> Result<(Self, Option<Key>), String> {
+        let rule = rules.rule(&self.rule.name, self.rule.policy.as_deref())?;
+        let value = self.key.as_deref().map(unescaped);
+        let key = key_of(rule, value.as_deref());
+        let key = key.map_err(|why| format!("{}: {why}", escaped(&rule.name)))?;
+        let rule = self.rule.known_as(rules)?;
+        Ok((
+            Self {
+                rule,
+                ..self.clone()
+            },
+            key,
+        ))
+    }
+
     /// The key, and which one it may be instead, if that is stored.
     pub(crate) fn key(&self) -> Result<(Key, Option<Key>), String> {
         let Some(text) = &self.key else {

@@ -16,6 +16,8 @@ use crate::rules::{answer, nearest, unescaped};
 const LINE: u64 = 1;
 /// A rule that no limiter has written for so many days is left out.
 const MAX_DAYS: u64 = 35;
+/// In bytes, of a name and its line: a longer one is none that a limiter has written.
+const LONGEST: usize = 1 << 16;
 /// The most rules that are read.
 const MAX_RULES: usize = 10_000;
 
@@ -85,11 +87,13 @@ pub(crate) async fn read(
         match RuleInForce::read(prefix, &field, &line) {
             Ok(rule) if rule.days() > MAX_DAYS => {}
             Ok(rule) => found.rules.push(rule),
-            Err(why) => found.skipped.push(format!(
-                "the rule {} is left out: {}",
-                escaped(&String::from_utf8_lossy(&field)),
-                escaped(&why)
-            )),
+            Err(why) => {
+                let name: String = String::from_utf8_lossy(&field).chars().take(100).collect();
+                let (name, why) = (escaped(&name), escaped(&why));
+                found
+                    .skipped
+                    .push(format!("the rule {name} is left out: {why}"));
+            }
         }
     }
     found
@@ -102,6 +106,9 @@ pub(crate) async fn read(
 impl RuleInForce {
     fn read(prefix: &str, field: &[u8], line: &[u8]) -> Result<Self, String> {
         let wrong = |why: &dyn std::fmt::Display| format!("its line is damaged ({why})");
+        if field.len() + line.len() > LONGEST {
+            return Err(wrong(&"it is too long"));
+        }
         let field = std::str::from_utf8(field).map_err(|why| wrong(&why))?;
         // Behind the colon is the policy, which the line names too.
         let name = field.split(':').next().and_then(unescaped);
@@ -215,14 +222,24 @@ impl InForce {
     }
 
     fn full_name<'n>(&'n self, name: &'n str) -> Result<&'n str, String> {
-        let all: BTreeSet<&str> = self.rules.iter().map(|rule| rule.name.as_str()).collect();
+        let unknown = || self.unknown(name, self.names());
+        self.known_name(name)?.ok_or_else(unknown)
+    }
+
+    fn names(&self) -> BTreeSet<&str> {
+        self.rules.iter().map(|rule| rule.name.as_str()).collect()
+    }
+
+    /// The name itself, or the only one that ends so; `None` if there is none.
+    pub(crate) fn known_name<'n>(&'n self, name: &'n str) -> Result<Option<&'n str>, String> {
+        let all = self.names();
         if all.contains(name) {
-            return Ok(name);
+            return Ok(Some(name));
         }
         let is_last_part = |all: &&str| all.rsplit('.').next() == Some(name);
         match all.iter().copied().filter(is_last_part).collect::<Vec<_>>()[..] {
-            [only] => Ok(only),
-            [] => Err(self.unknown(name, all)),
+            [only] => Ok(Some(only)),
+            [] => Ok(None),
             [..] => Err(format!(
                 "{} may be {}: say which",
                 escaped(name),

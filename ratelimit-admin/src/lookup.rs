@@ -18,6 +18,9 @@ use crate::report::{Standing, name};
 #[derive(Serialize)]
 pub(crate) struct Found {
     rules: Vec<FoundRule>,
+    /// Whether limits are those of policies, without their overrides.
+    #[serde(skip)]
+    is_without_overrides: bool,
     left_out: Vec<LeftOut>,
     /// Lines of Redis that could not be read.
     skipped: Vec<String>,
@@ -49,6 +52,9 @@ pub(crate) struct Top {
     looked_at: usize,
     /// `true` if these are all.
     complete: bool,
+    /// Whether limits are those of policies, without their overrides.
+    #[serde(skip)]
+    is_without_overrides: bool,
     left_out: Vec<LeftOut>,
     skipped: Vec<String>,
 }
@@ -85,7 +91,8 @@ fn rendered(rule: &RuleInForce, value: &str) -> Result<Key, String> {
                 "text" => key.part(value),
                 "number" => number(&mut key, value).ok_or_else(|| other("a whole number"))?,
                 "address" => {
-                    let address: Result<IpAddr, _> = value.parse();
+                    let network = value.strip_suffix("/64").filter(|text| text.contains(':'));
+                    let address: Result<IpAddr, _> = network.unwrap_or(value).parse();
                     key.part(&address.map_err(|_| other("an IP address"))?);
                 }
                 _ => return Err(other("a value that is no text, number or address")),
@@ -95,6 +102,67 @@ fn rendered(rule: &RuleInForce, value: &str) -> Result<Key, String> {
         key.text(&text);
     }
     Ok(key.finish())
+}
+
+/// The key that a value is by the template of a rule; `None` where the value alone says it: as it
+/// is rendered, or under a key of one text.
+///
+/// # Errors
+///
+/// If no call has such a key.
+pub(crate) fn key_of(rule: &RuleInForce, value: Option<&str>) -> Result<Option<Key>, String> {
+    let Some(template) = rule.line.key.as_deref() else {
+        return Ok(None);
+    };
+    let is_digest = |value: &str| value.len() == 33 && value.starts_with('#');
+    match (value, template) {
+        (None, "") => Ok(None),
+        (None, _) => Err(format!(
+            "its key is {template}: say it in place of --global"
+        )),
+        (Some(_), "") => Err("it has no key, all callers share one bucket: say --global".into()),
+        (Some(value), _) if is_digest(value) => Ok(None),
+        (Some(value), _) if value.contains(['<', '>']) => {
+            if shape(template).is_none_or(|shape| shape == without_values(value)) {
+                Ok(None)
+            } else {
+                Err(format!("its key is {template}"))
+            }
+        }
+        (Some(value), _) => {
+            let kind = rule.line.kinds.first().map(String::as_str);
+            let is_plain = match pieces(template).as_deref() {
+                Some([Some(before), None, Some(behind)]) => before.is_empty() && behind.is_empty(),
+                _ => false,
+            };
+            if is_plain && !matches!(kind, Some("number" | "address")) {
+                return Ok(None);
+            }
+            rendered(rule, value).map(Some)
+        }
+    }
+}
+
+/// The keys of a template, as rendered, without their values; `None` for a text that is no template.
+fn shape(template: &str) -> Option<String> {
+    let mut key = KeyBuilder::new();
+    for piece in pieces(template)? {
+        match piece {
+            Some(text) => key.text(&text),
+            None => key.part(""),
+        }
+    }
+    String::from_utf8(key.finish().as_bytes().to_vec()).ok()
+}
+
+/// `ip:<>` of `ip:<192.0.2.1>`.
+fn without_values(rendered: &str) -> String {
+    let mut parts = rendered.split('<');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| {
+        let behind = part.split_once('>').map_or("", |(_, behind)| behind);
+        format!("{all}<>{behind}")
+    })
 }
 
 fn number(key: &mut KeyBuilder, value: &str) -> Option<()> {
@@ -173,6 +241,7 @@ pub(crate) async fn find<E: From<RateLimitError>>(
         }
     }
     Ok(Found {
+        is_without_overrides: file.is_none() && rules.iter().any(|rule| rule.policy.is_some()),
         rules,
         left_out,
         skipped: in_force.skipped,
@@ -221,6 +290,7 @@ pub(crate) async fn top<E: From<RateLimitError>>(
         keys: Vec::new(),
         looked_at: 0,
         complete: true,
+        is_without_overrides: looks.iter().any(|rule| rule.line.policy.is_some()),
         left_out,
         skipped: in_force.skipped.clone(),
     };
@@ -264,6 +334,17 @@ impl Top {
             }
         }
         Ok(())
+    }
+}
+
+/// What is printed where limits are without the overrides of policies.
+const OVERRIDES: &str = "\na key with an override in its policy has another limit: see \
+     `ratelimit-admin find VALUE --policies FILE`";
+
+impl FoundRule {
+    /// Whether nothing is counted or blocked.
+    fn is_untouched(&self) -> bool {
+        self.limits.as_ref().is_none_or(Standing::is_untouched) && self.in_flight.unwrap_or(0) == 0
     }
 }
 
@@ -319,6 +400,14 @@ impl fmt::Display for Found {
             1 => f.write_str("1 rule")?,
             rules => write!(f, "{rules} rules")?,
         }
+        if !self.rules.is_empty() && self.rules.iter().all(FoundRule::is_untouched) {
+            f.write_str(
+                "\nnothing is counted for it; are prefix and secret those of the service?",
+            )?;
+        }
+        if self.is_without_overrides {
+            f.write_str(OVERRIDES)?;
+        }
         write_rest(f, &self.left_out, &self.skipped)
     }
 }
@@ -337,6 +426,9 @@ impl fmt::Display for Top {
         )?;
         if !self.complete {
             f.write_str(", and there are more keys, which were not looked at: see --max-keys")?;
+        }
+        if self.is_without_overrides {
+            f.write_str(OVERRIDES)?;
         }
         write_rest(f, &self.left_out, &self.skipped)
     }

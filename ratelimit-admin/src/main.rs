@@ -108,9 +108,16 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             ))
         }
         Command::InFlight { name, max_keys, .. } => {
+            let rules = match in_force(service).await {
+                // An ACL forbids to read them: the name is taken as it is.
+                Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => None,
+                rules => Some(rules?),
+            };
+            let known = rules.as_ref().map(|rules| rules.known_name(name));
+            let name = known.transpose()?.flatten().unwrap_or(name);
             let limiter = limiter(service, RateLimiter::builder()).await?;
-            let rule = Rule::named(name.as_str(), Limit::per_second(1)).with_concurrent(1);
-            let of = (service.prefix.as_deref().unwrap_or_default(), name.as_str());
+            let rule = Rule::named(name, Limit::per_second(1)).with_concurrent(1);
+            let of = (service.prefix.as_deref().unwrap_or_default(), name);
             let (keys, complete) =
                 rules::in_flight(&store(service)?, of, *max_keys, service.timeout).await?;
             let mut counts = Vec::new();
@@ -124,7 +131,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
                 });
             }
             Ok(Report::InFlight(InFlightList {
-                rule: name.clone(),
+                rule: name.to_owned(),
                 keys: counts,
                 complete,
             }))
@@ -313,8 +320,14 @@ impl Target {
         change: Option<&Change>,
     ) -> Result<Self, Failure> {
         let mut bucket = bucket.clone();
-        let (key, other) = bucket.key()?;
-        bucket.rule = settled(&bucket.rule, service).await?;
+        let (mut key, mut other) = bucket.key()?;
+        if !bucket.rule.has_limits() {
+            let (known, by_template) = bucket.known_as(&in_force(service).await?)?;
+            bucket = known;
+            if let Some(by_template) = by_template {
+                (key, other) = (by_template, None);
+            }
+        }
         let (mut rule, policy) = bucket.rule.rule()?;
         let limiter = connected(service, policy.clone()).await?;
         if let Some(change) = change {

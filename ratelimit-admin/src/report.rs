@@ -160,14 +160,10 @@ impl RuleList {
 
 impl fmt::Display for RuleList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let wide = |text: fn(&RuleRow) -> String| {
-            self.rules
-                .iter()
-                .map(|row| text(row).chars().count())
-                .max()
-                .unwrap_or_default()
-        };
-        let (names, kept) = (wide(RuleRow::name), wide(RuleRow::kept));
+        let (names, kept) = (
+            width(self.rules.iter().map(RuleRow::name)),
+            width(self.rules.iter().map(RuleRow::kept)),
+        );
         for row in &self.rules {
             let keys = if row.keys == 1 { "key" } else { "keys" };
             write!(
@@ -268,9 +264,9 @@ impl Standing {
         self.limit.saturating_sub(self.remaining)
     }
 
-    /// `1 used, 4 of 5 left in 1m`
+    /// `1 used, 4 of 5 left in 1m`. A block leaves nothing, whatever was used.
     pub(crate) fn with_used(&self) -> String {
-        if self.limit == Limit::MAX_COUNT {
+        if self.limit == Limit::MAX_COUNT || matches!(self.state, State::Blocked) {
             self.to_string()
         } else {
             format!("{} used, {self}", self.used())
@@ -335,11 +331,7 @@ impl fmt::Display for Report {
                 complete,
                 zone,
             }) => {
-                let width = keys
-                    .iter()
-                    .map(|standing| name(&standing.key).chars().count())
-                    .max()
-                    .unwrap_or_default();
+                let width = width(keys.iter().map(|standing| name(&standing.key)));
                 for standing in keys {
                     writeln!(f, "{:width$}  {standing}", name(&standing.key))?;
                 }
@@ -362,11 +354,7 @@ impl fmt::Display for Report {
                 keys,
                 complete,
             }) => {
-                let width = keys
-                    .iter()
-                    .map(|calls| name(&calls.key).chars().count())
-                    .max()
-                    .unwrap_or_default();
+                let width = width(keys.iter().map(|calls| name(&calls.key)));
                 for CallsInFlight { key, in_flight } in keys {
                     writeln!(f, "{:width$}  {in_flight} in flight", name(key))?;
                 }
@@ -435,6 +423,12 @@ fn hint(rule: &str, zone: Option<&str>) -> String {
     }
 }
 
+/// The width of a column of texts. Longer ones than a line holds move what stands behind them.
+fn width(texts: impl Iterator<Item = String>) -> usize {
+    let widths = texts.map(|text| text.chars().count());
+    widths.max().unwrap_or_default().min(100)
+}
+
 /// The key, escaped, because clients choose its values; or a note for a rule without a key.
 pub(crate) fn name(key: &str) -> String {
     if key.is_empty() {
@@ -450,7 +444,10 @@ impl fmt::Display for Standing {
             limit, remaining, ..
         } = self;
         if *limit == Limit::MAX_COUNT {
-            write!(f, "{} used (each call says its `max`) ", self.used())?;
+            if !matches!(self.state, State::Blocked) {
+                write!(f, "{} used ", self.used())?;
+            }
+            f.write_str("(each call says its `max`) ")?;
         } else {
             write!(f, "{remaining} of {limit} left ")?;
         }

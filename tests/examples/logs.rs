@@ -316,6 +316,7 @@ fn behind_proxies_the_client_is_the_one_that_the_service_counts() {
         r#"{"ts":17916333{s},"request":{"remote_ip":"10.0.0.1","#,
         r#""headers":{"X-Forwarded-For":["192.0.2.66","{}, 10.1.2.3"]}}}"#
     );
+    let iis = "#Fields: date time c-ip x-forwarded-for\n2026-10-10 11:55:10 10.0.0.1 192.0.2.66,+{},+10.1.2.3";
     let proxies = ["--trusted-proxies", "10.0.0.0/8,192.0.2.200"];
     let named = [&proxies[..], &["--key-field", "x-forwarded-for"]].concat();
     for (name, line, arguments) in [
@@ -326,6 +327,7 @@ fn behind_proxies_the_client_is_the_one_that_the_service_counts() {
         ("JSON by its name", json, &named),
         ("CSV", csv, &proxies),
         ("Caddy", caddy, &proxies),
+        ("IIS", iis, &proxies),
     ] {
         let said = Said::of(arguments, log(line));
         assert_eq!(
@@ -336,6 +338,13 @@ fn behind_proxies_the_client_is_the_one_that_the_service_counts() {
         );
         assert_eq!(said.left_out(), None, "{name}");
     }
+    let said = Said::of(&proxies, log(&xff));
+    assert!(
+        said.all
+            .contains("\nbehind the trusted proxies: `x-forwarded-for`\n"),
+        "{}",
+        said.all
+    );
     // What no proxy names is counted under the proxy, as in the service, and said so.
     let unnamed = log_of(
         &xff,
@@ -575,6 +584,112 @@ fn one_quotation_mark_of_csv_ends_with_its_line() {
     let said = Said::of(&[], csv);
     assert_eq!(said.keys(), [("a".to_owned(), 4)], "{}", said.all);
     assert!(said.all.contains("requests: 5, keys: 2"), "{}", said.all);
+}
+
+/// Lines that would name another client are left out and counted.
+fn leaves_out(name: &str, arguments: &[&str], log: &str, lines: &str) {
+    let said = Said::of(arguments, format!("{log}{lines}"));
+    let (count, left_out) = (lines.lines().count(), said.left_out().unwrap_or_default());
+    assert!(
+        said.keys() == [("203.0.113.7".to_owned(), 3)]
+            && said.all.starts_with("requests: 5, keys: 3, ")
+            && left_out.starts_with(&format!("lines left out: {count}; ")),
+        "{name}: {}",
+        said.all
+    );
+}
+
+#[test]
+fn what_a_client_sends_is_not_taken_for_another_client() {
+    let list = log(&COMBINED.replace("{}", "192.0.2.9 192.0.2.8, {}"));
+    leaves_out("blanks in a list", &[], &log(COMBINED), &list);
+    // Envoy escapes no quotes.
+    let envoy = concat!(
+        r#"[2026-10-10T11:55:{s}.123Z] "GET /a HTTP/1.1" 200 - 0 12 5 4 "{}" "agent" "#,
+        r#""cc21d9b0" "example.com" "10.0.35.28:80""#
+    );
+    let istio = envoy.replace("200 -", "200 - - - \"-\"") + " inbound|80|| 127.0.0.6:1 - default";
+    for line in [envoy, &istio] {
+        for agent in [
+            "192.0.2.99\" \"x",
+            "192.0.2.99\" 0 \"b",
+            "a\"b",
+            "a\" \"b\" \"c\" x \"d",
+        ] {
+            let sent = log(&line.replace("agent", agent));
+            leaves_out(agent, &[], &log(line), &sent);
+        }
+    }
+    let router = concat!(
+        r#"2026-10-10T11:55:{s}.5+00:00 heroku[router]: at=info path="/path" fwd="{}" "#,
+        r#"dyno=web.1 status=200 time=2026-10-10T11:55:{s}Z"#
+    );
+    let sent = log(&router.replace("/path", r#"/" fwd="192.0.2.9"#));
+    leaves_out("a second field", &[], &log(router), &sent);
+    let body = log(&(COMBINED.to_owned() + r#" {"ip":"192.0.2.99","time":1}"#));
+    finds_the_client("a body", &[], body, "`address`, word 1 of a line");
+    let json = log(r#"{"ip":"{}","time":"2026-10-10T11:55:{s}Z"}"#);
+    let quoted = "refused: {\"ip\":\"192.0.2.99\",\"time\":1}\n";
+    leaves_out("an error that quotes a body", &[], &json, quoted);
+}
+
+#[test]
+fn lines_of_other_columns_are_left_out() {
+    let proxy = format!("10.0.0.5 {COMBINED}");
+    leaves_out("one word more", &[], &log(COMBINED), &log(&proxy));
+    let w3c = "#Fields: date time c-ip sc-status\n".to_owned();
+    let w3c = w3c + &log("2026-10-10 11:55:{s} {} 200");
+    let with_server = log("2026-10-10 11:55:{s} 10.0.0.4 {} 200");
+    leaves_out("one column more", &[], &w3c, &with_server);
+    let said = Said::of(&[], format!("{with_server}{w3c}"));
+    let left_out = "lines left out: 5; the first is line 1: there is no line `#Fields:` above it";
+    assert_eq!(said.left_out(), Some(left_out), "{}", said.all);
+    let csv = "time,agent,key\n".to_owned() + &log("2026-10-10T11:55:{s}Z,curl,{}");
+    let comma = log("2026-10-10T11:55:{s}Z,Mozilla (KHTML, like Gecko),{}");
+    leaves_out("a comma", &[], &csv, &comma);
+    let list = log("2026-10-10T11:55:{s}Z,curl,192.0.2.99, {}");
+    leaves_out("a list without quotes", &[], &csv, &list);
+    finds_the_client("a comma more", &[], csv.replace('\n', ",\n"), "`key`");
+}
+
+#[test]
+fn a_field_of_addresses_has_no_other_clients_whoever_names_it() {
+    let line = r#"{"time":"2026-10-10T11:55:{s}Z","remote_addr":"{}","http_x_forwarded_for":"{}"}"#;
+    let some = [
+        "203.0.113.7",
+        "unknown",
+        "203.0.113.7",
+        "unix:",
+        "203.0.113.7",
+    ];
+    for field in ["remote_addr", "x-forwarded-for", "http_x_forwarded_for"] {
+        let said = Said::of(&["--key-field", field], log_of(line, some));
+        assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 3)], "{field}");
+        let left_out =
+            format!("lines left out: 2; the first is line 2: its `{field}` is no address");
+        assert_eq!(said.left_out(), Some(&*left_out));
+    }
+    let names = log_of(
+        r#"{"time":"2026-10-10T11:55:{s}Z","client":"{}"}"#,
+        ["a"; 5],
+    );
+    let said = Said::of(&["--key-field", "client"], names);
+    assert_eq!(said.keys(), [("a".to_owned(), 5)], "of a name, a text");
+}
+
+#[test]
+fn a_duration_is_no_time() {
+    for duration in ["0.123", "\"12ms\"", "\"0.005\""] {
+        let line =
+            format!(r#"{{"time":{duration},"timestamp":"2026-10-10T11:55:{{s}}Z","ip":"{{}}"}}"#);
+        finds_the_client(duration, &[], log(&line), "`ip`");
+    }
+    finds_the_client(
+        "relative",
+        &["--time-field", "t"],
+        log(r#"{"t":17916333{s},"time":1,"ip":"{}"}"#),
+        "`ip`",
+    );
 }
 
 #[test]

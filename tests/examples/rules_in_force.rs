@@ -192,7 +192,7 @@ fn find_shows_a_value_under_each_rule_and_says_which_it_leaves_out() {
     contains_all(
         &printed,
         &[
-            "shop.Mailer.send <alice@example.com>: 3 used, 0 of 3 left in 1m, blocked for ",
+            "shop.Mailer.send <alice@example.com>: 0 of 3 left in 1m, blocked for ",
             "quota <alice@example.com>: 1 used (each call says its `max`) in 1h",
             "export <alice@example.com>: 0 of 2 in flight\n",
             "3 rules\nleft out:\n",
@@ -278,6 +278,109 @@ fn top_lists_what_is_refused_now_and_says_when_it_was_cut() {
     );
 }
 
+/// What a key is typed as is a key of the rule, or an error.
+#[test]
+fn a_key_is_made_by_the_template_of_its_rule() {
+    let desk = Desk::busy();
+    for text in ["192.0.2.1", "::ffff:192.0.2.1", "ip:<192.0.2.1>"] {
+        let standing = desk.json(&["peek", "log in", text]);
+        assert_eq!(
+            (&standing["key"], &standing["remaining"]),
+            (&json!("ip:<192.0.2.1>"), &json!(4)),
+            "{text}"
+        );
+    }
+    for text in ["2001:db8:1:2::9", "2001:db8:1:2::/64"] {
+        let block = desk.json(&["block", "log in", text, "--for", "1h"]);
+        assert_eq!(block["after"]["key"], "ip:<2001:db8:1:2::/64>", "{text}");
+        let found = desk.says(&["find", text]);
+        contains_all(
+            &found,
+            &["log in ip:<2001:db8:1:2::/64>: 0 of 5 left in 1h, blocked for "],
+        );
+    }
+    assert_eq!(desk.json(&["peek", "report", "007"])["key"], "<7>");
+    for (args, said) in [
+        (
+            &["log in", "bob"][..],
+            "log in: its key ip:<ip> takes an IP address",
+        ),
+        (&["log in", "<192.0.2.1>"], "log in: its key is ip:<ip>"),
+        (
+            &["report", "bob"],
+            "report: its key <tenant> takes a whole number",
+        ),
+        (
+            &["search", "bob"],
+            "search: its key has 2 values: <tenant>/<user>",
+        ),
+        (&["search", "<7>"], "search: its key is <tenant>/<user>"),
+        (
+            &["ping", "bob"],
+            "ping: it has no key, all callers share one bucket: say --global",
+        ),
+        (
+            &["ping", "<bob>"],
+            "ping: it has no key, all callers share one bucket: say --global",
+        ),
+        (
+            &["send", "--global"],
+            "its key is <to>: say it in place of --global",
+        ),
+    ] {
+        for command in [
+            &["peek"][..],
+            &["block", "--for", "1m"],
+            &["reset"],
+            &["unblock"],
+        ] {
+            let words = desk.fails(&[command, args].concat());
+            assert!(words.contains(said), "{command:?} {args:?}: {words}");
+        }
+    }
+}
+
+/// A block leaves nothing, which is not said to be used.
+#[test]
+fn what_was_used_is_not_said_of_a_blocked_key() {
+    let desk = Desk::busy();
+    let printed = desk.says(&["block", "quota", "bob@example.com", "--for", "1h"]);
+    contains_all(
+        &printed,
+        &["now:    (each call says its `max`) in 1h, blocked for 1h"],
+    );
+    desk.says(&["block", "log in", "192.0.2.1", "--for", "1h"]);
+    let printed = desk.says(&["find", "192.0.2.1"]) + &desk.says(&["find", "bob@example.com"]);
+    contains_all(
+        &printed,
+        &[
+            "\nlog in ip:<192.0.2.1>: 0 of 5 left in 1h, blocked for ",
+            "\nquota <bob@example.com>: (each call says its `max`) in 1h, blocked for ",
+        ],
+    );
+}
+
+#[test]
+fn what_find_and_top_cannot_see_is_said() {
+    let desk = Desk::busy();
+    let hint = "nothing is counted for it; are prefix and secret those of the service?";
+    let overrides = "a key with an override in its policy has another limit";
+    let nobody = desk.says(&["find", "nobody@example.com"]);
+    assert!(
+        nobody.contains(hint) && !nobody.contains(overrides),
+        "{nobody}"
+    );
+    let seven = desk.says(&["find", "7"]);
+    assert!(
+        seven.contains(overrides) && !seven.contains(hint),
+        "{seven}"
+    );
+    contains_all(&desk.says(&["top"]), &[overrides]);
+    let file = File::new("policies.toml", "report = \"fixed_window 10/1h\"");
+    let seven = desk.says(&["find", "7", "--policies", file.path()]);
+    assert!(!seven.contains(overrides), "{seven}");
+}
+
 #[test]
 fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
     let desk = Desk::new(async |limiter| {
@@ -286,6 +389,8 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
         let bucket = Rule::new("bucket", Limit::per_hour(5)).with_algorithm(Algorithm::TokenBucket);
         let by_hand = Key::of("alice");
         let _ = limiter.acquire(&bucket, &by_hand).await.unwrap();
+        let copy = Rule::new("shop.copy", Limit::per_hour(5)).with_concurrent(2);
+        std::mem::forget(limiter.enter(&copy, &by_hand).await.unwrap());
         let rule = Rule::new("plan", Limit::per_hour(5)).with_policy_named("report");
         let _ = limiter.acquire(&rule, &by_hand).await.unwrap();
         let given = Rule::new("given", Limit::per_hour(5));
@@ -315,6 +420,8 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
         assert!(words.contains(said), "{args:?}: {words}");
     }
     assert_eq!(desk.json(&["peek", "plan", "alice"])["limit"], 10);
+    let in_flight = json!({"rule": "shop.copy", "keys": [{"key": "<alice>", "in_flight": 1}], "complete": true});
+    assert_eq!(desk.json(&["in-flight", "copy"]), in_flight);
     desk.set(
         "plan:gold",
         r#"{"line":1,"limits":["99/1h"],"algorithm":"sliding_window","policy":"gold",
@@ -356,6 +463,10 @@ fn a_line_that_cannot_be_read_is_named_and_steers_no_terminal() {
     };
     desk.set("broken", "{\"line\":1,");
     desk.set("newer\u{1b}[2J", "{\"line\":2}");
+    let long = "x".repeat(70_000);
+    line(&long, "", day);
+    let other = format!("shop:prod:rl1:sw-3600s:{long}:<a>");
+    desk.server.cli(&["SET", &other, "1"]);
     line(
         "evil",
         "\"key\":\"<\\u001b[2J>\",\"kinds\":[\"text\"],",

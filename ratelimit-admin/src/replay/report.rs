@@ -33,6 +33,9 @@ pub(crate) fn print(
         let samples = taken.shown(args.show_keys).join(", ");
         let such_as = if samples.is_empty() { "" } else { ", such as " };
         writeln!(out, "key: {}{such_as}{samples}", taken.field)?;
+        if let Some(forwarded) = &taken.forwarded {
+            writeln!(out, "behind the trusted proxies: `{forwarded}`")?;
+        }
         if taken.unnamed > 0 {
             writeln!(
                 out,

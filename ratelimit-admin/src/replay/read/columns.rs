@@ -92,6 +92,10 @@ impl Columns {
         if cells.len() < self.needed {
             return Err("it has too few columns".to_owned());
         }
+        let more = cells.iter().skip(self.names.len());
+        if self.header.is_some() && !more.map(|cell| cell.trim_ascii()).all(str::is_empty) {
+            return Err("it has more columns than the header".to_owned());
+        }
         Ok(Some(Record::Words(self.named().zip(cells).collect())))
     }
 
@@ -112,10 +116,16 @@ impl Columns {
             return Err("there is no line `#Fields:` above it".to_owned());
         }
         let words = line.split(|c: char| c.is_ascii_whitespace());
-        let words: Vec<_> = self.named().zip(words.map(Cow::Borrowed)).collect();
-        if words.len() < self.names.len() {
-            return Err("it has too few columns".to_owned());
+        // IIS writes a blank as a plus sign.
+        let words = words.map(|word| match word.contains(",+") {
+            true => Cow::Owned(word.replace(",+", ", ")),
+            false => Cow::Borrowed(word),
+        });
+        let words: Vec<_> = words.collect();
+        if words.len() != self.names.len() {
+            return Err("it has other columns than the line `#Fields:` above it".to_owned());
         }
+        let words: Vec<_> = self.named().zip(words).collect();
         let value = |name: &str| {
             let mut words = words.iter().filter(|(known, _)| *known == name);
             words.next().map(|(_, value)| &**value)
@@ -125,7 +135,10 @@ impl Columns {
             _ => None,
         };
         let time = time.map(|time| ("time", Cow::Owned(time)));
-        Ok(Some(Record::Words(time.into_iter().chain(words).collect())))
+        let others = words
+            .into_iter()
+            .filter(|(name, _)| time.is_none() || *name != "time");
+        Ok(Some(Record::Words(others.chain(time.clone()).collect())))
     }
 
     fn named(&self) -> impl Iterator<Item = &str> {

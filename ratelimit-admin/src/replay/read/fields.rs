@@ -3,9 +3,13 @@
 use std::borrow::Cow;
 
 use super::client::Clients;
-use super::record::Record;
+use super::record::{Record, same};
 use super::{Found, Request};
 use crate::replay::arguments::Input;
+use crate::replay::time;
+
+/// In microseconds: a field with numbers before 1973 may hold durations, unless no other has times.
+const EARLIEST: u64 = 100_000_000_000_000;
 
 /// Names that servers and libraries give to the time.
 const TIMES: &[&str] = &[
@@ -95,7 +99,7 @@ pub(super) struct Fields<'a> {
     kind: Kind,
     status: String,
     /// The header in which proxies name the client, if it is a field of its own.
-    forwarded: Option<String>,
+    pub(super) forwarded: Option<String>,
     input: &'a Input,
 }
 
@@ -147,7 +151,7 @@ fn header(name: &str) -> Vec<String> {
     if name.eq_ignore_ascii_case("x-forwarded-for") {
         names.push("fwd".to_owned());
     }
-    if super::record::same(name, "user-agent") {
+    if same(name, "user-agent") {
         names.extend(owned(&[
             "httpRequest.userAgent",
             "ClientRequestUserAgent",
@@ -169,11 +173,15 @@ impl<'a> Fields<'a> {
         clients: &Clients,
     ) -> Result<Self, String> {
         let any = |_: &str| true;
+        let unit = input.time_unit;
+        let is_time = |value: &str| time::micros(value, unit).is_ok_and(|at| at > EARLIEST);
         let named = |given: &Option<String>, known: &[&str]| match given {
             Some(name) => name.clone(),
             None => usual(&owned(known), records, any)
                 .unwrap_or_else(|| known.first().copied().unwrap_or_default().to_owned()),
         };
+        let time = input.time_field.clone();
+        let time = time.or_else(|| usual(&owned(TIMES), records, is_time));
         let is_address = |value: &str| clients.named(value).is_some();
         let (key, kind) = match &input.key_field {
             None => match usual(&["key".to_owned()], records, any) {
@@ -196,7 +204,7 @@ impl<'a> Fields<'a> {
             None => absent(records, input)?,
         };
         let mut fields = Self {
-            time: named(&input.time_field, TIMES),
+            time: named(&time, TIMES),
             key,
             kind,
             status: named(&input.status_field, STATUSES),
@@ -221,14 +229,19 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// `true` if more than nine of ten keys are addresses.
+    /// `true` if the keys are addresses: any of them in a field that is known for addresses, in
+    /// another more than nine of ten.
     fn are_addresses(&self, records: &[Record<'_>], clients: &Clients) -> bool {
         let keys: Vec<_> = records
             .iter()
             .filter_map(|record| value(record, &self.key).ok()?)
             .collect();
         let addresses = keys.iter().filter(|key| clients.named(key).is_some());
-        addresses.count() * 10 > keys.len() * 9
+        let known = owned(ADDRESSES)
+            .into_iter()
+            .chain(header("x-forwarded-for"));
+        let is_known = known.into_iter().any(|name| same(&name, &self.key));
+        addresses.count() * 10 > if is_known { 0 } else { keys.len() * 9 }
     }
 
     /// The request of a record.
@@ -317,9 +330,7 @@ fn absent(records: &[Record<'_>], input: &Input) -> Result<String, String> {
         .map(|known| if known == LINE { "path" } else { known })
         .collect();
     match name {
-        Some(name)
-            if !known.is_empty() && !known.iter().any(|known| super::record::same(known, name)) =>
-        {
+        Some(name) if !known.is_empty() && !known.iter().any(|known| same(known, name)) => {
             Err(format!(
                 "this log has no `{name}`: --key-field is one of {}",
                 known.join(", ")

@@ -12,6 +12,8 @@ use crate::replay::arguments::{Format, Input};
 pub(super) struct Reader {
     format: Format,
     columns: Columns,
+    /// Whether most lines begin with their JSON object: then no other line has one.
+    is_bare: bool,
     /// The word of a line of an access log that is the client's address.
     pub(super) address: Option<usize>,
 }
@@ -45,14 +47,23 @@ impl Reader {
         {
             columns = named;
         }
+        let bare = lines.iter().filter(|line| line.starts_with('{')).count();
         Ok(Self {
             format,
             columns,
+            is_bare: bare * 2 > lines.len(),
             address: match format {
                 Format::Common | Format::Combined => words::address(lines, clients),
                 _ => None,
             },
         })
+    }
+
+    /// Begins with the first line: none above it names the columns of the W3C format.
+    pub(super) fn begin(&mut self) {
+        if self.format == Format::W3c {
+            self.columns = Columns::default();
+        }
     }
 
     /// Takes the names of columns from a line that has them, as for the lines below it.
@@ -65,17 +76,24 @@ impl Reader {
     }
 
     /// The fields of a line; `None` if it is a header.
-    pub(super) fn record<'a>(&'a self, line: &'a str) -> Result<Option<Record<'a>>, String> {
+    pub(super) fn record<'a>(
+        &'a self,
+        line: &'a str,
+        clients: &Clients,
+    ) -> Result<Option<Record<'a>>, String> {
         let record = match self.format {
             Format::Csv => return self.columns.csv(line),
             Format::W3c => return self.columns.w3c(line),
+            Format::Json if self.is_bare && !line.starts_with('{') => {
+                return Err("it does not begin with a JSON object".to_owned());
+            }
             Format::Json => return object(line).map(Record::Object).map(Some),
             Format::Common | Format::Combined => {
                 let access = Access::of(line).ok_or("it is not a line of an access log")?;
                 if self.format == Format::Combined && access.quoted.len() < 2 {
                     return Err("it has no referer and user agent".to_owned());
                 }
-                Some(access.record(self.address.unwrap_or_default()))
+                Some(access.record(self.address.unwrap_or_default(), clients))
             }
             Format::Envoy => words::envoy(line),
             Format::Haproxy => words::haproxy(line),
@@ -90,7 +108,7 @@ impl Reader {
 
 /// The format of a line, unless it can be CSV.
 fn of_line(line: &str, clients: &Clients) -> Option<Format> {
-    if line.starts_with('{') || object(line).is_ok() {
+    if line.starts_with('{') {
         return Some(Format::Json);
     }
     if let Some(access) = Access::of(line) {
@@ -100,6 +118,9 @@ fn of_line(line: &str, clients: &Clients) -> Option<Format> {
             ..2 => Format::Common,
             _ => Format::Combined,
         });
+    }
+    if object(line).is_ok() {
+        return Some(Format::Json);
     }
     [
         (Format::Envoy, words::envoy(line)),

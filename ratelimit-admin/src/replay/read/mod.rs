@@ -44,6 +44,8 @@ pub(crate) struct Read<'a> {
 pub(crate) struct Taken {
     /// Its name, and its place where it has one.
     pub(crate) field: String,
+    /// The header in which proxies name the client, if it is a field of its own.
+    pub(crate) forwarded: Option<String>,
     /// The first keys that differ, and whether each is an address.
     pub(crate) samples: Vec<(String, bool)>,
     /// `true` if there were lists of addresses.
@@ -121,16 +123,17 @@ impl<'a> Read<'a> {
         let mut reader = Reader::of(&texts, self.input, &self.clients).map_err(wrong)?;
         let records: Vec<Record<'_>> = texts
             .iter()
-            .filter_map(|line| reader.record(line).ok()?)
+            .filter_map(|line| reader.record(line, &self.clients).ok()?)
             .collect();
         let fields = Fields::of(&records, self.input, &self.clients).map_err(bad)?;
         drop(records);
-        self.take_from(&fields.key, reader.address);
+        reader.begin();
+        self.take_from(&fields, reader.address);
         for line in sample.into_iter().map(Ok).chain(lines) {
             let (number, line) = line?;
             let request = line.and_then(|line| {
                 reader.follow(&line);
-                let record = reader.record(&line)?;
+                let record = reader.record(&line, &self.clients)?;
                 record
                     .map(|record| fields.request(&record, &self.clients))
                     .transpose()
@@ -146,7 +149,7 @@ impl<'a> Read<'a> {
         let records: Vec<_> = values.into_iter().map(Record::Object).collect();
         let sample = records.get(..SAMPLE).unwrap_or(&records);
         let fields = Fields::of(sample, self.input, &self.clients).map_err(bad)?;
-        self.take_from(&fields.key, None);
+        self.take_from(&fields, None);
         for (number, record) in (1..).zip(&records) {
             let request = fields.request(record, &self.clients).map(Some);
             self.line(format_args!("object {number}"), name, request);
@@ -171,15 +174,20 @@ impl<'a> Read<'a> {
     }
 
     /// The next requests have their keys from this field, in access logs the address from a word.
-    fn take_from(&mut self, field: &str, word: Option<usize>) {
+    fn take_from(&mut self, fields: &Fields<'_>, word: Option<usize>) {
         let field = match word {
-            Some(word) if field == "address" => format!("`address`, word {} of a line", word + 1),
-            _ => format!("`{}`", escaped(field)),
+            Some(word) if fields.key == "address" => {
+                format!("`address`, word {} of a line", word + 1)
+            }
+            _ => format!("`{}`", escaped(&fields.key)),
         };
-        let known = self.taken.iter().position(|taken| taken.field == field);
+        let forwarded = fields.forwarded.as_deref().map(escaped);
+        let is_known = |taken: &Taken| taken.field == field && taken.forwarded == forwarded;
+        let known = self.taken.iter().position(is_known);
         let taken = known.map(|at| self.taken.remove(at));
         self.taken.push(taken.unwrap_or_else(|| Taken {
             field,
+            forwarded,
             samples: Vec::new(),
             lists: false,
             unnamed: 0,

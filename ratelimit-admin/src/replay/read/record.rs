@@ -17,8 +17,14 @@ impl Record<'_> {
     pub(super) fn get(&self, name: &str) -> Result<Option<Cow<'_, str>>, String> {
         match self {
             Self::Words(words) => {
-                let mut found = words.iter().filter(|(known, _)| same(known, name));
-                Ok(found.next().map(|(_, value)| Cow::Borrowed(&**value)))
+                let found = words.iter().filter(|(known, _)| same(known, name));
+                let mut values = found.map(|(_, value)| &**value);
+                let first = values.next();
+                // One of them may be what a client has sent.
+                if values.any(|value| first != Some(value)) {
+                    return Err(format!("it has several fields `{name}`"));
+                }
+                Ok(first.map(Cow::Borrowed))
             }
             Self::Object(object) => match nested(object, name) {
                 None | Some(Value::Null) => Ok(None),

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use super::client::Clients;
 use super::fields::LINE;
-use super::record::Record;
+use super::record::{Record, same};
 use crate::replay::time;
 
 type Words<'a> = Vec<(&'a str, Cow<'a, str>)>;
@@ -53,9 +53,16 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// The fields, if the address is this word of the line.
-    pub(super) fn record(self, word: usize) -> Record<'a> {
+    /// The fields, if the address is this word of the line; without one, if what stands behind it
+    /// is not of the format.
+    pub(super) fn record(self, word: usize, clients: &Clients) -> Record<'a> {
         let (address, behind) = list_at(self.head, word);
+        let is_format = is_format(behind, clients);
+        let (address, behind) = if is_format {
+            (address, behind)
+        } else {
+            ("", "")
+        };
         let user = behind
             .trim_start()
             .split_once(' ')
@@ -76,13 +83,17 @@ impl<'a> Access<'a> {
         let words = self.head.split_ascii_whitespace().count();
         (0..words).find(|word| {
             let (list, behind) = list_at(self.head, *word);
-            let mut behind = behind.split_ascii_whitespace();
-            let is_format = match (behind.next(), behind.count()) {
-                (None | Some("-"), _) => true,
-                (Some(_ident), users) => users == 1,
-            };
-            is_format && clients.named(list).is_some()
+            is_format(behind, clients) && clients.named(list).is_some()
         })
+    }
+}
+
+/// Whether these words can stand behind the address.
+fn is_format(behind: &str, clients: &Clients) -> bool {
+    let mut words = behind.split_ascii_whitespace();
+    match (words.next(), words.count()) {
+        (None | Some("-"), _) | (Some(_), 1) => true,
+        (Some(user), users) => users == 0 && clients.named(user).is_none(),
     }
 }
 
@@ -121,25 +132,27 @@ fn list_at(text: &str, word: usize) -> (&str, &str) {
     start.split_at_checked(end).unwrap_or((start, ""))
 }
 
-/// `[TIME] "REQUEST" STATUS FLAGS … "X-FORWARDED-FOR" "USER AGENT" "ID" "AUTHORITY" "UPSTREAM"`
+/// `[TIME] "REQUEST" STATUS FLAGS … "X-FORWARDED-FOR" "USER AGENT" "ID" "AUTHORITY" "UPSTREAM" …`
+///
+/// Envoy escapes no quotes that a client sends, so a line with more of them is not read.
 pub(super) fn envoy(line: &str) -> Option<Record<'_>> {
     let (_, time, request, rest) = start(line)?;
     let status = rest.split_ascii_whitespace().next()?;
     let words = split(rest);
-    let quoted: Vec<&str> = words
-        .iter()
-        .filter(|(_, quoted)| *quoted)
-        .map(|(word, _)| *word)
-        .collect();
-    let [.., forwarded, agent, _id, authority, _upstream] = quoted.as_slice() else {
-        return None;
-    };
-    is_status(status).then(|| {
+    let is_row = |pair: &[(&str, bool)]| pair.iter().all(|(_, quoted)| *quoted);
+    let texts = words.get(words.windows(2).position(is_row)?..)?;
+    let (texts, behind) = texts.split_first_chunk::<5>()?;
+    let [forwarded, agent, _id, authority, _upstream] = texts.map(|(text, _)| text);
+    let is_whole = is_row(texts)
+        && !behind
+            .iter()
+            .any(|(word, quoted)| *quoted || word.contains('"'));
+    (is_status(status) && is_whole).then(|| {
         record([
-            ("x-forwarded-for", *forwarded),
+            ("x-forwarded-for", forwarded),
             (LINE, request),
-            ("user-agent", *agent),
-            ("authority", *authority),
+            ("user-agent", agent),
+            ("authority", authority),
             ("time", time),
             ("status", status),
         ])
@@ -200,7 +213,9 @@ pub(super) fn pairs(line: &str) -> Option<Record<'_>> {
             _ => {}
         }
     }
-    fields.extend(time.map(|time| ("time", time.into())));
+    if !fields.iter().any(|(name, _)| same(name, "time")) {
+        fields.extend(time.map(|time| ("time", time.into())));
+    }
     (fields.len() > 2).then_some(Record::Words(fields))
 }
 
