@@ -23,9 +23,9 @@ static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
 const MOST: usize = 10_000;
 
 /// Runs a future, and returns its output with the decisions made meanwhile, in order. The last one
-/// of a refused call is its refusal. Of more than 10,000, those between the first 9,999 and the last
-/// are left out. Tasks that the future spawns are not included; a collector nested in it keeps its
-/// own decisions.
+/// of a refused call is its refusal. Of more than 10,000, those between the first 9,999 and the
+/// last are left out. Tasks that the future spawns are not included; a collector nested in it keeps
+/// its own decisions.
 ///
 /// ```
 /// # #[cfg(feature = "macros")]
