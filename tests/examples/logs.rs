@@ -669,6 +669,9 @@ fn a_field_of_addresses_has_no_other_clients_whoever_names_it() {
             format!("lines left out: 2; the first is line 2: its `{field}` is no address");
         assert_eq!(said.left_out(), Some(&*left_out));
     }
+    let json = log(r#"{"ip":"10.0.0.5","client_ip":"{}","time":"2026-10-10T11:55:{s}Z"}"#);
+    let others = "{\"ip\":\"10.0.0.5\",\"time\":1}\n".repeat(20);
+    leaves_out("lines that are no requests", &[], &json, &others);
     let names = log_of(
         r#"{"time":"2026-10-10T11:55:{s}Z","client":"{}"}"#,
         ["a"; 5],
