@@ -316,7 +316,10 @@ fn behind_proxies_the_client_is_the_one_that_the_service_counts() {
         r#"{"ts":17916333{s},"request":{"remote_ip":"10.0.0.1","#,
         r#""headers":{"X-Forwarded-For":["192.0.2.66","{}, 10.1.2.3"]}}}"#
     );
-    let iis = "#Fields: date time c-ip x-forwarded-for\n2026-10-10 11:55:10 10.0.0.1 192.0.2.66,+{},+10.1.2.3";
+    let iis = concat!(
+        "#Fields: date time c-ip x-forwarded-for\n",
+        "2026-10-10 11:55:10 10.0.0.1 192.0.2.66,+{},+10.1.2.3"
+    );
     let proxies = ["--trusted-proxies", "10.0.0.0/8,192.0.2.200"];
     let named = [&proxies[..], &["--key-field", "x-forwarded-for"]].concat();
     for (name, line, arguments) in [
