@@ -143,7 +143,7 @@ pub(crate) fn key_of(rule: &RuleInForce, value: Option<&str>) -> Result<Option<K
     }
 }
 
-/// The keys of a template, as rendered, without their values; `None` for a text that is no template.
+/// The keys of a template, as rendered, without their values; `None` for text that is none.
 fn shape(template: &str) -> Option<String> {
     let mut key = KeyBuilder::new();
     for piece in pieces(template)? {

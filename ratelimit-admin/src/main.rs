@@ -107,34 +107,8 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
                 .await?,
             ))
         }
-        Command::InFlight { name, max_keys, .. } => {
-            let rules = match in_force(service).await {
-                // An ACL forbids to read them: the name is taken as it is.
-                Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => None,
-                rules => Some(rules?),
-            };
-            let known = rules.as_ref().map(|rules| rules.known_name(name));
-            let name = known.transpose()?.flatten().unwrap_or(name);
-            let limiter = limiter(service, RateLimiter::builder()).await?;
-            let rule = Rule::named(name, Limit::per_second(1)).with_concurrent(1);
-            let of = (service.prefix.as_deref().unwrap_or_default(), name);
-            let (keys, complete) =
-                rules::in_flight(&store(service)?, of, *max_keys, service.timeout).await?;
-            let mut counts = Vec::new();
-            for text in keys {
-                let Ok(key) = Key::from_rendered(&text) else {
-                    continue;
-                };
-                counts.push(CallsInFlight {
-                    key: text,
-                    in_flight: limiter.in_flight(&rule, &key).await?,
-                });
-            }
-            Ok(Report::InFlight(InFlightList {
-                rule: name.to_owned(),
-                keys: counts,
-                complete,
-            }))
+        Command::InFlight { name, max_keys } => {
+            Ok(Report::InFlight(in_flight(name, *max_keys, service).await?))
         }
         Command::Change(change) => {
             let target = Target::new(change.bucket(), service, Some(change)).await?;
@@ -161,6 +135,41 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             }))
         }
     }
+}
+
+/// The keys of a rule that have calls in flight, at most `max_keys`.
+async fn in_flight(
+    name: &str,
+    max_keys: usize,
+    service: &Service,
+) -> Result<InFlightList, Failure> {
+    let rules = match in_force(service).await {
+        // An ACL forbids to read them: the name is taken as it is.
+        Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => None,
+        rules => Some(rules?),
+    };
+    let known = rules.as_ref().map(|rules| rules.known_name(name));
+    let name = known.transpose()?.flatten().unwrap_or(name);
+    let limiter = limiter(service, RateLimiter::builder()).await?;
+    let rule = Rule::named(name, Limit::per_second(1)).with_concurrent(1);
+    let of = (service.prefix.as_deref().unwrap_or_default(), name);
+    let (keys, complete) =
+        rules::in_flight(&store(service)?, of, max_keys, service.timeout).await?;
+    let mut counts = Vec::new();
+    for text in keys {
+        let Ok(key) = Key::from_rendered(&text) else {
+            continue;
+        };
+        counts.push(CallsInFlight {
+            key: text,
+            in_flight: limiter.in_flight(&rule, &key).await?,
+        });
+    }
+    Ok(InFlightList {
+        rule: name.to_owned(),
+        keys: counts,
+        complete,
+    })
 }
 
 fn store(service: &Service) -> Result<RedisStore, Failure> {

@@ -316,7 +316,10 @@ fn behind_proxies_the_client_is_the_one_that_the_service_counts() {
         r#"{"ts":17916333{s},"request":{"remote_ip":"10.0.0.1","#,
         r#""headers":{"X-Forwarded-For":["192.0.2.66","{}, 10.1.2.3"]}}}"#
     );
-    let iis = "#Fields: date time c-ip x-forwarded-for\n2026-10-10 11:55:10 10.0.0.1 192.0.2.66,+{},+10.1.2.3";
+    let iis = concat!(
+        "#Fields: date time c-ip x-forwarded-for\n",
+        "2026-10-10 11:55:10 10.0.0.1 192.0.2.66,+{},+10.1.2.3"
+    );
     let proxies = ["--trusted-proxies", "10.0.0.0/8,192.0.2.200"];
     let named = [&proxies[..], &["--key-field", "x-forwarded-for"]].concat();
     for (name, line, arguments) in [
@@ -669,6 +672,9 @@ fn a_field_of_addresses_has_no_other_clients_whoever_names_it() {
             format!("lines left out: 2; the first is line 2: its `{field}` is no address");
         assert_eq!(said.left_out(), Some(&*left_out));
     }
+    let json = log(r#"{"ip":"10.0.0.5","client_ip":"{}","time":"2026-10-10T11:55:{s}Z"}"#);
+    let others = "{\"ip\":\"10.0.0.5\",\"time\":1}\n".repeat(20);
+    leaves_out("lines that are no requests", &[], &json, &others);
     let names = log_of(
         r#"{"time":"2026-10-10T11:55:{s}Z","client":"{}"}"#,
         ["a"; 5],

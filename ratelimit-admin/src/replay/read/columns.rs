@@ -117,9 +117,12 @@ impl Columns {
         }
         let words = line.split(|c: char| c.is_ascii_whitespace());
         // IIS writes a blank as a plus sign.
-        let words = words.map(|word| match word.contains(",+") {
-            true => Cow::Owned(word.replace(",+", ", ")),
-            false => Cow::Borrowed(word),
+        let words = words.map(|word| {
+            if word.contains(",+") {
+                Cow::Owned(word.replace(",+", ", "))
+            } else {
+                Cow::Borrowed(word)
+            }
         });
         let words: Vec<_> = words.collect();
         if words.len() != self.names.len() {

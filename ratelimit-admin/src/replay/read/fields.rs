@@ -113,16 +113,31 @@ enum Kind {
 
 /// Which of these names most of the records have a value of; the first of those that are equal.
 fn usual(names: &[String], records: &[Record<'_>], fits: impl Fn(&str) -> bool) -> Option<String> {
-    let count = |name: &str| {
-        let values = records
-            .iter()
-            .filter_map(|record| value(record, name).ok()?);
-        values.filter(|value| fits(value)).count()
-    };
-    let counted = names.iter().map(|name| (count(name), name));
+    let counted = names.iter().map(|name| (count(name, records, &fits), name));
     // Of equal ones `max_by_key` takes the last.
     let (count, name) = counted.rev().max_by_key(|(count, _)| *count)?;
     (count > 0).then(|| name.clone())
+}
+
+/// How many of the records have a value of this name that fits.
+fn count(name: &str, records: &[Record<'_>], fits: impl Fn(&str) -> bool) -> usize {
+    let values = records
+        .iter()
+        .filter_map(|record| value(record, name).ok()?);
+    values.filter(|value| fits(value)).count()
+}
+
+/// The first of [`ADDRESSES`] in these records, unless another is ten times as frequent. Lines that
+/// are no requests may hold the address of the server.
+fn usual_address(records: &[Record<'_>], clients: &Clients) -> Option<String> {
+    let is_address = |value: &str| clients.named(value).is_some();
+    let usual = usual(&owned(ADDRESSES), records, is_address)?;
+    let most = count(&usual, records, is_address);
+    let is_frequent = |name: &&&str| count(name, records, is_address) * 10 >= most;
+    ADDRESSES
+        .iter()
+        .find(is_frequent)
+        .map(|name| (*name).to_owned())
 }
 
 /// The value of a field, if it has one.
@@ -186,13 +201,13 @@ impl<'a> Fields<'a> {
         let (key, kind) = match &input.key_field {
             None => match usual(&["key".to_owned()], records, any) {
                 Some(name) => (Some(name), Kind::Text),
-                None => (usual(&owned(ADDRESSES), records, is_address), Kind::Address),
+                None => (usual_address(records, clients), Kind::Address),
             },
             Some(name) => match usual(std::slice::from_ref(name), records, any) {
                 Some(name) if name == "path" => (Some(name), Kind::Path),
                 Some(name) => (Some(name), Kind::Text),
                 None => match name.as_str() {
-                    "address" => (usual(&owned(ADDRESSES), records, is_address), Kind::Address),
+                    "address" => (usual_address(records, clients), Kind::Address),
                     "user" => (usual(&owned(USERS), records, any), Kind::Text),
                     "path" => (usual(&owned(PATHS), records, any), Kind::Path),
                     name => (usual(&header(name), records, any), Kind::Text),
