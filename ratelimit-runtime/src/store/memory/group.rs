@@ -18,22 +18,27 @@ pub(super) fn decide(
     members: &[Member<'_>],
     now: u64,
 ) -> Vec<Verdict> {
-    let looked_at = members.iter().map(|member| {
+    let looked_at = members.iter().enumerate().map(|(at, member)| {
         shard_of(shards, member).map_or(Verdict::refused(), |shard| {
-            shard.peek(&member.request, member.hash, now)
+            shard.peek(&with_those_before(members, at, member), member.hash, now)
         })
     });
     let mut verdicts: Vec<Verdict> = looked_at.collect();
     let refusing = verdicts.iter().filter(|verdict| !verdict.allowed).count();
     let admitted = refusing == 0;
     let mut charged = 0;
-    for (member, verdict) in members.iter().zip(&mut verdicts) {
+    for (at, (member, verdict)) in members.iter().zip(&mut verdicts).enumerate() {
         // Only the one that alone refuses sets its block: nobody blocks another's key by calls that
         // his own limit refuses.
         if (admitted || (refusing == 1 && !verdict.allowed))
             && let Some(shard) = shard_of(shards, member)
         {
-            *verdict = shard.acquire(&member.request, member.hash, now);
+            let request = if admitted {
+                member.request
+            } else {
+                with_those_before(members, at, member)
+            };
+            *verdict = shard.acquire(&request, member.hash, now);
         }
         if admitted && !verdict.allowed {
             break;
@@ -41,7 +46,7 @@ pub(super) fn decide(
         charged += 1;
     }
     if admitted && charged < members.len() {
-        // A key stands here twice, and there was room for one charge.
+        // Two keys share an overflow bucket, which had room for one charge.
         for (member, verdict) in members.iter().zip(&verdicts).take(charged).rev() {
             if let Some(shard) = shard_of(shards, member) {
                 shard.give_back(&member.request, member.hash, verdict.ticket, now);
@@ -49,6 +54,18 @@ pub(super) fn decide(
         }
     }
     verdicts
+}
+
+/// The request of a member with the costs of those before it on its key, as a key that stands twice
+/// has to have room for both.
+fn with_those_before<'a>(members: &[Member<'a>], at: usize, member: &Member<'a>) -> Request<'a> {
+    let before = members.iter().take(at);
+    let same = before.filter(|other| other.request.key() == member.request.key());
+    let costs = same.map(|other| other.request.cost()).sum::<u64>();
+    Request {
+        cost: costs.saturating_add(member.request.cost()),
+        ..member.request
+    }
 }
 
 fn shard_of<'a>(
