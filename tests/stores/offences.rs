@@ -122,11 +122,17 @@ async fn a_stack_with_a_blocked_part_blocks_nobody_else() {
 /// Of two charges of one key there is room for one.
 #[tokio::test]
 async fn a_key_twice_in_a_stack_is_blocked_where_there_is_room_for_one() {
+    const TWO: [Limit; 1] = [Limit::per_hour(2)];
     for place in places().await {
-        let stack = [place.growing(0), place.growing(1), place.growing(0)];
+        let twice = Request::new(place.keys[0].as_bytes(), place.algorithm, &TWO);
+        let twice = twice.with_growing_block(MINUTE, HOUR);
+        assert!(place.acquire(twice).await.allowed);
+        let stack = [twice, place.growing(1), twice];
         assert!(place.stack(&stack).await.contains(&false));
         assert!(place.peek(0).await.blocked, "{}", place.algorithm);
         assert!(place.peek(1).await.allowed, "{}", place.algorithm);
+        assert!(place.store.unblock(twice).await.unwrap());
+        assert_eq!(place.store.peek(twice).await.unwrap().remaining, 1);
     }
 }
 

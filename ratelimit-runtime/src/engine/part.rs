@@ -180,10 +180,11 @@ impl Part {
     }
 
     /// Sets the block of a rule whose limits refuse a call that nothing else refuses. Returns the
-    /// refusal by the block, if it is set now.
-    pub(super) async fn offend(&self, time: Time) -> Option<Decision> {
+    /// refusal by the block, if it is set now. `ahead` is what the parts before ask of its key.
+    pub(super) async fn offend(&self, ahead: u64, time: Time) -> Option<Decision> {
         let (engine, check) = (&self.engine, self.check());
         let request = Request {
+            cost: ahead + self.cost,
             timeout_at: Some(time.end),
             ..check.request
         };

@@ -86,6 +86,8 @@ macro_rules! __cases {
             growing_blocks::random_offences_agree_with_the_model [Has(GrowingBlock)]
             stacks::all_keys_are_charged_or_none [Has(Refund)]
             stacks::the_longest_wait_is_enough_for_all [Has(Refund)]
+            stacks::a_key_that_stands_twice_has_room_for_both [Has(Refund), Costs(2)]
+            stacks::a_key_that_stands_twice_is_blocked_once [Has(Refund), Has(Block)]
             stacks::algorithms_may_be_mixed [Has(Refund)]
             stacks::parallel_stacks_pass_no_limit [Has(Refund)]
             stacks::only_those_that_refuse_block [Has(Refund), Has(Block)]

@@ -145,11 +145,18 @@ async fn offence(parts: &[At<'_>], refused: Refused, time: Time, has_looked: boo
         && !refusal.is_in_flight_limit()
         && part.check().request.block.first_us() > 0
         && (has_looked || has_free_permit((at, part), time).await)
-        && let Some(blocked) = part.offend(time).await
+        && let Some(blocked) = part.offend(cost_ahead(parts, (at, part)), time).await
     {
         return Refused::new(by, blocked);
     }
     Refused { by, error }
+}
+
+/// The cost of the parts before this one on its key, which has to have room for all of them.
+pub(super) fn cost_ahead(parts: &[At<'_>], (at, part): At<'_>) -> u64 {
+    let before = parts.iter().take_while(|(other, _)| *other != at);
+    let same = before.filter(|(_, other)| other.has_key_of(part));
+    same.map(|(_, other)| other.cost()).sum()
 }
 
 async fn has_free_permit(part: At<'_>, time: Time) -> bool {

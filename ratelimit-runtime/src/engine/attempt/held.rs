@@ -45,6 +45,7 @@ impl Admission {
 
 /// The admissions that an attempt has so far. Dropping it gives back all that are not confirmed.
 pub(super) struct Held<'a> {
+    stack: &'a [Part],
     pub(super) start: Instant,
     pub(super) admissions: Admissions,
     /// Charges that were not answered in time: each future waits for its answer, and gives it back.
@@ -55,6 +56,7 @@ impl<'a> Held<'a> {
     pub(super) fn new(stack: &'a [Part]) -> Self {
         let unasked = || Err(RateLimitError::misconfigured("a check was not asked"));
         Self {
+            stack,
             start: Instant::now(),
             admissions: stack.iter().map(|_| Admission::of(unasked())).collect(),
             late: Vec::new(),
@@ -66,8 +68,19 @@ impl<'a> Held<'a> {
         self.admissions.get_mut(at)
     }
 
-    /// Records that the limits of a part admit, and the charge, if it may have to be ended.
+    /// Records that the limits of a part admit, and the charge, if it may have to be ended: in the
+    /// order of the charges. What the parts before on its key leave is less by its cost.
     pub(super) fn admit(&mut self, at: usize, decision: Decision, charge: Option<Charge>) {
+        if let Some(part) = self.stack.get(at) {
+            for (other, admission) in self.stack.iter().zip(&mut self.admissions) {
+                if let Ok(before) = &mut admission.decided
+                    && before.source == decision.source
+                    && other.has_key_of(part)
+                {
+                    before.remaining = before.remaining.saturating_sub(part.cost());
+                }
+            }
+        }
         if let Some(admission) = self.of(at) {
             (admission.decided, admission.charge) = (Ok(decision), charge);
         }

@@ -62,17 +62,13 @@ async fn take_steps<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Result<(), Re
 
 /// Charges the limits of these `parts` and acquires their permits, or does neither.
 async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> {
-    for (index, &(by, part)) in parts.iter().enumerate() {
+    for &(by, part) in parts {
         let refused = |error| Refused { by, error };
         part.ensure_supported().map_err(refused)?;
         // A key that stands twice has to have room for both.
-        let before = parts.iter().take(index).map(|(_, other)| *other);
-        let cost: u64 = before
-            .filter(|other| other.has_key_of(part))
-            .map(Part::cost)
-            .sum();
-        if cost > 0 {
-            part.may_cost(cost + part.cost()).map_err(refused)?;
+        let ahead = apart::cost_ahead(parts, (by, part));
+        if ahead > 0 {
+            part.may_cost(ahead + part.cost()).map_err(refused)?;
         }
     }
     // The time of the most impatient; there may be no parts.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use ratelimit_runtime::store::Feature;
 use ratelimit_runtime::{
-    Algorithm, Limit, Policy, RateLimitError, RateLimiter, Rule, key, rate_limit,
+    Algorithm, Decision, Key, Limit, Policy, RateLimitError, RateLimiter, Rule, key, rate_limit,
 };
 use tokio::task::JoinSet;
 
-use crate::bench::{Bench, HOUR, MICROSECOND, MINUTE, answered};
+use crate::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND, answered};
 use crate::suite::ALGORITHMS;
 
 #[rate_limit(name = "conformance.one", key = "<name>", policy = "one", limiter = limiter)]
@@ -99,6 +99,51 @@ pub(crate) async fn the_longest_wait_is_enough_for_all(bench: Bench, algorithm: 
     assert!(pair.ask().await.is_err());
     bench.clock.advance(MICROSECOND);
     answered(pair.ask().await);
+}
+
+/// Once the wait that a refusal names is over, there is room for both charges of a key, and no
+/// decision says that more is left than both leave.
+pub(crate) async fn a_key_that_stands_twice_has_room_for_both(bench: Bench, algorithm: Algorithm) {
+    let limiter = bench.limiter();
+    let rule = Rule::named(bench.name("twice"), Limit::new(4, MINUTE)).with_algorithm(algorithm);
+    let (light, heavy) = (rule.with_cost(1), rule.with_cost(2));
+    for (name, stack) in [
+        ("heavy last", [&light, &heavy]),
+        ("heavy first", [&heavy, &light]),
+    ] {
+        let key = Key::of(name);
+        let ask = || limiter.acquire_all(stack.map(|rule| (rule, &key)));
+        for _ in 0..3 {
+            answered(limiter.acquire(&light, &key).await);
+            bench.clock.advance(SECOND);
+        }
+        let refused = ask().await.err().and_then(|error| error.retry_after());
+        bench
+            .clock
+            .advance(refused.unwrap_or_default() - MICROSECOND);
+        assert!(ask().await.is_err(), "{name}: {refused:?} is too long");
+        bench.clock.advance(MICROSECOND);
+        let decisions = answered(ask().await);
+        answered(limiter.settled_within(MINUTE).await);
+        let left = answered(limiter.peek(&rule, &key).await).remaining();
+        let told = decisions.iter().map(Decision::remaining);
+        assert_eq!(told.collect::<Vec<_>>(), [left, left], "{name}");
+    }
+}
+
+/// Where there is room for one of two charges of a key, the key is blocked, and charged neither.
+pub(crate) async fn a_key_that_stands_twice_is_blocked_once(bench: Bench, algorithm: Algorithm) {
+    let (limiter, key) = (bench.limiter(), Key::global());
+    let rule = Rule::named(bench.name("twice"), Limit::new(2, HOUR))
+        .with_algorithm(algorithm)
+        .with_block(MINUTE);
+    answered(limiter.acquire(&rule, &key).await);
+    let refused = limiter.acquire_all([(&rule, &key), (&rule, &key)]).await;
+    assert!(matches!(refused, Err(RateLimitError::Exceeded(_))));
+    answered(limiter.settled_within(MINUTE).await);
+    assert!(answered(limiter.peek(&rule, &key).await).is_blocked());
+    answered(limiter.unblock(&rule, &key).await);
+    assert_eq!(answered(limiter.peek(&rule, &key).await).remaining(), 1);
 }
 
 /// Keys of different algorithms are stacked as keys of one are.

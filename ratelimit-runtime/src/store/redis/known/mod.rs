@@ -212,7 +212,7 @@ impl Known {
             if is_charged {
                 self.refusals.forget_of(lookup.0.hash, request.key());
             } else if requests.iter().filter(is_of).count() == 1 {
-                // A key that stands twice may be refused for a charge that was given back.
+                // A key that stands twice is refused for the cost of both.
                 let _ = self.note_look(request, lookup, *verdict);
             }
         }

@@ -1560,8 +1560,9 @@ end
 -- 1 if all questions are charged and 0 if none is, and an answer to each: of the charge; where none is charged of a
 -- look, of a refusal that set a block, or an error.
 --
--- `states`: what keys hold, as far as it is known; false: nothing.
-local last, answers, states = #KEYS, {}, {}
+-- `states`: what keys hold, as far as it is known; false: nothing. `ahead`: what is asked of a
+-- question's key before it; `sums`: what all that were looked at ask of a key.
+local last, answers, states, ahead, sums = #KEYS, {}, {}, {}, {}
 
 -- Asks a question, or something else of what it is about, and keeps the answer. Returns whether it
 -- admits, nil of an error; its operation; the ticket; and whether a refusal sets a block.
@@ -1569,6 +1570,11 @@ local function ask(i, name, extra)
   local key, question = KEYS[i], ARGV[i + 1]
   local algorithm, operation, cost, count, shortest, longest, max, window, rest =
     struct.unpack('<BBc0dBdddd', question)
+  if name == 'peek' or name == 'offend' then
+    -- A key that stands here twice has to have room for both.
+    cost = cost + (ahead[i] or 0)
+    sums[key] = cost
+  end
   local ok, answer, state = pcall(algorithms[algorithm], key, 1, states[key], redis.call, now, base, nil,
     extra and question .. extra or question, name or operation, cost, count, shortest, longest, max, window, rest)
   if not ok then
@@ -1585,23 +1591,28 @@ local function ask(i, name, extra)
   return struct.unpack('<H', answer) > 0, operation, ticket, shortest > 0
 end
 
--- The last question is charged where all others admit, and looks for itself.
-local refusing, offender = 0, nil
-for i = 1, last - 1 do
-  local admits, _, _, blocks = ask(i, 'peek')
-  if not admits then
-    refusing, offender = refusing + 1, blocks and i
+-- The last question is charged where all others admit, and looks for itself, unless its key stands
+-- here twice.
+local refusing, offender, looked = 0, nil, 0
+for i = 1, last do
+  ahead[i] = sums[KEYS[i]]
+  if i < last or ahead[i] then
+    local admits, _, _, blocks = ask(i, 'peek')
+    looked = i
+    if not admits then
+      refusing, offender = refusing + 1, blocks and i
+    end
   end
 end
 local all = refusing == 0
 if all then
-  local operations, tickets = {}, {}
-  for turn = 0, last - 1 do
+  local operations, tickets, from = {}, {}, looked == last and 1 or 0
+  for turn = from, looked do
     local i = turn == 0 and last or turn
     all, operations[i], tickets[i] = ask(i)
     if not all then
-      -- A key stands here twice, or is of another type: the charges before are taken back.
-      for before = turn - 1, 0, -1 do
+      -- It is of another type, or went otherwise than it looked: the charges before are taken back.
+      for before = turn - 1, from, -1 do
         local i = before == 0 and last or before
         if operations[i] == 'acquire_permit' then
           ask(i, 'release_permit')
@@ -1616,11 +1627,11 @@ if all then
     end
   end
 else
-  local admits = ask(last, 'peek')
+  local admits = looked == last or ask(last, 'peek')
   -- But for one alone the call would have run: that sets its block. Of several that refuse none does,
   -- so that nobody blocks another's key by calls that his own limit refuses.
   if admits and refusing == 1 and offender then
-    ask(offender)
+    ask(offender, 'offend')
   end
 end
 local reply = { number, now, all and 1 or 0 }
