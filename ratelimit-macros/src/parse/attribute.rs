@@ -127,6 +127,11 @@ impl AttributeReader<'_> {
             Lit::Int(number) if duration::unit(number.suffix()).is_some() => {
                 (&["window"][..], format!("`window = \"{number}\"`"))
             }
+            // As in `#[rate_limit(3, 60)]`.
+            Lit::Int(number) if self.meant.contains(&"max") => {
+                let seconds = number.base10_digits();
+                (&["window"][..], format!("`window = \"{seconds}s\"`"))
+            }
             Lit::Int(number) => (&["max"][..], format!("`max = {}`", number.base10_digits())),
             _ => {
                 let names = list(arguments::names());
@@ -360,6 +365,9 @@ mod tests {
         assert!(arguments.shadow.is_some());
         let (_, errors) = parse("3, 60s");
         assert_eq!(errors.len(), 2, "{errors:?}");
+        let (_, errors) = parse("3, 60");
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert!(errors.concat().contains("`window = \"60s\"`"), "{errors:?}");
         let (_, errors) = parse("limits, policy =, cost, block, wait");
         assert_eq!(errors.len(), 5, "{errors:?}");
     }

@@ -39,11 +39,14 @@ impl<'a> ScriptCall<'a> {
                 questions,
             };
         }
-        let questions = (1..).zip(stack).map(|(key, (_, question))| CallQuestion {
-            question,
-            key,
-            callers: 1,
-        });
+        let questions = stack
+            .iter()
+            .zip(1..)
+            .map(|((_, question), key)| CallQuestion {
+                question,
+                key,
+                callers: 1,
+            });
         let keys = stack.iter().map(|(key, _)| *key);
         Self {
             number,
