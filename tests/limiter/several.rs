@@ -125,3 +125,37 @@ async fn a_stack_by_hand_without_a_rule_or_of_one_that_needs_a_permit_is_misconf
         assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
     }
 }
+
+/// As the recipients of one mail: more than one script can name.
+#[tokio::test]
+async fn hundreds_of_rules_are_charged_together_or_not_at_all() {
+    let clock = FakeClock::new();
+    let rule = Rule::new("recipient", Limit::per_minute(1));
+    let keys: Vec<Key> = (0..300).map(|id| Key::of(&id)).collect();
+    for (place, limiter) in everywhere(&clock) {
+        for most in [253, 254, 255, 300] {
+            let keys = keys.get(..most).unwrap();
+            let last = keys.last().unwrap();
+            let calls = || keys.iter().map(|key| (&rule, key));
+            let reset = async || {
+                for key in keys {
+                    limiter.reset(&rule, key).await.unwrap();
+                }
+            };
+            limiter.acquire(&rule, last).await.unwrap();
+            let refused = limiter.acquire_all(calls()).await.unwrap_err();
+            assert!(refused.decision().is_some(), "{place}: {refused:?}");
+            limiter.reset(&rule, last).await.unwrap();
+            let decisions = limiter.acquire_all(calls()).await.unwrap();
+            assert_eq!(decisions.len(), most, "{place}");
+            reset().await;
+
+            let entered = calls().skip(1).chain([(&IN_FLIGHT, last)]);
+            let permit = limiter.enter_all(entered).await.unwrap();
+            assert_eq!(permit.decisions().len(), most, "{place}");
+            drop(permit);
+            settled(&limiter).await;
+            reset().await;
+        }
+    }
+}

@@ -249,13 +249,17 @@ impl Store for RedisStore {
     }
 }
 
+/// The most keys that one script decides together, which names each by a byte, from 1.
+const MAX_KEYS_OF_STACK: usize = 254;
+
 impl BuiltInStore for RedisStore {
     fn decides_together(&self, place: Option<&PlaceRequest>, requests: &[Request<'_>]) -> bool {
         let place = place.map(|place| &*place.key).into_iter();
         let keys = place.chain(requests.iter().map(Request::key));
-        requests
-            .iter()
-            .all(|request| matches!(self.route(request), Ok(Route::Script)))
+        keys.clone().count() <= MAX_KEYS_OF_STACK
+            && requests
+                .iter()
+                .all(|request| matches!(self.route(request), Ok(Route::Script)))
             && self.have_one_slot(keys)
     }
 

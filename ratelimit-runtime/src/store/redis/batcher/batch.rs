@@ -153,10 +153,13 @@ impl BatchedCall {
     /// A stack of questions, charged all or none.
     pub(super) fn stack(stack: &[KeyQuestion<'_>], caller: Caller) -> Self {
         let mut callers: Callers = smallvec![caller];
-        let asked = (1..).zip(stack).map(|(key, (_, question))| QuestionOnKeys {
-            question: Arc::clone(question),
-            by: vec![(key, std::mem::take(&mut callers))],
-        });
+        let asked = stack
+            .iter()
+            .zip(1..)
+            .map(|((_, question), key)| QuestionOnKeys {
+                question: Arc::clone(question),
+                by: vec![(key, std::mem::take(&mut callers))],
+            });
         let (asked, keys) = (
             asked.collect(),
             stack.iter().map(|(key, _)| Arc::from(*key)).collect(),

@@ -39,7 +39,7 @@ impl<'a> ScriptCall<'a> {
                 asks,
             };
         }
-        let asks = (1..).zip(stack).map(|(key, (_, question))| Ask {
+        let asks = stack.iter().zip(1..).map(|((_, question), key)| Ask {
             question,
             key,
             callers: 1,
