@@ -132,26 +132,30 @@ async fn hundreds_of_rules_are_charged_together_or_not_at_all() {
     let clock = FakeClock::new();
     let rule = Rule::new("recipient", Limit::per_minute(1));
     let keys: Vec<Key> = (0..300).map(|id| Key::of(&id)).collect();
-    let calls = |most| keys.iter().take(most).map(|key| (&rule, key));
     for (place, limiter) in everywhere(&clock) {
         for most in [253, 254, 255, 300] {
-            limiter.acquire(&rule, &keys[most - 1]).await.unwrap();
-            let refused = limiter.acquire_all(calls(most)).await.unwrap_err();
+            let keys = keys.get(..most).unwrap();
+            let last = keys.last().unwrap();
+            let calls = || keys.iter().map(|key| (&rule, key));
+            let reset = async || {
+                for key in keys {
+                    limiter.reset(&rule, key).await.unwrap();
+                }
+            };
+            limiter.acquire(&rule, last).await.unwrap();
+            let refused = limiter.acquire_all(calls()).await.unwrap_err();
             assert!(refused.decision().is_some(), "{place}: {refused:?}");
-            limiter.reset(&rule, &keys[most - 1]).await.unwrap();
-            let decisions = limiter.acquire_all(calls(most)).await.unwrap();
+            limiter.reset(&rule, last).await.unwrap();
+            let decisions = limiter.acquire_all(calls()).await.unwrap();
             assert_eq!(decisions.len(), most, "{place}");
-            for key in keys.iter().take(most) {
-                limiter.reset(&rule, key).await.unwrap();
-            }
-            let entered = calls(most - 1).chain([(&IN_FLIGHT, &keys[0])]);
+            reset().await;
+
+            let entered = calls().skip(1).chain([(&IN_FLIGHT, last)]);
             let permit = limiter.enter_all(entered).await.unwrap();
             assert_eq!(permit.decisions().len(), most, "{place}");
             drop(permit);
             settled(&limiter).await;
-            for key in keys.iter().take(most) {
-                limiter.reset(&rule, key).await.unwrap();
-            }
+            reset().await;
         }
     }
 }
