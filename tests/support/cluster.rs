@@ -277,10 +277,13 @@ impl RedisCluster {
 
     /// Makes `to` the master of the slot, and waits until all masters agree.
     pub(crate) fn end_move(&self, slot: u16, from: usize, to: usize) {
-        // A node that has not heard of the other's last epoch would take one that is not above it,
-        // and what the other sent before would take the slot away again: each then holds the other
-        // for its master, for good.
-        self.wait_until_epoch_is_known(to, self.cluster_info(from, "cluster_my_epoch"));
+        // A node that has not heard of the last epoch of another would take one that is not above
+        // it. What `from` sent before would take the slot away again, and so would `from` where it
+        // takes a new epoch because a third node has the same: each then holds the other for the
+        // slot's master, for good, and the keys are gone.
+        let running = (0..self.len()).filter(|&at| self.nodes[at].runs());
+        let epochs = running.map(|at| self.cluster_info(at, "cluster_my_epoch"));
+        self.wait_until_epoch_is_known(to, epochs.max().expect("a node that runs"));
         let others = (0..self.len()).filter(|&at| at != to && at != from && self.nodes[at].runs());
         let told: Vec<usize> = [to, from].into_iter().chain(others).collect();
         let (text, id) = (slot.to_string(), self.id(to));
@@ -297,7 +300,7 @@ impl RedisCluster {
                 .map(|&at| self.owner_as_seen_by(at, slot))
                 .collect();
             if seen.iter().all(|seen| *seen == Some(to)) {
-                return;
+                break;
             }
             assert!(
                 Instant::now() < deadline,
@@ -305,6 +308,27 @@ impl RedisCluster {
             );
             thread::sleep(Duration::from_millis(5));
         }
+        // A node that has been told of the owner and not heard of its epoch may still be told
+        // otherwise.
+        for at in told {
+            while self.epoch_as_seen_by(at, to) < self.epoch_as_seen_by(to, to) {
+                assert!(
+                    Instant::now() < deadline,
+                    "{at} hears that {to} serves slot {slot}"
+                );
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+
+    /// The epoch of a node, in which it serves its slots.
+    fn epoch_as_seen_by(&self, asked: usize, node: usize) -> u64 {
+        let nodes = self.view(asked).into_iter();
+        nodes
+            .filter(|seen| seen.at == node)
+            .map(|seen| seen.epoch)
+            .max()
+            .unwrap_or(0)
     }
 
     fn wait_until_epoch_is_known(&self, at: usize, epoch: u64) {
@@ -448,8 +472,9 @@ impl RedisCluster {
             .parse()
             .ok()?;
         let at = self.nodes.iter().position(|node| node.port() == port)?;
+        let epoch = fields.nth(2)?.parse().ok()?;
         let slots = fields
-            .skip(4)
+            .skip(1)
             .filter(|field| !field.starts_with('['))
             .filter_map(|range| {
                 let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -459,6 +484,7 @@ impl RedisCluster {
             at,
             flags: flags.to_owned(),
             master: master.to_owned(),
+            epoch,
             slots: slots.collect(),
         })
     }
@@ -535,6 +561,7 @@ struct Seen {
     flags: String,
     /// `-` for a master.
     master: String,
+    epoch: u64,
     slots: Vec<(u16, u16)>,
 }
 
