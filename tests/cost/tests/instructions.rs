@@ -225,11 +225,13 @@ fn a_check_on_redis_costs_no_more_than_this() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// The server is not asked, and the system does nothing: the count is the same in every run.
+/// The server is not asked. What looks after the connection does its work in some runs.
 #[test]
 fn a_unit_that_was_taken_ahead_costs_no_more_than_this() {
     let _alone = alone();
-    let count = instructions(&build(), Load::Spent, SPENDINGS);
+    let program = build();
+    let counts = (0..3).map(|_| instructions(&program, Load::Spent, SPENDINGS));
+    let count = counts.min().unwrap();
     println!("{:<20} {count:>12}", "Spent");
     assert!(
         to_f64(count) <= to_f64(SPENT) * SLACK,
