@@ -211,6 +211,10 @@ impl Callers {
                         table.row(std::iter::once((*name).to_owned()).chain(cells));
                     }
                     let _ = writeln!(text, "### By callers, {title}\n");
+                    if *distance == Distance::Cluster {
+                        text += "All are on the same machine; the articles' Lua is sent over the \
+                            connection of redis-rs to a Cluster.\n\n";
+                    }
                 }
                 let _ = writeln!(text, "{table}");
             }
