@@ -86,12 +86,15 @@ impl Part {
         !self.bound.terms.limits().is_empty()
     }
 
+    /// The limiter and the key that the part charges, if its rule has limits.
+    pub(super) fn charged_key(&self) -> Option<(u64, &[u8])> {
+        self.is_limited().then(|| (self.engine.id, &*self.key))
+    }
+
     /// `true` if both parts charge one key on one limiter.
     pub(super) fn has_key_of(&self, other: &Self) -> bool {
-        let are_limited = self.is_limited() && other.is_limited();
-        are_limited
-            && self.engine.id == other.engine.id
-            && self.check().request.key() == other.check().request.key()
+        let key = self.charged_key();
+        key.is_some() && key == other.charged_key()
     }
 
     pub(super) fn cost(&self) -> u64 {

@@ -46,6 +46,8 @@ impl Admission {
 /// The admissions that an attempt has so far. Dropping it gives back all that are not confirmed.
 pub(super) struct Held<'a> {
     stack: &'a [Part],
+    /// `true` if parts of the stack charge one key.
+    pub(super) shares_keys: bool,
     pub(super) start: Instant,
     pub(super) admissions: Admissions,
     /// Charges that were not answered in time: each future waits for its answer, and gives it back.
@@ -55,8 +57,14 @@ pub(super) struct Held<'a> {
 impl<'a> Held<'a> {
     pub(super) fn new(stack: &'a [Part]) -> Self {
         let unasked = || Err(RateLimitError::misconfigured("a check was not asked"));
+        let mut keys: SmallVec<[_; 4]> = stack.iter().filter_map(Part::charged_key).collect();
+        keys.sort_unstable();
+        let shares_keys = keys
+            .windows(2)
+            .any(|pair| matches!(pair, [one, other] if one == other));
         Self {
             stack,
+            shares_keys,
             start: Instant::now(),
             admissions: stack.iter().map(|_| Admission::of(unasked())).collect(),
             late: Vec::new(),
@@ -71,7 +79,9 @@ impl<'a> Held<'a> {
     /// Records that the limits of a part admit, and the charge, if it may have to be ended: in the
     /// order of the charges. What the parts before on its key leave is less by its cost.
     pub(super) fn admit(&mut self, at: usize, decision: Decision, charge: Option<Charge>) {
-        if let Some(part) = self.stack.get(at) {
+        if self.shares_keys
+            && let Some(part) = self.stack.get(at)
+        {
             for (other, admission) in self.stack.iter().zip(&mut self.admissions) {
                 if let Ok(before) = &mut admission.decided
                     && before.source == decision.source

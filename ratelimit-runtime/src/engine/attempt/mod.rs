@@ -65,10 +65,12 @@ async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> 
     for &(by, part) in parts {
         let refused = |error| Refused { by, error };
         part.ensure_supported().map_err(refused)?;
-        // A key that stands twice has to have room for both.
-        let ahead = apart::cost_ahead(parts, (by, part));
-        if ahead > 0 {
-            part.may_cost(ahead + part.cost()).map_err(refused)?;
+        if held.shares_keys {
+            // A key that stands twice has to have room for both.
+            let ahead = apart::cost_ahead(parts, (by, part));
+            if ahead > 0 {
+                part.may_cost(ahead + part.cost()).map_err(refused)?;
+            }
         }
     }
     // The time of the most impatient; there may be no parts.

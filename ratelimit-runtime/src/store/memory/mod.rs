@@ -172,15 +172,16 @@ impl MemoryStore {
         let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
         indices.sort_unstable();
         indices.dedup();
-        let parts: Vec<StackPart<'_>> = requests
-            .iter()
-            .zip(hashes)
-            .map(|(request, hash)| StackPart {
+        let mut parts = Vec::<StackPart<'_>>::with_capacity(requests.len());
+        for (request, hash) in requests.iter().zip(hashes) {
+            let before = parts.iter().filter(|part| part.has_key(hash, request));
+            parts.push(StackPart {
                 request: *request,
+                ahead: before.map(|part| part.request.cost()).sum(),
                 hash,
                 shard: indices.partition_point(|index| *index < self.shard_index(hash)),
-            })
-            .collect();
+            });
+        }
         let mut shards: Vec<MutexGuard<'_, Shard>> = indices
             .into_iter()
             .map(|index| self.lock_shard(index))

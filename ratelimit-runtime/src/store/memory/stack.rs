@@ -8,8 +8,25 @@ use crate::store::{Request, Verdict};
 /// One request of a stack, and the position of its shard among the locked ones.
 pub(super) struct StackPart<'a> {
     pub(super) request: Request<'a>,
+    /// The cost of the requests before it on its key.
+    pub(super) ahead: u64,
     pub(super) hash: u64,
     pub(super) shard: usize,
+}
+
+impl<'a> StackPart<'a> {
+    pub(super) fn has_key(&self, hash: u64, request: &Request<'_>) -> bool {
+        self.hash == hash && self.request.key() == request.key()
+    }
+
+    /// The request with the cost of those before it, because a key that stands twice has to have
+    /// room for both.
+    fn with_ahead(&self) -> Request<'a> {
+        Request {
+            cost: self.ahead.saturating_add(self.request.cost()),
+            ..self.request
+        }
+    }
 }
 
 /// Decides a stack under the locks of all its shards: all are looked at before one is charged.
@@ -18,16 +35,16 @@ pub(super) fn decide(
     parts: &[StackPart<'_>],
     now: u64,
 ) -> Vec<Verdict> {
-    let looked_at = parts.iter().enumerate().map(|(at, part)| {
+    let looked_at = parts.iter().map(|part| {
         shard_of(shards, part).map_or(Verdict::refused(), |shard| {
-            shard.peek(&with_costs_before(parts, at, part), part.hash, now)
+            shard.peek(&part.with_ahead(), part.hash, now)
         })
     });
     let mut verdicts: Vec<Verdict> = looked_at.collect();
     let refusing = verdicts.iter().filter(|verdict| !verdict.allowed).count();
     let admitted = refusing == 0;
     let mut charged = 0;
-    for (at, (part, verdict)) in parts.iter().zip(&mut verdicts).enumerate() {
+    for (part, verdict) in parts.iter().zip(&mut verdicts) {
         // Only the one that alone refuses sets its block: nobody blocks another's key by calls that
         // his own limit refuses.
         if (admitted || (refusing == 1 && !verdict.allowed))
@@ -36,7 +53,7 @@ pub(super) fn decide(
             let request = if admitted {
                 part.request
             } else {
-                with_costs_before(parts, at, part)
+                part.with_ahead()
             };
             *verdict = shard.acquire(&request, part.hash, now);
         }
@@ -54,18 +71,6 @@ pub(super) fn decide(
         }
     }
     verdicts
-}
-
-/// The request of a part with the costs of the parts before it on its key, because a key that
-/// stands twice has to have room for both.
-fn with_costs_before<'a>(parts: &[StackPart<'a>], at: usize, part: &StackPart<'a>) -> Request<'a> {
-    let before = parts.iter().take(at);
-    let same = before.filter(|other| other.request.key() == part.request.key());
-    let costs = same.map(|other| other.request.cost()).sum::<u64>();
-    Request {
-        cost: costs.saturating_add(part.request.cost()),
-        ..part.request
-    }
 }
 
 fn shard_of<'a>(
