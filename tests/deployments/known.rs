@@ -1,6 +1,7 @@
 //! Known refusals: repeated without asking, no longer than the servers would refuse, and void with
 //! what the servers have forgotten.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use ratelimit_runtime::store::{Request, Verdict};
@@ -143,6 +144,44 @@ async fn reset_unblock_and_a_new_connection_void_what_is_known() {
         // The process has to see that its connection has ended.
         let is_seen = async || is_admitted().await;
         until("a new connection", PATIENCE, is_seen).await;
+    }
+}
+
+/// A connection of another runtime tells nothing of what the servers have lost.
+#[tokio::test]
+async fn a_second_runtime_that_connects_leaves_what_is_known() {
+    let limits = [Limit::new(1_000, HOUR)];
+    for deployment in [
+        Deployment::one_server(),
+        Deployment::sentinel(),
+        Deployment::cluster(),
+    ] {
+        let store = Arc::new(store(&deployment).await);
+        let [refused_key, held] = [(); 2].map(|()| deployment.key());
+        let is_refused = request(&refused_key, &limits).with_cost(1_000);
+        let _ = refused(&store, is_refused).await;
+        let lease = Duration::from_secs(10);
+        let is_held = request(&held, &limits).with_prefetch(lease);
+        let ahead = async || decided(&store, is_held).await.cached;
+        until("units are taken ahead", PATIENCE, ahead).await;
+
+        let connects = tokio::task::spawn_blocking({
+            let (store, keys) = (Arc::clone(&store), [(); 8].map(|()| deployment.key()));
+            move || {
+                let runtime = tokio::runtime::Runtime::new().unwrap();
+                runtime.block_on(async {
+                    for key in &keys {
+                        let _ = decided(&store, request(key, &[Limit::per_hour(1)])).await;
+                    }
+                });
+            }
+        });
+        connects.await.unwrap();
+        assert!(
+            decided(&store, is_refused).await.cached,
+            "{deployment}: a refusal"
+        );
+        assert!(decided(&store, is_held).await.cached, "{deployment}: units");
     }
 }
 

@@ -45,7 +45,7 @@ impl Servers {
         let link = LinkSettings {
             upstream,
             timeout_us: Arc::clone(&settings.timeout_us),
-            connected: Arc::new(move || epochs.begin()),
+            reconnected: Arc::new(move || epochs.begin()),
             greeting: if settings.mode.runs_scripts() {
                 load_all().into()
             } else {
@@ -133,12 +133,12 @@ impl Servers {
         }
     }
 
-    /// The number of connections so far. After each new one, the server may have lost keys.
+    /// The number of reconnections so far. After each, the server may have lost keys.
     pub(crate) fn epoch(&self) -> u64 {
         self.epochs.all()
     }
 
-    /// The number of connections so far to the server of a key.
+    /// The number of reconnections so far to the server of a key.
     pub(crate) fn epoch_of(&self, key: &[u8]) -> u64 {
         self.epochs.of(key)
     }

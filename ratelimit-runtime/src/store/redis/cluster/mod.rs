@@ -106,9 +106,7 @@ impl Cluster {
             let may_follow = redirects.next().is_some();
             (master, asking) = match redirect {
                 None => return Err(self.failed(errors::from_server(&error)).await),
-                Some(Redirect::Moved(to)) if may_follow => {
-                    (self.nodes.map().moved(slot, to), false)
-                }
+                Some(Redirect::Moved(to)) if may_follow => (self.nodes.moved(slot, to), false),
                 Some(Redirect::Ask(to)) if may_follow => (self.nodes.map().master(to), true),
                 // The nodes name each other until they agree on who has the slot.
                 Some(_) => {

@@ -35,8 +35,8 @@ pub(super) struct Nodes {
     /// Login and TLS of all nodes.
     pub(super) template: Server,
     pub(super) link: LinkSettings,
-    /// Told of the slots of a master with a new connection; `None` where keys are in other slots
-    /// than what is known of them.
+    /// Told of the slots of a master that has lost a connection; `None` where keys are in other
+    /// slots than what is known of them.
     pub(super) epochs: Option<Epochs>,
     pub(super) runtime: Handle,
     pub(super) map: Mutex<SlotMap>,
@@ -59,7 +59,7 @@ impl Nodes {
                 ..self.link.clone()
             };
             if let Some(epochs) = &self.epochs {
-                settings.connected = self.connected_to(&master.address, epochs);
+                settings.reconnected = self.reconnected_to(&master.address, epochs);
             }
             let link = Arc::new(Link::start(settings, &self.runtime));
             let away = refresh_while_away(Arc::downgrade(self), Arc::downgrade(&link));
@@ -69,13 +69,23 @@ impl Nodes {
         Arc::clone(batcher)
     }
 
-    /// Voids what is known of the slots of this master, for each new connection to it.
-    fn connected_to(self: &Arc<Self>, at: &TcpAddress, epochs: &Epochs) -> OnConnection {
+    /// Voids what is known of the slots of this master, whenever it is connected to again.
+    fn reconnected_to(self: &Arc<Self>, at: &TcpAddress, epochs: &Epochs) -> OnConnection {
         let (nodes, at, epochs) = (Arc::downgrade(self), at.clone(), epochs.clone());
         Arc::new(move || {
             let slots = nodes.upgrade().map(|nodes| nodes.map().slots_of(&at));
             epochs.begin_of(slots.unwrap_or_default());
         })
+    }
+
+    /// The node at this address, which serves the slot from now on. One that is new here may have
+    /// taken it over.
+    pub(super) fn moved(self: &Arc<Self>, slot: u16, to: TcpAddress) -> Arc<Master> {
+        let master = self.map().moved(slot, to);
+        if master.batcher.get().is_none() {
+            self.taken_over(&[(slot.into(), Arc::clone(&master))]);
+        }
+        master
     }
 
     /// Voids what is known of slots that masters have taken over, perhaps without the last writes,
@@ -87,7 +97,7 @@ impl Nodes {
         match &self.epochs {
             _ if slots.is_empty() => {}
             Some(epochs) => epochs.begin_of(slots.iter().map(|(slot, _)| *slot)),
-            None => (self.link.connected)(),
+            None => (self.link.reconnected)(),
         }
     }
 

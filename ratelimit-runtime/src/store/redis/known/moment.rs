@@ -1,4 +1,4 @@
-//! [`Moment`]: a time, and the number of connections to the server of a key until then.
+//! [`Moment`]: a time, and the number of reconnections to the server of a key until then.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::store::redis::settings::epochs::Epochs;
 pub(super) struct Moment {
     /// By the clock of the store, in microseconds.
     pub(super) time: u64,
-    /// The number of connections to the key's server so far.
+    /// The number of reconnections to the key's server so far.
     pub(super) epoch: u64,
 }
 

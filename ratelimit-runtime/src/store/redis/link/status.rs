@@ -20,8 +20,9 @@ pub(crate) struct LinkSettings {
     pub(crate) upstream: Upstream,
     /// The limiter's timeout in microseconds, by which a server is measured.
     pub(crate) timeout_us: Arc<AtomicU64>,
-    /// Called for each new connection, before calls use it.
-    pub(crate) connected: OnConnection,
+    /// Called for each connection but the first, before calls use it: the server may have lost
+    /// keys since the one before.
+    pub(crate) reconnected: OnConnection,
     /// Commands that each new connection sends before calls use it, such as those that load
     /// scripts. An error in reply does not matter.
     pub(crate) greeting: Arc<[Cmd]>,

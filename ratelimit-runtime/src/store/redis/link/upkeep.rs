@@ -39,6 +39,8 @@ pub(super) struct Upkeep {
     /// The reason why the server does not serve, if it or an attempt to connect gave one.
     error: Option<StoreError>,
     connection: Option<Arc<Connection>>,
+    /// `true` once there was a connection.
+    was_connected: bool,
     /// The attempt to connect; or, during a connection, the PING, the wait for another master, and
     /// the attempt that replaces the connection before its login expires.
     tasks: JoinSet<News>,
@@ -59,6 +61,7 @@ impl Upkeep {
             health: LinkHealth::new(Instant::now()),
             error: None,
             connection: None,
+            was_connected: false,
             tasks: JoinSet::new(),
             settings,
             publish,
@@ -193,7 +196,9 @@ impl Upkeep {
                 ));
             });
         }
-        (self.settings.connected)();
+        if std::mem::replace(&mut self.was_connected, true) {
+            (self.settings.reconnected)();
+        }
         self.observer.connected(&self.server());
         if matches!(probed, Probed::RoleUnknown) {
             observe::log::role_unknown(&self.server());

@@ -1,5 +1,5 @@
-//! [`Epochs`]: how many connections there have been. After each new one, its server may have lost
-//! keys.
+//! [`Epochs`]: how often a server may have lost keys: after each new connection to it, but for the
+//! first one of a runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::slot::{SLOTS, slot_of};
 
-/// Counts the connections of a store, on all runtimes. Clones share their counts.
+/// Counts the reconnections of a store, on all runtimes. Clones share their counts.
 #[derive(Clone)]
 pub(crate) struct Epochs {
     all: Arc<AtomicU64>,
@@ -31,13 +31,13 @@ impl Epochs {
         }
     }
 
-    /// The number of connections so far, to whichever server.
+    /// The number of reconnections so far, to whichever server.
     #[inline]
     pub(crate) fn all(&self) -> u64 {
         self.all.load(Acquire)
     }
 
-    /// The number of connections so far to the server of a key.
+    /// The number of reconnections so far to the server of a key.
     #[inline]
     pub(crate) fn of(&self, key: &[u8]) -> u64 {
         if self.of_slots.is_empty() {
@@ -55,12 +55,12 @@ impl Epochs {
         epoch.map_or(0, |epoch| epoch.load(Acquire).into())
     }
 
-    /// Notes a connection to a server that may have any key.
+    /// Notes a reconnection to a server that may have any key.
     pub(crate) fn begin(&self) {
         self.begin_of(0..self.of_slots.len());
     }
 
-    /// Notes a connection to the master of these slots, or that another master has taken them over.
+    /// Notes a reconnection to the master of these slots, or that another master has them now.
     pub(crate) fn begin_of(&self, slots: impl IntoIterator<Item = usize>) {
         for slot in slots {
             if let Some(epoch) = self.of_slots.get(slot) {
