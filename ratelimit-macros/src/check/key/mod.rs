@@ -13,7 +13,6 @@ use proc_macro2::Span;
 use syn::{Error, Expr, Ident, LitStr, Member};
 
 use crate::check::function::scope::Scope;
-use crate::check::values::control_flow;
 use crate::diagnostics::{Diagnostics, list};
 use crate::literal::{as_str, bare};
 use crate::parse::arguments::Argument;
@@ -45,7 +44,6 @@ pub(crate) fn read(
             diagnostics.error(value, message);
             return None;
         }
-        control_flow::check("key", value, diagnostics);
         expr::check(value, scope, diagnostics);
         return Some(Key::Expr(value.clone()));
     };

@@ -3,8 +3,8 @@
 use syn::{Expr, ExprClosure, Lit};
 
 use crate::check::rule::limits::Limits;
+use crate::check::values::constant;
 use crate::check::values::number::Number;
-use crate::check::values::{constant, control_flow};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::parse::arguments::{Argument, Arguments};
@@ -29,7 +29,6 @@ pub(crate) fn actual(argument: &Argument, diagnostics: &mut Diagnostics) -> Opti
         diagnostics.error(value, message);
         return None;
     }
-    control_flow::check("actual_cost", value, diagnostics);
     Some(argument.value.clone())
 }
 

@@ -2,8 +2,8 @@
 
 use syn::{Expr, ExprPath, Lit};
 
+use crate::check::values::constant;
 use crate::check::values::keywords::Keywords;
-use crate::check::values::{constant, control_flow};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::parse::arguments::Argument;
@@ -71,7 +71,6 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
                 .to_owned()
         }
         _ => {
-            control_flow::check("count", value, diagnostics);
             return Some(Count::By(argument.value.clone()));
         }
     };

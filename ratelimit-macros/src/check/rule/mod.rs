@@ -51,11 +51,7 @@ pub(crate) fn check(
     scope: &Scope,
     diagnostics: &mut Diagnostics,
 ) -> Option<Rule> {
-    for (name, argument) in [("when", &arguments.when), ("limiter", &arguments.limiter)] {
-        if let Some(argument) = argument {
-            control_flow::check(name, &argument.value, diagnostics);
-        }
-    }
+    control_flow::check(arguments, diagnostics);
     condition::must_be_one(
         arguments.when.as_ref(),
         "when = !user.is_admin",
@@ -71,9 +67,6 @@ pub(crate) fn check(
         limiter::check(&limiter.value, diagnostics);
     }
     let shadow = condition::shadow(arguments.shadow.as_ref());
-    if let Shadow::If(expr) = &shadow {
-        control_flow::check("shadow", expr, diagnostics);
-    }
     conflicts::report(arguments, &shadow, diagnostics);
     // Every argument is read, regardless of the others, so that all errors are found. A wrong
     // argument counts as absent.

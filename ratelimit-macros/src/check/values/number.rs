@@ -2,7 +2,7 @@
 
 use syn::{Expr, Lit, UnOp};
 
-use crate::check::values::{constant, control_flow};
+use crate::check::values::constant;
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::parse::arguments::Argument;
@@ -128,7 +128,6 @@ pub(crate) fn read(
             Some(0) => (*zero).to_owned(),
             Some(..0) => negative(),
             Some(1..) | None => {
-                control_flow::check(name, value, diagnostics);
                 return Some(Number::Computed(argument.value.clone()));
             }
         },
