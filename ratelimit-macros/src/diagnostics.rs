@@ -4,6 +4,9 @@ use proc_macro2::Span;
 use quote::ToTokens;
 use syn::Error;
 
+use crate::literal::bare;
+use crate::parse::arguments::Argument;
+
 /// The errors found so far.
 #[derive(Default)]
 pub(crate) struct Diagnostics {
@@ -30,6 +33,18 @@ impl Diagnostics {
     /// The value of `result`; on an error, `None`, and the error is collected.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
+    }
+
+    /// The value that `read` gives for `argument`, if that is given; an error is collected.
+    pub(crate) fn read<T>(
+        &mut self,
+        argument: Option<&Argument>,
+        read: impl FnOnce(&Argument) -> Result<T, String>,
+    ) -> Option<T> {
+        let argument = argument?;
+        read(argument)
+            .map_err(|message| self.error(bare(&argument.value), message))
+            .ok()
     }
 
     /// `value`, unless errors were collected: then all of them as one.

@@ -74,27 +74,14 @@ pub(crate) fn check(
         None => Some(RuleName::Derived(nth)),
         Some(name) => label::read(name, "send_code", diagnostics).map(RuleName::Given),
     };
-    let algorithm = arguments
-        .algorithm
-        .as_ref()
-        .and_then(|argument| algorithm::read(argument, diagnostics));
+    let algorithm = diagnostics.read(arguments.algorithm.as_ref(), algorithm::read);
     let limits = limits::read(arguments, algorithm, diagnostics);
-    let concurrent = arguments
-        .concurrent
-        .as_ref()
-        .and_then(|argument| number::read(argument, &number::CONCURRENT, diagnostics));
-    let cost = arguments
-        .cost
-        .as_ref()
-        .and_then(|argument| number::read(argument, &number::COST, diagnostics));
-    let count = arguments
-        .count
-        .as_ref()
-        .and_then(|argument| count::read(argument, diagnostics));
-    let actual_cost = arguments
-        .actual_cost
-        .as_ref()
-        .and_then(|argument| cost::actual(argument, diagnostics));
+    let mut number =
+        |argument, wording| diagnostics.read(argument, |number| number::read(number, wording));
+    let concurrent = number(arguments.concurrent.as_ref(), &number::CONCURRENT);
+    let cost = number(arguments.cost.as_ref(), &number::COST);
+    let count = diagnostics.read(arguments.count.as_ref(), count::read);
+    let actual_cost = diagnostics.read(arguments.actual_cost.as_ref(), cost::actual);
     if actual_cost.is_some() {
         cost::must_have_an_estimate(arguments, diagnostics);
     }

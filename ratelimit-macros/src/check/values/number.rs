@@ -3,7 +3,6 @@
 use syn::{Expr, Lit, UnOp};
 
 use crate::check::values::constant;
-use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::parse::arguments::Argument;
 
@@ -74,11 +73,7 @@ pub(crate) fn too_large(noun: &str) -> String {
 }
 
 /// The value of `argument`.
-pub(crate) fn read(
-    argument: &Argument,
-    wording: &Wording,
-    diagnostics: &mut Diagnostics,
-) -> Option<Number> {
+pub(crate) fn read(argument: &Argument, wording: &Wording) -> Result<Number, String> {
     let Wording {
         name,
         noun,
@@ -88,7 +83,7 @@ pub(crate) fn read(
     } = wording;
     let value = bare(&argument.value);
     let negative = || format!("a {noun} cannot be negative: write `{name} = 1` or more");
-    let message = match value {
+    Err(match value {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Int(number)
                 if !number.suffix().is_empty()
@@ -102,7 +97,7 @@ pub(crate) fn read(
             Lit::Int(number) => match number.base10_parse() {
                 Err(_) => too_large(noun),
                 Ok(number) => match fault(number, noun, zero) {
-                    None => return Some(Number::Fixed(number)),
+                    None => return Ok(Number::Fixed(number)),
                     Some(fault) => fault,
                 },
             },
@@ -128,10 +123,8 @@ pub(crate) fn read(
             Some(0) => (*zero).to_owned(),
             Some(..0) => negative(),
             Some(1..) | None => {
-                return Some(Number::Computed(argument.value.clone()));
+                return Ok(Number::Computed(argument.value.clone()));
             }
         },
-    };
-    diagnostics.error(value, message);
-    None
+    })
 }

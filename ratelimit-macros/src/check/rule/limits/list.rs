@@ -218,13 +218,13 @@ mod tests {
 
     use super::*;
     use crate::check::rule::limits::algorithm;
-    use crate::check::values::keywords::tests::said;
 
     #[test]
     fn limits_takes_up_to_eight() {
         let limits: Vec<_> = (1..=8).map(|n| format!("\"{n}/{n}s\"")).collect();
-        let read = said(read, &format!("[{}]", limits.join(", ")));
-        assert_eq!(read.map(|limits| limits.len()), Ok(8));
+        let argument = Argument::of(&format!("[{}]", limits.join(", ")));
+        let read = read(&argument, &mut Diagnostics::default());
+        assert_eq!(read.map(|limits| limits.len()), Some(8));
     }
 
     #[test]
@@ -245,13 +245,10 @@ mod tests {
             (r#"["10/60s", "5/1h"]"#, Some("\"sliding_counter\""), 1),
             (r#"["4/60s", "5/1h"]"#, None, 0),
         ] {
-            let argument = Argument {
-                name: syn::parse_quote!(limits),
-                value: syn::parse_str(text).unwrap(),
-            };
+            let argument = Argument::of(text);
             let mut diagnostics = Diagnostics::default();
             let limits = read(&argument, &mut diagnostics).unwrap();
-            let algorithm = keyword.map(|keyword| said(algorithm::read, keyword).unwrap());
+            let algorithm = keyword.map(|keyword| algorithm::read(&Argument::of(keyword)).unwrap());
             must_all_decide(&argument, &limits, algorithm, &mut diagnostics);
             let errors = diagnostics.messages();
             assert_eq!(errors.len(), useless, "{text}: {errors:?}");

@@ -69,10 +69,7 @@ pub(crate) fn read(
             list::must_all_be_kept(argument, limits, algorithm, diagnostics);
         }
     }
-    let window = arguments
-        .window
-        .as_ref()
-        .and_then(|argument| window::read(argument, diagnostics));
+    let window = diagnostics.read(arguments.window.as_ref(), window::read);
     if let (Some(argument), Some(fault)) = (
         &arguments.window,
         window.and_then(|window| window.fault(algorithm)),
@@ -80,14 +77,10 @@ pub(crate) fn read(
     {
         diagnostics.error(&argument.value, fault);
     }
-    let max = arguments
-        .max
-        .as_ref()
-        .and_then(|argument| number::read(argument, &number::MAX, diagnostics));
-    let burst = arguments
-        .burst
-        .as_ref()
-        .and_then(|argument| burst(argument, diagnostics));
+    let max = diagnostics.read(arguments.max.as_ref(), |max| {
+        number::read(max, &number::MAX)
+    });
+    let burst = diagnostics.read(arguments.burst.as_ref(), burst);
     if is_algorithm_known {
         burst_must_have_bucket(arguments, algorithm, diagnostics);
     }
@@ -125,15 +118,14 @@ pub(crate) fn read(
     })
 }
 
-fn burst(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<u64> {
-    match number::read(argument, &number::BURST, diagnostics)? {
-        Number::Fixed(burst) => Some(burst),
-        Number::Computed(expr) => {
-            let message = "`burst` is an integer literal, such as `burst = 10`: for one that \
-                changes use a `policy`";
-            diagnostics.error(expr, message);
-            None
-        }
+fn burst(argument: &Argument) -> Result<u64, String> {
+    match number::read(argument, &number::BURST)? {
+        Number::Fixed(burst) => Ok(burst),
+        Number::Computed(_) => Err(
+            "`burst` is an integer literal, such as `burst = 10`: for one \
+            that changes use a `policy`"
+                .to_owned(),
+        ),
     }
 }
 

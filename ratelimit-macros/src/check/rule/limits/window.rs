@@ -2,7 +2,6 @@
 
 use crate::check::rule::limits::algorithm::Algorithm;
 use crate::check::values::duration;
-use crate::diagnostics::Diagnostics;
 use crate::duration::{DAY, HOUR, WINDOW, unit as unit_of_time};
 use crate::literal::as_str;
 use crate::parse::arguments::Argument;
@@ -133,13 +132,11 @@ impl Window {
 }
 
 /// The value of `window`.
-pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Window> {
-    match as_str(&argument.value).map(|literal| Window::by_calendar(&literal.value())) {
-        Some(Ok(Some(window))) => Some(window),
-        Some(Err(fault)) => {
-            diagnostics.error(&argument.value, fault);
-            None
-        }
-        _ => duration::read(argument, &WINDOW, diagnostics).map(Window::Micros),
+pub(crate) fn read(argument: &Argument) -> Result<Window, String> {
+    if let Some(literal) = as_str(&argument.value)
+        && let Some(window) = Window::by_calendar(&literal.value())?
+    {
+        return Ok(window);
     }
+    duration::read(argument, &WINDOW).map(Window::Micros)
 }
