@@ -74,7 +74,11 @@ pub(crate) fn check(
         None => Some(RuleName::Derived(nth)),
         Some(name) => label::read(name, "send_code", diagnostics).map(RuleName::Given),
     };
-    let algorithm = diagnostics.read(arguments.algorithm.as_ref(), algorithm::read);
+    // A misspelt algorithm may have been any.
+    let algorithm = match &arguments.algorithm {
+        None => Some(algorithm::DEFAULT),
+        given => diagnostics.read(given.as_ref(), algorithm::read),
+    };
     let limits = limits::read(arguments, algorithm, diagnostics);
     let mut number =
         |argument, wording| diagnostics.read(argument, |number| number::read(number, wording));
@@ -85,9 +89,7 @@ pub(crate) fn check(
     if actual_cost.is_some() {
         cost::must_have_an_estimate(arguments, diagnostics);
     }
-    // A misspelt algorithm may have been any.
-    let is_log =
-        arguments.algorithm.is_none() || algorithm.is_some_and(algorithm::Algorithm::is_log);
+    let is_log = algorithm.is_some_and(algorithm::Algorithm::is_log);
     let key = key::read(arguments.key.as_ref(), scope, diagnostics);
     let settings = settings::read(arguments, algorithm, diagnostics);
     let (name, limits, key) = (name?, limits?, key?);

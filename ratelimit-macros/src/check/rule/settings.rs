@@ -76,6 +76,7 @@ pub(crate) fn read(
     diagnostics: &mut Diagnostics,
 ) -> Vec<Setting> {
     let Arguments {
+        algorithm: named,
         block,
         wait,
         prefetch,
@@ -85,8 +86,10 @@ pub(crate) fn read(
         zone,
         ..
     } = arguments;
-    let algorithm =
-        algorithm.map(|algorithm| SettingValue::Variant("Algorithm", algorithm.variant));
+    let algorithm = named
+        .as_ref()
+        .and(algorithm)
+        .map(|algorithm| SettingValue::Variant("Algorithm", algorithm.variant));
     let zone = diagnostics
         .read(zone.as_ref(), zone::read)
         .map(SettingValue::Text);

@@ -41,11 +41,14 @@ impl Algorithm {
     }
 }
 
+/// The algorithm where none is given.
+pub(crate) const DEFAULT: Algorithm = Algorithm::window("SlidingWindow", 1);
+
 const ALGORITHMS: Keywords<Algorithm> = Keywords {
     argument: "algorithm",
     noun: "algorithm",
     values: &[
-        ("sliding_window", Algorithm::window("SlidingWindow", 1)),
+        ("sliding_window", DEFAULT),
         ("sliding_counter", Algorithm::window("SlidingCounter", 2)),
         (
             "fixed_window",
@@ -79,15 +82,6 @@ const ALGORITHMS: Keywords<Algorithm> = Keywords {
     ],
     or: None,
 };
-
-/// The keywords of the algorithms with a burst.
-pub(crate) fn with_burst() -> impl Iterator<Item = &'static str> {
-    ALGORITHMS
-        .values
-        .iter()
-        .filter(|(_, algorithm)| algorithm.has_burst)
-        .map(|(keyword, _)| *keyword)
-}
 
 pub(crate) fn read(argument: &Argument) -> Result<Algorithm, String> {
     ALGORITHMS.read(argument)

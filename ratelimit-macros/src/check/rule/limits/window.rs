@@ -112,22 +112,16 @@ impl Window {
         }
     }
 
-    /// The error for the window under this algorithm; `None` stands for the default one.
-    pub(crate) fn fault(self, algorithm: Option<Algorithm>) -> Option<String> {
-        let Self::Calendar(Unit { word, span, .. }) = self else {
-            return None;
-        };
-        (!algorithm.is_some_and(|algorithm| algorithm.keeps_calendars)).then(|| {
-            let write = if algorithm.is_some() {
-                "`algorithm = \"fixed_window\"`"
-            } else {
-                "`algorithm = \"fixed_window\"` as well"
-            };
-            format!(
-                "a calendar {word} is counted by a fixed window: write {write}, or \"{span}\" for \
-                 a time that may begin at any moment"
-            )
-        })
+    /// The error for the window under this algorithm.
+    pub(crate) fn fault(self, algorithm: Algorithm) -> Option<String> {
+        match self {
+            Self::Calendar(Unit { word, span, .. }) if !algorithm.keeps_calendars => Some(format!(
+                "a calendar {word} is counted by a fixed window: write \
+                 `algorithm = \"fixed_window\"`, or \"{span}\" for a time that may begin at any \
+                 moment"
+            )),
+            _ => None,
+        }
     }
 }
 
