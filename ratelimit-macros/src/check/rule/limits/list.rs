@@ -150,12 +150,8 @@ fn spelled(element: &Expr) -> Result<Limit, String> {
             "`{text}` has no number of calls before the `/`: write 1 or more, as in \"3/60s\""
         ));
     }
-    let max = max
-        .replace('_', "")
-        .parse()
-        .map_err(|_| number::too_large("limit"))?;
     let zero = "a limit of 0 refuses every call: write 1 or more";
-    number::fault(max, "limit", zero).map_or(Ok(()), Err)?;
+    let max = number::counted(&max.replace('_', ""), "limit", zero)?;
     if let Some(window) = Window::by_calendar(window)? {
         return Ok(Limit { max, window });
     }

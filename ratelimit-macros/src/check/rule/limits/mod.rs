@@ -73,16 +73,8 @@ pub(crate) fn read(
     });
     let burst = diagnostics.read(arguments.burst.as_ref(), burst);
     // Where `limits` or `policy` is given too, the mistake is that.
-    if let (
-        Arguments {
-            burst: Some(burst),
-            limits: None,
-            policy: None,
-            ..
-        },
-        Some(algorithm),
-    ) = (arguments, algorithm)
-        && !algorithm.has_burst
+    if let (Some(burst), None, None) = (&arguments.burst, &arguments.limits, &arguments.policy)
+        && algorithm.is_some_and(|algorithm| !algorithm.has_burst)
     {
         let message = "only the buckets have a burst: write `algorithm = \"token_bucket\"` or \
             `\"leaky_bucket\"`, or leave `burst` out";
