@@ -12,7 +12,7 @@ use std::ops::Range;
 use proc_macro2::Span;
 use syn::{Error, Expr, Ident, LitStr, Member};
 
-use crate::check::function::scope::Scope;
+use crate::check::function::scope::{Binding, Scope};
 use crate::diagnostics::{Diagnostics, list};
 use crate::literal::{as_str, bare};
 use crate::parse::arguments::Argument;
@@ -149,20 +149,17 @@ fn resolve(
         at: placeholder.at.clone(),
         message,
     })?;
-    if let Some(ty) = scope
-        .find(&placeholder.root)
-        .and_then(|binding| binding.without_fields.as_ref())
-        && let Some(Step::Field(Member::Named(field))) = placeholder.steps.first()
-    {
+    let without_fields = |binding: &Binding| binding.without_fields;
+    if let (true, Some(Step::Field(Member::Named(field)))) = (
+        scope.find(&placeholder.root).is_some_and(without_fields),
+        placeholder.steps.first(),
+    ) {
         let message = format!(
-            "a `{ty}` has no fields: for a method write `<{}.{field}()>`",
+            "`{0}` has no fields: for a method write `<{0}.{field}()>`",
             placeholder.root
         );
-        let Range { start, end } = placeholder.whole;
-        return Err(Fault {
-            at: start + 1..end - 1,
-            message,
-        });
+        let at = placeholder.at;
+        return Err(Fault { at, message });
     }
     let span = if only { literal } else { root.span() };
     let mut root = root.clone();

@@ -58,6 +58,11 @@ async fn field_of_the_second_misspelt(id: u32, user: &User) -> Result<(), RateLi
     Ok(())
 }
 
+#[rate_limit(key = "<email.len>", window = "60s", max = 3)]
+async fn method_without_call(email: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
 #[rate_limit(key = "<email.to_lowecase()>", window = "60s", max = 3)]
 async fn method_misspelt(email: &str) -> Result<(), RateLimitError> {
     Ok(())
