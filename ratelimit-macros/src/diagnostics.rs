@@ -70,21 +70,8 @@ impl Diagnostics {
     }
 }
 
-/// `names` in backquotes, for a message: at most eight.
+/// `names` in backquotes, for a message.
 pub(crate) fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
-    const MOST: usize = 8;
-    let mut text = String::new();
-    for (index, name) in names.into_iter().enumerate() {
-        if index == MOST {
-            text.push_str(", …");
-            break;
-        }
-        if index > 0 {
-            text.push_str(", ");
-        }
-        text.push('`');
-        text.push_str(name.as_ref());
-        text.push('`');
-    }
-    text
+    let quote = |name: S| format!("`{}`", name.as_ref());
+    names.into_iter().map(quote).collect::<Vec<_>>().join(", ")
 }

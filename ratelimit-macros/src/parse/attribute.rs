@@ -163,11 +163,8 @@ impl AttributeReader<'_> {
             self.meant.push(meant);
             format!("unknown argument `{text}`: did you mean `{meant}`?")
         } else {
-            let all: Vec<_> = arguments::names().map(|name| format!("`{name}`")).collect();
-            format!(
-                "unknown argument `{text}`: the arguments are {}",
-                all.join(", ")
-            )
+            let all = list(arguments::names());
+            format!("unknown argument `{text}`: the arguments are {all}")
         };
         Error::new_spanned(name, message)
     }
