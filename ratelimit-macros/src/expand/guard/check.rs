@@ -3,7 +3,6 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 use syn::Expr;
-use syn::spanned::Spanned as _;
 
 use crate::check::key::Key;
 use crate::check::rule::Rule;
@@ -15,6 +14,7 @@ use crate::expand::Context;
 use crate::expand::guard::rule_static;
 use crate::expand::key::pieces;
 use crate::expand::receiver::kept_in;
+use crate::expand::spans::located;
 
 /// An expression: the check, or `None` where `when` is false.
 pub(crate) fn optional(rule: &Rule, context: &Context<'_>) -> TokenStream {
@@ -124,7 +124,7 @@ pub(crate) fn expand(
             steps.extend(pieces::expand(parts, "CheckBuilder", "__ratelimit_check"));
         }
         Key::Expr(given) => {
-            let span = given.span().resolved_at(mixed);
+            let span = located(given);
             let expr = context.receiver.operand(given);
             let call = quote_spanned!(span=> __ratelimit::CheckBuilder::part(&mut __ratelimit_check, &#expr));
             let call = kept_in(given, call);
@@ -157,7 +157,7 @@ fn new(limiter: Option<&Expr>, context: &Context<'_>) -> TokenStream {
     let Some(limiter) = limiter else {
         return quote_spanned!(mixed=> __ratelimit::CheckBuilder::new(__ratelimit_rule));
     };
-    let span = limiter.span().resolved_at(mixed);
+    let span = located(limiter);
     let given = context.receiver.operand(limiter);
     let limiter = kept_in(
         limiter,
@@ -168,7 +168,7 @@ fn new(limiter: Option<&Expr>, context: &Context<'_>) -> TokenStream {
 
 /// An expression: the name of the policy, which borrows nothing.
 fn policy_name(given: &Expr, context: &Context<'_>) -> TokenStream {
-    let span = given.span().resolved_at(Span::mixed_site());
+    let span = located(given);
     let value = context.receiver.operand(given);
     kept_in(
         given,
@@ -178,7 +178,7 @@ fn policy_name(given: &Expr, context: &Context<'_>) -> TokenStream {
 
 /// An expression: the user's number as the store counts it.
 fn number(given: &Expr, context: &Context<'_>) -> TokenStream {
-    let span = given.span().resolved_at(Span::mixed_site());
+    let span = located(given);
     let value = context.receiver.expression(given);
     kept_in(given, quote_spanned!(span=> __ratelimit::count(#value)))
 }

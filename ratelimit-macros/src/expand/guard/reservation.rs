@@ -7,13 +7,13 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::quote_spanned;
-use syn::spanned::Spanned as _;
 
 use crate::check::rule::Rule;
 use crate::check::rule::count::Count;
 use crate::expand::Context;
 use crate::expand::guard::{admitted, check};
 use crate::expand::output_type::OutputType;
+use crate::expand::spans::located;
 
 /// Statements that reserve before the body.
 pub(crate) fn before(
@@ -142,11 +142,11 @@ fn counted(count: &Count, context: &Context<'_>) -> TokenStream {
         Count::Ok => quote_spanned!(span=> __ratelimit::counts_ok(&__ratelimit_outcome)),
         Count::Err => quote_spanned!(span=> __ratelimit::counts_err(&__ratelimit_outcome)),
         Count::By(judge) => {
-            let (span, judge) = (judge.span().resolved_at(mixed), receiver.expression(judge));
+            let (span, judge) = (located(judge), receiver.expression(judge));
             quote_spanned!(span=> __ratelimit::counts(&__ratelimit_outcome, #judge))
         }
         Count::ByCost(cost) => {
-            let (span, cost) = (cost.span().resolved_at(mixed), receiver.expression(cost));
+            let (span, cost) = (located(cost), receiver.expression(cost));
             quote_spanned!(span=> __ratelimit::actual_cost(&__ratelimit_outcome, #cost))
         }
     }
