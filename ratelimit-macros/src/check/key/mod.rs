@@ -12,6 +12,7 @@ use std::ops::Range;
 use proc_macro2::Span;
 use syn::{Error, Expr, Ident, LitStr, Member};
 
+use crate::check::function::names::last_two;
 use crate::check::function::scope::{Binding, Scope};
 use crate::diagnostics::{Diagnostics, list};
 use crate::literal::{as_str, bare};
@@ -91,13 +92,8 @@ fn of_key_macro(value: &Expr) -> Option<String> {
     let Expr::Macro(call) = bare(value) else {
         return None;
     };
-    let named = call
-        .mac
-        .path
-        .segments
-        .last()
-        .is_some_and(|last| last.ident == "key");
-    let input: KeyInput = call.mac.parse_body().ok().filter(|_| named)?;
+    let is_key = last_two(&call.mac.path).1 == "key";
+    let input: KeyInput = call.mac.parse_body().ok().filter(|_| is_key)?;
     Some(input.template.token().to_string())
 }
 

@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote_spanned;
 use syn::Expr;
 
+use crate::check::function::names::last_two;
 use crate::check::refusal::Refusal;
 use crate::expand::Context;
 use crate::expand::output_type::OutputType;
@@ -44,10 +45,6 @@ fn diverges(expr: &Expr) -> bool {
     let Expr::Macro(called) = bare(expr) else {
         return false;
     };
-    let name = called.mac.path.segments.last();
-    name.is_some_and(|name| {
-        ["todo", "unimplemented", "unreachable", "panic"]
-            .iter()
-            .any(|other| name.ident == other)
-    })
+    let (_, name) = last_two(&called.mac.path);
+    ["todo", "unimplemented", "unreachable", "panic"].contains(&name.as_str())
 }
