@@ -7,8 +7,6 @@ pub(crate) mod spelled;
 pub(crate) mod text;
 pub(crate) mod varies;
 
-use std::ops::Range;
-
 use proc_macro2::Span;
 use syn::{Error, Expr, Ident, LitStr, Member};
 
@@ -61,30 +59,9 @@ pub(crate) fn read(
         diagnostics.push(error);
         return None;
     }
-    let placeholders = template.placeholders().count();
-    let Template {
-        literal: text,
-        pieces,
-        mut faultless,
-    } = template;
-    let mut resolved = Vec::new();
-    for piece in pieces {
-        let placeholder = match piece {
-            Piece::Text(text) => {
-                resolved.push(Piece::Text(text));
-                continue;
-            }
-            Piece::Placeholder(placeholder) => placeholder,
-        };
-        match resolve(placeholder, literal.span(), placeholders == 1, scope) {
-            Ok(value) => resolved.push(Piece::Placeholder(value)),
-            Err(Fault { at, message }) => {
-                faultless = false;
-                diagnostics.push(Error::new(literal.span(), text.point(&at, &message)));
-            }
-        }
-    }
-    faultless.then_some(Key::Template(resolved))
+    let only = template.placeholders().count() == 1;
+    let resolve = |placeholder| resolve(placeholder, literal.span(), only, scope);
+    template.resolved(resolve, diagnostics).map(Key::Template)
 }
 
 /// The template in `key!("…")`, as it was written.
@@ -102,21 +79,19 @@ fn of_key_macro(value: &Expr) -> Option<String> {
 fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<Error> {
     let text = &template.literal;
     let chars = text.chars();
-    let pointed =
-        |at: &Range<usize>, message: &str| Error::new(literal.span(), text.point(at, message));
     if template.placeholders().next().is_some() {
         let (word, at) = spelled::beside(chars, &template.placeholders(), scope)?;
         let message = format!(
             "`{word}` is only text here: did you mean `<{word}>`? (if not, use another word)"
         );
-        return Some(pointed(&at, &message));
+        return Some(text.error(&at, &message));
     }
     if let Some((word, at)) = spelled::argument(chars, scope) {
         let message = format!(
             "this key is the same for every call: did you mean `<{word}>`? (for one bucket for all \
              callers leave `key` out)"
         );
-        return Some(pointed(&at, &message));
+        return Some(text.error(&at, &message));
     }
     let message = match scope.bindings.first() {
         Some(first) => format!(
