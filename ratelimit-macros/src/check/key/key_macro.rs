@@ -4,7 +4,7 @@ use proc_macro2::Span;
 
 use crate::diagnostics::Diagnostics;
 use crate::parse::key_macro::KeyInput;
-use crate::parse::placeholder::{Fault, Placeholder};
+use crate::parse::placeholder::Placeholder;
 use crate::parse::template::{Piece, Template};
 
 /// The pieces of the template.
@@ -18,17 +18,7 @@ pub(crate) fn check(input: &KeyInput) -> syn::Result<Vec<Piece>> {
         );
     }
     let resolve = |placeholder: Placeholder| {
-        let Placeholder {
-            root, ident, at, ..
-        } = &placeholder;
-        if matches!(root.as_str(), "crate" | "super" | "Self") {
-            let message = format!("`{root}` is not a name that can have a value");
-            return Err(Fault {
-                at: at.clone(),
-                message,
-            });
-        }
-        let mut ident = ident.clone();
+        let mut ident = placeholder.ident.clone();
         ident.set_span(literal.span());
         // As in the attribute: no suggestion to replace the whole template by a field.
         Ok(placeholder.of(ident, literal.span().resolved_at(Span::mixed_site())))

@@ -82,16 +82,7 @@ impl Window {
         if text.len() < 3 || !text.chars().all(char::is_alphabetic) {
             return Ok(None);
         }
-        let adverb = |unit: &&Unit| {
-            text.to_lowercase()
-                == if unit.word == "day" {
-                    "daily".into()
-                } else {
-                    format!("{}ly", unit.word)
-                }
-        };
-        let meant = UNITS.iter().find(adverb).map(|unit| unit.word);
-        let meant = meant.or_else(|| nearest(text, UNITS.iter().map(|unit| unit.word)));
+        let meant = nearest(text, UNITS.iter().map(|unit| unit.word));
         match UNITS.iter().find(|unit| Some(unit.word) == meant) {
             Some(Unit { word, span, .. }) => Err(format!(
                 "unknown unit `{text}`: write \"{word}\" for one of the calendar, or a time such \

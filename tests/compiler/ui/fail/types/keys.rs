@@ -58,11 +58,6 @@ async fn field_of_the_second_misspelt(id: u32, user: &User) -> Result<(), RateLi
     Ok(())
 }
 
-#[rate_limit(key = "<email.len>", window = "60s", max = 3)]
-async fn method_without_call(email: &str) -> Result<(), RateLimitError> {
-    Ok(())
-}
-
 #[rate_limit(key = "<email.to_lowecase()>", window = "60s", max = 3)]
 async fn method_misspelt(email: &str) -> Result<(), RateLimitError> {
     Ok(())
@@ -91,6 +86,6 @@ trait Post {
 fn main() {
     let price = 1.5;
     let user = User { name: String::new(), seen: Instant::now() };
-    let _ = (key!("item:<price>"), key!("<emial>"));
+    let _ = (key!("item:<price>"), key!("<emial>"), key!("<crate>"));
     let _ = (key!("<user.nmae>"), key!("<user.name.lenn()>"));
 }
