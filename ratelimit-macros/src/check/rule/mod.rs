@@ -173,13 +173,4 @@ mod tests {
             assert_eq!(errors(arguments), [""; 0], "{arguments}");
         }
     }
-
-    #[test]
-    fn every_mistake_is_found_beside_the_others() {
-        assert_eq!(
-            errors(r#"key = "<emial>:<ip>:<>", window = "1x", max = 0, name = """#).len(),
-            6
-        );
-        assert_eq!(errors(r#"policy = "p", block = "1x""#).len(), 2);
-    }
 }
