@@ -1,7 +1,7 @@
 //! Puts the guard into the function's body.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
-use quote::{ToTokens as _, quote_spanned};
+use quote::ToTokens as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Attribute, Expr, MacroDelimiter};
 
@@ -116,7 +116,9 @@ fn statements(braces: Group) -> TokenStream {
     if !may_vanish(braces.stream()) {
         return TokenTree::Group(braces).into();
     }
-    let mut inside = quote_spanned!(Span::mixed_site()=> const _: () = (););
+    let mut inside = quote_mixed!(
+        const _: () = ();
+    );
     inside.extend(braces.stream());
     TokenTree::Group(with_stream(&braces, inside)).into()
 }
