@@ -9,6 +9,17 @@ fn tenant(_: &str) -> Result<u32, RateLimitError> {
 #[rate_limit(key = lookup(email).await, window = "60s", max = 3)]
 async fn await_in_key(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(
+    window = "60s",
+    max = most().await,
+    limiter = limiter().await,
+    concurrent = most().await,
+    cost = weight().await,
+    shadow = dry().await,
+    on_refused = return,
+)]
+async fn await_everywhere(email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<email>", window = "60s", max = 3, when = "true", shadow = "false")]
 async fn send(email: &str) -> Outcome { Ok(()) }
 
