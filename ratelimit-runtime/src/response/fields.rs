@@ -111,24 +111,11 @@ impl<'a> Item<'a> {
     }
 }
 
-/// `true` if `one` is closer to a refusal than `other`.
-fn is_stricter(one: &Decision, other: &Decision) -> bool {
-    let rank = |decision: &Decision| {
-        (
-            decision.is_allowed(),
-            decision.remaining(),
-            !decision.retry_after_us,
-        )
-    };
-    rank(one) < rank(other)
-}
-
 /// The rules of a response, and where they stand.
 pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 
 impl<'a> Standings<'a> {
     /// The standings after these decisions, and after a refusal that may be missing among them.
-    /// Rules in shadow mode refuse no call, so clients do not see them.
     #[cfg(feature = "_layer")]
     pub(crate) fn after(
         observations: &'a [Observation],
@@ -138,7 +125,6 @@ impl<'a> Standings<'a> {
         let mut standings = Self(Vec::new());
         for item in observations
             .iter()
-            .filter(|observation| !observation.is_shadow())
             .filter_map(|observation| Item::of_observation(observation, names))
         {
             standings.add(item);
@@ -147,7 +133,7 @@ impl<'a> Standings<'a> {
             match standings.of_name(refusal.name) {
                 // What was observed knows all limits of the rule.
                 Some(known) if known.decision.rule() == refusal.decision.rule() => {
-                    if is_stricter(refusal.decision, known.decision) {
+                    if refusal.decision.is_stricter_than(known.decision) {
                         (known.decision, known.is_settled) = (refusal.decision, true);
                     }
                 }
@@ -166,7 +152,7 @@ impl<'a> Standings<'a> {
     fn add(&mut self, item: Item<'a>) {
         // Of several decisions under one name, on several keys, the strictest matters to the client.
         if let Some(known) = self.of_name(item.name) {
-            if is_stricter(item.decision, known.decision) {
+            if item.decision.is_stricter_than(known.decision) {
                 *known = item;
             }
         } else {
@@ -187,7 +173,7 @@ impl<'a> Standings<'a> {
             .iter()
             .filter(|item| item.is_known())
             .map(|item| item.decision);
-        known.reduce(|a, b| if is_stricter(b, a) { b } else { a })
+        known.reduce(|a, b| if b.is_stricter_than(a) { b } else { a })
     }
 
     /// The header fields `RateLimit-Policy` and `RateLimit`.

@@ -83,12 +83,7 @@ impl HeaderUpdate {
     /// A handler may have answered a refusal with a status and no more. A handler that went on
     /// after it, and was admitted elsewhere, answers for itself.
     fn lend_wait(&self, headers: &mut impl Fields) {
-        let last = self
-            .decisions
-            .iter()
-            .rev()
-            .find(|decision| !decision.is_shadow())
-            .map(Observation::decision);
+        let last = self.decisions.last().map(Observation::decision);
         if let Some(refusal) = last.filter(|decision| !decision.is_allowed())
             && headers.all("retry-after").next().is_none()
         {
