@@ -285,6 +285,41 @@ async fn a_setting_that_has_no_effect_is_misconfigured() {
     assert!(error.to_string().contains("has no burst"), "{error}");
 }
 
+/// Text of a client may be part of a name, which is repeated in keys, logs, metrics and fields.
+#[tokio::test]
+async fn a_name_of_more_than_128_bytes_is_misconfigured() {
+    let clock = FakeClock::new();
+    for (place, limiter) in everywhere(&clock) {
+        limiter
+            .set_policies([(
+                "named",
+                ratelimit_runtime::Policy::new(Limit::per_minute(5)),
+            )])
+            .unwrap();
+        for (unit, most) in [("n", 128), ("é", 64), (":", 128)] {
+            let rule = Rule::named(unit.repeat(most), Limit::per_minute(5));
+            let admitted = limiter.acquire(&rule, &alice()).await.unwrap();
+            assert_eq!(admitted.rule(), unit.repeat(most), "{place}");
+            for more in [1, 65_536] {
+                let rule = Rule::named(unit.repeat(most + more), Limit::per_minute(5));
+                for rule in [rule.with_policy_named("named"), rule] {
+                    let error = limiter.acquire(&rule, &alice()).await.unwrap_err();
+                    let says = error.to_string();
+                    assert!(
+                        matches!(error, RateLimitError::Misconfigured(_))
+                            && says.contains("at most 128 bytes")
+                            && says.len() < 1_000,
+                        "{place}: {says}"
+                    );
+                    assert!(limiter.peek(&rule, &alice()).await.is_err(), "{place}");
+                    assert!(limiter.reset(&rule, &alice()).await.is_err(), "{place}");
+                    assert!(rule.name().len() < 600, "{place}: {}", rule.name());
+                }
+            }
+        }
+    }
+}
+
 /// The order in which a rule is told of its settings does not matter.
 #[tokio::test]
 async fn a_lease_may_be_set_before_concurrent() {

@@ -178,7 +178,13 @@ impl Engine {
             },
             is_noted: AtomicBool::new(false),
         };
-        if is_limited && !terms.is_calendar_misplaced() {
+        if rule.site().is_none() && names.full.len() > rule::MAX_NAME {
+            bound.mistake = Some(RateLimitError::misconfigured(format!(
+                "the name of a rule has at most {} bytes, and this one is longer: `{}`",
+                rule::MAX_NAME,
+                names.full
+            )));
+        } else if is_limited && !terms.is_calendar_misplaced() {
             bound.mistake = self.supports(&bound.request()).err().map(Into::into);
         }
         bound

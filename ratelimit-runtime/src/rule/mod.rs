@@ -25,8 +25,8 @@ use self::cache::RuleCache;
 pub use self::calendar::CalendarUnit;
 pub(crate) use self::in_flight::CallsInFlight;
 pub use self::limit::Limit;
-use self::name::from_type_path;
-pub(crate) use self::name::{FORMAT, Name, push_head, push_in_flight_head};
+pub(crate) use self::name::{FORMAT, MAX_NAME, Name, push_head, push_in_flight_head};
+use self::name::{bounded, from_type_path};
 pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;
 pub use self::policy::overrides::Override;
@@ -82,8 +82,8 @@ pub(crate) enum PolicyName {
 }
 
 impl Rule {
-    /// A rule with a name of its own. Braces, colons and control characters in it are stored
-    /// escaped.
+    /// A rule with a name of its own, of at most 128 bytes; a longer one makes each call
+    /// `Misconfigured`. Braces, colons and control characters in it are stored escaped.
     ///
     /// # Panics
     ///
@@ -97,7 +97,8 @@ impl Rule {
         Self::with_name(RuleName::Given(Cow::Borrowed(name)), limit)
     }
 
-    /// A rule whose name is made at run time.
+    /// A rule whose name, of at most 128 bytes, is made at run time; a longer one makes each call
+    /// `Misconfigured`.
     ///
     /// # Panics
     ///
@@ -476,7 +477,7 @@ impl Rule {
     #[inline]
     pub(crate) fn names(&self) -> &Names {
         self.cache.names(|| match &self.name {
-            RuleName::Given(name) => Cow::Borrowed(&**name),
+            RuleName::Given(name) => Cow::Borrowed(bounded(name)),
             RuleName::Derived(path, nth) => Cow::Owned(from_type_path(path(), *nth)),
         })
     }
