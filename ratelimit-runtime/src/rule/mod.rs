@@ -187,7 +187,8 @@ impl Rule {
         self.changed()
     }
 
-    /// Sets the algorithm that keeps the limits; [`Algorithm::SlidingWindow`] by default.
+    /// Sets the algorithm that keeps the limits; [`Algorithm::SlidingWindow`] by default. Any other
+    /// one makes each call `Misconfigured` where only calls in flight are limited.
     #[must_use]
     pub const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         self.terms = self.terms.with_algorithm(algorithm);
@@ -367,7 +368,7 @@ impl Rule {
         self
     }
 
-    /// Shadow mode: if `on`, decides and records, but never refuses.
+    /// Shadow mode: if `on`, decides and records, but never refuses, so that no call waits either.
     ///
     /// A refusal in shadow mode sets no [block](Self::with_block), and is no offence: such a call
     /// must not refuse those of processes that enforce the rule. It records refusals by the limits,
@@ -379,7 +380,8 @@ impl Rule {
     }
 
     /// A copy of the rule with another `max` for its first limit. It shares the buckets of the
-    /// rule, and each admission counts against the `max` of its own call.
+    /// rule, and each admission counts against the `max` of its own call. Where only calls in
+    /// flight are limited, a call of it is `Misconfigured`.
     #[must_use]
     pub fn with_max(&self, max: u64) -> Self {
         let mut rule = self.clone();
@@ -388,7 +390,8 @@ impl Rule {
     }
 
     /// A copy of the rule for a call of this cost; 1 by default. A call of cost 0 is admitted while
-    /// the limit is not exceeded, and charges nothing.
+    /// the limit is not exceeded, and charges nothing. Where only calls in flight are limited, a
+    /// call of another cost than 1 is `Misconfigured`.
     #[must_use]
     pub fn with_cost(&self, cost: u64) -> Self {
         let mut rule = self.clone();

@@ -63,7 +63,7 @@ impl Terms {
 
     /// The terms of a rule that limits only calls in flight.
     pub(super) const fn without_limits() -> Self {
-        let mut terms = Self::new(Limit::per_second(1));
+        let mut terms = Self::new(Limit::per_second(Limit::MAX_COUNT));
         terms.len = 0;
         terms.worked_out()
     }
@@ -176,6 +176,19 @@ impl Terms {
     /// The mistake in taking units ahead beside the limits and the block, if there is one.
     pub(crate) fn prefetch_mistake(&self) -> Option<String> {
         prefetch::mistake(self.prefetch(), self.limits(), self.block)
+    }
+
+    /// The setting of limits that a rule without limits has nevertheless, if there is one.
+    pub(crate) fn set_in_vain(&self) -> Option<&'static str> {
+        if !self.limits().is_empty() {
+            None
+        } else if self.algorithm != Algorithm::default() {
+            Some("with_algorithm")
+        } else if self.cost != 1 {
+            Some("with_cost")
+        } else {
+            (self.limits[0].max() != Limit::MAX_COUNT).then_some("with_max")
+        }
     }
 
     /// `true` if nothing sets the block, because the rule has no limits.
