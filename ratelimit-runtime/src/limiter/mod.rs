@@ -363,8 +363,9 @@ impl RateLimiter {
     /// # Errors
     ///
     /// `Misconfigured` when one of the policies cannot be used, or needs a feature that the store
-    /// lacks; when a policy that a check of this limiter has used is missing; or when one with a
-    /// block has been used by a rule that waits. Then all old policies stay in force.
+    /// lacks; when a policy that a check of this limiter has used is missing; or when one does not
+    /// go together with a rule that has used it, such as a block with a rule that waits. Then all
+    /// old policies stay in force.
     pub fn set_policies(
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,

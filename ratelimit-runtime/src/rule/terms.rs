@@ -11,10 +11,6 @@ use super::policy::Policy;
 use super::policy::overrides::Override;
 use super::prefetch;
 
-/// The longest that a bucket may drain, in microseconds (142 years): Redis adds longer times
-/// inexactly.
-const MAX_HORIZON_US: u64 = 1 << 52;
-
 /// The limits of a rule, and how its checks behave.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
@@ -250,13 +246,9 @@ impl Terms {
         let mut at = 0;
         while at < self.len {
             let limit = &self.limits[at];
-            let capacity = self.algorithm.capacity(limit);
-            // Only a bucket above its rate takes longer than two windows.
-            let drains =
-                capacity <= limit.max() || self.algorithm.horizon_us(limit) <= MAX_HORIZON_US;
             let is_kept =
                 limit.calendar_unit().is_none() || matches!(self.algorithm, Algorithm::FixedWindow);
-            let most = if drains && is_kept {
+            let most = if self.algorithm.drains(limit) && is_kept {
                 self.algorithm.most_at_once(limit)
             } else {
                 0
