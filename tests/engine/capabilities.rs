@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, Verdict};
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, Override, Policy, RateLimitError, RateLimiter, Rule,
-    Store,
+    Algorithm, Key, Limit, MemoryStore, Override, Policy, RateLimitError, RateLimiter, Rule, Store,
     rate_limit,
 };
 

@@ -102,10 +102,7 @@ fn clients_behind_a_translator_of_the_site_are_told_apart() {
     for client in clients {
         assert_eq!(of_ip(client).as_bytes(), format!("<{client}>").as_bytes());
     }
-    assert_eq!(
-        of_ip("64:ff9b:2::c000:201").as_bytes(),
-        b"<64:ff9b:2::/64>"
-    );
+    assert_eq!(of_ip("64:ff9b:2::c000:201").as_bytes(), b"<64:ff9b:2::/64>");
 }
 
 #[test]

@@ -311,10 +311,7 @@ async fn a_name_stands_once_however_many_layers_tell_of_it() {
         field("ratelimit-policy"),
         r#""behind";q=7;w=1, "shared";q=3"#
     );
-    assert_eq!(
-        field("ratelimit"),
-        r#""shared";r=0;t=60, "behind";r=6"#
-    );
+    assert_eq!(field("ratelimit"), r#""shared";r=0;t=60, "behind";r=6"#);
 }
 
 mod mails {

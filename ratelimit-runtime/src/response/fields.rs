@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref, string_ref};
 #[cfg(feature = "_layer")]
 use sfv::{BareItem, Item as ListItem, List, ListEntry, Parser};
+use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref, string_ref};
 use smallvec::SmallVec;
 
 use super::names::PublicNames;
