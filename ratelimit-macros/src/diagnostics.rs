@@ -4,6 +4,9 @@ use proc_macro2::Span;
 use quote::ToTokens;
 use syn::Error;
 
+use crate::literal::bare;
+use crate::parse::arguments::Argument;
+
 /// The errors found so far.
 #[derive(Default)]
 pub(crate) struct Diagnostics {
@@ -32,6 +35,18 @@ impl Diagnostics {
         result.map_err(|error| self.push(error)).ok()
     }
 
+    /// The value that `read` gives for `argument`, if that is given; an error is collected.
+    pub(crate) fn read<T>(
+        &mut self,
+        argument: Option<&Argument>,
+        read: impl FnOnce(&Argument) -> Result<T, String>,
+    ) -> Option<T> {
+        let argument = argument?;
+        read(argument)
+            .map_err(|message| self.error(bare(&argument.value), message))
+            .ok()
+    }
+
     /// `value`, unless errors were collected: then all of them as one.
     pub(crate) fn finish<T>(self, value: Option<T>) -> syn::Result<T> {
         match (self.errors, value) {
@@ -55,21 +70,8 @@ impl Diagnostics {
     }
 }
 
-/// `names` in backquotes, for a message: at most eight.
+/// `names` in backquotes, for a message.
 pub(crate) fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
-    const MOST: usize = 8;
-    let mut text = String::new();
-    for (index, name) in names.into_iter().enumerate() {
-        if index == MOST {
-            text.push_str(", …");
-            break;
-        }
-        if index > 0 {
-            text.push_str(", ");
-        }
-        text.push('`');
-        text.push_str(name.as_ref());
-        text.push('`');
-    }
-    text
+    let quote = |name: S| format!("`{}`", name.as_ref());
+    names.into_iter().map(quote).collect::<Vec<_>>().join(", ")
 }

@@ -82,13 +82,18 @@ pub(crate) fn short(name: &str) -> Option<&'static str> {
 pub(crate) fn limit(text: &str) -> Option<String> {
     let (max, window) = text.split_once('/').or_else(|| text.split_once(" per "))?;
     let (max, window) = (max.trim(), window.trim());
-    let is_number = !max.is_empty() && max.chars().all(|c| c.is_ascii_digit() || c == '_');
     let window = if parse(window, &WINDOW).is_ok() {
         window.to_owned()
     } else {
         format!("1{}", short(window)?)
     };
-    is_number.then(|| format!("{max}/{window}"))
+    is_number(max).then(|| format!("{max}/{window}"))
+}
+
+/// `true` if `text` is digits, with underscores between them as in Rust.
+pub(crate) fn is_number(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_digit() || c == '_')
 }
 
 /// The full name of `usual`, which is `s` or `ms`.

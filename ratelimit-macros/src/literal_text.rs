@@ -3,12 +3,14 @@
 
 use std::ops::Range;
 
-use syn::LitStr;
+use proc_macro2::Span;
+use syn::{Error, LitStr};
 
 /// A string literal: its characters, and how each of them is spelled in a message.
 pub(crate) struct LiteralText {
     chars: Vec<char>,
     spelled: Vec<String>,
+    span: Span,
 }
 
 impl LiteralText {
@@ -24,6 +26,7 @@ impl LiteralText {
         Self {
             spelled: spelled.collect(),
             chars,
+            span: literal.span(),
         }
     }
 
@@ -32,8 +35,9 @@ impl LiteralText {
         &self.chars
     }
 
-    /// `message`, then the literal, then carets under the characters of its value in `range`.
-    pub(crate) fn point(&self, range: &Range<usize>, message: &str) -> String {
+    /// An error of `message`, then the literal, then carets under the characters of its value in
+    /// `range`.
+    pub(crate) fn error(&self, range: &Range<usize>, message: &str) -> Error {
         let width = |part: Option<&[String]>| {
             part.unwrap_or_default()
                 .iter()
@@ -43,11 +47,12 @@ impl LiteralText {
         let indent = 1 + width(self.spelled.get(..range.start));
         let carets = width(self.spelled.get(range.clone())).max(1);
         let text = self.spelled.concat();
-        format!(
+        let message = format!(
             "{message}\n    \"{text}\"\n    {}{}",
             " ".repeat(indent),
             "^".repeat(carets)
-        )
+        );
+        Error::new(self.span, message)
     }
 }
 
@@ -74,7 +79,7 @@ mod tests {
             ("\"ab\"", 2..2, "no\n    \"ab\"\n       ^"),
         ] {
             let text = LiteralText::new(&syn::parse_str(literal).unwrap());
-            assert_eq!(text.point(&range, "no"), expected);
+            assert_eq!(text.error(&range, "no").to_string(), expected);
         }
     }
 }

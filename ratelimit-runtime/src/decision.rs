@@ -169,6 +169,19 @@ impl Decision {
         self.status == Status::Blocked
     }
 
+    /// `true` if this is closer to a refusal than `other`.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_stricter_than(&self, other: &Self) -> bool {
+        let rank = |decision: &Self| {
+            (
+                decision.is_allowed(),
+                decision.remaining,
+                !decision.retry_after_us,
+            )
+        };
+        rank(self) < rank(other)
+    }
+
     /// Where the decision was made.
     #[must_use]
     pub fn source(&self) -> Source {

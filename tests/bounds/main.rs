@@ -146,4 +146,15 @@ async fn names_made_at_run_time_do_not_fill_the_memory() {
     .await;
     println!("names made at run time: {grown} MB more");
     assert!(grown <= SLACK_MB, "{grown} MB");
+    let grown = growth(2_000, 1_000, async |number| {
+        let rule = Rule::named(
+            format!("{number} {}", "n".repeat(65_536)),
+            Limit::per_hour(1),
+        );
+        let refused = limiter.acquire(&rule, &Key::global()).await;
+        assert!(matches!(refused, Err(RateLimitError::Misconfigured(_))));
+    })
+    .await;
+    println!("long names: {grown} MB more");
+    assert!(grown <= SLACK_MB, "{grown} MB");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, Verdict};
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, Store,
+    Algorithm, Key, Limit, MemoryStore, Override, Policy, RateLimitError, RateLimiter, Rule, Store,
     rate_limit,
 };
 
@@ -104,6 +104,168 @@ async fn a_policy_that_its_store_cannot_keep_is_named_when_the_limiter_is_built(
     );
     let limiter = RateLimiter::with_store(Careless);
     assert_eq!(words(limiter.set_policies([("login", policy)])), error);
+}
+
+/// A memory that has features under `sliding_window` alone.
+struct Partial(MemoryStore);
+
+impl Store for Partial {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.0.acquire(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.0.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.0.reset(request)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        use Feature::{ActualCost, Block, Concurrent, GrowingBlock, Limits, Refund, Reserve};
+        Capabilities::none()
+            .with(Algorithm::FixedWindow, &[])
+            .with(Algorithm::LeakyBucket, &[Reserve])
+            .with(
+                Algorithm::SlidingWindow,
+                &[
+                    ActualCost,
+                    Block,
+                    Concurrent,
+                    GrowingBlock,
+                    Limits,
+                    Refund,
+                    Reserve,
+                ],
+            )
+    }
+}
+
+type Outcome = Result<(), RateLimitError>;
+
+macro_rules! policed {
+    ($($name:ident: $($argument:ident = $value:expr),*;)*) => {$(
+        #[rate_limit(
+            limiter = limiter,
+            policy = "shared",
+            name = "policed",
+            $($argument = $value),*
+        )]
+        async fn $name(limiter: &RateLimiter) -> Outcome {
+            let _ = limiter;
+            Ok(())
+        }
+    )*};
+}
+
+policed! {
+    plain: timeout = "1s";
+    counts: count = "err";
+    counts_late: cost = 1, actual_cost = |_: &Outcome| 1;
+    in_flight: concurrent = 5;
+    waits: wait = "1s";
+    takes_ahead: prefetch = "1s";
+}
+
+/// Each policy with each kind of rule.
+#[tokio::test]
+async fn a_policy_that_a_rule_in_use_cannot_have_is_refused_when_it_is_set() {
+    const POLICIES: [&str; 11] = [
+        "sliding_window 9/1m",
+        "fixed_window 9/1m",
+        "leaky_bucket 9/1m",
+        "sliding_window 9/1m block 1m",
+        "sliding_window 9/1m block 1m wait 0s prefetch 0s",
+        "sliding_window 9/1m concurrent 5",
+        "sliding_window 9/1m lease 9s",
+        "sliding_window 9/1m wait 1s",
+        "sliding_window 9/1m prefetch 1s",
+        "sliding_window 9/1s",
+        "sliding_window 9/1m shadow timeout 9ms on_unavailable deny",
+    ];
+    /// The policies that a rule cannot have, and the setting that its mistake names.
+    type Mistakes = &'static [(usize, &'static str)];
+    const KEEPS_NONE: [(usize, &str); 2] = [(5, "`concurrent`"), (6, "`concurrent`")];
+    let [five, six] = KEEPS_NONE;
+    let rules: [(&str, Mistakes); 6] = [
+        ("plain", &[five, six]),
+        ("counts", &[(1, "`count`"), five, six, (8, "`prefetch`")]),
+        (
+            "counts_late",
+            &[
+                (1, "`count`"),
+                (2, "`actual_cost`"),
+                five,
+                six,
+                (8, "`prefetch`"),
+            ],
+        ),
+        ("in_flight", &[(1, "`concurrent`"), (2, "`concurrent`")]),
+        ("waits", &[(3, "`wait"), five, six]),
+        (
+            "takes_ahead",
+            &[(3, "`prefetch"), five, six, (9, "`prefetch`")],
+        ),
+    ];
+    for (rule, mistakes) in rules {
+        for (at, text) in POLICIES.iter().enumerate() {
+            let limiter = RateLimiter::with_store(Partial(MemoryStore::new()));
+            let set = |text: &str| limiter.set_policies([("shared", text.parse().unwrap())]);
+            let call = async || match rule {
+                "plain" => plain(&limiter).await,
+                "counts" => counts(&limiter).await,
+                "counts_late" => counts_late(&limiter).await,
+                "in_flight" => in_flight(&limiter).await,
+                "waits" => waits(&limiter).await,
+                _ => takes_ahead(&limiter).await,
+            };
+            let mistake = mistakes.iter().find(|(policy, _)| *policy == at);
+            let context = format!("{rule} under {text}");
+            // Known when the rule is first met.
+            set(text).unwrap();
+            let first = call().await;
+            assert_eq!(first.is_err(), mistake.is_some(), "{context}: {first:?}");
+            // Known when the policy is set.
+            set(POLICIES[0]).unwrap();
+            call().await.unwrap();
+            let outcome = set(text);
+            assert_eq!(outcome.is_err(), mistake.is_some(), "{context}");
+            if let Some((_, setting)) = mistake {
+                for error in [words(first), words(outcome)] {
+                    assert!(
+                        error.contains("`policed`") && error.contains(setting),
+                        "{context}: {error}"
+                    );
+                }
+            }
+            call().await.unwrap();
+        }
+    }
+}
+
+/// One that takes more than a century to drain, that of a key too.
+#[test]
+fn a_policy_of_a_bucket_that_no_call_can_use_is_refused_when_it_is_set() {
+    let limiter = RateLimiter::memory();
+    let year = Duration::from_secs(365 * 24 * 60 * 60);
+    let slow = |burst| {
+        let limit = Limit::new(1, year).with_burst(burst);
+        Policy::new(limit).with_algorithm(Algorithm::TokenBucket)
+    };
+    let of_key = slow(1).with_override(&Key::of("acme"), Override::burst(200));
+    for policy in [slow(200), of_key] {
+        let error = words(limiter.set_policies([("slow", policy)]));
+        assert!(
+            error.contains("`slow`") && error.contains("more than a century"),
+            "{error}"
+        );
+    }
+    limiter.set_policies([("slow", slow(99))]).unwrap();
 }
 
 #[test]

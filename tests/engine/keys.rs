@@ -94,6 +94,17 @@ fn an_ipv4_address_is_one_key_in_every_notation() {
     }
 }
 
+/// In the prefix for translators of a site's own (RFC 8215) nobody knows where the IPv4 address is
+/// in an address, but each is one client.
+#[test]
+fn clients_behind_a_translator_of_the_site_are_told_apart() {
+    let clients = ["64:ff9b:1::c000:201", "64:ff9b:1:c000:2:100::"];
+    for client in clients {
+        assert_eq!(of_ip(client).as_bytes(), format!("<{client}>").as_bytes());
+    }
+    assert_eq!(of_ip("64:ff9b:2::c000:201").as_bytes(), b"<64:ff9b:2::/64>");
+}
+
 #[test]
 fn an_ipv6_subscriber_cannot_mint_keys() {
     assert_eq!(

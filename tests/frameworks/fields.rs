@@ -269,6 +269,85 @@ async fn fields_of_the_handler_are_in_one_line_with_those_of_the_layer() {
     assert_eq!(answer.legacy, ["2", "1", "4"]);
 }
 
+static SHARED: Rule = Rule::new("shared", Limit::per_minute(5));
+
+/// A client looks a limit up by its name.
+#[tokio::test(start_paused = true)]
+async fn a_name_stands_once_however_many_layers_tell_of_it() {
+    let handler = async || {
+        let fields = [
+            ("ratelimit-policy", "\"behind\";q=7;w=1, \"shared\";q=3"),
+            ("ratelimit", "\"shared\";r=2;pk=:YQ==:"),
+            ("ratelimit", "\"behind\";r=7, \"behind\";r=6"),
+        ];
+        AppendHeaders(fields)
+    };
+    let limiter = RateLimiter::memory();
+    for _ in 0..2 {
+        let acquired = limiter.acquire(&SHARED, &Key::of("used")).await;
+        assert!(acquired.is_ok());
+    }
+    let layer = |key: &'static str| {
+        let layer = RateLimitLayer::new().limiter(limiter.clone());
+        layer.rule(&SHARED, move |_: &Request| Key::of(key))
+    };
+    let policies = [item("shared", &[("q", 5), ("w", 60)])];
+    // Whichever of them is the outer one.
+    for (keys, left) in [(["used", "new"], 2), (["new", "used"], 1)] {
+        let [inner, outer] = keys.map(layer);
+        let app = Router::new().route("/", get(async || "hello"));
+        let answer = ask(&app.layer(inner).layer(outer), request("/")).await;
+        assert_eq!(answer.policies, policies);
+        assert_eq!(
+            answer.standings,
+            [item("shared", &[("r", left), ("t", 60)])]
+        );
+    }
+    let proxied = Router::new().route("/", get(handler));
+    let proxied = proxied.layer(layer("new")).layer(layer("used"));
+    let response = proxied.oneshot(request("/")).await.unwrap();
+    let field = |name: &str| response.headers()[name].to_str().unwrap();
+    assert_eq!(
+        field("ratelimit-policy"),
+        r#""behind";q=7;w=1, "shared";q=3"#
+    );
+    assert_eq!(field("ratelimit"), r#""shared";r=0;t=60, "behind";r=6"#);
+}
+
+mod mails {
+    #[ratelimit_runtime::rate_limit(window = "60s", max = 5)]
+    pub(super) async fn send() -> Result<(), ratelimit_runtime::RateLimitError> {
+        Ok(())
+    }
+}
+
+mod letters {
+    #[ratelimit_runtime::rate_limit(window = "10s", max = 2)]
+    pub(super) async fn send() -> Result<(), ratelimit_runtime::RateLimitError> {
+        Ok(())
+    }
+}
+
+/// Clients get the last part of a path.
+#[tokio::test(start_paused = true)]
+async fn rules_that_clients_see_under_one_name_are_one_item() {
+    let handler = async |request: Request| -> Result<(), RateLimitError> {
+        if request.uri().path() == "/mails-first" {
+            mails::send().await?;
+            return letters::send().await;
+        }
+        letters::send().await?;
+        mails::send().await
+    };
+    let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
+    let app = Router::new().fallback(handler).layer(layer);
+    for (path, left) in [("/mails-first", 1), ("/", 0), ("/", 0)] {
+        let answer = ask(&app, request(path)).await;
+        assert_eq!(answer.policies, [item("send", &[("q", 2), ("w", 10)])]);
+        assert_eq!(answer.standings, [item("send", &[("r", left), ("t", 10)])]);
+    }
+}
+
 static EXPORT: LazyLock<Rule> = LazyLock::new(|| Rule::in_flight("export", 1));
 
 /// When a call in flight ends is not known.

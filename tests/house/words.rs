@@ -18,7 +18,7 @@ const LONG_LINES: &[(&str, usize)] = &[
     ("ratelimit-admin/src/replay", 4),
     ("ratelimit-macros/src", 1),
     ("ratelimit-macros/src/check", 6),
-    ("ratelimit-macros/src/expand", 9),
+    ("ratelimit-macros/src/expand", 6),
     ("ratelimit-macros/src/parse", 5),
     ("ratelimit-macros/src/plan", 1),
     ("ratelimit-runtime/src", 5),

@@ -272,6 +272,22 @@ async fn a_setting_that_has_no_effect_is_misconfigured() {
             Rule::in_flight("blocked", 5).with_block(MINUTE),
             "leave the block out",
         ),
+        (
+            Rule::in_flight("kept", 5).with_algorithm(Algorithm::FixedWindow),
+            "leave `with_algorithm` out",
+        ),
+        (
+            Rule::in_flight("weighed", 5).with_cost(2),
+            "leave `with_cost` out",
+        ),
+        (
+            Rule::in_flight("free", 5).with_cost(0),
+            "leave `with_cost` out",
+        ),
+        (
+            Rule::in_flight("most", 5).with_max(1),
+            "leave `with_max` out",
+        ),
     ] {
         let error = limiter.enter(&rule.with_concurrent(5), &alice()).await;
         let error = error.map(drop).unwrap_err();
@@ -283,6 +299,71 @@ async fn a_setting_that_has_no_effect_is_misconfigured() {
     let policy = ratelimit_runtime::Policy::new(bursting);
     let error = limiter.set_policies([("log", policy)]).unwrap_err();
     assert!(error.to_string().contains("has no burst"), "{error}");
+}
+
+/// Each call may have a cost and a `max` of its own.
+#[tokio::test]
+async fn a_number_of_limits_is_misconfigured_where_only_calls_in_flight_are_limited() {
+    static EXPORT: Rule = Rule::in_flight("export", 5);
+    let limiter = RateLimiter::memory();
+    drop(limiter.enter(&EXPORT, &alice()).await.unwrap());
+    for rule in [EXPORT.with_cost(2), EXPORT.with_max(2)] {
+        let peeked = limiter.peek(&rule, &alice()).await.unwrap_err();
+        let counted = limiter.in_flight(&rule, &alice()).await.unwrap_err();
+        let plain = Rule::new("plain", Limit::per_minute(5));
+        let entered = limiter
+            .enter_all([(&plain, &alice()), (&rule, &alice())])
+            .await
+            .unwrap_err();
+        for error in [peeked, counted, entered] {
+            let error = error.to_string();
+            assert!(
+                error.contains("the rule `export` limits nothing but calls in flight"),
+                "{error}"
+            );
+        }
+    }
+    // A policy has limits.
+    let policy = ratelimit_runtime::Policy::new(Limit::per_minute(5));
+    limiter.set_policies([("export", policy)]).unwrap();
+    let rule = EXPORT.with_policy_named("export").with_cost(2);
+    let entered = limiter.enter(&rule, &alice()).await.unwrap();
+    assert_eq!(entered.decision().remaining(), 3);
+}
+
+/// Text of a client may be part of a name, which is repeated in keys, logs, metrics and fields.
+#[tokio::test]
+async fn a_name_of_more_than_128_bytes_is_misconfigured() {
+    let clock = FakeClock::new();
+    for (place, limiter) in everywhere(&clock) {
+        limiter
+            .set_policies([(
+                "named",
+                ratelimit_runtime::Policy::new(Limit::per_minute(5)),
+            )])
+            .unwrap();
+        for (unit, most) in [("n", 128), ("é", 64), (":", 128)] {
+            let rule = Rule::named(unit.repeat(most), Limit::per_minute(5));
+            let admitted = limiter.acquire(&rule, &alice()).await.unwrap();
+            assert_eq!(admitted.rule(), unit.repeat(most), "{place}");
+            for more in [1, 65_536] {
+                let rule = Rule::named(unit.repeat(most + more), Limit::per_minute(5));
+                for rule in [rule.with_policy_named("named"), rule] {
+                    let error = limiter.acquire(&rule, &alice()).await.unwrap_err();
+                    let says = error.to_string();
+                    assert!(
+                        matches!(error, RateLimitError::Misconfigured(_))
+                            && says.contains("at most 128 bytes")
+                            && says.len() < 1_000,
+                        "{place}: {says}"
+                    );
+                    assert!(limiter.peek(&rule, &alice()).await.is_err(), "{place}");
+                    assert!(limiter.reset(&rule, &alice()).await.is_err(), "{place}");
+                    assert!(rule.name().len() < 600, "{place}: {}", rule.name());
+                }
+            }
+        }
+    }
 }
 
 /// The order in which a rule is told of its settings does not matter.

@@ -4,7 +4,6 @@ use syn::Expr;
 
 use crate::check::function::output::Output;
 use crate::check::values::condition::{self, Shadow};
-use crate::check::values::control_flow;
 use crate::diagnostics::Diagnostics;
 use crate::literal::{as_literal, bare};
 use crate::parse::arguments::{Argument, Arguments};
@@ -48,7 +47,6 @@ pub(crate) fn read(
                 `on_refused = |error| …`, or the path of a function";
             diagnostics.error(&given.value, message);
         }
-        control_flow::check("on_refused", &given.value, diagnostics);
         if on_refused.is_some() {
             let message =
                 "stacked attributes share one guard: give `on_refused` once, for all of them";

@@ -1,7 +1,7 @@
 //! Puts the guard into the function's body.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
-use quote::{ToTokens as _, quote_spanned};
+use quote::ToTokens as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Attribute, Expr, MacroDelimiter};
 
@@ -75,14 +75,11 @@ pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_
         .unwrap_or_else(|_| (Vec::new(), body.stream()));
     // Braces that are the user's own keep both their places: an error of grammar at the closing one
     // is then the same as the compiler's first, which it does not repeat.
-    let scoped = if inner_attributes.is_empty() {
+    let rest = scope(if inner_attributes.is_empty() {
         body.clone()
     } else {
-        let mut scoped = Group::new(Delimiter::Brace, rest);
-        scoped.set_span(body.span());
-        scoped
-    };
-    let rest = scope(scoped);
+        with_stream(body, rest)
+    });
     let mut stream = TokenStream::new();
     for attribute in inner_attributes {
         attribute.to_tokens(&mut stream);
@@ -92,9 +89,7 @@ pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_
         Some(wrap) => wrap(rest, body.span()),
         None => rest,
     });
-    let mut outer = Group::new(Delimiter::Brace, stream);
-    outer.set_span(body.span());
-    outer
+    with_stream(body, stream)
 }
 
 /// The statements in `braces`; with the braces, if they need a scope of their own.
@@ -121,7 +116,9 @@ fn statements(braces: Group) -> TokenStream {
     if !may_vanish(braces.stream()) {
         return TokenTree::Group(braces).into();
     }
-    let mut inside = quote_spanned!(Span::mixed_site()=> const _: () = (););
+    let mut inside = quote_mixed!(
+        const _: () = ();
+    );
     inside.extend(braces.stream());
     TokenTree::Group(with_stream(&braces, inside)).into()
 }

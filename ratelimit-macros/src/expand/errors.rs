@@ -1,7 +1,7 @@
 //! Errors as tokens, where the user's code still has to make sense.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens as _, quote_spanned};
+use proc_macro2::TokenStream;
+use quote::ToTokens as _;
 use syn::{Error, Ident};
 
 use crate::check::function::scope::Scope;
@@ -25,8 +25,7 @@ pub(crate) fn beside_function(errors: &Error, function: &Function) -> TokenStrea
         .filter(|binding| !binding.conditional)
         .map(|binding| binding.ident)
         .collect();
-    let statement =
-        (!used.is_empty()).then(|| quote_spanned!(Span::mixed_site()=> let _ = (#(&#used,)*);));
+    let statement = (!used.is_empty()).then(|| quote_mixed!(let _ = (#(&#used,)*);));
     tokens.extend(match statement {
         Some(statement) => function.with_body(&body::prepended(&function.body, &statement, None)),
         None => function.to_token_stream(),

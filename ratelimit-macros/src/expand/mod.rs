@@ -4,6 +4,9 @@
 //! the user's, and no lint takes it for the user's code. A token that stands for user code is
 //! located there, so that errors underline that.
 
+#[macro_use]
+pub(crate) mod spans;
+
 pub(crate) mod body;
 pub(crate) mod errors;
 pub(crate) mod function;
@@ -15,6 +18,8 @@ pub(crate) mod receiver;
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::Path;
+
+use crate::expand::spans::located;
 
 /// Shared by all parts of one expansion.
 pub(crate) struct Context<'a> {
@@ -28,14 +33,13 @@ pub(crate) struct Context<'a> {
 /// runtime crate, the compiler says so here and nowhere else. `krate`, a path from the user, keeps
 /// its place.
 pub(crate) fn import(krate: Option<&Path>) -> TokenStream {
-    let mixed = Span::mixed_site();
     let Some(krate) = krate else {
-        return quote_spanned!(mixed=> use ::ratelimit_runtime::__private as __ratelimit;);
+        return quote_mixed!(
+            use ::ratelimit_runtime::__private as __ratelimit;
+        );
     };
-    let span = krate
-        .segments
-        .last()
-        .map_or(mixed, |last| last.ident.span().resolved_at(mixed));
+    let last = krate.segments.last().map(|last| located(&last.ident));
+    let span = last.unwrap_or_else(Span::mixed_site);
     // Where the path leads to another crate, the error names the runtime.
     quote_spanned!(span=> use #krate::__ratelimit_runtime as __ratelimit;)
 }

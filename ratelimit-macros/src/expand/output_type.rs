@@ -1,8 +1,7 @@
 //! The type that `return` returns where the guard stands, as an expression can write it.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens as _, quote_spanned};
-use syn::spanned::Spanned as _;
+use quote::ToTokens as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     BoundLifetimes, GenericParam, Lifetime, ParenthesizedGenericArguments, Token, Type, TypeFnPtr,
@@ -10,6 +9,7 @@ use syn::{
 };
 
 use crate::check::function::output::Output;
+use crate::expand::spans::located;
 
 pub(crate) struct OutputType {
     pub(crate) ty: TokenStream,
@@ -21,15 +21,12 @@ pub(crate) struct OutputType {
 
 impl OutputType {
     pub(crate) fn of(output: &Output) -> Self {
-        let mixed = Span::mixed_site();
         let (ty, span) = match output {
-            Output::Type(ty) => (named(ty).into_token_stream(), ty.span().resolved_at(mixed)),
-            Output::Nothing(tokens) => {
-                (quote_spanned!(mixed=> ()), tokens.span().resolved_at(mixed))
-            }
+            Output::Type(ty) => (named(ty).into_token_stream(), located(ty)),
+            Output::Nothing(tokens) => (quote_mixed!(()), located(tokens)),
             // `!` cannot be written here, but inferred.
-            Output::Never(tokens) => (quote_spanned!(mixed=> _), tokens.span().resolved_at(mixed)),
-            Output::Unknown => (quote_spanned!(mixed=> _), mixed),
+            Output::Never(tokens) => (quote_mixed!(_), located(tokens)),
+            Output::Unknown => (quote_mixed!(_), Span::mixed_site()),
         };
         Self {
             ty,
@@ -60,7 +57,7 @@ fn named(ty: &Type) -> Type {
     impl VisitMut for Eraser {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             if matches!(ty, Type::ImplTrait(_)) {
-                let span = ty.span().resolved_at(Span::mixed_site());
+                let span = located(ty);
                 *ty = Type::Infer(TypeInfer {
                     attrs: Vec::new(),
                     underscore_token: Token![_](span),

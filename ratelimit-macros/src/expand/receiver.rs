@@ -1,11 +1,12 @@
 //! The user's expressions inside of the guard, where `self` may have another name.
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::Expr;
-use syn::spanned::Spanned as _;
 
+use crate::async_blocks::with_stream;
 use crate::check::values::control_flow;
+use crate::expand::spans::located;
 
 /// The name of `self` where the guard stands, if there is one.
 pub(crate) struct Receiver<'a>(pub(crate) Option<&'a Ident>);
@@ -24,7 +25,7 @@ impl Receiver<'_> {
     pub(crate) fn operand(&self, expr: &Expr) -> TokenStream {
         let tokens = self.expression(expr);
         let mut group = Group::new(Delimiter::Parenthesis, tokens);
-        group.set_span(expr.span().resolved_at(Span::mixed_site()));
+        group.set_span(located(expr));
         TokenTree::Group(group).into()
     }
 }
@@ -36,7 +37,7 @@ pub(crate) fn kept_in(expr: &Expr, call: TokenStream) -> TokenStream {
     if !control_flow::is_hidden(expr) {
         return call;
     }
-    let span = expr.span().resolved_at(Span::mixed_site());
+    let span = located(expr);
     quote_spanned! {span=>
         {
             struct AMacroHereCannotReturn;
@@ -58,10 +59,8 @@ fn rename_self(tokens: TokenStream, receiver: &Ident) -> TokenStream {
                 TokenTree::Ident(receiver)
             }
             TokenTree::Group(group) => {
-                let mut inner =
-                    Group::new(group.delimiter(), rename_self(group.stream(), receiver));
-                inner.set_span(group.span());
-                TokenTree::Group(inner)
+                let renamed = rename_self(group.stream(), receiver);
+                TokenTree::Group(with_stream(&group, renamed))
             }
             other => other,
         };

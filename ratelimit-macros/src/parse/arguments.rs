@@ -9,6 +9,18 @@ pub(crate) struct Argument {
     pub(crate) value: Expr,
 }
 
+#[cfg(test)]
+impl Argument {
+    /// An argument with the value `text`.
+    #[allow(clippy::unwrap_used, reason = "tests")]
+    pub(crate) fn of(text: &str) -> Self {
+        Self {
+            name: syn::parse_quote!(x),
+            value: syn::parse_str(text).unwrap(),
+        }
+    }
+}
+
 /// The properties of an argument, given or not.
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,

@@ -1,7 +1,9 @@
 //! The grammar of key templates, `"<user.id>:<user.email()>"`, shared by `#[rate_limit]` and
 //! `key!`.
 
-use syn::{Error, LitStr};
+use std::ops::Range;
+
+use syn::LitStr;
 
 use crate::diagnostics::Diagnostics;
 use crate::literal_text::LiteralText;
@@ -35,11 +37,8 @@ impl Template {
         reader.template();
         let TemplateReader { pieces, faults, .. } = reader;
         let faultless = faults.is_empty();
-        for fault in faults {
-            diagnostics.push(Error::new(
-                literal.span(),
-                text.point(&fault.at, &fault.message),
-            ));
+        for Fault { at, message } in faults {
+            diagnostics.push(text.error(&at, &message));
         }
         Self {
             literal: text,
@@ -47,9 +46,31 @@ impl Template {
             faultless,
         }
     }
-}
 
-impl Template {
+    /// The pieces, each placeholder as `resolve` gives it; a fault is an error.
+    pub(crate) fn resolved(
+        self,
+        resolve: impl Fn(Placeholder) -> Result<Placeholder, Fault>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Vec<Piece>> {
+        let mut faultless = self.faultless;
+        let mut resolved = Vec::new();
+        for piece in self.pieces {
+            let piece = match piece {
+                Piece::Placeholder(placeholder) => resolve(placeholder).map(Piece::Placeholder),
+                text @ Piece::Text(_) => Ok(text),
+            };
+            match piece {
+                Ok(piece) => resolved.push(piece),
+                Err(Fault { at, message }) => {
+                    faultless = false;
+                    diagnostics.push(self.literal.error(&at, &message));
+                }
+            }
+        }
+        faultless.then_some(resolved)
+    }
+
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> + Clone {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Text(_) => None,
@@ -138,18 +159,10 @@ impl TemplateReader<'_> {
             }
         };
         if let Some(mark) = self.mark_before(start) {
-            let whole: String = self
-                .chars
-                .get(start..=end)
-                .unwrap_or_default()
-                .iter()
-                .collect();
-            let name: String = self
-                .chars
-                .get(inside..end)
-                .unwrap_or_default()
-                .iter()
-                .collect();
+            let text = |at: Range<usize>| -> String {
+                self.chars.get(at).unwrap_or_default().iter().collect()
+            };
+            let (whole, name) = (text(start..end + 1), text(inside..end));
             let message = format!(
                 "this `{mark}` would be a part of the key: did you mean `{whole}`? (for the \
                  character itself write `{mark}<{name}>`)"

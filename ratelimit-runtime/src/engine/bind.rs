@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::bound::{BoundConcurrent, BoundRule, Origin};
-use super::state::{Engine, PolicyUse, keeps_none, misprefetched, waits_in_vain};
+use super::bound::{BoundConcurrent, BoundPolicy, BoundRule, Origin};
+use super::state::{Engine, PolicyUse};
 use crate::error::RateLimitError;
 use crate::key::RenderedKinds;
-use crate::rule::{self, CallsInFlight, Policy, Rule, Terms};
+use crate::rule::{self, CallsInFlight, Rule, Terms};
 use crate::store::BuiltInStore as _;
 
 impl Engine {
@@ -46,14 +46,16 @@ impl Engine {
             }
             return bound;
         }
-        let (set, found) = self.policies.used(policy, PolicyUse::from(rule));
+        let by = PolicyUse::from(rule);
+        let (set, found) = self.policies.used(policy, by);
         let Some(found) = found else {
             // A call may make up the name, so this is not kept.
             let mut bound = self.with_terms(rule, rule.terms(), set.version);
             bound.mistake = Some(RateLimitError::misconfigured(set.unknown(policy)));
             return Arc::new(bound);
         };
-        let bound = Arc::new(self.bind_by_policy(rule, policy, found, set.version));
+        let found = BoundPolicy::new(policy, found, by);
+        let bound = Arc::new(self.bind_by_policy(rule, found, set.version));
         set.rules.insert(rule, policy, &bound);
         if called.is_none() {
             rule.keep(Arc::clone(&bound));
@@ -102,28 +104,20 @@ impl Engine {
         bound
     }
 
-    fn bind_by_policy(&self, rule: &Rule, name: &str, policy: Arc<Policy>, set: u64) -> BoundRule {
-        let (terms, unzoned) = zoned(&rule.terms().with_policy(&policy));
+    fn bind_by_policy(&self, rule: &Rule, found: BoundPolicy, set: u64) -> BoundRule {
+        let policy = &found.policy;
+        let (terms, unzoned) = zoned(&rule.terms().with_policy(policy));
         let mut bound = self.with_terms(rule, &terms, set);
-        let unlimited = match &mut bound.concurrent {
-            Some(concurrent) => {
-                concurrent.is_by_policy = policy.concurrent.is_some();
-                let CallsInFlight { max, lease } = &mut concurrent.limit;
-                (*max, *lease) = (
-                    policy.concurrent.unwrap_or(*max),
-                    policy.lease.unwrap_or(*lease),
-                );
-                None
-            }
-            None => policy
-                .needs_permits()
-                .then(|| keeps_none(name, &format!("the rule `{}`", bound.name.as_str())))
-                .map(RateLimitError::misconfigured),
-        };
-        bound.mistake = bound.mistake.or(unlimited).or_else(|| {
-            let vain = terms.waits_in_vain().then(|| waits_in_vain(name));
-            let ahead = || Some(misprefetched(name, &terms.prefetch_mistake()?));
-            let mistake = vain.or_else(ahead).map(RateLimitError::misconfigured);
+        if let Some(concurrent) = &mut bound.concurrent {
+            concurrent.is_by_policy = policy.concurrent.is_some();
+            let CallsInFlight { max, lease } = &mut concurrent.limit;
+            (*max, *lease) = (
+                policy.concurrent.unwrap_or(*max),
+                policy.lease.unwrap_or(*lease),
+            );
+        }
+        bound.mistake = bound.mistake.or_else(|| {
+            let mistake = found.mistake(found.by, &self.capabilities);
             // An explicit name with a policy may be another's with limits: their keys differ.
             let compare = || {
                 rule.site()
@@ -134,7 +128,7 @@ impl Engine {
                 .or_else(|| compare().and_then(Result::err))
         });
         bound.is_plain = false;
-        bound.policy = Some(policy);
+        bound.policy = Some(found);
         bound
     }
 
@@ -178,7 +172,13 @@ impl Engine {
             },
             is_noted: AtomicBool::new(false),
         };
-        if is_limited && !terms.is_calendar_misplaced() {
+        if rule.site().is_none() && names.full.len() > rule::MAX_NAME {
+            bound.mistake = Some(RateLimitError::misconfigured(format!(
+                "the name of a rule has at most {} bytes, and this one is longer: `{}`",
+                rule::MAX_NAME,
+                names.full
+            )));
+        } else if is_limited && !terms.is_calendar_misplaced() {
             bound.mistake = self.supports(&bound.request()).err().map(Into::into);
         }
         bound

@@ -6,8 +6,9 @@
 //! up.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU8};
 
+use super::state::PolicyUse;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
 use crate::rule::{CallsInFlight, Name, Policy, Rule, Terms};
@@ -21,7 +22,7 @@ pub(crate) struct BoundRule {
     /// The terms after policy and time zone, before an override of the key.
     pub(super) terms: Terms,
     /// The policy, which may override the terms of single keys.
-    pub(super) policy: Option<Arc<Policy>>,
+    pub(super) policy: Option<BoundPolicy>,
     /// `true` if calls use their keys and terms unchanged: without a policy, and without hashing
     /// keys.
     pub(super) is_plain: bool,
@@ -32,6 +33,32 @@ pub(crate) struct BoundRule {
     pub(super) origin: Origin,
     /// `true` once the store has noted the rule.
     pub(super) is_noted: AtomicBool,
+}
+
+/// A rule's policy, and how the rule uses it.
+pub(super) struct BoundPolicy {
+    pub(super) name: Box<str>,
+    pub(super) policy: Arc<Policy>,
+    pub(super) by: PolicyUse,
+    /// The [`Reserves`] that the limiter knows calls of the rule to ask for.
+    pub(super) reserves: AtomicU8,
+}
+
+impl BoundPolicy {
+    pub(super) fn new(name: &str, policy: Arc<Policy>, by: PolicyUse) -> Self {
+        Self {
+            name: name.into(),
+            policy,
+            by,
+            reserves: AtomicU8::new(Reserves::Nothing as u8),
+        }
+    }
+
+    /// The mistake in a use of the policy, if there is one.
+    pub(super) fn mistake(&self, by: PolicyUse, store: &Capabilities) -> Option<RateLimitError> {
+        let mistake = by.mistake(&self.name, &self.policy, store);
+        mistake.map(RateLimitError::misconfigured)
+    }
 }
 
 /// A rule's limit on calls in flight, and the beginning of its stored keys.

@@ -159,7 +159,8 @@ impl<'r> CheckBuilder<'r> {
     /// call's `max`, or the policy's override for the key.
     #[inline(never)]
     fn change(&mut self, engine: &Engine, bound: &BoundRule) -> Option<Terms> {
-        let changed = if let Some(policy) = &bound.policy {
+        let policy = bound.policy.as_ref().map(|found| &found.policy);
+        let changed = if let Some(policy) = policy {
             self.shadow = policy.shadow.unwrap_or(self.shadow);
             let values = policy.overrides.get(&*self.key);
             values.map(|values| bound.terms.with_override(values))

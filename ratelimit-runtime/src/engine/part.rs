@@ -1,6 +1,7 @@
 //! [`Part`]: a check that is kept across an `.await`, alone or in a stack.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::bound::BoundRule;
@@ -130,6 +131,7 @@ impl Part {
 
     /// `Ok` if the store supports all of the part.
     pub(super) fn ensure_supported(&self) -> Result<(), RateLimitError> {
+        self.may_reserve()?;
         self.check().ensure_supported()?;
         let Some(permit) = &self.permit else {
             return Ok(());
@@ -140,6 +142,22 @@ impl Part {
             return Err(RateLimitError::Exceeded(refusal));
         }
         Ok(())
+    }
+
+    /// `Ok` if the rule's policy goes together with the reservation of this call. From then on a
+    /// set of policies is refused in which it does not.
+    fn may_reserve(&self) -> Result<(), RateLimitError> {
+        let Some(policy) = self.bound.policy.as_ref().filter(|_| self.reserves()) else {
+            return Ok(());
+        };
+        let by = policy.by.reserving(self.reserves);
+        let reserves = self.reserves as u8;
+        if policy.reserves.load(Relaxed) < reserves {
+            policy.reserves.store(reserves, Relaxed);
+            let _ = self.engine.policies.used(&policy.name, by);
+        }
+        let mistake = policy.mistake(by, &self.bound.capabilities);
+        mistake.map_or(Ok(()), Err)
     }
 
     /// The error of a call whose rule has no permits.

@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::kind::KeyKind;
 use super::writer::{KeyPart, KeyWriter};
 
-/// The exact address, to count hosts instead of subscribers. Only an IPv4-mapped IPv6 address is
-/// changed: it becomes the IPv4 address in it.
+/// The exact address, to count hosts instead of subscribers; also where a translator gives IPv4
+/// clients addresses of a prefix of its own, such as `2001:db8:46::/96`: they have one /64. Only an
+/// IPv4-mapped IPv6 address is changed: it becomes the IPv4 address in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExactIp(pub IpAddr);
 
@@ -21,7 +22,8 @@ impl KeyPart for ExactIp {
 }
 
 /// An address stands for a subscriber: IPv4 in full, also when embedded in an IPv6 address; IPv6 by
-/// its /64, the network of one customer.
+/// its /64, the network of one customer, except in `64:ff9b:1::/48` (RFC 8215), where each address
+/// is that of an IPv4 client.
 #[diagnostic::do_not_recommend]
 impl KeyPart for IpAddr {
     const KIND: KeyKind = KeyKind::Address;
@@ -50,6 +52,9 @@ impl KeyPart for Ipv6Addr {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         if let Some(address) = embedded_ipv4(*self) {
             address.write_key(key);
+        } else if let [0x64, 0xff9b, 1, ..] = self.segments() {
+            // A translator of the site's own, and nobody knows where in it the IPv4 address is.
+            key.display(self);
         } else {
             let network = Self::from_bits(self.to_bits() & (u128::MAX << 64));
             key.display(format_args!("{network}/64"));

@@ -215,7 +215,7 @@ impl RateLimiter {
     ///
     /// `Unavailable`, `Misconfigured` or `CostExceedsLimit`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        self.permit_call(rule, key).peek().await
+        self.permit_call(rule, key)?.peek().await
     }
 
     /// Acquires a permit for a call in flight, if fewer than [`concurrent`](Rule::concurrent) calls
@@ -236,7 +236,7 @@ impl RateLimiter {
     /// flight, or the store cannot. A refused call is charged nothing and takes no permit. Where
     /// only permits are missing, [`retry_after`](RateLimitError::retry_after) is `None`.
     pub async fn enter(&self, rule: &Rule, key: &Key) -> Result<Permit, RateLimitError> {
-        Permit::acquire([self.permit_call(rule, key)]).await
+        Permit::acquire([self.permit_call(rule, key)?]).await
     }
 
     /// [`enter`](Self::enter) for several rules, each with a key of its own, of which at least one
@@ -250,7 +250,7 @@ impl RateLimiter {
         &self,
         calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
     ) -> Result<Permit, RateLimitError> {
-        Permit::acquire(stack(calls, |rule, key| Ok(self.permit_call(rule, key)))?).await
+        Permit::acquire(stack(calls, |rule, key| self.permit_call(rule, key))?).await
     }
 
     /// How many calls of the key are in flight, over all processes that share the store.
@@ -259,7 +259,7 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight.
     pub async fn in_flight(&self, rule: &Rule, key: &Key) -> Result<u64, RateLimitError> {
-        self.permit_call(rule, key).in_flight().await
+        self.permit_call(rule, key)?.in_flight().await
     }
 
     /// Forgets the charges and the block of the key, for all processes on the same store; says
@@ -363,8 +363,9 @@ impl RateLimiter {
     /// # Errors
     ///
     /// `Misconfigured` when one of the policies cannot be used, or needs a feature that the store
-    /// lacks; when a policy that a check of this limiter has used is missing; or when one with a
-    /// block has been used by a rule that waits. Then all old policies stay in force.
+    /// lacks; when a policy that a check of this limiter has used is missing; or when one does not
+    /// go together with a rule that has used it, such as a block with a rule that waits. Then all
+    /// old policies stay in force.
     pub fn set_policies(
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
@@ -471,8 +472,16 @@ impl RateLimiter {
     }
 
     /// A call that acquires a permit where the rule limits calls in flight.
-    fn permit_call(&self, rule: &Rule, key: &Key) -> Part {
-        by_hand(rule, key).kept_with_permit(&self.engine, None)
+    fn permit_call(&self, rule: &Rule, key: &Key) -> Result<Part, RateLimitError> {
+        // A policy has limits.
+        match rule.terms().set_in_vain().filter(|_| !rule.has_policy()) {
+            None => Ok(by_hand(rule, key).kept_with_permit(&self.engine, None)),
+            Some(setting) => Err(RateLimitError::misconfigured(format!(
+                "the rule `{}` limits nothing but calls in flight: leave `{setting}` out, or set \
+                 a limit as well",
+                rule.name()
+            ))),
+        }
     }
 }
 

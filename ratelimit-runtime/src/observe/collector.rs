@@ -1,4 +1,5 @@
-//! [`collect`]: collects the decisions made while a future runs.
+//! [`collect`]: collects the decisions made while a future runs. [`collect_by_rule`] keeps of them
+//! what header fields need.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -13,7 +14,14 @@ use super::observation::Observation;
 
 tokio::task_local! {
     /// The decisions of the innermost collector around the running future.
-    static COLLECTING: RefCell<Vec<Observation>>;
+    static COLLECTING: RefCell<Collector>;
+}
+
+#[derive(Default)]
+struct Collector {
+    decisions: Vec<Observation>,
+    /// `true` if only the strictest decision of each rule is kept, and the last one.
+    is_by_rule: bool,
 }
 
 /// The number of collectors. It is most often 0, so that most decisions look no further.
@@ -21,6 +29,9 @@ static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
 
 /// The most decisions that one collector keeps.
 const MOST: usize = 10_000;
+
+/// The same where it keeps one of each rule.
+const MOST_BY_RULE: usize = 64;
 
 /// Runs a future, and returns its output with the decisions made meanwhile, in order. The last one
 /// of a refused call is its refusal. Of more than 10,000, those between the first 9,999 and the
@@ -47,10 +58,60 @@ const MOST: usize = 10_000;
 /// # fn main() {}
 /// ```
 pub fn collect<F: Future>(future: F) -> impl Future<Output = (F::Output, Vec<Observation>)> {
+    run(future, false)
+}
+
+/// [`collect`], but of the decisions of one rule only the strictest is kept, where the first one
+/// was, and behind these the last decision. Those in shadow mode are left out: they refuse no call,
+/// so clients do not see them.
+#[cfg(feature = "_layer")]
+pub(crate) fn collect_by_rule<F: Future>(
+    future: F,
+) -> impl Future<Output = (F::Output, Vec<Observation>)> {
+    run(future, true)
+}
+
+fn run<F: Future>(future: F, is_by_rule: bool) -> Collected<F> {
     COLLECTORS.fetch_add(1, Ordering::Relaxed);
+    let collector = Collector {
+        is_by_rule,
+        ..Collector::default()
+    };
     Collected {
-        future: COLLECTING.scope(RefCell::default(), future),
+        future: COLLECTING.scope(RefCell::new(collector), future),
         counted: Counted,
+    }
+}
+
+impl Collector {
+    fn add(&mut self, observation: Observation) {
+        let mut most = MOST;
+        #[cfg(feature = "_layer")]
+        if self.is_by_rule {
+            if observation.is_shadow() {
+                return;
+            }
+            most = MOST_BY_RULE;
+            self.fold_last();
+        }
+        if self.decisions.len() == most {
+            let _ = self.decisions.pop(); // the last one may be a refusal, which matters most
+        }
+        self.decisions.push(observation);
+    }
+
+    /// Leaves of the last decision and an earlier one of its rule the strictest.
+    #[cfg(feature = "_layer")]
+    fn fold_last(&mut self) {
+        let Some(last) = self.decisions.pop() else {
+            return;
+        };
+        let of_rule = |known: &&mut Observation| known.decision().rule == last.decision().rule;
+        match self.decisions.iter_mut().find(of_rule) {
+            Some(known) if last.decision().is_stricter_than(known.decision()) => *known = last,
+            Some(_) => {}
+            None => self.decisions.push(last),
+        }
     }
 }
 
@@ -58,7 +119,7 @@ pin_project! {
     /// An `async` block would hold the future twice: as its argument, and where it is awaited.
     struct Collected<F> {
         #[pin]
-        future: TaskLocalFuture<RefCell<Vec<Observation>>, F>,
+        future: TaskLocalFuture<RefCell<Collector>, F>,
         counted: Counted,
     }
 }
@@ -83,7 +144,7 @@ impl<F: Future> Future for Collected<F> {
             collected.is_some(),
             "it is taken once, when the future ends"
         );
-        Poll::Ready((output, collected.unwrap_or_default()))
+        Poll::Ready((output, collected.unwrap_or_default().decisions))
     }
 }
 
@@ -95,10 +156,68 @@ pub(super) fn listens() -> bool {
 
 pub(super) fn decision(observation: impl FnOnce() -> Observation) {
     let _ = COLLECTING.try_with(|collecting| {
-        let mut decisions = collecting.borrow_mut();
-        if decisions.len() == MOST {
-            let _ = decisions.pop(); // the last one may be a refusal, which matters most
-        }
-        decisions.push(observation());
+        collecting.borrow_mut().add(observation());
     });
+}
+
+#[cfg(all(test, feature = "_layer"))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+    use crate::decision::{Decision, Measure, Source, Status};
+    use crate::rule::{Limit, Name, Rule};
+
+    /// A decision of the rule of this number, in shadow mode or not; a refusal where nothing is
+    /// left.
+    fn decide(rule: u64, remaining: u64, shadow: bool) {
+        let name = Name::intern(&format!("collected {rule}"));
+        let decided = Decision {
+            remaining,
+            source: Source::Store,
+            status: if remaining == 0 {
+                Status::Exceeded
+            } else {
+                Status::Allowed
+            },
+            ..Decision::unchecked(name, 9, 1, Measure::Max)
+        };
+        let rule = Rule::named("collected", Limit::per_second(9));
+        super::decision(|| Observation::new(&decided, rule.terms(), shadow, true));
+    }
+
+    fn told(decisions: &[Observation]) -> Vec<(&str, u64)> {
+        let told = decisions.iter().map(Observation::decision);
+        told.map(|decision| (decision.rule(), decision.remaining()))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn of_each_rule_the_strictest_decision_is_kept_and_the_last_one() {
+        let collected = collect_by_rule(async {
+            for (rule, remaining) in [(1, 5), (2, 7), (1, 3), (2, 8), (1, 4)] {
+                decide(rule, remaining, false);
+                decide(rule, 0, true);
+            }
+        });
+        assert_eq!(
+            told(&collected.await.1),
+            [("collected 1", 3), ("collected 2", 7), ("collected 1", 4)]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_request_that_asks_ten_thousand_times_keeps_few_decisions() {
+        for rules in [1, 70, 10_000] {
+            let collected = collect_by_rule(async {
+                for number in 0..10_000 {
+                    decide(number % rules, 5, false);
+                }
+                decide(0, 0, false);
+            });
+            let (_, decisions) = collected.await;
+            assert!(decisions.len() <= 64, "{}", decisions.len());
+            assert_eq!(*told(&decisions).last().unwrap(), ("collected 0", 0));
+        }
+    }
 }

@@ -18,6 +18,8 @@ mod series;
 mod survive;
 
 pub use self::collector::collect;
+#[cfg(feature = "_layer")]
+pub(crate) use self::collector::collect_by_rule;
 #[cfg(feature = "redis")]
 pub(crate) use self::connection::{ConnectionState, ObservedConnection};
 #[cfg(feature = "redis")]

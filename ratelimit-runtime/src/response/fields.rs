@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref, string_ref};
 #[cfg(feature = "_layer")]
-use sfv::{Parser, visitor::Ignored};
+use sfv::{BareItem, Item as ListItem, List, ListEntry, Parser};
+use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref, string_ref};
 use smallvec::SmallVec;
 
 use super::names::PublicNames;
@@ -17,6 +17,10 @@ use crate::observe::Observation;
 
 /// The name of a header field, in lower case, and its value.
 pub(crate) type Field = (&'static str, String);
+
+/// The parameters of a quota, and of what is left of it.
+const Q: &KeyRef = key_ref("q");
+const R: &KeyRef = key_ref("r");
 
 /// The most rules that a response reports; a handler may have checked more.
 #[cfg(feature = "_layer")]
@@ -107,24 +111,11 @@ impl<'a> Item<'a> {
     }
 }
 
-/// `true` if `one` is closer to a refusal than `other`.
-fn is_stricter(one: &Decision, other: &Decision) -> bool {
-    let rank = |decision: &Decision| {
-        (
-            decision.is_allowed(),
-            decision.remaining(),
-            !decision.retry_after_us,
-        )
-    };
-    rank(one) < rank(other)
-}
-
 /// The rules of a response, and where they stand.
 pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 
 impl<'a> Standings<'a> {
     /// The standings after these decisions, and after a refusal that may be missing among them.
-    /// Rules in shadow mode refuse no call, so clients do not see them.
     #[cfg(feature = "_layer")]
     pub(crate) fn after(
         observations: &'a [Observation],
@@ -134,34 +125,34 @@ impl<'a> Standings<'a> {
         let mut standings = Self(Vec::new());
         for item in observations
             .iter()
-            .filter(|observation| !observation.is_shadow())
             .filter_map(|observation| Item::of_observation(observation, names))
         {
             standings.add(item);
         }
         if let Some(refusal) = refusal.and_then(|refusal| Item::of_decision(refusal, names)) {
-            match standings.of_rule(refusal.decision.rule()) {
-                None => standings.add(refusal),
-                Some(known) if is_stricter(refusal.decision, known.decision) => {
-                    (known.decision, known.is_settled) = (refusal.decision, true);
+            match standings.of_name(refusal.name) {
+                // What was observed knows all limits of the rule.
+                Some(known) if known.decision.rule() == refusal.decision.rule() => {
+                    if refusal.decision.is_stricter_than(known.decision) {
+                        (known.decision, known.is_settled) = (refusal.decision, true);
+                    }
                 }
-                Some(_) => {}
+                _ => standings.add(refusal),
             }
         }
         standings
     }
 
     #[cfg(feature = "_layer")]
-    fn of_rule(&mut self, rule: &str) -> Option<&mut Item<'a>> {
-        let mut items = self.0.iter_mut();
-        items.find(|item| item.decision.rule() == rule)
+    fn of_name(&mut self, name: &str) -> Option<&mut Item<'a>> {
+        self.0.iter_mut().find(|item| item.name == name)
     }
 
     #[cfg(feature = "_layer")]
     fn add(&mut self, item: Item<'a>) {
-        // Of several decisions by one rule, on several keys, the strictest matters to the client.
-        if let Some(known) = self.of_rule(item.decision.rule()) {
-            if is_stricter(item.decision, known.decision) {
+        // Of several decisions under one name, on several keys, the strictest matters to the client.
+        if let Some(known) = self.of_name(item.name) {
+            if item.decision.is_stricter_than(known.decision) {
                 *known = item;
             }
         } else {
@@ -182,17 +173,15 @@ impl<'a> Standings<'a> {
             .iter()
             .filter(|item| item.is_known())
             .map(|item| item.decision);
-        known.reduce(|a, b| if is_stricter(b, a) { b } else { a })
+        known.reduce(|a, b| if b.is_stricter_than(a) { b } else { a })
     }
 
     /// The header fields `RateLimit-Policy` and `RateLimit`.
     pub(crate) fn fields(&self) -> Vec<Field> {
-        const Q: &KeyRef = key_ref("q");
         const W: &KeyRef = key_ref("w");
         const QU: &KeyRef = key_ref("qu");
         const IN_FLIGHT: &StringRef = string_ref("concurrent-requests");
         const BURST: &KeyRef = key_ref("burst");
-        const R: &KeyRef = key_ref("r");
         const T: &KeyRef = key_ref("t");
         let (mut policies, mut standings) = (ListSerializer::new(), ListSerializer::new());
         for item @ Item {
@@ -300,11 +289,47 @@ pub(super) fn name(rule: &str, index: usize) -> String {
     name
 }
 
-/// `true` if this line is a structured list with an item, so that it can be part of a longer one.
+/// The list of the lines that layers further in and the handler have written, followed by `own`. A
+/// name stands once in it, with the item that is closest to a refusal. A line that is no list, as
+/// earlier drafts had it, is left out.
 #[cfg(feature = "_layer")]
-pub(crate) fn is_list(line: &[u8]) -> bool {
-    let list = Parser::new(line).parse_list_with_visitor(Ignored);
-    !line.trim_ascii().is_empty() && list.is_ok()
+pub(crate) fn joined<'l>(further_in: impl Iterator<Item = &'l [u8]>, own: String) -> String {
+    let parse = |line: &[u8]| Parser::new(line).parse::<List>().unwrap_or_default();
+    let mut further_in = further_in.flat_map(parse).peekable();
+    if further_in.peek().is_none() {
+        return own;
+    }
+    let mut list = List::new();
+    for entry in further_in.chain(parse(own.as_bytes())) {
+        match list.iter_mut().find(|known| is_same_name(known, &entry)) {
+            Some(known) if rank(&entry) < rank(known) => *known = entry,
+            Some(_) => {}
+            None => list.push(entry),
+        }
+    }
+    let mut line = ListSerializer::new();
+    line.members(&list);
+    line.finish().unwrap_or(own)
+}
+
+#[cfg(feature = "_layer")]
+fn is_same_name(one: &ListEntry, other: &ListEntry) -> bool {
+    match (one, other) {
+        (ListEntry::Item(one), ListEntry::Item(other)) => one.bare_item == other.bare_item,
+        _ => false,
+    }
+}
+
+/// The number by which an item is close to a refusal: what is left, or the quota.
+#[cfg(feature = "_layer")]
+fn rank(entry: &ListEntry) -> i64 {
+    let ListEntry::Item(ListItem { params, .. }) = entry else {
+        return i64::MAX;
+    };
+    let number = params.get(R).or_else(|| params.get(Q));
+    number
+        .and_then(BareItem::as_integer)
+        .map_or(i64::MAX, i64::from)
 }
 
 fn string(name: &str) -> Option<&StringRef> {

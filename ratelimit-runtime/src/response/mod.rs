@@ -10,7 +10,7 @@ mod request;
 mod responses;
 
 #[cfg(feature = "_layer")]
-pub(crate) use self::fields::{Standings, is_list, legacy_fields};
+pub(crate) use self::fields::{Standings, joined, legacy_fields};
 pub use self::refusal::Refusal;
 pub use self::rejection::KeyRejection;
 #[cfg(feature = "_layer")]

@@ -25,8 +25,8 @@ use self::cache::RuleCache;
 pub use self::calendar::CalendarUnit;
 pub(crate) use self::in_flight::CallsInFlight;
 pub use self::limit::Limit;
-use self::name::from_type_path;
-pub(crate) use self::name::{FORMAT, Name, push_head, push_in_flight_head};
+pub(crate) use self::name::{FORMAT, MAX_NAME, Name, push_head, push_in_flight_head};
+use self::name::{bounded, from_type_path};
 pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;
 pub use self::policy::overrides::Override;
@@ -82,8 +82,8 @@ pub(crate) enum PolicyName {
 }
 
 impl Rule {
-    /// A rule with a name of its own. Braces, colons and control characters in it are stored
-    /// escaped.
+    /// A rule with a name of its own, of at most 128 bytes; a longer one makes each call
+    /// `Misconfigured`. Braces, colons and control characters in it are stored escaped.
     ///
     /// # Panics
     ///
@@ -97,7 +97,8 @@ impl Rule {
         Self::with_name(RuleName::Given(Cow::Borrowed(name)), limit)
     }
 
-    /// A rule whose name is made at run time.
+    /// A rule whose name, of at most 128 bytes, is made at run time; a longer one makes each call
+    /// `Misconfigured`.
     ///
     /// # Panics
     ///
@@ -186,7 +187,8 @@ impl Rule {
         self.changed()
     }
 
-    /// Sets the algorithm that keeps the limits; [`Algorithm::SlidingWindow`] by default.
+    /// Sets the algorithm that keeps the limits; [`Algorithm::SlidingWindow`] by default. Any other
+    /// one makes each call `Misconfigured` where only calls in flight are limited.
     #[must_use]
     pub const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         self.terms = self.terms.with_algorithm(algorithm);
@@ -366,7 +368,7 @@ impl Rule {
         self
     }
 
-    /// Shadow mode: if `on`, decides and records, but never refuses.
+    /// Shadow mode: if `on`, decides and records, but never refuses, so that no call waits either.
     ///
     /// A refusal in shadow mode sets no [block](Self::with_block), and is no offence: such a call
     /// must not refuse those of processes that enforce the rule. It records refusals by the limits,
@@ -378,7 +380,8 @@ impl Rule {
     }
 
     /// A copy of the rule with another `max` for its first limit. It shares the buckets of the
-    /// rule, and each admission counts against the `max` of its own call.
+    /// rule, and each admission counts against the `max` of its own call. Where only calls in
+    /// flight are limited, a call of it is `Misconfigured`.
     #[must_use]
     pub fn with_max(&self, max: u64) -> Self {
         let mut rule = self.clone();
@@ -387,7 +390,8 @@ impl Rule {
     }
 
     /// A copy of the rule for a call of this cost; 1 by default. A call of cost 0 is admitted while
-    /// the limit is not exceeded, and charges nothing.
+    /// the limit is not exceeded, and charges nothing. Where only calls in flight are limited, a
+    /// call of another cost than 1 is `Misconfigured`.
     #[must_use]
     pub fn with_cost(&self, cost: u64) -> Self {
         let mut rule = self.clone();
@@ -476,7 +480,7 @@ impl Rule {
     #[inline]
     pub(crate) fn names(&self) -> &Names {
         self.cache.names(|| match &self.name {
-            RuleName::Given(name) => Cow::Borrowed(&**name),
+            RuleName::Given(name) => Cow::Borrowed(bounded(name)),
             RuleName::Derived(path, nth) => Cow::Owned(from_type_path(path(), *nth)),
         })
     }

@@ -15,6 +15,16 @@ use super::limit::Limit;
 /// The version of the format of stored keys. A prefix must not hold it as a segment.
 pub(crate) const FORMAT: &str = "rl1";
 
+/// The most bytes of a name that is given, as the attribute has it: keys, logs, metrics and header
+/// fields repeat it.
+pub(crate) const MAX_NAME: usize = 128;
+
+/// A name that is given; the beginning of one that is too long, which is too long as well.
+pub(super) fn bounded(name: &str) -> &str {
+    let end = name.char_indices().nth(MAX_NAME + 1);
+    end.and_then(|(end, _)| name.get(..end)).unwrap_or(name)
+}
+
 /// The name in a path like `<shop::A as shop::T>::send::{{closure}}::__RatelimitHere`: without
 /// closures and the last segment, in characters that need no escape: `<shop.A+as+shop.T>.send`.
 /// Attributes stacked below the first add `#2`, `#3`…

@@ -11,10 +11,6 @@ use super::policy::Policy;
 use super::policy::overrides::Override;
 use super::prefetch;
 
-/// The longest that a bucket may drain, in microseconds (142 years): Redis adds longer times
-/// inexactly.
-const MAX_HORIZON_US: u64 = 1 << 52;
-
 /// The limits of a rule, and how its checks behave.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
@@ -63,7 +59,7 @@ impl Terms {
 
     /// The terms of a rule that limits only calls in flight.
     pub(super) const fn without_limits() -> Self {
-        let mut terms = Self::new(Limit::per_second(1));
+        let mut terms = Self::new(Limit::per_second(Limit::MAX_COUNT));
         terms.len = 0;
         terms.worked_out()
     }
@@ -178,6 +174,19 @@ impl Terms {
         prefetch::mistake(self.prefetch(), self.limits(), self.block)
     }
 
+    /// The setting of limits that a rule without limits has nevertheless, if there is one.
+    pub(crate) fn set_in_vain(&self) -> Option<&'static str> {
+        if !self.limits().is_empty() {
+            None
+        } else if self.algorithm != Algorithm::default() {
+            Some("with_algorithm")
+        } else if self.cost != 1 {
+            Some("with_cost")
+        } else {
+            (self.limits[0].max() != Limit::MAX_COUNT).then_some("with_max")
+        }
+    }
+
     /// `true` if nothing sets the block, because the rule has no limits.
     pub(crate) fn blocks_never(&self) -> bool {
         self.limits().is_empty() && self.block != BlockDuration::NONE
@@ -237,13 +246,9 @@ impl Terms {
         let mut at = 0;
         while at < self.len {
             let limit = &self.limits[at];
-            let capacity = self.algorithm.capacity(limit);
-            // Only a bucket above its rate takes longer than two windows.
-            let drains =
-                capacity <= limit.max() || self.algorithm.horizon_us(limit) <= MAX_HORIZON_US;
             let is_kept =
                 limit.calendar_unit().is_none() || matches!(self.algorithm, Algorithm::FixedWindow);
-            let most = if drains && is_kept {
+            let most = if self.algorithm.drains(limit) && is_kept {
                 self.algorithm.most_at_once(limit)
             } else {
                 0

@@ -3,7 +3,8 @@
 //! tokens.
 
 use proc_macro2::{TokenStream, TokenTree};
-use syn::{Expr, Macro, Path};
+use syn::punctuated::Punctuated;
+use syn::{Expr, Macro, Path, PathSegment, Token};
 
 /// The last two names of `path`, the first of them empty if there is only one.
 pub(crate) fn last_two(path: &Path) -> (String, String) {
@@ -27,20 +28,23 @@ pub(crate) fn of_function(function: &Expr) -> Option<(String, String)> {
 /// `true` if `mac` is a macro of the standard library that has a value, by its name alone or by its
 /// path there: its effects are those of its arguments.
 pub(crate) fn is_standard(mac: &Macro) -> bool {
-    let first = mac
-        .path
-        .segments
-        .first()
-        .map(|first| first.ident.to_string())
-        .unwrap_or_default();
+    let segments = &mac.path.segments;
+    let roots = ["std", "core", "alloc"];
+    let is_root = |first: &PathSegment| roots.iter().any(|root| first.ident == root);
     match last_two(&mac.path).1.as_str() {
         "cfg" | "column" | "concat" | "dbg" | "env" | "file" | "format" | "format_args"
         | "include_bytes" | "include_str" | "line" | "matches" | "module_path" | "option_env"
         | "stringify" | "unreachable" | "vec" => {
-            mac.path.segments.len() == 1 || ["std", "core", "alloc"].contains(&first.as_str())
+            segments.len() == 1 || segments.first().is_some_and(is_root)
         }
         _ => false,
     }
+}
+
+/// The arguments of `mac`, if it is a macro of the standard library and they are expressions.
+pub(crate) fn standard_arguments(mac: &Macro) -> Option<Punctuated<Expr, Token![,]>> {
+    let read = mac.parse_body_with(Punctuated::parse_terminated).ok();
+    read.filter(|_| is_standard(mac))
 }
 
 /// `true` if `word` is among `tokens`, at any depth.

@@ -1,9 +1,11 @@
 //! The names that a template may use: those that the function's arguments bind.
 
+use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
-use syn::{Attribute, FnArg, Ident, Meta, Pat, Signature, Type, TypePath};
+use syn::{Attribute, FnArg, Ident, Meta, Pat, Signature};
 
 use crate::check::function::names::mentions;
+use crate::check::values::constant::INTEGERS;
 
 /// A name that an argument binds.
 pub(crate) struct Binding {
@@ -13,8 +15,8 @@ pub(crate) struct Binding {
     pub(crate) conditional: bool,
     /// Another argument has the same name: one of the two is a macro's.
     pub(crate) ambiguous: bool,
-    /// Its type, as a message shows it, if that is one of the language that has no fields.
-    pub(crate) without_fields: Option<String>,
+    /// Its type is a primitive, a `String`, or a reference to one.
+    pub(crate) without_fields: bool,
 }
 
 impl Binding {
@@ -55,13 +57,15 @@ impl Scope {
                 }
                 FnArg::Typed(argument) => {
                     scope.bind(&argument.pat, conditional(&argument.attrs));
-                    if let Pat::Ident(name) = &*argument.pat
-                        && let Some(binding) = scope
-                            .bindings
-                            .iter_mut()
-                            .find(|known| known.ident == name.ident)
-                    {
-                        binding.without_fields = without_fields(&argument.ty);
+                    let last = argument.ty.to_token_stream().into_iter().last();
+                    let last = last.map(|last| last.to_string()).unwrap_or_default();
+                    let without_fields = INTEGERS.contains(&last.as_str())
+                        || matches!(last.as_str(), "str" | "String" | "bool" | "char");
+                    if let Pat::Ident(name) = &*argument.pat {
+                        let bound = |binding: &&mut Binding| binding.ident == name.ident;
+                        if let Some(binding) = scope.bindings.iter_mut().find(bound) {
+                            binding.without_fields = without_fields;
+                        }
                     }
                 }
             }
@@ -114,7 +118,7 @@ impl Scope {
                     ident,
                     conditional,
                     ambiguous: false,
-                    without_fields: None,
+                    without_fields: false,
                 });
             }
         }
@@ -142,27 +146,6 @@ impl Scope {
         receiver
             .chain(self.bindings.iter().map(Binding::text))
             .collect()
-    }
-}
-
-/// The text of `ty`, if it is a primitive, a `String`, or a reference to one.
-fn without_fields(ty: &Type) -> Option<String> {
-    const PLAIN: [&str; 16] = [
-        "str", "String", "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16",
-        "i32", "i64", "i128", "isize",
-    ];
-    match ty {
-        Type::Reference(reference) => {
-            without_fields(&reference.elem).map(|text| format!("&{text}"))
-        }
-        Type::Group(group) => without_fields(&group.elem),
-        Type::Path(TypePath {
-            qself: None, path, ..
-        }) => {
-            let name = path.get_ident()?.to_string();
-            PLAIN.contains(&name.as_str()).then_some(name)
-        }
-        _ => None,
     }
 }
 

@@ -7,13 +7,11 @@ pub(crate) mod spelled;
 pub(crate) mod text;
 pub(crate) mod varies;
 
-use std::ops::Range;
-
 use proc_macro2::Span;
 use syn::{Error, Expr, Ident, LitStr, Member};
 
-use crate::check::function::scope::Scope;
-use crate::check::values::control_flow;
+use crate::check::function::names::last_two;
+use crate::check::function::scope::{Binding, Scope};
 use crate::diagnostics::{Diagnostics, list};
 use crate::literal::{as_str, bare};
 use crate::parse::arguments::Argument;
@@ -45,7 +43,6 @@ pub(crate) fn read(
             diagnostics.error(value, message);
             return None;
         }
-        control_flow::check("key", value, diagnostics);
         expr::check(value, scope, diagnostics);
         return Some(Key::Expr(value.clone()));
     };
@@ -62,30 +59,9 @@ pub(crate) fn read(
         diagnostics.push(error);
         return None;
     }
-    let placeholders = template.placeholders().count();
-    let Template {
-        literal: text,
-        pieces,
-        mut faultless,
-    } = template;
-    let mut resolved = Vec::new();
-    for piece in pieces {
-        let placeholder = match piece {
-            Piece::Text(text) => {
-                resolved.push(Piece::Text(text));
-                continue;
-            }
-            Piece::Placeholder(placeholder) => placeholder,
-        };
-        match resolve(placeholder, literal.span(), placeholders == 1, scope) {
-            Ok(value) => resolved.push(Piece::Placeholder(value)),
-            Err(Fault { at, message }) => {
-                faultless = false;
-                diagnostics.push(Error::new(literal.span(), text.point(&at, &message)));
-            }
-        }
-    }
-    faultless.then_some(Key::Template(resolved))
+    let only = template.placeholders().count() == 1;
+    let resolve = |placeholder| resolve(placeholder, literal.span(), only, scope);
+    template.resolved(resolve, diagnostics).map(Key::Template)
 }
 
 /// The template in `key!("…")`, as it was written.
@@ -93,13 +69,8 @@ fn of_key_macro(value: &Expr) -> Option<String> {
     let Expr::Macro(call) = bare(value) else {
         return None;
     };
-    let named = call
-        .mac
-        .path
-        .segments
-        .last()
-        .is_some_and(|last| last.ident == "key");
-    let input: KeyInput = call.mac.parse_body().ok().filter(|_| named)?;
+    let is_key = last_two(&call.mac.path).1 == "key";
+    let input: KeyInput = call.mac.parse_body().ok().filter(|_| is_key)?;
     Some(input.template.token().to_string())
 }
 
@@ -108,21 +79,19 @@ fn of_key_macro(value: &Expr) -> Option<String> {
 fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<Error> {
     let text = &template.literal;
     let chars = text.chars();
-    let pointed =
-        |at: &Range<usize>, message: &str| Error::new(literal.span(), text.point(at, message));
     if template.placeholders().next().is_some() {
         let (word, at) = spelled::beside(chars, &template.placeholders(), scope)?;
         let message = format!(
             "`{word}` is only text here: did you mean `<{word}>`? (if not, use another word)"
         );
-        return Some(pointed(&at, &message));
+        return Some(text.error(&at, &message));
     }
     if let Some((word, at)) = spelled::argument(chars, scope) {
         let message = format!(
             "this key is the same for every call: did you mean `<{word}>`? (for one bucket for all \
              callers leave `key` out)"
         );
-        return Some(pointed(&at, &message));
+        return Some(text.error(&at, &message));
     }
     let message = match scope.bindings.first() {
         Some(first) => format!(
@@ -151,20 +120,17 @@ fn resolve(
         at: placeholder.at.clone(),
         message,
     })?;
-    if let Some(ty) = scope
-        .find(&placeholder.root)
-        .and_then(|binding| binding.without_fields.as_ref())
-        && let Some(Step::Field(Member::Named(field))) = placeholder.steps.first()
-    {
+    let without_fields = |binding: &Binding| binding.without_fields;
+    if let (true, Some(Step::Field(Member::Named(field)))) = (
+        scope.find(&placeholder.root).is_some_and(without_fields),
+        placeholder.steps.first(),
+    ) {
         let message = format!(
-            "a `{ty}` has no fields: for a method write `<{}.{field}()>`",
+            "`{0}` has no fields: for a method write `<{0}.{field}()>`",
             placeholder.root
         );
-        let Range { start, end } = placeholder.whole;
-        return Err(Fault {
-            at: start + 1..end - 1,
-            message,
-        });
+        let at = placeholder.at;
+        return Err(Fault { at, message });
     }
     let span = if only { literal } else { root.span() };
     let mut root = root.clone();
@@ -228,62 +194,5 @@ fn choice(scope: &Scope) -> String {
         String::new()
     } else {
         format!(" (the arguments: {})", list(&names))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    fn key(text: &str, signature: &str) -> Result<Key, Vec<String>> {
-        let mut diagnostics = Diagnostics::default();
-        let argument = Argument {
-            name: syn::parse_quote!(key),
-            value: syn::parse_str(text).unwrap(),
-        };
-        let key = read(
-            Some(&argument),
-            &Scope::of(&syn::parse_str(signature).unwrap()),
-            &mut diagnostics,
-        );
-        let errors = diagnostics.messages();
-        if errors.is_empty() {
-            Ok(key.unwrap())
-        } else {
-            Err(errors)
-        }
-    }
-
-    const SIGNATURE: &str =
-        "fn f(&self, email: &str, user: User, r#type: u8, #[cfg(x)] sometimes: u8)";
-
-    #[test]
-    fn a_template_of_arguments_is_accepted() {
-        let Ok(Key::Template(pieces)) = key("\"<email>:<self.a.0>\"", SIGNATURE) else {
-            unreachable!("a string literal is a template")
-        };
-        assert_eq!(pieces.len(), 3);
-        for text in [
-            "\"login:<email>\"",
-            "\"<<mail>>-<type>\"",
-            "\"email:<email>\"",
-            "\"self-service/<user.id>\"",
-        ] {
-            assert!(
-                matches!(key(text, SIGNATURE), Ok(Key::Template(_))),
-                "{text}"
-            );
-        }
-        for text in ["(\"<email>\")", "{ (\"<email>\") }"] {
-            assert!(
-                matches!(key(text, SIGNATURE), Ok(Key::Template(_))),
-                "{text}"
-            );
-        }
-        for text in ["(email, type_)", "email"] {
-            assert!(matches!(key(text, SIGNATURE), Ok(Key::Expr(_))), "{text}");
-        }
     }
 }

@@ -3,13 +3,10 @@
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
-use syn::parse::Parser as _;
-use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{Expr, ExprCall, ExprMethodCall, ExprPath, LitStr, Macro, PathSegment, Token};
+use syn::{Expr, ExprCall, ExprMethodCall, ExprPath, LitStr, Macro, PathSegment};
 
 use crate::check::function::names;
-use crate::check::function::names::is_standard;
 use crate::check::function::scope::Scope;
 use crate::literal::{bare, strings};
 
@@ -49,9 +46,7 @@ impl<'ast> Visit<'ast> for Varying<'_> {
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        let known = is_standard(mac);
-        let arguments = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone());
-        let (true, Ok(arguments)) = (known, arguments) else {
+        let Some(arguments) = names::standard_arguments(mac) else {
             self.varies = true;
             return;
         };

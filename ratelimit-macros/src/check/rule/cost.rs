@@ -3,8 +3,8 @@
 use syn::{Expr, ExprClosure, Lit};
 
 use crate::check::rule::limits::Limits;
+use crate::check::values::constant;
 use crate::check::values::number::Number;
-use crate::check::values::{constant, control_flow};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::parse::arguments::{Argument, Arguments};
@@ -15,7 +15,7 @@ const MOST_IN_LOG: u64 = 1_000;
 const EXAMPLE: &str = "`actual_cost = |result| …`";
 
 /// A closure or path that takes the result, and gives the cost of the call.
-pub(crate) fn actual(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Expr> {
+pub(crate) fn actual(argument: &Argument) -> Result<Expr, String> {
     let value = bare(&argument.value);
     let fault = match value {
         Expr::Lit(literal) => Some(match &literal.lit {
@@ -25,12 +25,7 @@ pub(crate) fn actual(argument: &Argument, diagnostics: &mut Diagnostics) -> Opti
         Expr::Closure(closure) => fault(closure),
         _ => constant::integer(value).map(|number| known_before(&number.to_string())),
     };
-    if let Some(message) = fault {
-        diagnostics.error(value, message);
-        return None;
-    }
-    control_flow::check("actual_cost", value, diagnostics);
-    Some(argument.value.clone())
+    fault.map_or_else(|| Ok(argument.value.clone()), Err)
 }
 
 fn known_before(number: &str) -> String {
@@ -111,7 +106,6 @@ pub(crate) fn must_fit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::values::keywords::tests::said;
 
     #[test]
     fn actual_cost_takes_closures_and_paths() {
@@ -123,7 +117,7 @@ mod tests {
             "tokens(7)",
             "|r| { -r }",
         ] {
-            assert!(said(actual, text).is_ok(), "{text}");
+            assert!(actual(&Argument::of(text)).is_ok(), "{text}");
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use syn::{Expr, ExprPath, Lit};
 
+use crate::check::values::constant;
 use crate::check::values::keywords::Keywords;
-use crate::check::values::{constant, control_flow};
-use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::parse::arguments::Argument;
 
@@ -42,11 +41,10 @@ const OUTCOMES: Keywords<fn() -> Count> = Keywords {
     or: Some("a closure over the result"),
 };
 
-pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Count> {
-    let value = bare(&argument.value);
-    let message = match value {
+pub(crate) fn read(argument: &Argument) -> Result<Count, String> {
+    Err(match bare(&argument.value) {
         Expr::Lit(literal) => match &literal.lit {
-            Lit::Str(_) => return OUTCOMES.read(argument, diagnostics).map(|count| count()),
+            Lit::Str(_) => return OUTCOMES.read(argument).map(|count| count()),
             Lit::Int(number) => {
                 let digits = number.base10_digits();
                 format!(
@@ -71,30 +69,30 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
                 .to_owned()
         }
         _ => {
-            control_flow::check("count", value, diagnostics);
-            return Some(Count::By(argument.value.clone()));
+            return Ok(Count::By(argument.value.clone()));
         }
-    };
-    diagnostics.error(value, message);
-    None
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::values::keywords::tests::said;
+
+    fn said(text: &str) -> Result<Count, String> {
+        read(&Argument::of(text))
+    }
 
     #[test]
     fn count_takes_keywords_closures_and_paths() {
         OUTCOMES.assert_synonyms_are_sound();
-        assert!(matches!(said(read, "\"all\""), Ok(Count::All)));
-        assert!(matches!(said(read, "\"ok\""), Ok(Count::Ok)));
-        assert!(matches!(said(read, "\"err\""), Ok(Count::Err)));
+        assert!(matches!(said("\"all\""), Ok(Count::All)));
+        assert!(matches!(said("\"ok\""), Ok(Count::Ok)));
+        assert!(matches!(said("\"err\""), Ok(Count::Err)));
         assert!(matches!(
-            said(read, "|r| matches!(r, Err(E::Bad))"),
+            said("|r| matches!(r, Err(E::Bad))"),
             Ok(Count::By(_))
         ));
-        assert!(matches!(said(read, "Result::is_err"), Ok(Count::By(_))));
-        assert!(matches!(said(read, "|_| true"), Ok(Count::By(_))));
+        assert!(matches!(said("Result::is_err"), Ok(Count::By(_))));
+        assert!(matches!(said("|_| true"), Ok(Count::By(_))));
     }
 }

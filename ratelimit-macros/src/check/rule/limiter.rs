@@ -4,15 +4,9 @@ use syn::{Block, Expr, Stmt};
 
 use crate::check::function::names;
 use crate::diagnostics::Diagnostics;
-use crate::literal::as_literal;
 
-/// Reports a literal, and a limiter that the expression itself makes.
+/// Reports a limiter that the expression itself makes.
 pub(crate) fn check(value: &Expr, diagnostics: &mut Diagnostics) {
-    if as_literal(value).is_some() {
-        let message =
-            "`limiter` is a `RateLimiter`: write where it is, as in `limiter = self.limiter`";
-        diagnostics.error(value, message);
-    }
     if is_new(value) {
         let message = "this makes a new limiter for every call, and that has counted nothing yet: \
             make one, in a field or a `static … : LazyLock<RateLimiter>`, and write where it is, \

@@ -75,11 +75,9 @@ pub(crate) fn read(
     algorithm: Option<Algorithm>,
     diagnostics: &mut Diagnostics,
 ) -> Vec<Setting> {
-    let block = arguments
-        .block
-        .as_ref()
-        .and_then(|argument| block::read(argument, diagnostics));
     let Arguments {
+        algorithm: named,
+        block,
         wait,
         prefetch,
         lease,
@@ -88,23 +86,21 @@ pub(crate) fn read(
         zone,
         ..
     } = arguments;
-    let zone = zone
+    let algorithm = named
         .as_ref()
-        .and_then(|argument| zone::read(argument, diagnostics))
+        .and(algorithm)
+        .map(|algorithm| SettingValue::Variant("Algorithm", algorithm.variant));
+    let zone = diagnostics
+        .read(zone.as_ref(), zone::read)
         .map(SettingValue::Text);
-    let algorithm =
-        algorithm.map(|algorithm| SettingValue::Variant("Algorithm", algorithm.variant));
+    let block = diagnostics.read(block.as_ref(), block::read);
+    let on_unavailable = diagnostics.read(on_unavailable.as_ref(), |answer| ANSWERS.read(answer));
     let mut duration = |argument: &Option<_>, bounds| {
-        argument
-            .as_ref()
-            .and_then(|argument| duration::read(argument, bounds, diagnostics))
-            .map(SettingValue::Micros)
+        let micros = diagnostics.read(argument.as_ref(), |text| duration::read(text, bounds));
+        micros.map(SettingValue::Micros)
     };
     let (wait, timeout) = (duration(wait, &WAIT), duration(timeout, &TIMEOUT));
     let (prefetch, lease) = (duration(prefetch, &PREFETCH), duration(lease, &LEASE));
-    let on_unavailable = on_unavailable
-        .as_ref()
-        .and_then(|argument| ANSWERS.read(argument, diagnostics));
     let (block_name, block) = match block {
         Some((first, Some(longest))) => {
             ("growing_block", Some(SettingValue::Range(first, longest)))
@@ -141,18 +137,13 @@ pub(crate) fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::values::keywords::tests::said;
+    use crate::parse::arguments::Argument;
 
     #[test]
     fn on_unavailable_takes_its_keywords() {
         for (keyword, variant) in ANSWERS.values {
-            assert_eq!(
-                said(
-                    |argument, diagnostics| ANSWERS.read(argument, diagnostics),
-                    &format!("\"{keyword}\"")
-                ),
-                Ok(*variant)
-            );
+            let argument = Argument::of(&format!("\"{keyword}\""));
+            assert_eq!(ANSWERS.read(&argument), Ok(*variant));
         }
         ANSWERS.assert_synonyms_are_sound();
     }

@@ -16,19 +16,11 @@ pub(crate) fn must_be_one(
     let Some(Argument { name, value }) = argument else {
         return;
     };
-    let message = match as_literal(value) {
-        None | Some(Lit::Bool(_)) => return,
-        Some(Lit::Str(text)) if text.value() == "true" || text.value() == "false" => {
-            format!(
-                "`{name}` is a condition: write `{name} = {}`, without the quotes",
-                text.value()
-            )
-        }
-        Some(_) => {
-            format!("`{name}` is a condition: write one over the arguments, as in `{example}`")
-        }
-    };
-    diagnostics.error(value, message);
+    if !matches!(as_literal(value), None | Some(Lit::Bool(_))) {
+        let message =
+            format!("`{name}` is a condition: write one over the arguments, as in `{example}`");
+        diagnostics.error(value, message);
+    }
 }
 
 /// Reports a `when` that is false for every call.

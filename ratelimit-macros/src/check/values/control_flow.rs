@@ -5,11 +5,37 @@ use syn::{Error, Expr};
 use crate::check::values::exits::{self, Kind};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
+use crate::parse::arguments::{Argument, Arguments};
 
-/// Reports every `.await` and `return` of `expr`, the value of argument `name`, every `?` that
-/// cannot leave the function there, and a closure where a value is meant.
-pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
-    let before_the_limit = BEFORE_THE_LIMIT.contains(&name);
+/// Reports every `.await` and `return` in the arguments, every `?` that cannot leave the function
+/// where it stands, and a closure where a value is meant.
+pub(crate) fn check(arguments: &Arguments, diagnostics: &mut Diagnostics) {
+    let Arguments {
+        when,
+        limiter,
+        max,
+        policy,
+        concurrent,
+        cost,
+        shadow,
+        key,
+        on_refused,
+        count,
+        actual_cost,
+        ..
+    } = arguments;
+    // An error that leaves the function there has charged nothing, and the body has not run.
+    let before_the_limit = [when, limiter, max, policy, concurrent, cost, shadow, key];
+    for argument in before_the_limit.into_iter().flatten() {
+        check_one(argument, true, diagnostics);
+    }
+    for argument in [on_refused, count, actual_cost].into_iter().flatten() {
+        check_one(argument, false, diagnostics);
+    }
+}
+
+fn check_one(argument: &Argument, before_the_limit: bool, diagnostics: &mut Diagnostics) {
+    let Argument { name, value: expr } = argument;
     if before_the_limit && matches!(bare(expr), Expr::Closure(_)) {
         let message = format!(
             "`{name}` takes no closure: write its expression alone, which sees the function's \
@@ -46,19 +72,6 @@ pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// The arguments that are evaluated before the limit is asked. An error that leaves the function
-/// there has charged nothing, and the body has not run.
-const BEFORE_THE_LIMIT: [&str; 8] = [
-    "when",
-    "limiter",
-    "max",
-    "policy",
-    "concurrent",
-    "cost",
-    "shadow",
-    "key",
-];
-
 const NO_EXIT: &str = "the expression cannot leave the function; give it a value in every case";
 
 /// `true` if `expr` calls a macro that only the compiler can expand.
@@ -74,13 +87,9 @@ mod tests {
 
     use super::*;
 
-    fn errors(text: &str) -> Vec<String> {
-        errors_in("key", text)
-    }
-
-    fn errors_in(name: &str, text: &str) -> Vec<String> {
+    fn errors(text: &str, before_the_limit: bool) -> Vec<String> {
         let mut diagnostics = Diagnostics::default();
-        check(name, &syn::parse_str(text).unwrap(), &mut diagnostics);
+        check_one(&Argument::of(text), before_the_limit, &mut diagnostics);
         diagnostics.messages()
     }
 
@@ -93,18 +102,13 @@ mod tests {
             "matches!(a?, B)",
             "{ let a = b?; a }",
         ] {
-            for name in BEFORE_THE_LIMIT {
-                assert!(errors_in(name, text).is_empty(), "{name} = {text}");
-            }
-            for name in ["count", "actual_cost", "on_refused"] {
-                assert!(
-                    errors_in(name, text)
-                        .iter()
-                        .all(|e| e.contains("cannot leave the function")),
-                    "{name} = {text}"
-                );
-                assert_eq!(errors_in(name, text).len(), 1, "{name} = {text}");
-            }
+            assert_eq!(errors(text, true), [""; 0], "{text}");
+            let errors = errors(text, false);
+            assert_eq!(errors.len(), 1, "{text}");
+            assert!(
+                errors.concat().contains("cannot leave the function"),
+                "{text}"
+            );
         }
     }
 
@@ -131,7 +135,7 @@ mod tests {
             "vec![ready(async { f().await? })]",
             "mine!(T: ?Sized => a)",
         ] {
-            assert!(errors(text).is_empty(), "{text}: {:?}", errors(text));
+            assert_eq!(errors(text, true), [""; 0], "{text}");
         }
     }
 }

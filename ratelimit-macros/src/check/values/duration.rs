@@ -1,40 +1,32 @@
 //! The value of an argument that is a duration: `window`, `block`, `wait`, `prefetch`, `lease`,
 //! `timeout`.
 
-use syn::Error;
-
-use crate::diagnostics::Diagnostics;
 use crate::duration::{self, Bounds};
 use crate::literal::{as_int, as_str};
 use crate::parse::arguments::Argument;
 
 /// The value of `argument` in microseconds.
-pub(crate) fn read(
-    argument: &Argument,
-    bounds: &Bounds,
-    diagnostics: &mut Diagnostics,
-) -> Option<u64> {
+pub(crate) fn read(argument: &Argument, bounds: &Bounds) -> Result<u64, String> {
     let Argument { name, value } = argument;
     if let Some(literal) = as_str(value) {
-        let micros = duration::parse(&literal.value(), bounds);
-        return diagnostics.keep(micros.map_err(|fault| Error::new_spanned(literal, fault)));
+        return duration::parse(&literal.value(), bounds);
     }
-    let message = match as_int(value).map(|number| (number.base10_digits(), number.suffix())) {
-        Some((digits, "")) => {
-            let Bounds { usual, .. } = bounds;
-            format!(
-                "`{name}` needs a unit: write \"{digits}{usual}\" for {}",
-                duration::meaning(usual)
-            )
-        }
-        Some((digits, suffix)) if duration::unit(suffix).is_some() => {
-            format!("`{name}` is a string: write \"{digits}{suffix}\"")
-        }
-        _ => format!(
-            "`{name}` is a string literal such as \"60s\" or \"1h 30m\" (units: {})",
-            duration::NAMES
-        ),
-    };
-    diagnostics.error(value, message);
-    None
+    Err(
+        match as_int(value).map(|number| (number.base10_digits(), number.suffix())) {
+            Some((digits, "")) => {
+                let Bounds { usual, .. } = bounds;
+                format!(
+                    "`{name}` needs a unit: write \"{digits}{usual}\" for {}",
+                    duration::meaning(usual)
+                )
+            }
+            Some((digits, suffix)) if duration::unit(suffix).is_some() => {
+                format!("`{name}` is a string: write \"{digits}{suffix}\"")
+            }
+            _ => format!(
+                "`{name}` is a string literal such as \"60s\" or \"1h 30m\" (units: {})",
+                duration::NAMES
+            ),
+        },
+    )
 }

@@ -2,13 +2,11 @@
 //! functions of their own. The compiler itself refuses a `break` that has no loop.
 
 use proc_macro2::Span;
-use syn::parse::Parser as _;
-use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
-use syn::{Expr, Item, Macro, Token};
+use syn::{Expr, Item, Macro};
 
-use crate::check::function::names::is_standard;
+use crate::check::function::names::standard_arguments;
 
 /// An effect of an expression besides its value, and the place.
 pub(crate) struct Exit {
@@ -57,12 +55,11 @@ impl<'ast> Visit<'ast> for Finder {
     fn visit_item(&mut self, _: &'ast Item) {}
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        let arguments = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone());
-        match arguments {
-            Ok(arguments) if is_standard(mac) => arguments
+        match standard_arguments(mac) {
+            Some(arguments) => arguments
                 .iter()
                 .for_each(|argument| self.visit_expr(argument)),
-            _ => self.found(Kind::Macro, mac.path.span()),
+            None => self.found(Kind::Macro, mac.path.span()),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use syn::LitStr;
 
-use crate::diagnostics::Diagnostics;
 use crate::literal::as_str;
 use crate::parse::arguments::Argument;
 use crate::suggest::nearest;
@@ -20,7 +19,7 @@ pub(crate) struct Keywords<T: 'static> {
 }
 
 impl<T: Copy> Keywords<T> {
-    pub(crate) fn read(&self, argument: &Argument, diagnostics: &mut Diagnostics) -> Option<T> {
+    pub(crate) fn read(&self, argument: &Argument) -> Result<T, String> {
         let Self {
             argument: name,
             noun,
@@ -32,18 +31,16 @@ impl<T: Copy> Keywords<T> {
             .iter()
             .find(|(keyword, _)| text.as_deref() == Some(keyword))
         {
-            return Some(*value);
+            return Ok(*value);
         }
         let advice = self.advice();
-        let message = match &text {
+        Err(match &text {
             None => format!("`{name}` is a string: write {advice}"),
             Some(other) => match self.meant(other) {
                 Some(meant) => format!("unknown {noun} \"{other}\": did you mean \"{meant}\"?"),
                 None => format!("unknown {noun} \"{other}\": write {advice}"),
             },
-        };
-        diagnostics.error(&argument.value, message);
-        None
+        })
     }
 
     /// The list of valid values: `"a", "b" or "c"`.
@@ -94,34 +91,6 @@ impl<T> Keywords<T> {
                     .all(|c| c.is_alphanumeric() && !c.is_uppercase())
             };
             assert!(synonyms.iter().all(plain), "{synonyms:?}");
-        }
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    /// The value that `read` gives for the expression `text`, or all its errors.
-    pub(crate) fn said<T>(
-        read: fn(&Argument, &mut Diagnostics) -> Option<T>,
-        text: &str,
-    ) -> Result<T, String> {
-        let mut diagnostics = Diagnostics::default();
-        let value = read(
-            &Argument {
-                name: syn::parse_quote!(x),
-                value: syn::parse_str(text).unwrap(),
-            },
-            &mut diagnostics,
-        );
-        let errors = diagnostics.messages();
-        if errors.is_empty() {
-            Ok(value.unwrap())
-        } else {
-            Err(errors.join("; "))
         }
     }
 }

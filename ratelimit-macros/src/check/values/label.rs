@@ -18,8 +18,8 @@ pub(crate) fn read(
     let Argument { name, value } = argument;
     let Some(literal) = as_str(value) else {
         let message = format!(
-            "`{name}` is a string literal, such as \"{example}\": it cannot change from call to \
-             call"
+            "`{name}` is a string literal, such as \"{example}\": it is read before macros, \
+             constants and arguments have values"
         );
         diagnostics.error(value, message);
         return None;

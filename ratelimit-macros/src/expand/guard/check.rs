@@ -1,9 +1,8 @@
 //! One check: its rule, limiter, numbers and key.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote_spanned};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
 use syn::Expr;
-use syn::spanned::Spanned as _;
 
 use crate::check::key::Key;
 use crate::check::rule::Rule;
@@ -15,6 +14,7 @@ use crate::expand::Context;
 use crate::expand::guard::rule_static;
 use crate::expand::key::pieces;
 use crate::expand::receiver::kept_in;
+use crate::expand::spans::located;
 
 /// An expression: the check, or `None` where `when` is false.
 pub(crate) fn optional(rule: &Rule, context: &Context<'_>) -> TokenStream {
@@ -23,17 +23,12 @@ pub(crate) fn optional(rule: &Rule, context: &Context<'_>) -> TokenStream {
 
 /// The same with how many calls may be in flight, where the call says so.
 pub(crate) fn with_permit(rule: &Rule, context: &Context<'_>) -> TokenStream {
-    let mixed = Span::mixed_site();
     let concurrent = if let Some(Number::Computed(_)) = rule.concurrent {
-        quote_spanned!(mixed=> ::core::option::Option::Some(__ratelimit_concurrent))
+        quote_mixed!(::core::option::Option::Some(__ratelimit_concurrent))
     } else {
-        quote_spanned!(mixed=> ::core::option::Option::None)
+        quote_mixed!(::core::option::Option::None)
     };
-    optional_with(
-        rule,
-        context,
-        |made| quote_spanned!(mixed=> (#made, #concurrent)),
-    )
+    optional_with(rule, context, |made| quote_mixed!((#made, #concurrent)))
 }
 
 fn optional_with(
@@ -41,13 +36,12 @@ fn optional_with(
     context: &Context<'_>,
     with: impl FnOnce(TokenStream) -> TokenStream,
 ) -> TokenStream {
-    let mixed = Span::mixed_site();
     let made = expand(rule, context, with);
     let Some(when) = &rule.when else {
-        return quote_spanned!(mixed=> ::core::option::Option::Some(#made));
+        return quote_mixed!(::core::option::Option::Some(#made));
     };
     let when = kept_in(when, context.receiver.expression(when));
-    quote_spanned! {mixed=>
+    quote_mixed! {
         {
             let __ratelimit_when: ::core::primitive::bool = #when;
             if __ratelimit_when {
@@ -77,12 +71,11 @@ pub(crate) fn expand(
         key,
         ..
     } = rule;
-    let mixed = Span::mixed_site();
     let rule = rule_static::expand(rule);
     let new = new(limiter.as_ref(), context);
     let set = |method: &str, value: TokenStream| {
-        let method = format_ident!("{method}", span = mixed);
-        quote_spanned!(mixed=> __ratelimit::CheckBuilder::#method(&mut __ratelimit_check, #value);)
+        let method = Ident::new(method, Span::mixed_site());
+        quote_mixed!(__ratelimit::CheckBuilder::#method(&mut __ratelimit_check, #value);)
     };
     let mut steps = Vec::new();
     steps.extend(
@@ -96,21 +89,19 @@ pub(crate) fn expand(
     }
     if let Some(Number::Computed(concurrent)) = concurrent {
         let concurrent = number(concurrent, context);
-        steps.push(quote_spanned!(mixed=> let __ratelimit_concurrent = #concurrent;));
+        steps.push(quote_mixed!(let __ratelimit_concurrent = #concurrent;));
     }
     steps.extend(cost.as_ref().map(|cost| match cost {
-        Number::Fixed(cost) => set("cost", quote_spanned!(mixed=> #cost)),
+        Number::Fixed(cost) => set("cost", quote_mixed!(#cost)),
         Number::Computed(cost) => set("cost", number(cost, context)),
     }));
     match shadow {
         Shadow::Off => {}
-        Shadow::On => steps.push(set("shadow", quote_spanned!(mixed=> true))),
+        Shadow::On => steps.push(set("shadow", quote_mixed!(true))),
         Shadow::If(on) => {
             let on = kept_in(on, context.receiver.expression(on));
-            steps.push(
-                quote_spanned!(mixed=> let __ratelimit_shadow: ::core::primitive::bool = #on;),
-            );
-            steps.push(set("shadow", quote_spanned!(mixed=> __ratelimit_shadow)));
+            steps.push(quote_mixed!(let __ratelimit_shadow: ::core::primitive::bool = #on;));
+            steps.push(set("shadow", quote_mixed!(__ratelimit_shadow)));
         }
     }
     match count {
@@ -124,7 +115,7 @@ pub(crate) fn expand(
             steps.extend(pieces::expand(parts, "CheckBuilder", "__ratelimit_check"));
         }
         Key::Expr(given) => {
-            let span = given.span().resolved_at(mixed);
+            let span = located(given);
             let expr = context.receiver.operand(given);
             let call = quote_spanned!(span=> __ratelimit::CheckBuilder::part(&mut __ratelimit_check, &#expr));
             let call = kept_in(given, call);
@@ -134,14 +125,14 @@ pub(crate) fn expand(
     if steps.is_empty() {
         // The values that the limiter expression borrows are dropped before the limiter is asked.
         let new = match limiter {
-            Some(_) => quote_spanned!(mixed=> { let __ratelimit_check = #new; __ratelimit_check }),
+            Some(_) => quote_mixed!({ let __ratelimit_check = #new; __ratelimit_check }),
             None => new,
         };
         let made = with(new);
-        return quote_spanned!(mixed=> { let __ratelimit_rule = #rule; #made });
+        return quote_mixed!({ let __ratelimit_rule = #rule; #made });
     }
-    let made = with(quote_spanned!(mixed=> __ratelimit_check));
-    quote_spanned! {mixed=>
+    let made = with(quote_mixed!(__ratelimit_check));
+    quote_mixed! {
         {
             let __ratelimit_rule = #rule;
             let mut __ratelimit_check = #new;
@@ -153,22 +144,21 @@ pub(crate) fn expand(
 
 /// An expression: the check of the rule, on the limiter that is given.
 fn new(limiter: Option<&Expr>, context: &Context<'_>) -> TokenStream {
-    let mixed = Span::mixed_site();
     let Some(limiter) = limiter else {
-        return quote_spanned!(mixed=> __ratelimit::CheckBuilder::new(__ratelimit_rule));
+        return quote_mixed!(__ratelimit::CheckBuilder::new(__ratelimit_rule));
     };
-    let span = limiter.span().resolved_at(mixed);
+    let span = located(limiter);
     let given = context.receiver.operand(limiter);
     let limiter = kept_in(
         limiter,
         quote_spanned!(span=> __ratelimit::limiter(&#given)),
     );
-    quote_spanned!(mixed=> __ratelimit::CheckBuilder::on(__ratelimit_rule, #limiter))
+    quote_mixed!(__ratelimit::CheckBuilder::on(__ratelimit_rule, #limiter))
 }
 
 /// An expression: the name of the policy, which borrows nothing.
 fn policy_name(given: &Expr, context: &Context<'_>) -> TokenStream {
-    let span = given.span().resolved_at(Span::mixed_site());
+    let span = located(given);
     let value = context.receiver.operand(given);
     kept_in(
         given,
@@ -178,7 +168,7 @@ fn policy_name(given: &Expr, context: &Context<'_>) -> TokenStream {
 
 /// An expression: the user's number as the store counts it.
 fn number(given: &Expr, context: &Context<'_>) -> TokenStream {
-    let span = given.span().resolved_at(Span::mixed_site());
+    let span = located(given);
     let value = context.receiver.expression(given);
     kept_in(given, quote_spanned!(span=> __ratelimit::count(#value)))
 }

@@ -5,8 +5,7 @@ pub(crate) mod refusal;
 pub(crate) mod reservation;
 pub(crate) mod rule_static;
 
-use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
+use proc_macro2::TokenStream;
 
 use crate::check::rule::Rule;
 use crate::expand::Context;
@@ -17,7 +16,7 @@ pub(crate) fn one(
     refusal: Option<&TokenStream>,
     context: &Context<'_>,
 ) -> TokenStream {
-    let run = |check| quote_spanned!(Span::mixed_site()=> __ratelimit::run(&mut #check));
+    let run = |check| quote_mixed!(__ratelimit::run(&mut #check));
     let run: TokenStream = rules
         .iter()
         .map(|only| check::expand(only, context, run))
@@ -33,7 +32,7 @@ pub(crate) fn all(
 ) -> TokenStream {
     let checks = rules.iter().map(|rule| check::optional(rule, context));
     awaited(
-        &quote_spanned!(Span::mixed_site()=> __ratelimit::run_all([#(#checks),*])),
+        &quote_mixed!(__ratelimit::run_all([#(#checks),*])),
         refusal,
         context,
     )
@@ -46,11 +45,10 @@ pub(crate) fn permits(
     refusal: Option<&TokenStream>,
     context: &Context<'_>,
 ) -> TokenStream {
-    let mixed = Span::mixed_site();
     let import = &context.import;
     let checks = rules.iter().map(|rule| check::with_permit(rule, context));
     let permits = admitted(refusal);
-    quote_spanned! {mixed=>
+    quote_mixed! {
         let __ratelimit_permits = {
             #import
             let __ratelimit_run = __ratelimit::run_with_permits([#(#checks),*]);
@@ -61,11 +59,10 @@ pub(crate) fn permits(
 
 /// An expression: the value of the run, where the function returns `refusal` from a refused call.
 fn admitted(refusal: Option<&TokenStream>) -> TokenStream {
-    let mixed = Span::mixed_site();
     let Some(refusal) = refusal else {
-        return quote_spanned!(mixed=> ::core::result::Result::ok(__ratelimit_run.await));
+        return quote_mixed!(::core::result::Result::ok(__ratelimit_run.await));
     };
-    quote_spanned! {mixed=>
+    quote_mixed! {
         match __ratelimit_run.await {
             ::core::result::Result::Ok(__ratelimit_admitted) => __ratelimit_admitted,
             ::core::result::Result::Err(__ratelimit_error) => return #refusal,
@@ -76,18 +73,17 @@ fn admitted(refusal: Option<&TokenStream>) -> TokenStream {
 /// A statement that runs `run` and returns `refusal` from a refused call. Borrows of the arguments
 /// in `run` end before the first `.await`.
 fn awaited(run: &TokenStream, refusal: Option<&TokenStream>, context: &Context<'_>) -> TokenStream {
-    let mixed = Span::mixed_site();
     let import = &context.import;
     let decision = if let Some(refusal) = refusal {
-        quote_spanned! {mixed=>
+        quote_mixed! {
             if let ::core::result::Result::Err(__ratelimit_error) = __ratelimit_run.await {
                 return #refusal;
             }
         }
     } else {
-        quote_spanned!(mixed=> ::core::mem::drop(__ratelimit_run.await);)
+        quote_mixed!(::core::mem::drop(__ratelimit_run.await);)
     };
-    quote_spanned! {mixed=>
+    quote_mixed! {
         {
             #import
             let __ratelimit_run = #run;

@@ -1,14 +1,15 @@
 //! How a refused call leaves the function.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::quote_spanned;
 use syn::Expr;
-use syn::spanned::Spanned as _;
 
+use crate::check::function::names::last_two;
 use crate::check::refusal::Refusal;
 use crate::expand::Context;
 use crate::expand::output_type::OutputType;
 use crate::expand::receiver::kept_in;
+use crate::expand::spans::located;
 use crate::literal::bare;
 
 /// The value that a refused call returns, located at the return type; `None` if no call is refused.
@@ -24,7 +25,7 @@ pub(crate) fn expand(refusal: &Refusal, context: &Context<'_>) -> Option<TokenSt
             Some(quote_spanned!(*span=> __ratelimit::refuse::<#ty>(__ratelimit_error)))
         }
         Refusal::By(expr) => {
-            let span = expr.span().resolved_at(Span::mixed_site());
+            let span = located(expr);
             let refuse = receiver.operand(expr);
             // A macro that never gives a value takes the place of the function's result.
             let refuse = if diverges(expr) {
@@ -44,10 +45,6 @@ fn diverges(expr: &Expr) -> bool {
     let Expr::Macro(called) = bare(expr) else {
         return false;
     };
-    let name = called.mac.path.segments.last();
-    name.is_some_and(|name| {
-        ["todo", "unimplemented", "unreachable", "panic"]
-            .iter()
-            .any(|other| name.ident == other)
-    })
+    let (_, name) = last_two(&called.mac.path);
+    ["todo", "unimplemented", "unreachable", "panic"].contains(&name.as_str())
 }

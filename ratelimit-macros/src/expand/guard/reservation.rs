@@ -7,13 +7,13 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::quote_spanned;
-use syn::spanned::Spanned as _;
 
 use crate::check::rule::Rule;
 use crate::check::rule::count::Count;
 use crate::expand::Context;
 use crate::expand::guard::{admitted, check};
 use crate::expand::output_type::OutputType;
+use crate::expand::spans::located;
 
 /// Statements that reserve before the body.
 pub(crate) fn before(
@@ -21,12 +21,11 @@ pub(crate) fn before(
     refusal: Option<&TokenStream>,
     context: &Context<'_>,
 ) -> TokenStream {
-    let mixed = Span::mixed_site();
     let import = &context.import;
     let admitted = admitted(refusal);
     if !rules.iter().any(|rule| rule.concurrent.is_some()) {
         let checks = rules.iter().map(|rule| check::optional(rule, context));
-        return quote_spanned! {mixed=>
+        return quote_mixed! {
             #import
             let __ratelimit_reservation = {
                 let __ratelimit_run = __ratelimit::run_reserved([#(#checks),*]);
@@ -38,10 +37,10 @@ pub(crate) fn before(
     let admitted = if refusal.is_some() {
         admitted
     } else {
-        quote_spanned!(mixed=> ::core::option::Option::unzip(#admitted))
+        quote_mixed!(::core::option::Option::unzip(#admitted))
     };
     // Permits are kept until all else is over.
-    quote_spanned! {mixed=>
+    quote_mixed! {
         #import
         let (__ratelimit_reservation, __ratelimit_permits) = {
             let __ratelimit_run = __ratelimit::run_reserved_with_permits([#(#checks),*]);
@@ -75,14 +74,14 @@ pub(crate) fn around(
         refuses,
         yields_future,
     } = around;
-    let mixed = Span::mixed_site();
     let OutputType { ty, span, .. } = &context.output;
     let counts = rules.iter().map(|rule| counted(&rule.count, context));
-    let finish = quote_spanned!(mixed=> __ratelimit::Reservations::complete(__ratelimit_reservation, [#(#counts),*]););
+    let finish =
+        quote_mixed!(__ratelimit::Reservations::complete(__ratelimit_reservation, [#(#counts),*]););
     let finish = if *refuses {
         finish
     } else {
-        quote_spanned! {mixed=>
+        quote_mixed! {
             if let ::core::option::Option::Some(__ratelimit_reservation) = __ratelimit_reservation {
                 #finish
             }
@@ -92,7 +91,7 @@ pub(crate) fn around(
     // body's own errors, coercions and `?` stay the same.
     let never = quote_spanned!(*span=> return __ratelimit_never;);
     // A block drops the arguments it takes in the order in which it names them.
-    let take = (!taken.is_empty()).then(|| quote_spanned!(mixed=> let _ = (#(&#taken,)*);));
+    let take = (!taken.is_empty()).then(|| quote_mixed!(let _ = (#(&#taken,)*);));
     let body = if *yields_future {
         returned(body, place, ty)
     } else {
@@ -100,7 +99,7 @@ pub(crate) fn around(
     };
     let mut braces = Group::new(
         Delimiter::Brace,
-        quote_spanned! {mixed=>
+        quote_mixed! {
             if let ::core::option::Option::Some(__ratelimit_never) = ::core::option::Option::None::<#ty> {
                 #never
             }
@@ -111,7 +110,7 @@ pub(crate) fn around(
     // Lints look into the block, and errors speak of it, as of the function's own body.
     braces.set_span(place);
     let block = quote_spanned!(place=> async move #braces);
-    quote_spanned! {mixed=>
+    quote_mixed! {
         let __ratelimit_outcome: #ty = #block.await;
         #finish
         __ratelimit_outcome
@@ -123,7 +122,7 @@ pub(crate) fn around(
 fn returned(body: &TokenStream, place: Span, ty: &TokenStream) -> TokenStream {
     let mut braces = Group::new(Delimiter::Brace, body.clone());
     braces.set_span(place);
-    quote_spanned! {Span::mixed_site()=>
+    quote_mixed! {
         return if let ::core::option::Option::Some(__ratelimit_never) = ::core::option::Option::None::<#ty> {
             __ratelimit_never
         } else #braces;
@@ -135,18 +134,17 @@ fn counted(count: &Count, context: &Context<'_>) -> TokenStream {
     let Context {
         receiver, output, ..
     } = context;
-    let mixed = Span::mixed_site();
     let span = output.span;
     match count {
-        Count::All => quote_spanned!(mixed=> __ratelimit::Completion::Commit),
+        Count::All => quote_mixed!(__ratelimit::Completion::Commit),
         Count::Ok => quote_spanned!(span=> __ratelimit::counts_ok(&__ratelimit_outcome)),
         Count::Err => quote_spanned!(span=> __ratelimit::counts_err(&__ratelimit_outcome)),
         Count::By(judge) => {
-            let (span, judge) = (judge.span().resolved_at(mixed), receiver.expression(judge));
+            let (span, judge) = (located(judge), receiver.expression(judge));
             quote_spanned!(span=> __ratelimit::counts(&__ratelimit_outcome, #judge))
         }
         Count::ByCost(cost) => {
-            let (span, cost) = (cost.span().resolved_at(mixed), receiver.expression(cost));
+            let (span, cost) = (located(cost), receiver.expression(cost));
             quote_spanned!(span=> __ratelimit::actual_cost(&__ratelimit_outcome, #cost))
         }
     }

@@ -1,7 +1,7 @@
 //! The rule: a static, made at compile time.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote_spanned};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::format_ident;
 
 use crate::check::key::Key;
 use crate::check::rule::limits::list::Limit;
@@ -14,7 +14,6 @@ use crate::expand::key::pieces;
 
 /// An expression: the rule, in a scope where no expression of the user's can name it.
 pub(crate) fn expand(rule: &Rule) -> TokenStream {
-    let mixed = Span::mixed_site();
     // Where each call gives the limit of calls in flight, 1 stands for it.
     let concurrent = rule.concurrent.as_ref().map(|concurrent| match concurrent {
         Number::Fixed(concurrent) => *concurrent,
@@ -30,28 +29,30 @@ pub(crate) fn expand(rule: &Rule) -> TokenStream {
     // The path of a local type names the type that a method belongs to, but not the type arguments
     // of a generic function.
     let (here, new, name) = match &rule.name {
-        RuleName::Given(name) => (None, of_a_given_name, quote_spanned!(mixed=> #name)),
+        RuleName::Given(name) => (None, of_a_given_name, quote_mixed!(#name)),
         RuleName::Derived(nth) => (
-            Some(quote_spanned!(mixed=> struct __RatelimitHere;)),
+            Some(quote_mixed!(
+                struct __RatelimitHere;
+            )),
             of_a_derived_one,
-            quote_spanned!(mixed=> || ::core::any::type_name::<__RatelimitHere>(), #nth),
+            quote_mixed!(|| ::core::any::type_name::<__RatelimitHere>(), #nth),
         ),
     };
-    let new = format_ident!("{new}", span = mixed);
+    let new = Ident::new(new, Span::mixed_site());
     let burst = rule
         .limits
         .burst
-        .map(|burst| quote_spanned!(mixed=> .with_burst(#burst)));
+        .map(|burst| quote_mixed!(.with_burst(#burst)));
     let (what, concurrent) = match (first, concurrent) {
-        (None, concurrent) => (quote_spanned!(mixed=> #concurrent), None),
+        (None, concurrent) => (quote_mixed!(#concurrent), None),
         (Some(first), concurrent) => (
             first,
-            concurrent.map(|most| quote_spanned!(mixed=> .with_concurrent(#most))),
+            concurrent.map(|most| quote_mixed!(.with_concurrent(#most))),
         ),
     };
     let policy = rule.limits.policy.as_ref().map(|policy| match policy {
-        PolicyName::Fixed(name) => quote_spanned!(mixed=> .with_policy(#name)),
-        PolicyName::Computed(_) => quote_spanned!(mixed=> .with_policy_per_call()),
+        PolicyName::Fixed(name) => quote_mixed!(.with_policy(#name)),
+        PolicyName::Computed(_) => quote_mixed!(.with_policy_per_call()),
     });
     let settings = rule.settings.iter().map(setting);
     // For operators. The kinds of the values are known when the first call renders them.
@@ -60,8 +61,8 @@ pub(crate) fn expand(rule: &Rule) -> TokenStream {
         Key::Template(pieces) => Some(pieces::written(pieces)),
         Key::Expr(_) => Some("<expression>".to_owned()),
     };
-    let template = template.map(|text| quote_spanned!(mixed=> .with_template(#text, &[])));
-    quote_spanned! {mixed=>
+    let template = template.map(|text| quote_mixed!(.with_template(#text, &[])));
+    quote_mixed! {
         {
             #here
             static __RATELIMIT_RULE: __ratelimit::Rule =
@@ -73,15 +74,14 @@ pub(crate) fn expand(rule: &Rule) -> TokenStream {
 }
 
 fn limit(Limit { max, window }: &Limit) -> TokenStream {
-    let mixed = Span::mixed_site();
     match window {
         Window::Micros(micros) => {
             let window = duration(*micros);
-            quote_spanned!(mixed=> __ratelimit::Limit::new(#max, #window))
+            quote_mixed!(__ratelimit::Limit::new(#max, #window))
         }
         Window::Calendar(unit) => {
-            let unit = format_ident!("{}", unit.variant, span = mixed);
-            quote_spanned!(mixed=> __ratelimit::Limit::calendar(#max, __ratelimit::CalendarUnit::#unit))
+            let unit = Ident::new(unit.variant, Span::mixed_site());
+            quote_mixed!(__ratelimit::Limit::calendar(#max, __ratelimit::CalendarUnit::#unit))
         }
     }
 }
@@ -94,20 +94,17 @@ fn setting(Setting { name, value }: &Setting) -> TokenStream {
         SettingValue::Micros(micros) => duration(*micros),
         SettingValue::Range(first, last) => {
             let (first, last) = (duration(*first), duration(*last));
-            quote_spanned!(mixed=> #first, #last)
+            quote_mixed!(#first, #last)
         }
         SettingValue::Variant(of, name) => {
-            let (of, name) = (
-                format_ident!("{of}", span = mixed),
-                format_ident!("{name}", span = mixed),
-            );
-            quote_spanned!(mixed=> __ratelimit::#of::#name)
+            let (of, name) = (Ident::new(of, mixed), Ident::new(name, mixed));
+            quote_mixed!(__ratelimit::#of::#name)
         }
-        SettingValue::Text(text) => quote_spanned!(mixed=> #text),
+        SettingValue::Text(text) => quote_mixed!(#text),
     };
-    quote_spanned!(mixed=> .#method(#value))
+    quote_mixed!(.#method(#value))
 }
 
 fn duration(micros: u64) -> TokenStream {
-    quote_spanned!(Span::mixed_site()=> ::core::time::Duration::from_micros(#micros))
+    quote_mixed!(::core::time::Duration::from_micros(#micros))
 }

@@ -1,7 +1,6 @@
 //! `key!("<tenant>:<email>")`: the key that an attribute with this template uses.
 
-use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
+use proc_macro2::TokenStream;
 use syn::Path;
 
 use crate::expand::import;
@@ -11,7 +10,7 @@ use crate::parse::template::Piece;
 pub(crate) fn expand(parts: &[Piece], krate: Option<&Path>) -> TokenStream {
     let steps = pieces::expand(parts, "KeyBuilder", "__ratelimit_key");
     let import = import(krate);
-    quote_spanned! {Span::mixed_site()=>
+    quote_mixed! {
         {
             #import
             let mut __ratelimit_key = __ratelimit::KeyBuilder::new();

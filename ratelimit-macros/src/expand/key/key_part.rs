@@ -3,10 +3,10 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote_spanned};
 use syn::ext::IdentExt as _;
-use syn::spanned::Spanned as _;
-use syn::{Data, DataEnum, DeriveInput, Field, Fields, Generics, Ident, Index, Member, Path};
+use syn::{Data, DataEnum, DeriveInput, Field, Fields, Ident, Index, Member, Path, WherePredicate};
 
 use crate::expand::import;
+use crate::expand::spans::located;
 use crate::parse::key_part::is_marker;
 
 /// The implementation of `KeyPart`, for which the types in `bounds` have to be `KeyPart`.
@@ -21,7 +21,6 @@ pub(crate) fn expand(
         data,
         ..
     } = input;
-    let mixed = Span::mixed_site();
     let kind = match &data {
         Data::Struct(data) => newtype(&data.fields).map(|(_, field)| kind(field)),
         Data::Enum(_) | Data::Union(_) => None,
@@ -31,11 +30,15 @@ pub(crate) fn expand(
         Data::Enum(data) => of_enum(data),
         Data::Union(_) => TokenStream::new(),
     };
-    bound(&mut generics, bounds);
+    let bounds = bounds
+        .iter()
+        .map(|ty| quote_mixed!(#ty: __ratelimit::KeyPart));
+    let predicates = bounds.flat_map(syn::parse2::<WherePredicate>);
+    generics.make_where_clause().predicates.extend(predicates);
     let name = ours(&ident);
     let (parameters, arguments, conditions) = generics.split_for_impl();
     let import = import(krate);
-    quote_spanned! {mixed=>
+    quote_mixed! {
         const _: () = {
             #import
             #[automatically_derived]
@@ -52,11 +55,11 @@ pub(crate) fn expand(
 fn of_struct(fields: &Fields) -> TokenStream {
     if let Some((member, only)) = newtype(fields) {
         // A newtype is the same key as its field.
-        let span = only.ty.span().resolved_at(Span::mixed_site());
+        let span = located(&only.ty);
         return quote_spanned!(span=> __ratelimit::KeyPart::write_key(&self.#member, __ratelimit_writer));
     }
     let parts = members(fields).map(|(member, field)| {
-        let span = field.ty.span().resolved_at(Span::mixed_site());
+        let span = located(&field.ty);
         let value = quote_spanned!(span=> &self.#member);
         part(field, &value)
     });
@@ -71,8 +74,8 @@ fn newtype(fields: &Fields) -> Option<(Member, &Field)> {
 
 /// A newtype is of the same kind as its field.
 fn kind(field: &Field) -> TokenStream {
-    let (mixed, ty) = (Span::mixed_site(), &field.ty);
-    quote_spanned! {mixed=>
+    let ty = &field.ty;
+    quote_mixed! {
         const KIND: __ratelimit::KeyKind = {
             use __ratelimit::AnyKind as _;
             __ratelimit::FieldKind::<#ty>::KIND
@@ -81,28 +84,27 @@ fn kind(field: &Field) -> TokenStream {
 }
 
 fn of_enum(data: &DataEnum) -> TokenStream {
-    let mixed = Span::mixed_site();
     if data.variants.is_empty() {
-        return quote_spanned!(mixed=> match *self {});
+        return quote_mixed!(match *self {});
     }
     let arms = data.variants.iter().map(|variant| {
         // If the variant is deprecated, its own definition is no use of it.
         let name = ours(&variant.ident);
         let (named, fields): (Vec<_>, Vec<_>) = members(&variant.fields).unzip();
         let bound: Vec<Ident> = (0..fields.len())
-            .map(|index| format_ident!("__ratelimit_field{index}", span = mixed))
+            .map(|index| format_ident!("__ratelimit_field{index}", span = Span::mixed_site()))
             .collect();
-        let rest = (fields.len() < variant.fields.len()).then(|| quote_spanned!(mixed=> ..));
-        let pattern = quote_spanned!(mixed=> Self::#name { #(#named: #bound,)* #rest });
+        let rest = (fields.len() < variant.fields.len()).then(|| quote_mixed!(..));
+        let pattern = quote_mixed!(Self::#name { #(#named: #bound,)* #rest });
         let parts = fields.iter().zip(&bound).map(|(field, value)| {
             let mut value = value.clone();
-            value.set_span(field.ty.span().resolved_at(mixed));
+            value.set_span(located(&field.ty));
             part(field, &value.to_token_stream())
         });
         let written = group(&variant.ident.unraw().to_string(), parts);
-        quote_spanned!(mixed=> #pattern => #written)
+        quote_mixed!(#pattern => #written)
     });
-    quote_spanned!(mixed=> match self { #(#arms),* })
+    quote_mixed!(match self { #(#arms),* })
 }
 
 /// The fields that are part of the key, each located at its type.
@@ -111,7 +113,7 @@ fn members(fields: &Fields) -> impl Iterator<Item = (Member, &Field)> {
         .zip(fields)
         .filter(|(_, field)| !is_marker(field))
         .map(|(index, field)| {
-            let span = field.ty.span().resolved_at(Span::mixed_site());
+            let span = located(&field.ty);
             let member = match &field.ident {
                 Some(name) => {
                     let mut name = name.clone();
@@ -127,39 +129,23 @@ fn members(fields: &Fields) -> impl Iterator<Item = (Member, &Field)> {
 /// `name`, located where it is written, as a name in this expansion.
 fn ours(name: &Ident) -> Ident {
     let mut name = name.clone();
-    name.set_span(name.span().resolved_at(Span::mixed_site()));
+    name.set_span(located(&name));
     name
 }
 
 /// One field, located at its type, so that a missing `KeyPart` is reported there.
 fn part(field: &Field, value: &TokenStream) -> TokenStream {
-    let span = field.ty.span().resolved_at(Span::mixed_site());
+    let span = located(&field.ty);
     quote_spanned!(span=> __ratelimit::KeyWriter::part(__ratelimit_writer, #value);)
 }
 
 /// The parts in one frame, so that `(a, b)` and `(ab, "")` differ.
 fn group(name: &str, parts: impl Iterator<Item = TokenStream>) -> TokenStream {
-    let mixed = Span::mixed_site();
     let parts: Vec<_> = parts.collect();
     if parts.is_empty() {
-        return quote_spanned!(mixed=> __ratelimit::KeyWriter::group(__ratelimit_writer, #name, |_| {}));
+        return quote_mixed!(__ratelimit::KeyWriter::group(__ratelimit_writer, #name, |_| {}));
     }
-    quote_spanned! {mixed=>
+    quote_mixed! {
         __ratelimit::KeyWriter::group(__ratelimit_writer, #name, |__ratelimit_writer| { #(#parts)* })
-    }
-}
-
-/// Adds `KeyPart` for each of the types in `bounds`.
-fn bound(generics: &mut Generics, bounds: &[TokenStream]) {
-    if bounds.is_empty() {
-        return;
-    }
-    let clause = generics.make_where_clause();
-    for bound in bounds {
-        if let Ok(predicate) =
-            syn::parse2(quote_spanned!(Span::mixed_site()=> #bound: __ratelimit::KeyPart))
-        {
-            clause.predicates.push(predicate);
-        }
     }
 }

@@ -3,6 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 
+use crate::expand::spans::located;
 use crate::parse::placeholder::{Placeholder, Step};
 use crate::parse::template::Piece;
 
@@ -12,19 +13,21 @@ pub(crate) fn expand(
     builder: &str,
     variable: &str,
 ) -> impl Iterator<Item = TokenStream> {
-    let mixed = Span::mixed_site();
-    pieces.iter().map(move |piece| match piece {
-        Piece::Text(text) => {
-            let (builder, variable) = (Ident::new(builder, mixed), Ident::new(variable, mixed));
-            quote_spanned!(mixed=> __ratelimit::#builder::text(&mut #variable, #text);)
-        }
-        Piece::Placeholder(part) => {
+    pieces.iter().map(move |piece| {
+        let span = match piece {
+            Piece::Text(_) => Span::mixed_site(),
             // An error about the value underlines the placeholder, or the argument.
-            let span = part.ident.span().resolved_at(mixed);
-            let (builder, variable) = (Ident::new(builder, span), Ident::new(variable, span));
-            let part = value(part);
-            quote_spanned!(span=> __ratelimit::#builder::part(&mut #variable, &#part);)
-        }
+            Piece::Placeholder(part) => located(&part.ident),
+        };
+        let (builder, variable) = (Ident::new(builder, span), Ident::new(variable, span));
+        let call = match piece {
+            Piece::Text(text) => quote_spanned!(span=> text(&mut #variable, #text)),
+            Piece::Placeholder(part) => {
+                let part = value(part, span);
+                quote_spanned!(span=> part(&mut #variable, &#part))
+            }
+        };
+        quote_spanned!(span=> __ratelimit::#builder::#call;)
     })
 }
 
@@ -47,9 +50,8 @@ pub(crate) fn written(pieces: &[Piece]) -> String {
 }
 
 /// `root.field.0.method()`.
-fn value(Placeholder { ident, steps, .. }: &Placeholder) -> TokenStream {
+fn value(Placeholder { ident, steps, .. }: &Placeholder, span: Span) -> TokenStream {
     let mut tokens = ident.to_token_stream();
-    let span = ident.span().resolved_at(Span::mixed_site());
     for step in steps {
         tokens.extend(match step {
             Step::Field(member) => quote_spanned!(span=> .#member),

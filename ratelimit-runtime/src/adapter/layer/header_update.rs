@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::decision::whole_seconds;
 use crate::observe::Observation;
-use crate::response::{RefusalDecision, Responses, Standings, is_list, legacy_fields};
+use crate::response::{RefusalDecision, Responses, Standings, joined, legacy_fields};
 
 /// The header fields of a response, of whatever crate. Names are in lower case.
 pub(in crate::adapter) trait Fields {
@@ -53,12 +53,9 @@ impl HeaderUpdate {
         );
         for (name, value) in standings.fields() {
             // Fields of the refusal are among these; fields that a layer further in has written are
-            // not. A line that is no list, as a server behind the handler may send it, would spoil
-            // the others.
-            let further_in = headers.all(name).filter(|line| is_list(line));
-            let further_in = further_in.filter(|_| refusal.is_none());
-            let line: Vec<_> = further_in.chain([value.as_bytes()]).collect();
-            let line = line.join(&b", "[..]);
+            // not.
+            let further_in = headers.all(name).filter(|_| refusal.is_none());
+            let line = joined(further_in, value);
             headers.set(name, line);
         }
         // These are of one rule. Of a refused call it is the one that refuses, which may have more
@@ -86,12 +83,7 @@ impl HeaderUpdate {
     /// A handler may have answered a refusal with a status and no more. A handler that went on
     /// after it, and was admitted elsewhere, answers for itself.
     fn lend_wait(&self, headers: &mut impl Fields) {
-        let last = self
-            .decisions
-            .iter()
-            .rev()
-            .find(|decision| !decision.is_shadow())
-            .map(Observation::decision);
+        let last = self.decisions.last().map(Observation::decision);
         if let Some(refusal) = last.filter(|decision| !decision.is_allowed())
             && headers.all("retry-after").next().is_none()
         {

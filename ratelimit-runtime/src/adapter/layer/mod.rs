@@ -317,7 +317,7 @@ impl<R, P> RateLimitLayer<R, P> {
         async move {
             let all = async {
                 let answer = answering(copy, answer);
-                let (answer, decisions) = observe::collect(answer).await;
+                let (answer, decisions) = observe::collect_by_rule(answer).await;
                 (
                     answer,
                     HeaderUpdate {

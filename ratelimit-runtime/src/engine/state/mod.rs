@@ -7,6 +7,7 @@ mod registry;
 mod settlements;
 mod summaries;
 mod turns;
+mod uses;
 
 use std::any::TypeId;
 use std::fmt;
@@ -17,13 +18,13 @@ use std::time::Duration;
 pub(in crate::engine) use self::counts::PermitCounts;
 use self::fallback::Fallback;
 use self::policies::PolicyBook;
-pub(in crate::engine) use self::policies::{PolicyUse, keeps_none, misprefetched, waits_in_vain};
 use self::registry::Registry;
 pub(in crate::engine) use self::settlements::OpenSettlement;
 use self::settlements::Settlements;
 use self::summaries::Summaries;
 pub(in crate::engine) use self::turns::Turn;
 use self::turns::Turns;
+pub(in crate::engine) use self::uses::PolicyUse;
 use crate::error::StoreError;
 use crate::key::KeyHasher;
 use crate::observe;
@@ -40,7 +41,7 @@ pub(crate) struct Engine {
     /// `true` if the store is a memory that only this limiter has.
     pub(crate) in_memory: bool,
     /// The capabilities of the store, which do not change.
-    pub(in crate::engine) capabilities: Capabilities,
+    pub(crate) capabilities: Capabilities,
     /// The prefix of every key, with its colon, or empty.
     pub(crate) prefix: Box<str>,
     pub(crate) timeout: Duration,

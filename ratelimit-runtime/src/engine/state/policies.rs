@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use super::registry::BoundRules;
-use crate::rule::{Policies, Policy, Rule};
+use super::uses::PolicyUse;
+use crate::rule::{Policies, Policy};
+use crate::store::Capabilities;
 
 /// The policies of a limiter: the set in force, and the names that were ever used.
 #[derive(Default)]
@@ -18,29 +19,14 @@ pub(crate) struct PolicyBook {
     version: AtomicU64,
     /// The names that checks have used or the service requires. A set is put in force under this
     /// lock, so that no use falls between the look at the uses and the change.
-    used: Mutex<HashMap<String, PolicyUse>>,
+    used: Mutex<Used>,
 }
 
-/// How rules use a policy, unless the policy says otherwise.
-#[derive(Default, Clone, Copy)]
-pub(in crate::engine) struct PolicyUse {
-    waits: bool,
-    /// `true` if a rule keeps no permits of calls in flight.
-    keeps_none: bool,
-    /// The longest lease of units that the rules take ahead.
-    prefetch: Duration,
-}
+/// The uses of each policy: one of each kind, at most [`MOST_USES`].
+type Used = HashMap<String, Vec<PolicyUse>>;
 
-impl From<&Rule> for PolicyUse {
-    fn from(rule: &Rule) -> Self {
-        let terms = rule.terms();
-        Self {
-            waits: !terms.wait.is_zero(),
-            keeps_none: rule.in_flight_limit().is_none(),
-            prefetch: terms.prefetch(),
-        }
-    }
-}
+/// The most kinds of uses of a policy that are remembered. Rules in code have few.
+const MOST_USES: usize = 64;
 
 /// Policies that are put in force together, by name.
 #[derive(Default)]
@@ -74,9 +60,9 @@ impl PolicyBook {
         let policy = set.by_name.get(name).cloned();
         if policy.is_some() {
             let known = used.entry(name.to_owned()).or_default();
-            known.waits |= by.waits;
-            known.keeps_none |= by.keeps_none;
-            known.prefetch = known.prefetch.max(by.prefetch);
+            if known.len() < MOST_USES && !known.iter().any(|known| known.is_like(&by)) {
+                known.push(by);
+            }
         }
         (set, policy)
     }
@@ -105,8 +91,9 @@ impl PolicyBook {
     ///
     /// # Errors
     ///
-    /// If a policy in use or required is missing, or does not go together with a rule that uses it.
-    pub(crate) fn replace(&self, policies: Policies) -> Result<(), String> {
+    /// If a policy in use or required is missing, or does not go together with a rule that uses it
+    /// on this `store`.
+    pub(crate) fn replace(&self, policies: Policies, store: &Capabilities) -> Result<(), String> {
         let used = self.lock();
         let lacking = used.keys().filter(|name| !policies.contains_key(*name));
         let mut lacking: Vec<&str> = lacking.map(String::as_str).collect();
@@ -124,15 +111,8 @@ impl PolicyBook {
             ));
         }
         let mistake = policies.iter().find_map(|(name, policy)| {
-            let by = used.get(name)?;
-            if by.waits && policy.stops_waiting() {
-                return Some(waits_in_vain(name));
-            }
-            if by.keeps_none && policy.needs_permits() {
-                return Some(keeps_none(name, "a rule that uses it"));
-            }
-            let mistake = policy.prefetch_mistake(by.prefetch)?;
-            Some(misprefetched(name, &mistake))
+            let uses = used.get(name)?;
+            uses.iter().find_map(|by| by.mistake(name, policy, store))
         });
         if let Some(mistake) = mistake {
             return Err(mistake);
@@ -149,7 +129,7 @@ impl PolicyBook {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, PolicyUse>> {
+    fn lock(&self) -> MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -185,28 +165,4 @@ impl PolicySet {
             "the limiter has no policy `{shown}`, only `{names}`{more}: give it that one, or use one of these"
         )
     }
-}
-
-/// The message if a policy blocks and a rule that uses it waits.
-pub(in crate::engine) fn waits_in_vain(policy: &str) -> String {
-    format!(
-        "the policy `{policy}` blocks, and a rule that uses it waits: a call either waits or is blocked: leave `block` out, \
-         or write `wait = \"0s\"` in the policy"
-    )
-}
-
-/// The message if a policy is for calls in flight, and this rule keeps no permits of them.
-pub(in crate::engine) fn keeps_none(policy: &str, rule: &str) -> String {
-    format!(
-        "the policy `{policy}` is for calls in flight, and {rule} does not keep their permits: \
-         give it `concurrent` too, or leave `concurrent` and `lease` out of the policy"
-    )
-}
-
-/// The message if a rule takes units ahead, and its policy does not go together with that.
-pub(in crate::engine) fn misprefetched(policy: &str, mistake: &str) -> String {
-    format!(
-        "a rule that uses the policy `{policy}` takes units ahead: {mistake}, or write \
-         `prefetch = \"0s\"` in the policy"
-    )
 }

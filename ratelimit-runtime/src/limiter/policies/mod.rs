@@ -19,7 +19,8 @@ pub(super) fn replace(
 ) -> Result<(), RateLimitError> {
     let policies = checked(policies).map_err(RateLimitError::misconfigured)?;
     supports(engine, &policies)?;
-    engine.policies.replace(policies).map_err(|why| {
+    let replaced = engine.policies.replace(policies, &engine.capabilities);
+    replaced.map_err(|why| {
         RateLimitError::misconfigured(format!("{why}; the old set stays in force"))
     })?;
     // What was taken ahead under other limits.
@@ -34,6 +35,15 @@ fn supports(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> 
             .values()
             .map(|values| policy.limits_of(values));
         for limits in iter::once(policy.limits.clone()).chain(overridden) {
+            let endless = limits
+                .iter()
+                .find(|limit| !policy.algorithm().drains(limit));
+            if let Some(limit) = endless {
+                return Err(RateLimitError::misconfigured(format!(
+                    "the policy `{name}`: the bucket of `{limit}` takes more than a century to \
+                     drain: lower its burst or raise its `max`"
+                )));
+            }
             let request = Request {
                 algorithm: policy.algorithm(),
                 limits: &limits,

@@ -233,6 +233,11 @@ impl Policy {
         self
     }
 
+    /// `true` if it takes units ahead, whatever the rule does.
+    pub(crate) fn takes_ahead(&self) -> bool {
+        self.prefetch.is_some_and(|lease| !lease.is_zero())
+    }
+
     /// `true` if only rules that keep permits of calls in flight can use the policy.
     pub(crate) fn needs_permits(&self) -> bool {
         self.concurrent.is_some() || self.lease.is_some()

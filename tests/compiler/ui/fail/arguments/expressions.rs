@@ -9,6 +9,17 @@ fn tenant(_: &str) -> Result<u32, RateLimitError> {
 #[rate_limit(key = lookup(email).await, window = "60s", max = 3)]
 async fn await_in_key(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(
+    window = "60s",
+    max = most().await,
+    limiter = limiter().await,
+    concurrent = most().await,
+    cost = weight().await,
+    shadow = dry().await,
+    on_refused = return,
+)]
+async fn await_everywhere(email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<email>", window = "60s", max = 3, when = "true", shadow = "false")]
 async fn send(email: &str) -> Outcome { Ok(()) }
 
@@ -18,8 +29,8 @@ async fn again(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = format!("{email}{}", { return Ok(()) }), window = "60s", max = 3)]
 async fn exit_in_format(email: &str) -> Outcome { Ok(()) }
 
-#[rate_limit(key = "<email>", window = "60s", max = 3, on_refused = "deny", limiter = "main")]
-async fn expressions_as_strings(email: &str) -> Outcome { Ok(()) }
+#[rate_limit(key = "<email>", window = "60s", max = 3, on_refused = "deny")]
+async fn expression_as_string(email: &str) -> Outcome { Ok(()) }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = ratelimit_runtime::RateLimiter::memory())]
 async fn memory(id: u32) -> Outcome { Ok(()) }

@@ -17,6 +17,9 @@ async fn name_control(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<email>", window = "60s", max = 3, name = email)]
 async fn name_expression(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<email>", window = "60s", max = 3, name = concat!("send", "_code"))]
+async fn name_macro(email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<email>", window = "60s", max = 3, name = "ééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé")]
 async fn name_too_long(email: &str) -> Outcome { Ok(()) }
 

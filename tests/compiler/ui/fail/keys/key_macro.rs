@@ -5,7 +5,6 @@ fn main() {
     let empty = key!();
     let empty_template = key!("");
     let format_arguments = key!("{}", email);
-    let keyword = key!("<crate>");
     let never_closed = key!("<email");
     let not_a_literal = key!(email);
     let relative_crate = key!(crate = limits, "<email>");

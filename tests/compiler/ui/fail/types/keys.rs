@@ -86,6 +86,6 @@ trait Post {
 fn main() {
     let price = 1.5;
     let user = User { name: String::new(), seen: Instant::now() };
-    let _ = (key!("item:<price>"), key!("<emial>"));
+    let _ = (key!("item:<price>"), key!("<emial>"), key!("<crate>"));
     let _ = (key!("<user.nmae>"), key!("<user.name.lenn()>"));
 }

@@ -1,0 +1,16 @@
+//! Where the tokens of an expansion are located, and where they resolve.
+
+use proc_macro2::Span;
+use syn::spanned::Spanned;
+
+/// Tokens that resolve at `mixed_site`.
+macro_rules! quote_mixed {
+    ($($tokens:tt)*) => {
+        ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*)
+    };
+}
+
+/// The place of `code`, which is the user's, for a token that stands for it.
+pub(crate) fn located(code: &impl Spanned) -> Span {
+    code.span().resolved_at(Span::mixed_site())
+}
