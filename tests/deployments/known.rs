@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ratelimit_runtime::store::{Request, Verdict};
-use ratelimit_runtime::{Algorithm, Limit, Store as _};
+use ratelimit_runtime::{Algorithm, Decision, Key, Limit, RateLimiter, Rule, Store as _};
 use tokio::time::sleep;
 
 use super::*;
-use crate::support::until;
+use crate::support::cluster::RedisCluster;
+use crate::support::{eventually, unique, until};
 
 const WAIT: Duration = Duration::from_millis(600);
 
@@ -246,4 +247,32 @@ async fn a_block_that_another_process_lifts_after_a_fail_over_ends_soon() {
         let took = until("the block ends", PATIENCE, is_admitted).await;
         println!("{deployment}: the block ended {took:?} after it was lifted");
     }
+}
+
+/// What is left of the cluster answers, and says that the cluster is down.
+#[tokio::test]
+async fn a_block_lasts_while_a_cluster_is_down() {
+    let mut cluster = RedisCluster::start(2, 0);
+    let prefix = unique("down");
+    let builder = RateLimiter::builder().redis(&cluster.url());
+    let limiter = builder.prefix(prefix.as_str()).build().unwrap();
+    limiter.ready().await.unwrap();
+    let rule = Rule::new("down", Limit::per_hour(1)).with_block(HOUR);
+    let is_on_the_first = |number: &u64| {
+        let stored = format!("{prefix}:rl1:sw-3600s:down:<{number}>");
+        cluster.owner_of_key(stored.as_bytes()) == 0
+    };
+    let key = Key::of(&(0..).find(is_on_the_first).unwrap());
+    let _ = limiter.acquire(&rule, &key).await.unwrap();
+    assert!(limiter.acquire(&rule, &key).await.is_err());
+    cluster.kill(1);
+    let is_down = || {
+        let info = cluster.node(0).cli(&["CLUSTER", "INFO"]);
+        info.contains("cluster_state:fail")
+    };
+    assert!(eventually(is_down));
+    // Longer than a refusal is known while its server serves.
+    sleep(Duration::from_millis(1_100)).await;
+    let refused = limiter.acquire(&rule, &key).await.unwrap_err();
+    assert!(refused.decision().is_some_and(Decision::is_blocked));
 }

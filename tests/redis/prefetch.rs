@@ -10,13 +10,14 @@ use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, Policy, RateLimiter, RedisMode, RedisStore, Rule, Source, Store,
 };
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::PATIENCE;
 use crate::support::random::Random;
 use crate::support::redis::{RedisServer, shared};
-use crate::support::{settled, unique};
+use crate::support::{polled, settled, unique};
 
 const MAX: u64 = 1_000;
 const LEASE: Duration = Duration::from_millis(200);
@@ -494,6 +495,34 @@ async fn callers_do_not_wait_for_units_that_a_slow_server_was_asked_for() {
     let took = since.elapsed();
     server.thaw();
     assert!(took < 10 * TIMEOUT, "{took:?} for 40 calls");
+}
+
+/// A runtime that nobody drives reads no reply.
+#[tokio::test]
+async fn callers_do_not_wait_for_units_that_a_sleeping_runtime_has_asked_for() {
+    let (store, key, limits) = (store(shared()).await, unique("asleep"), limits());
+    let lease = Duration::from_secs(10);
+    let request = Request::new(key.as_bytes(), Algorithm::TokenBucket, &limits);
+    let request = request.with_prefetch(lease);
+    assert!(store.acquire(request).await.unwrap().allowed);
+    let asleep = std::thread::scope(|scope| {
+        let asks = || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(store.ready()).unwrap();
+            runtime.block_on(async {
+                for _ in 0..40 {
+                    let _ = polled(store.acquire(request), 0).await;
+                }
+            });
+            runtime
+        };
+        scope.spawn(asks).join().unwrap()
+    });
+    for _ in 0..3 {
+        let answered = timeout(PATIENCE, store.acquire(request)).await;
+        assert!(answered.unwrap().unwrap().allowed);
+    }
+    asleep.shutdown_background();
 }
 
 #[tokio::test]

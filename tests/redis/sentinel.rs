@@ -9,14 +9,16 @@
 use std::time::{Duration, Instant};
 
 use super::{MINUTE, PATIENCE, acquire};
+use crate::support::asking::{connections_since, connections_taken};
 use crate::support::fake_sentinel::FakeSentinel;
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 use crate::support::sentinel::{NAME, Sentinels};
 use crate::support::{unique, until};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::{Limit, RedisStore};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 async fn ready(url: &str) -> RedisStore {
     let store = RedisStore::new(url).unwrap().deny_cache(false);
@@ -125,4 +127,36 @@ async fn an_outdated_sentinel_is_believed_where_the_last_master_is_none_any_more
             .is_ok()
     };
     until("the master is followed", PATIENCE, answers).await;
+}
+
+/// It is the nearest, and has missed the fail-over to a server that the other sentinel names.
+#[tokio::test]
+async fn an_outdated_sentinel_that_answers_first_hides_no_master() {
+    let (mut old, new) = (RedisServer::start(), RedisServer::start());
+    let outdated = FakeSentinel::start(&old, 1).await;
+    let sentinel = FakeSentinel::start(&new, 2).await;
+    let far = Proxy::start(sentinel.port()).await;
+    far.delay(Duration::from_millis(20));
+    old.stop();
+    let store = ready(&both(outdated.port(), far.port())).await;
+    assert!(counts_on(&store, &new).await);
+}
+
+/// One announces host names, and the other addresses.
+#[tokio::test]
+async fn sentinels_that_name_one_master_in_two_ways_end_no_connection() {
+    let server = RedisServer::start();
+    let by_address = FakeSentinel::start(&server, 0).await;
+    let by_name = FakeSentinel::start(&server, 0).await;
+    by_name.say_host("localhost");
+    let store = ready(&both(by_address.port(), by_name.port())).await;
+    let taken = connections_taken(&server);
+    // Each is asked every second.
+    sleep(Duration::from_millis(2_500)).await;
+    assert_eq!(connections_since(&server, taken), 0);
+    assert!(counts_on(&store, &server).await);
+}
+
+fn both(one: u16, other: u16) -> String {
+    format!("redis+sentinel://127.0.0.1:{one},127.0.0.1:{other}/{NAME}")
 }

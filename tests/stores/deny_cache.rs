@@ -189,7 +189,7 @@ async fn refused(key: &str) -> (Far, Arc<DenyCache<Far>>) {
 
 /// What the cache says without asking.
 fn at_once(cache: &DenyCache<Far>, request: Request<'_>) -> Option<Verdict> {
-    cache.known_refusal(&request)
+    cache.known_refusal(&request, false)
 }
 
 async fn ask(store: &impl Store, request: Request<'_>) -> Verdict {

@@ -170,7 +170,8 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
             .map_or(Health::Up, |inner| inner.health(request))
     }
 
-    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
-        self.known.refusal(request, || self.is_away(request))
+    fn known_refusal(&self, request: &Request<'_>, is_away: bool) -> Option<Verdict> {
+        self.known
+            .refusal(request, || is_away || self.is_away(request))
     }
 }

@@ -14,6 +14,7 @@ use super::redis::RedisServer;
 /// What a sentinel says.
 #[derive(Debug, Clone)]
 struct View {
+    host: &'static str,
     master: u16,
     epoch: u64,
 }
@@ -32,6 +33,7 @@ impl FakeSentinel {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let view = Arc::new(Mutex::new(View {
+            host: "127.0.0.1",
             master: master.port(),
             epoch,
         }));
@@ -59,7 +61,7 @@ impl FakeSentinel {
                                 "PING" => reply.push_str("+PONG\r\n"),
                                 "CLIENT" => reply.push_str("+OK\r\n"),
                                 "GET-MASTER-ADDR-BY-NAME" => {
-                                    reply.push_str(&list(&["127.0.0.1", &view.master.to_string()]));
+                                    reply.push_str(&list(&[view.host, &view.master.to_string()]));
                                 }
                                 "MASTER" => reply
                                     .push_str(&list(&["config-epoch", &view.epoch.to_string()])),
@@ -78,10 +80,17 @@ impl FakeSentinel {
 
     /// From now on it says this of the master.
     pub(crate) fn say(&self, master: &RedisServer, epoch: u64) {
-        *self.view.lock().unwrap() = View {
-            master: master.port(),
-            epoch,
-        };
+        let mut view = self.view.lock().unwrap();
+        (view.master, view.epoch) = (master.port(), epoch);
+    }
+
+    /// From now on it names the master by this host.
+    pub(crate) fn say_host(&self, host: &'static str) {
+        self.view.lock().unwrap().host = host;
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// `redis+sentinel://127.0.0.1:<port>/main`

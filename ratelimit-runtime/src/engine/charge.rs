@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -135,7 +136,15 @@ impl Charge {
     /// Ends the charge.
     pub(crate) fn complete(mut self, completion: Completion) {
         if let Some(open) = self.open.take() {
-            open.complete(completion);
+            open.complete(completion, false);
+        }
+    }
+
+    /// Commits the charge of a call that is about to be told that it is admitted. The store is
+    /// asked first, so that a refund by the caller comes behind the commit.
+    pub(super) fn commit(mut self) {
+        if let Some(open) = self.open.take() {
+            open.complete(Completion::Commit, true);
         }
     }
 
@@ -148,7 +157,7 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
-            open.complete(self.otherwise);
+            open.complete(self.otherwise, false);
         }
     }
 }
@@ -193,7 +202,8 @@ struct OpenCharge {
 }
 
 impl OpenCharge {
-    fn complete(mut self: Box<Self>, completion: Completion) {
+    /// Ends the charge. `asks_first` polls the task once before it is spawned.
+    fn complete(mut self: Box<Self>, completion: Completion, asks_first: bool) {
         match self.ask(completion, false).known() {
             Ok(Ok(_)) => return,
             Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => {
@@ -221,7 +231,12 @@ impl OpenCharge {
             completion,
             outcome: Err(StoreError::unavailable("its tokio runtime has ended")),
         };
-        runtime.spawn(async move { task.run().await });
+        let mut task = Box::pin(async move { task.run().await });
+        // The runtime polls it again, and so sees what has woken it.
+        let context = &mut Context::from_waker(Waker::noop());
+        if !(asks_first && task.as_mut().poll(context).is_ready()) {
+            runtime.spawn(task);
+        }
     }
 
     /// Waits until the store serves, and completes the charge. There is no timeout: the store

@@ -47,10 +47,12 @@ impl Engine {
     pub(super) fn known_refusal(&self, check: &Check<'_>, error: &StoreError) -> Option<Decision> {
         match error.kind() {
             StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => None,
-            StoreErrorKind::TimedOut | StoreErrorKind::Unavailable | StoreErrorKind::Full => self
-                .store
-                .known_refusal(&check.request)
-                .map(|refusal| check.decision(&refusal)),
+            StoreErrorKind::TimedOut | StoreErrorKind::Unavailable | StoreErrorKind::Full => {
+                // Its server may be up, and answer that it does not serve.
+                let is_away = error.kind() == StoreErrorKind::Unavailable;
+                let refusal = self.store.known_refusal(&check.request, is_away);
+                refusal.map(|refusal| check.decision(&refusal))
+            }
         }
     }
 

@@ -146,7 +146,7 @@ async fn out_of_time(
         return Err(Refused::new(by, permit.refused(Source::Store)));
     }
     let now = Instant::now();
-    let known = || Some(check.decision(&store.known_refusal(&check.request)?));
+    let known = || Some(check.decision(&store.known_refusal(&check.request, false)?));
     let refusal = refused
         .map(|(refusal, then)| refusal.aged(now.saturating_duration_since(then)))
         .or_else(known)

@@ -100,13 +100,14 @@ pub trait BuiltInStore: Send + Sync {
 
     /// The refusal of a request that this process knows and that still holds, for where the store
     /// gave no answer. Its wait is a lower bound where it is known from a request of another cost.
-    fn known_refusal(&self, _request: &Request<'_>) -> Option<Verdict> {
+    /// A block holds longer if `is_away`, as while the health says that the store does not serve.
+    fn known_refusal(&self, _request: &Request<'_>, _is_away: bool) -> Option<Verdict> {
         None
     }
 
     /// The refusal of a request that this process knows, before the store is asked.
     fn refuses_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
-        self.known_refusal(request)
+        self.known_refusal(request, false)
     }
 
     /// The decision about a request, charged if it is an admission, where that takes no waiting; of

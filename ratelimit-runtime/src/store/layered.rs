@@ -73,8 +73,8 @@ impl BuiltInStore for Box<dyn Store> {
         built_in(&**self).health(request)
     }
 
-    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
-        built_in(&**self).known_refusal(request)
+    fn known_refusal(&self, request: &Request<'_>, is_away: bool) -> Option<Verdict> {
+        built_in(&**self).known_refusal(request, is_away)
     }
 
     fn refuses_at_once(&self, request: &Request<'_>) -> Option<Verdict> {

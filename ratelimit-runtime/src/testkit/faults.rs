@@ -236,8 +236,8 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
         self.inner_built_in().server()
     }
 
-    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
-        self.inner_built_in().known_refusal(request)
+    fn known_refusal(&self, request: &Request<'_>, is_away: bool) -> Option<Verdict> {
+        self.inner_built_in().known_refusal(request, is_away)
     }
 
     fn health(&self, request: &Request<'_>) -> Health {

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use ratelimit_runtime::Algorithm;
+
 use super::*;
 
 const NAMES: [&str; PARTS] = ["first", "second", "third"];
@@ -296,5 +298,39 @@ async fn stacks_in_opposite_order_use_up_their_limits_and_no_more() {
         site.settled().await;
         let left = 7 - u64::try_from(admitted).unwrap();
         assert_eq!(site.all_left(&rules, &keys).await, [left; 2], "{kind:?}");
+    }
+}
+
+/// Parts on several nodes are committed in the background, perhaps on another thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_charged_is_refunded_at_once() {
+    for kind in KINDS {
+        let site = Site::new(kind).await;
+        let limiter = site.limiter(0);
+        for &algorithm in Algorithm::ALL {
+            let rule = |place| Rule::named(format!("{place}-{algorithm}"), Limit::per_hour(9));
+            let rules = [0, 1].map(|place| rule(place).with_algorithm(algorithm).with_cost(3));
+            let keys = [0, 1].map(|node| site.keys(&rules[node], node).take(20));
+            let [first, second] = keys;
+            for keys in first.zip(second).map(|(one, other)| [one, other]) {
+                let keys = keys.map(|key| Key::of(&key));
+                let stack = rules.iter().zip(&keys);
+                let admitted = limiter.acquire_all(stack.clone()).await;
+                if kind == Kind::WithoutScripts && admitted.is_err() {
+                    break; // Only logs give back.
+                }
+                for ((rule, key), admission) in stack.clone().zip(&admitted.unwrap()) {
+                    let refunded = limiter.refund(rule, key, admission).await;
+                    assert!(refunded.unwrap(), "{kind:?}, {algorithm}");
+                }
+                site.settled().await;
+                for (rule, key) in stack {
+                    let left = limiter.peek(rule, key).await.unwrap().remaining();
+                    // A bucket keeps what would have drained until the commit.
+                    let least = if algorithm.has_burst() { 8 } else { 9 };
+                    assert!(left >= least, "{kind:?}, {algorithm}: {left}");
+                }
+            }
+        }
     }
 }

@@ -120,7 +120,7 @@ impl<'a> Held<'a> {
                 }
             } else if let Some(charge) = charge.take() {
                 match charge.otherwise {
-                    Completion::Release => charge.complete(Completion::Commit),
+                    Completion::Release => charge.commit(),
                     _ => charge.keep(),
                 }
             }

@@ -329,8 +329,9 @@ impl BuiltInStore for RedisStore {
         &self.name
     }
 
-    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
-        self.known.refusal(request, || self.is_away(request))
+    fn known_refusal(&self, request: &Request<'_>, is_away: bool) -> Option<Verdict> {
+        self.known
+            .refusal(request, || is_away || self.is_away(request))
     }
 
     fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {

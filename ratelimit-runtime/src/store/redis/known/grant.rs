@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
+use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 
 use super::moment::Moment;
@@ -27,6 +28,8 @@ pub(super) struct Grant {
     pub(super) lease: u64,
     /// The number of units to take.
     pub(super) wanted: u64,
+    /// The runtime whose task fetches them.
+    runtime: Option<Id>,
     left: AtomicU64,
     taken: OnceLock<Lease>,
     /// When units were last asked for, in microseconds.
@@ -58,6 +61,7 @@ impl Grant {
             algorithm: request.algorithm(),
             lease: request.prefetch_us.into(),
             wanted,
+            runtime: current(),
             left: AtomicU64::new(0),
             taken: OnceLock::new(),
             used: AtomicU64::new(now),
@@ -106,12 +110,14 @@ impl Grant {
         left < OVER && (left >= units || self.taken.get().is_none())
     }
 
-    /// Waits for the reply, if it is on its way and may have units for this caller too.
+    /// Waits for the reply, if it is on its way and may have units for this caller too. That to
+    /// another runtime is not read while that sleeps.
     pub(super) async fn fetched(&self) {
         let mut fetched = pin!(self.fetched.notified());
         fetched.as_mut().enable();
         let is_asked = self.taken.get().is_none() && self.left.load(Ordering::Acquire) < OVER;
-        if is_asked && self.waiting.load(Ordering::Relaxed) <= self.wanted {
+        let has_room = self.waiting.load(Ordering::Relaxed) <= self.wanted;
+        if is_asked && has_room && self.runtime == current() {
             fetched.await;
         }
     }
@@ -231,6 +237,10 @@ impl Grant {
         let is_owed = left > 0 || self.algorithm.has_burst() && reply.granted.units > 0;
         (is_known && is_owed).then_some(reply.granted)
     }
+}
+
+fn current() -> Option<Id> {
+    Handle::try_current().ok().map(|runtime| runtime.id())
 }
 
 /// A caller that waits for a grant, or spends units of it.

@@ -1,12 +1,14 @@
 //! [`Sentinels`]: servers that know which server is the master.
 //!
-//! All of them are asked at once, and the first answer counts, so that a dead or frozen sentinel
-//! costs nothing while another one answers. Each counts the fail-overs it has seen, its epoch: an
-//! answer of an earlier epoch than one seen before is outdated. If all answers are outdated, or
-//! none arrives, the last known master is used, and an outdated one only if the last known server
-//! cannot be used. In any case the server is asked for its role before it is used.
+//! All of them are asked at once, and the first answer whose master can be used counts, so that a
+//! dead or frozen sentinel costs nothing while another one answers. Each counts the fail-overs it
+//! has seen, its epoch: an answer of an earlier epoch than one seen before is outdated. If all
+//! answers are outdated, or none arrives, the last known master is used, and an outdated one only
+//! if the last known server cannot be used. In any case the server is asked for its role before it
+//! is used.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,7 @@ use tokio::task::JoinSet;
 use super::connect::{Connected, connect, log_in};
 use super::connection::Connection;
 use super::probe::Probed;
-use super::stream::within;
+use super::stream::{lead_to_one, within};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::redis::errors;
@@ -100,7 +102,7 @@ impl Sentinels {
                 )),
                 connected => Ok(connected),
             };
-        let (mut outdated, mut error) = (None, None);
+        let (mut tried, mut outdated, mut error) = (Vec::new(), None, None);
         let name = &self.names.name;
         let mut asked: JoinSet<SentinelReply> = self
             .servers()
@@ -108,10 +110,18 @@ impl Sentinels {
             .collect();
         while let Some(answer) = asked.join_next().await {
             match answer {
-                Ok(Ok((answer, _))) if self.note(&answer) => return connect(&answer.master).await,
-                Ok(Ok((answer, _))) => outdated = Some(answer),
+                Ok(Ok((answer, _))) if !self.note(&answer) => outdated = Some(answer),
+                Ok(Ok((answer, _))) if !tried.contains(&answer.master) => {
+                    match connect(&answer.master).await {
+                        // Another sentinel may know of a fail-over that this one has missed.
+                        Err(failed) => error = Some(failed),
+                        connected => return connected,
+                    }
+                    tried.push(answer.master);
+                }
                 Ok(Err(failed))
-                    if error.is_none() || failed.kind() == StoreErrorKind::Misconfigured =>
+                    if error.is_none()
+                        || tried.is_empty() && failed.kind() == StoreErrorKind::Misconfigured =>
                 {
                     error = Some(failed);
                 }
@@ -120,7 +130,8 @@ impl Sentinels {
         }
         let last = self.known().clone();
         // Sentinels that were set up anew count from 0.
-        for answer in last.into_iter().chain(outdated) {
+        let others = last.into_iter().chain(outdated);
+        for answer in others.filter(|answer| !tried.contains(&answer.master)) {
             match connect(&answer.master).await {
                 Err(failed) => error = Some(failed),
                 connected => {
@@ -134,13 +145,17 @@ impl Sentinels {
 
     /// Waits until a sentinel names another master than this one.
     pub(super) async fn another_than(self: &Arc<Self>, master: &Address) {
+        let Address::Tcp(master) = master else {
+            debug_assert!(false, "sentinels name hosts and ports");
+            return pending().await;
+        };
         let names_another = |sentinel| Arc::clone(self).names_another(sentinel, master.clone());
         let mut asking: JoinSet<()> = self.servers().map(names_another).collect();
         asking.join_next().await;
     }
 
     /// Asks a sentinel every second, until it names another master than this one.
-    async fn names_another(self: Arc<Self>, sentinel: Arc<Server>, master: Address) {
+    async fn names_another(self: Arc<Self>, sentinel: Arc<Server>, master: TcpAddress) {
         let mut kept = None::<Connection>;
         loop {
             let next = Instant::now() + ASK_EVERY;
@@ -148,7 +163,7 @@ impl Sentinels {
             if let Ok((answer, connection)) =
                 ask(open, Arc::clone(&sentinel), self.names.name.clone()).await
             {
-                if self.note(&answer) && Address::Tcp(answer.master) != master {
+                if self.note(&answer) && !lead_to_one(&answer.master, &master).await {
                     return;
                 }
                 kept = Some(connection);

@@ -1,6 +1,7 @@
 //! Streams to a server: TCP, TLS or a Unix socket.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use redis::io::tcp::socket2::{SockRef, Socket, TcpKeepalive};
@@ -47,15 +48,29 @@ pub(super) async fn open(server: &Server) -> io::Result<Opened> {
     }
 }
 
-async fn open_tcp(TcpAddress { host, port }: &TcpAddress) -> io::Result<TcpStream> {
+async fn open_tcp(address: &TcpAddress) -> io::Result<TcpStream> {
     let mut error = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
-    for address in within(SET_UP, lookup_host((host.as_str(), *port))).await?? {
+    for address in look_up(address).await? {
         match within(CONNECT, TcpStream::connect(address)).await {
             Ok(Ok(tcp)) => return set_up(&tcp).map(|()| tcp),
             Ok(Err(refused)) | Err(refused) => error = refused,
         }
     }
     Err(error)
+}
+
+async fn look_up(TcpAddress { host, port }: &TcpAddress) -> io::Result<Vec<SocketAddr>> {
+    let found = within(SET_UP, lookup_host((host.as_str(), *port))).await?;
+    Ok(found?.collect())
+}
+
+/// `true` if both are the same, or names of one address.
+pub(super) async fn lead_to_one(one: &TcpAddress, other: &TcpAddress) -> bool {
+    let found = async || Ok::<_, io::Error>((look_up(one).await?, look_up(other).await?));
+    one == other
+        || found()
+            .await
+            .is_ok_and(|(one, other)| one.iter().any(|address| other.contains(address)))
 }
 
 /// Waits for `future`, for at most `time`.
