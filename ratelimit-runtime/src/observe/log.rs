@@ -73,7 +73,7 @@ pub(super) fn failed(rule: &str, error: &RateLimitError) {
     tracing::debug!(name: "failed", target: DECISION, rule, outcome, %error, "a check failed");
 }
 
-/// Logs that the fallback or the policy answers, because the store gave this error.
+/// Logs that `source` answers, because the store gave this error.
 pub(super) fn degraded(rule: &str, source: Source, error: &StoreError) {
     let source = labels::source(source);
     tracing::debug!(name: "degraded", target: DECISION, rule, source, %error, "the store gives no answer");
