@@ -188,7 +188,7 @@ impl Decision {
         self.source
     }
 
-    /// `true` if the store could not answer, so that the fallback or the policy decided. Under
+    /// `true` if the store could not answer, so that `on_unavailable` chose the answer. Under
     /// `allow` the decision knows the limit, but not the cost left in it; under `local` the numbers
     /// are those of this process.
     #[must_use]

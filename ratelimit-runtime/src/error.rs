@@ -42,8 +42,8 @@ pub enum RateLimitError {
     },
     /// The store gave no answer in time, or replied that it cannot serve now.
     Unavailable(StoreError),
-    /// The limiter or its store is set up wrongly. The `on_unavailable` policy never answers in its
-    /// place: a typo in a password must not switch a limit off.
+    /// The limiter or its store is set up wrongly. `on_unavailable` does not apply, because
+    /// a typo in a password must not switch a limit off.
     Misconfigured(StoreError),
 }
 

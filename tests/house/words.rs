@@ -27,7 +27,7 @@ const LONG_LINES: &[(&str, usize)] = &[
     ("ratelimit-runtime/src/client_ip", 1),
     ("ratelimit-runtime/src/engine", 5),
     ("ratelimit-runtime/src/limiter", 3),
-    ("ratelimit-runtime/src/observe", 5),
+    ("ratelimit-runtime/src/observe", 2),
     ("ratelimit-runtime/src/response", 2),
     ("ratelimit-runtime/src/rule", 18),
     ("ratelimit-runtime/src/store", 212),

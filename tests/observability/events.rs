@@ -94,6 +94,12 @@ impl Written {
             .unwrap()
             .1
             .clone();
+        // The usual formats print no names.
+        let text = last(parts.iter().rfind(|part| !part.is_empty()).unwrap());
+        assert!(
+            text.starts_with(name.trim_end_matches('"')),
+            "{text} does not begin with {name}"
+        );
         let field = |part: &Vec<TokenTree>| {
             let value = part
                 .iter()

@@ -57,7 +57,7 @@ impl<'a> Inquiry<'a> {
         verdict.map(|verdict| check.decision(&verdict))
     }
 
-    /// The decision for the inquiry's own cost; by the policy, if the store gives no answer.
+    /// The decision for the inquiry's own cost; by `on_unavailable`, if the store gives no answer.
     async fn peek(self, time: Time) -> Result<Decision, RateLimitError> {
         let (engine, check) = (&self.part.engine, self.part.check());
         let is_limits = self.permit.is_none();

@@ -88,8 +88,8 @@ impl RateLimiterBuilder {
     }
 
     /// Sets what answers while the store cannot: [`OnUnavailable::Local`] unless set.
-    pub fn on_unavailable(mut self, policy: OnUnavailable) -> Self {
-        self.engine.on_unavailable = policy;
+    pub fn on_unavailable(mut self, answer: OnUnavailable) -> Self {
+        self.engine.on_unavailable = answer;
         self
     }
 

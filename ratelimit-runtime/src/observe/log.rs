@@ -49,7 +49,7 @@ pub(super) fn decision(decision: &Decision, shadow: bool) {
         if EPISODES.begins(decision.rule.as_str()) {
             tracing::info!(
                 name: "shadow_refused", target: DECISION, rule, outcome, source, retry_after,
-                "calls that the limit refuses run: the rule is in shadow mode"
+                "shadow_refused: calls that the limit refuses run: the rule is in shadow mode"
             );
         }
     } else {
@@ -62,7 +62,7 @@ fn shadow_ended(rule: &str, refusals: u64) {
     survive(|| {
         tracing::info!(
             name: "shadow_ended", target: DECISION, rule, refusals,
-            "the limit of a rule in shadow mode has not refused for a minute"
+            "shadow_ended: the limit of a rule in shadow mode has not refused for a minute"
         );
     });
 }
@@ -70,13 +70,16 @@ fn shadow_ended(rule: &str, refusals: u64) {
 /// Logs that a check ended with an error.
 pub(super) fn failed(rule: &str, error: &RateLimitError) {
     let outcome = OutcomeLabel::of_error(error).as_str();
-    tracing::debug!(name: "failed", target: DECISION, rule, outcome, %error, "a check failed");
+    tracing::debug!(name: "failed", target: DECISION, rule, outcome, %error, "failed");
 }
 
-/// Logs that the fallback or the policy answers, because the store gave this error.
+/// Logs that `source` answers, because the store gave this error.
 pub(super) fn degraded(rule: &str, source: Source, error: &StoreError) {
     let source = labels::source(source);
-    tracing::debug!(name: "degraded", target: DECISION, rule, source, %error, "the store gives no answer");
+    tracing::debug!(
+        name: "degraded", target: DECISION, rule, source, %error,
+        "degraded: the store gives no answer"
+    );
 }
 
 /// Logs that a store has no memory or disk left: once per episode of an error.
@@ -87,8 +90,8 @@ pub(super) fn full(error: &StoreError) {
         survive(|| {
             tracing::warn!(
                 name: "full", target: CONNECTION, %error,
-                "the store is full; calls are limited by each process, or refused where \
-                 `on_unavailable` is `deny`"
+                "full: the store has no memory or disk left; calls are limited by each process, or \
+                 refused where `on_unavailable` is `deny`"
             );
         });
     }
@@ -102,7 +105,7 @@ pub(crate) fn shadow_failed(rule: &str, error: &RateLimitError) {
     }
     tracing::warn!(
         name: "shadow_failed", target: DECISION, rule, %error,
-        "a check failed and its call runs: the rule is in shadow mode"
+        "shadow_failed: a check failed, and its call runs because the rule is in shadow mode"
     );
 }
 
@@ -111,7 +114,7 @@ pub(crate) fn unsettled(rule: &str, completion: &dyn Debug, error: &StoreError) 
     survive(|| {
         tracing::debug!(
             name: "unsettled", target: DECISION, rule, settlement = ?completion, %error,
-            "a charge could not be settled: it counts until it expires"
+            "unsettled: a charge could not be settled, and counts until it expires"
         );
     });
 }
@@ -125,7 +128,10 @@ impl RateLimitError {
         if let Self::Misconfigured(error) = self
             && EPISODES.begins("", error.message())
         {
-            tracing::error!(name: "misconfigured", target: SETUP, %error, "the rate limiter is misconfigured");
+            tracing::error!(
+                name: "misconfigured", target: SETUP, %error,
+                "misconfigured: the rate limiter is set up wrongly"
+            );
         }
     }
 }
@@ -136,9 +142,9 @@ pub(crate) fn no_client(proxy: Option<std::net::IpAddr>, reason: &str) {
     let proxy = proxy.map(field::display);
     tracing::warn!(
         name: "no_client", target: SETUP, proxy, reason,
-        "a trusted proxy names no client: such requests share the limits of its own address, or \
-         are refused if it has none or `TrustedProxies` is strict. Let it write the header that \
-         `TrustedProxies` reads: `X-Forwarded-For`, unless set"
+        "no_client: a trusted proxy names no client: such requests share the limits of its own \
+         address, or are refused if it has none or `TrustedProxies` is strict. Let it write the \
+         header that `TrustedProxies` reads: `X-Forwarded-For`, unless set"
     );
 }
 
@@ -147,8 +153,8 @@ pub(crate) fn no_client(proxy: Option<std::net::IpAddr>, reason: &str) {
 pub(crate) fn no_proxies(header: &str) {
     tracing::warn!(
         name: "no_proxies", target: SETUP, header,
-        "a request has this header, and no proxy is trusted to write it: behind a proxy, all \
-         clients share the limits of its address. Set `TrustedProxies`"
+        "no_proxies: a request has this header, and no proxy is trusted to write it: behind a \
+         proxy, all clients share the limits of its address. Set `TrustedProxies`"
     );
 }
 
@@ -156,15 +162,15 @@ pub(crate) fn no_proxies(header: &str) {
 pub(crate) fn built(store: &str, prefix: &str, policies: usize) {
     tracing::info!(
         name: "built", target: SETUP, store, prefix, policies,
-        "a rate limiter is built"
+        "built: a rate limiter is built"
     );
 }
 
 pub(crate) fn empty_url(variable: &str) {
     tracing::warn!(
         name: "empty_url", target: SETUP, variable,
-        "the variable is empty, which counts as unset: write `memory:` to keep limits in the \
-         memory of this process"
+        "empty_url: the variable is empty, which counts as unset: write `memory:` to keep limits \
+         in the memory of this process"
     );
 }
 
@@ -172,7 +178,7 @@ pub(crate) fn no_limiter() {
     const MESSAGE: &str = "no rate limiter is installed: limits are kept in the memory of this \
         process only; call `RateLimiter::redis(url)?.install()` or \
         `RateLimiter::memory().install()` at start";
-    tracing::warn!(name: "no_limiter", target: SETUP, "{MESSAGE}");
+    tracing::warn!(name: "no_limiter", target: SETUP, "no_limiter: {MESSAGE}");
     // A forgotten `install()` must also be seen where the subscriber has been forgotten.
     if !tracing::dispatcher::has_been_set() {
         let _ = writeln!(std::io::stderr(), "warning: {MESSAGE}");
@@ -182,8 +188,8 @@ pub(crate) fn no_limiter() {
 pub(crate) fn same_path(rule: &str) {
     tracing::error!(
         name: "same_path", target: SETUP, rule,
-        "two functions have the same path, and their rate limits one name: give one of them a name \
-         of its own, `name = \"…\"`"
+        "same_path: two functions have the same path, and their rate limits one name: give one of \
+         them a name of its own, `name = \"…\"`"
     );
 }
 
@@ -194,11 +200,14 @@ pub(super) fn policies_changed(file: &Path, outcome: &Result<(), RateLimitError>
         Ok(()) => {
             tracing::info!(
                 name: "policies_replaced", target: SETUP, %file,
-                "the policies are replaced"
+                "policies_replaced: the policies are replaced"
             );
         }
         Err(error) => {
-            tracing::error!(name: "policies_refused", target: SETUP, %file, %error, "the policies stay as they were");
+            tracing::error!(
+                name: "policies_refused", target: SETUP, %file, %error,
+                "policies_refused: the policies stay as they were"
+            );
         }
     });
 }
@@ -215,7 +224,7 @@ pub(crate) fn lost(server: &dyn Display, lasted: Duration, error: &StoreError) {
     survive(|| {
         tracing::debug!(
             name: "lost", target: CONNECTION, %server, ?lasted, %error,
-            "a connection to Redis is over"
+            "lost: a connection to Redis is over"
         );
     });
 }
@@ -225,7 +234,7 @@ pub(crate) fn outage(server: &dyn Display, error: &StoreError) {
     survive(|| {
         tracing::warn!(
             name: "outage", target: CONNECTION, %server, %error,
-            "Redis does not serve; calls are answered as `on_unavailable` says"
+            "outage: Redis does not serve; calls are answered as `on_unavailable` says"
         );
     });
 }
@@ -236,8 +245,8 @@ pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
     survive(|| {
         tracing::error!(
             name: "misconfigured", target: CONNECTION, %server, %error,
-            "Redis does not serve this process; every call is answered with an error, whatever \
-             `on_unavailable` says"
+            "misconfigured: Redis does not serve this process; every call is answered with an \
+             error, whatever `on_unavailable` says"
         );
     });
 }
@@ -247,7 +256,7 @@ pub(crate) fn recovered(server: &dyn Display, after: Duration) {
     survive(|| {
         tracing::info!(
             name: "recovered", target: CONNECTION, %server, ?after,
-            "Redis serves again"
+            "recovered: Redis serves again"
         );
     });
 }
@@ -260,9 +269,9 @@ pub(super) fn permit_lost(rule: &str) {
         survive(|| {
             tracing::warn!(
                 name: "permit_lost", target: DECISION, rule,
-                "calls in flight have lost their permits and go on: for as long as a lease no \
-                 connection renewed it, or the clock of the server jumped, and others hold \
-                 them"
+                "permit_lost: calls in flight have lost their permits and go on: for as long as a \
+                 lease no connection renewed it, or the clock of the server jumped, and others \
+                 hold them"
             );
         });
     }
@@ -273,7 +282,7 @@ pub(super) fn prefetched(granted: u64, spent: u64, given_back: u64) {
     survive(|| {
         tracing::trace!(
             name: "prefetched", target: DECISION, granted, spent, given_back,
-            "units that were taken ahead are over"
+            "prefetched: units that were taken ahead are over"
         );
     });
 }
@@ -283,7 +292,7 @@ pub(crate) fn login_expires(server: &dyn Display, error: &StoreError) {
     survive(|| {
         tracing::warn!(
             name: "login_expires", target: CONNECTION, %server, %error,
-            "the login on Redis could not be renewed; trying again"
+            "login_expires: the login on Redis could not be renewed; trying again"
         );
     });
 }
@@ -293,8 +302,8 @@ pub(crate) fn role_unknown(server: &dyn Display) {
     survive(|| {
         tracing::info!(
             name: "role_unknown", target: SETUP, %server,
-            "Redis does not say whether it is a master: a process all of whose calls are refused \
-             notices a fail-over late. Let the user run `ROLE`"
+            "role_unknown: Redis does not say whether it is a master: a process all of whose \
+             calls are refused notices a fail-over late. Let the user run `ROLE`"
         );
     });
 }

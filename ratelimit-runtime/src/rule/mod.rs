@@ -333,8 +333,8 @@ impl Rule {
 
     /// Sets the answer while the store cannot answer, in place of the limiter's setting.
     #[must_use]
-    pub const fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
-        self.terms.on_unavailable = Some(policy);
+    pub const fn with_on_unavailable(mut self, answer: OnUnavailable) -> Self {
+        self.terms.on_unavailable = Some(answer);
         self.changed()
     }
 

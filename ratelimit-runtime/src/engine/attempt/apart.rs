@@ -70,7 +70,7 @@ pub(super) async fn step<'a>(
         limited
     } else {
         let (admitting, failed) = look(parts, time).await?;
-        // Where the policy refuses a part that gave no answer, nothing is charged.
+        // Where `deny` refuses a part that gave no answer, nothing is charged.
         held.decide_failed(failed)?;
         admitting
     };
@@ -121,8 +121,7 @@ async fn look<'a>(
         is_known &= looked.is_ok();
         match looked {
             Ok(refusal) if !refusal.is_allowed() => refusals.push((at, refusal)),
-            // A permit that nobody could look for is asked for in any case, and decided by policy
-            // then.
+            // A permit that nobody could look for is asked for in any case, and decided then.
             _ if permit.is_some() => {}
             Ok(_) => admitting.push((at, part)),
             Err(error) => failed.push((at, part, error)),
@@ -259,7 +258,7 @@ async fn acquire_permits<'a>(
 ) -> Result<(), Refused> {
     for &(at, part) in parts.iter().filter(|(_, part)| part.permit.is_some()) {
         if time.is_over() {
-            held.permit_by_policy((at, part), &time.out(), !part.is_limited())?;
+            held.permit_in_outage((at, part), &time.out(), !part.is_limited())?;
         } else {
             together::step(held, StepParts::new(), Some((at, part)), time).await?;
         }

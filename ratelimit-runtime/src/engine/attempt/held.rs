@@ -180,7 +180,7 @@ impl<'a> Held<'a> {
 
     /// Decides the permit of a part whose store gave no answer: the count of this process goes on.
     /// The outage is logged here only if `is_logged`.
-    pub(super) fn permit_by_policy(
+    pub(super) fn permit_in_outage(
         &mut self,
         (at, part): At<'_>,
         error: &StoreError,

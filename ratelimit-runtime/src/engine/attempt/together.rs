@@ -58,7 +58,7 @@ pub(super) async fn step<'a>(
             drop(open);
             if let Some((at, part)) = permitted {
                 let is_logged = limited.is_empty() && !part.is_limited();
-                held.permit_by_policy((at, part), &error, is_logged)?;
+                held.permit_in_outage((at, part), &error, is_logged)?;
             }
             let failed = limited.into_iter();
             let failed = failed.map(|(at, part)| (at, part, error.clone()));

@@ -155,8 +155,8 @@ impl Policy {
 
     /// Sets the answer while the store cannot answer.
     #[must_use]
-    pub fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
-        self.on_unavailable = Some(policy);
+    pub fn with_on_unavailable(mut self, answer: OnUnavailable) -> Self {
+        self.on_unavailable = Some(answer);
         self
     }
 

@@ -1,5 +1,5 @@
-//! Errors of Redis and its client as [`StoreError`]s. This one table decides which failures the
-//! `on_unavailable` policy may answer.
+//! Errors of Redis and its client as [`StoreError`]s. This one table decides which failures
+//! `on_unavailable` may answer.
 //!
 //! No message has a key in it: Redis quotes the arguments of commands it does not know, so these
 //! quotes are cut off.
