@@ -128,6 +128,10 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             let after = target.look().await?;
             Ok(Report::Outcome(Outcome {
                 command: change.name(),
+                blocked_for: match change {
+                    Change::Block { duration, .. } => Some(*duration),
+                    _ => None,
+                },
                 changed,
                 existed,
                 before,

@@ -222,6 +222,13 @@ fn keys_of(rule: &RuleInForce) -> RuleKeys {
 #[derive(Serialize)]
 pub(crate) struct Outcome {
     pub(crate) command: &'static str,
+    /// The length of a new block, which may end before the key is admitted.
+    #[serde(
+        rename = "blocked_for_seconds",
+        serialize_with = "optional_seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) blocked_for: Option<Duration>,
     /// `true` if there was anything to change.
     pub(crate) changed: bool,
     /// `true` if anything was counted or blocked for the key before.
@@ -372,6 +379,7 @@ impl fmt::Display for Report {
             }
             Self::Outcome(Outcome {
                 command,
+                blocked_for,
                 changed,
                 existed,
                 before,
@@ -385,10 +393,11 @@ impl fmt::Display for Report {
                         "{rule} {key}: there was nothing to {command}; {hint}\n  now:    {after}"
                     );
                 }
-                write!(
-                    f,
-                    "{command} {rule} {key}\n  before: {before}\n  now:    {after}"
-                )?;
+                write!(f, "{command} {rule} {key}")?;
+                if let Some(block) = blocked_for {
+                    write!(f, " for {}", rounded(*block))?;
+                }
+                write!(f, "\n  before: {before}\n  now:    {after}")?;
                 if *existed {
                     Ok(())
                 } else {
@@ -461,12 +470,12 @@ impl fmt::Display for Standing {
             State::Refused => f.write_str(", refused"),
             State::Blocked => f.write_str(", blocked"),
         }?;
-        match (&self.state, &self.period) {
+        match (&self.state, &self.period, self.retry_after) {
             // The end of the period has been printed already.
-            (State::Refused, Some(_)) => Ok(()),
-            _ => self
-                .retry_after
-                .map_or(Ok(()), |wait| write!(f, " for {}", rounded(wait))),
+            (State::Refused, Some(_), _) | (_, _, None) => Ok(()),
+            // The limits may refuse it for longer than the block.
+            (State::Blocked, _, Some(wait)) => write!(f, ", admitted in {}", rounded(wait)),
+            (_, _, Some(wait)) => write!(f, " for {}", rounded(wait)),
         }
     }
 }

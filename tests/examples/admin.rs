@@ -255,14 +255,14 @@ fn the_output_shows_the_state_before_and_after() {
         (
             &["block", "log in", "<acme>/<7>", "--for", "10m"],
             &[
-                "block log in <acme>/<7>\n  before: 4 of 5 left in 1m",
-                "\n  now:    0 of 5 left in 1m, blocked for 10m\n",
+                "block log in <acme>/<7> for 10m\n  before: 4 of 5 left in 1m",
+                "\n  now:    0 of 5 left in 1m, blocked, admitted in 10m\n",
             ],
         ),
         (
             &["reset", "log in", "<acme>/<7>"],
             &[
-                "before: 0 of 5 left in 1m, blocked for ",
+                "before: 0 of 5 left in 1m, blocked, admitted in ",
                 "now:    5 of 5 left",
             ],
         ),
@@ -370,6 +370,24 @@ fn a_block_says_whether_there_was_anything_before() {
         assert_eq!(bench.json(&["reset", "login", key])["existed"], true);
         assert_eq!(bench.json(&block)["existed"], false);
     }
+}
+
+#[test]
+fn a_block_that_the_limits_outlast_says_both_times() {
+    let bench = Bench::hourly();
+    bench.charge_hourly("login", &["alice"; 5]);
+    let block = |time| ["block", "login", "alice", "--for", time];
+    for (time, is_whole) in [("10m", false), ("2h", true)] {
+        let printed = bench.says(&block(time));
+        let admitted = format!("left in 1h, blocked, admitted in {time}\n");
+        assert!(
+            printed.starts_with(&format!("block login <alice> for {time}\n"))
+                && printed.contains(" left in 1h, blocked, admitted in ")
+                && printed.ends_with(&admitted) == is_whole,
+            "{printed}"
+        );
+    }
+    assert_eq!(bench.json(&block("10m"))["blocked_for_seconds"], 600.0);
 }
 
 /// The block of a name that the service does not use would refuse no call.

@@ -192,7 +192,7 @@ fn find_shows_a_value_under_each_rule_and_says_which_it_leaves_out() {
     contains_all(
         &printed,
         &[
-            "shop.Mailer.send <alice@example.com>: 0 of 3 left in 1m, blocked for ",
+            "shop.Mailer.send <alice@example.com>: 0 of 3 left in 1m, blocked, admitted in ",
             "quota <alice@example.com>: 1 used (each call says its `max`) in 1h",
             "export <alice@example.com>: 0 of 2 in flight\n",
             "3 rules\nleft out:\n",
@@ -264,7 +264,7 @@ fn top_lists_what_is_refused_now_and_says_when_it_was_cut() {
     contains_all(
         &of_send,
         &[
-            "shop.Mailer.send <alice@example.com>: 0 of 3 left in 1m, blocked for ",
+            "shop.Mailer.send <alice@example.com>: 0 of 3 left in 1m, blocked, admitted in ",
             "\n1 of 2 keys are refused or blocked now\n",
         ],
     );
@@ -296,7 +296,7 @@ fn a_key_is_made_by_the_template_of_its_rule() {
         let found = desk.says(&["find", text]);
         contains_all(
             &found,
-            &["log in ip:<2001:db8:1:2::/64>: 0 of 5 left in 1h, blocked for "],
+            &["log in ip:<2001:db8:1:2::/64>: 0 of 5 left in 1h, blocked, admitted in "],
         );
     }
     assert_eq!(desk.json(&["peek", "report", "007"])["key"], "<7>");
@@ -347,15 +347,15 @@ fn what_was_used_is_not_said_of_a_blocked_key() {
     let printed = desk.says(&["block", "quota", "bob@example.com", "--for", "1h"]);
     contains_all(
         &printed,
-        &["now:    (each call says its `max`) in 1h, blocked for 1h"],
+        &["now:    (each call says its `max`) in 1h, blocked, admitted in 1h"],
     );
     desk.says(&["block", "log in", "192.0.2.1", "--for", "1h"]);
     let printed = desk.says(&["find", "192.0.2.1"]) + &desk.says(&["find", "bob@example.com"]);
     contains_all(
         &printed,
         &[
-            "\nlog in ip:<192.0.2.1>: 0 of 5 left in 1h, blocked for ",
-            "\nquota <bob@example.com>: (each call says its `max`) in 1h, blocked for ",
+            "\nlog in ip:<192.0.2.1>: 0 of 5 left in 1h, blocked, admitted in ",
+            "\nquota <bob@example.com>: (each call says its `max`) in 1h, blocked, admitted in ",
         ],
     );
 }
