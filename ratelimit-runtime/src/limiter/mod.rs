@@ -99,12 +99,6 @@ impl RateLimiter {
         find::scope(Arc::clone(&self.engine), future)
     }
 
-    /// Runs a closure whose checks use this limiter.
-    #[cfg(feature = "_layer")]
-    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
-        find::within(Arc::clone(&self.engine), work)
-    }
-
     /// Makes this the limiter of the current thread until the guard is dropped: for tests on one
     /// thread.
     pub fn set_default(&self) -> DefaultGuard {
@@ -189,7 +183,8 @@ impl RateLimiter {
     /// Every [`RateLimitError`]; `Misconfigured` also where the store cannot charge a cost that is
     /// known afterwards. A refused call is charged nothing.
     pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
-        Reservation::acquire([self.estimate(rule, key)?]).await
+        let estimate = self.estimate(rule, key)?;
+        engine::acquire([estimate]).await.map(Reservation)
     }
 
     /// [`reserve`](Self::reserve) for several rules, each with a key of its own: all of them are
@@ -203,7 +198,8 @@ impl RateLimiter {
         &self,
         calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
     ) -> Result<Reservation, RateLimitError> {
-        Reservation::acquire(stack(calls, |rule, key| self.estimate(rule, key))?).await
+        let estimates = stack(calls, |rule, key| self.estimate(rule, key))?;
+        engine::acquire(estimates).await.map(Reservation)
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,

@@ -1,11 +1,7 @@
 //! [`Permit`]: a call in flight.
 
-use std::fmt;
-
-use smallvec::SmallVec;
-
 use crate::decision::Decision;
-use crate::engine::{self, CallPermits, Part};
+use crate::engine::{self, Admitted, Part};
 use crate::error::RateLimitError;
 
 /// The permit of a call in flight, or its permits of several rules; made by
@@ -17,11 +13,8 @@ use crate::error::RateLimitError;
 /// by the next command of the connection. A permit of a process that dies is free after its
 /// [`lease`](crate::Rule::with_lease).
 #[must_use = "dropping it ends the call"]
-pub struct Permit {
-    first: Decision,
-    decisions: SmallVec<[Decision; 1]>,
-    _permits: CallPermits,
-}
+#[derive(Debug)]
+pub struct Permit(Admitted);
 
 impl Permit {
     pub(super) async fn acquire(
@@ -32,32 +25,19 @@ impl Permit {
         if let Some(first) = asked.first().filter(|_| keeps_none) {
             return Err(first.no_concurrent());
         }
-        let admitted = engine::acquire(parts).await?;
-        Ok(Self {
-            first: admitted.decision()?,
-            decisions: admitted.decisions,
-            _permits: admitted.permits,
-        })
+        engine::acquire(parts).await.map(Self)
     }
 
     /// The decision that let the call in, of several rules that of the first. In
     /// [shadow mode](crate::Rule::with_shadow) it may be a refusal; then no permit is taken.
     #[must_use]
     pub fn decision(&self) -> &Decision {
-        &self.first
+        &self.0.first
     }
 
     /// The decisions on all rules, in their order.
     #[must_use]
     pub fn decisions(&self) -> &[Decision] {
-        &self.decisions
-    }
-}
-
-impl fmt::Debug for Permit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit")
-            .field("decisions", &self.decisions)
-            .finish_non_exhaustive()
+        &self.0.decisions
     }
 }
