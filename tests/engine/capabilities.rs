@@ -166,7 +166,7 @@ macro_rules! policed {
 policed! {
     plain: timeout = "1s";
     counts: count = "err";
-    counts_late: cost = 1, actual_cost = |_: &Outcome| 1;
+    counts_late: cost = 1, actual_cost = |out: &Outcome| u64::from(out.is_ok());
     in_flight: concurrent = 5;
     waits: wait = "1s";
     takes_ahead: prefetch = "1s";
@@ -190,29 +190,29 @@ async fn a_policy_that_a_rule_in_use_cannot_have_is_refused_when_it_is_set() {
     ];
     /// The policies that a rule cannot have, and the setting that its mistake names.
     type Mistakes = &'static [(usize, &'static str)];
-    const KEEPS_NONE: [(usize, &str); 2] = [(5, "`concurrent`"), (6, "`concurrent`")];
-    let [five, six] = KEEPS_NONE;
-    let rules: [(&str, Mistakes); 6] = [
-        ("plain", &[five, six]),
-        ("counts", &[(1, "`count`"), five, six, (8, "`prefetch`")]),
+    const FIVE: (usize, &str) = (5, "`concurrent`");
+    const SIX: (usize, &str) = (6, "`concurrent`");
+    const RULES: [(&str, Mistakes); 6] = [
+        ("plain", &[FIVE, SIX]),
+        ("counts", &[(1, "`count`"), FIVE, SIX, (8, "`prefetch`")]),
         (
             "counts_late",
             &[
                 (1, "`count`"),
                 (2, "`actual_cost`"),
-                five,
-                six,
+                FIVE,
+                SIX,
                 (8, "`prefetch`"),
             ],
         ),
         ("in_flight", &[(1, "`concurrent`"), (2, "`concurrent`")]),
-        ("waits", &[(3, "`wait"), five, six]),
+        ("waits", &[(3, "`wait"), FIVE, SIX]),
         (
             "takes_ahead",
-            &[(3, "`prefetch"), five, six, (9, "`prefetch`")],
+            &[(3, "`prefetch"), FIVE, SIX, (9, "`prefetch`")],
         ),
     ];
-    for (rule, mistakes) in rules {
+    for (rule, mistakes) in RULES {
         for (at, text) in POLICIES.iter().enumerate() {
             let limiter = RateLimiter::with_store(Partial(MemoryStore::new()));
             let set = |text: &str| limiter.set_policies([("shared", text.parse().unwrap())]);

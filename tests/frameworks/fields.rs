@@ -397,6 +397,38 @@ async fn the_refusing_rule_is_named_however_many_rules_were_asked() {
     );
 }
 
+/// Proxies have 4 to 16 kB for all headers of a response.
+#[tokio::test(start_paused = true)]
+async fn fields_of_long_names_are_bounded_and_the_refusing_rule_is_among_them() {
+    let rules: Vec<Rule> = (0..10)
+        .map(|nth| {
+            let limit = |max| Limit::new(max, Duration::from_secs(60 + max));
+            let name = format!("{nth}{}", "登".repeat(42));
+            let rule = Rule::named(name, limit(if nth == 9 { 1 } else { 9 }));
+            (10..17).fold(rule, |rule, max| rule.and(limit(max)))
+        })
+        .collect();
+    let handler = async move || -> Result<(), RateLimitError> {
+        for rule in &rules {
+            let limiter = RateLimiter::current();
+            limiter.acquire(rule, &Key::of("all")).await?;
+        }
+        Ok(())
+    };
+    let app = Router::new()
+        .route("/", get(handler))
+        .layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
+    for status in [200, 429] {
+        let response = app.clone().oneshot(request("/")).await.unwrap();
+        assert_eq!(response.status(), status);
+        let field = |name: &str| response.headers()[name].to_str().unwrap();
+        let (policies, standings) = (field("ratelimit-policy"), field("ratelimit"));
+        let bytes = policies.len() + standings.len();
+        assert!(bytes < 8_000, "{bytes}");
+        assert_eq!(standings.contains("\"9%E7"), status == 429, "{standings}");
+    }
+}
+
 #[rate_limit(window = "60s", max = 1)]
 async fn derived() -> Result<(), RateLimitError> {
     Ok(())

@@ -183,7 +183,7 @@ mod tests {
             ..Decision::unchecked(name, 9, 1, Measure::Max)
         };
         let rule = Rule::named("collected", Limit::per_second(9));
-        super::decision(|| Observation::new(&decided, rule.terms(), shadow, true));
+        decision(|| Observation::new(&decided, rule.terms(), shadow, true));
     }
 
     fn told(decisions: &[Observation]) -> Vec<(&str, u64)> {

@@ -26,6 +26,11 @@ const R: &KeyRef = key_ref("r");
 #[cfg(feature = "_layer")]
 const MOST: usize = 10;
 
+/// The most bytes of names in `RateLimit-Policy`, in which each limit repeats that of its rule. One
+/// rule of 8 limits always has room.
+#[cfg(feature = "_layer")]
+const MOST_BYTES: usize = 1_024;
+
 /// One limit of a rule, as clients see it.
 struct Quota {
     index: usize,
@@ -150,20 +155,27 @@ impl<'a> Standings<'a> {
 
     #[cfg(feature = "_layer")]
     fn add(&mut self, item: Item<'a>) {
-        // Of several decisions under one name, on several keys, the strictest matters to the client.
+        // Of several decisions under one name the strictest matters to the client.
         if let Some(known) = self.of_name(item.name) {
             if item.decision.is_stricter_than(known.decision) {
                 *known = item;
             }
         } else {
             // A rule that refuses is listed in any case.
-            if self.0.len() >= MOST && !item.decision.is_allowed() {
-                self.0.pop();
+            while !item.decision.is_allowed() && !self.has_room(&item) {
+                let _ = self.0.pop();
             }
-            if self.0.len() < MOST {
+            if self.has_room(&item) {
                 self.0.push(item);
             }
         }
+    }
+
+    #[cfg(feature = "_layer")]
+    fn has_room(&self, item: &Item<'_>) -> bool {
+        let bytes = |item: &Item<'_>| item.name.len() * item.quotas.len();
+        let used: usize = self.0.iter().map(bytes).sum();
+        self.0.is_empty() || self.0.len() < MOST && used + bytes(item) <= MOST_BYTES
     }
 
     /// The known decision that is closest to a refusal.

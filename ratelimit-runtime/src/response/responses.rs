@@ -34,8 +34,8 @@ use crate::error::RateLimitError;
 /// an expired draft: a rule `login` of 5 a minute says `"login";q=5;w=60` and, refused,
 /// `"login";r=0;t=31`.
 ///
-/// - Further limits of a rule are `"login/2"` and so on. A name stands once, over all layers and the
-///   handler: with the item that has the least left.
+/// - Further limits of a rule are `"login/2"` and so on. A name stands once, over all layers and
+///   the handler: with the item that has the least left.
 /// - A bucket whose burst is not its `max` says it in a parameter of its own,
 ///   `"upload";q=1000;w=3600;burst=50`: what it admits at once, and so the most that `r` can be. A
 ///   refusal that no layer has seen knows the burst and not the `max`, and is sent without
