@@ -2,8 +2,6 @@
 //! [`decide_later`] awaits that of one check; [`acquire`] awaits that of a stack, or of one check
 //! that waits for its turn, reserves its cost or asks for a permit.
 
-use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -55,7 +53,7 @@ pub(crate) fn decide_now<T: Conclusion>(
 pub(crate) async fn decide_later(part: &Part) -> Result<Decision, RateLimitError> {
     let (engine, check) = (&part.engine, part.check());
     if check.waits() {
-        return Ok(Box::pin(acquire([part.clone()])).await?.first);
+        return Box::pin(acquire([part.clone()])).await?.decision();
     }
     let time = part.time(Instant::now());
     let mut answer = engine.store.acquire(Request {
@@ -71,27 +69,21 @@ pub(crate) async fn decide_later(part: &Part) -> Result<Decision, RateLimitError
 
 /// The decisions, charges and permits of an admitted call.
 pub(crate) struct Admitted {
-    /// The decision on the first part of the stack.
-    pub(crate) first: Decision,
-    /// The decision on each part.
+    /// The decision on each part of the stack.
     pub(crate) decisions: SmallVec<[Decision; 1]>,
     /// The charge of each part, if it is settled when the call is over.
     pub(crate) charges: SmallVec<[Option<Charge>; 1]>,
     pub(crate) permits: CallPermits,
 }
 
-/// State that a panic interrupts is behind locks, or dropped with the call.
-impl UnwindSafe for Admitted {}
-impl RefUnwindSafe for Admitted {}
-
-impl fmt::Debug for Admitted {
-    /// Without the charges, which have keys.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.decisions.fmt(f)
-    }
-}
-
 impl Admitted {
+    /// The decision on the first part.
+    pub(crate) fn decision(&self) -> Result<Decision, RateLimitError> {
+        let first = self.decisions.first().copied();
+        debug_assert!(first.is_some(), "a stack has a part");
+        first.ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
+    }
+
     /// The reservations and the permits of `N` checks, of which only some were made: each
     /// reservation has the index of its check.
     pub(crate) fn reserved<const N: usize>(
@@ -123,17 +115,14 @@ pub(crate) async fn acquire(
 fn conclude(stack: &[Part], outcome: Attempted) -> Result<Admitted, RateLimitError> {
     match outcome {
         Ok(admissions) => {
-            let (mut decisions, mut charges) = (SmallVec::<[Decision; 1]>::new(), SmallVec::new());
+            let (mut decisions, mut charges) = (SmallVec::new(), SmallVec::new());
             let mut permits = Vec::new();
             for (part, admission) in stack.iter().zip(admissions) {
                 decisions.push(part.check().conclude(admission.decided)?);
                 charges.push(admission.charge);
                 permits.extend(admission.permit);
             }
-            let first = decisions.first().copied();
-            debug_assert!(first.is_some(), "a stack has a part");
             Ok(Admitted {
-                first: first.ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))?,
                 decisions,
                 charges,
                 permits: CallPermits {

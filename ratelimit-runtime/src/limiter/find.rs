@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 #[cfg(feature = "http")]
@@ -18,8 +19,8 @@ use crate::engine::Engine;
 use crate::observe;
 use crate::store::memory::MemoryStore;
 
-/// The limiter of one scope or default, with a reference counter of its own: one counter for the
-/// whole process, which every check would change, would keep cores waiting for each other.
+/// The limiter of one scope, with a reference counter of its own: one counter for the whole
+/// process, which every check would change, would keep cores waiting for each other.
 pub(crate) struct Scope(Arc<Engine>);
 
 tokio::task_local! {
@@ -27,7 +28,7 @@ tokio::task_local! {
 }
 
 thread_local! {
-    static DEFAULTS: RefCell<Vec<Arc<Scope>>> = const { RefCell::new(Vec::new()) };
+    static DEFAULTS: RefCell<Vec<(u64, Arc<Engine>)>> = const { RefCell::new(Vec::new()) };
 }
 
 static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
@@ -36,22 +37,18 @@ static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
 /// The limiter that was found, by where. It stays alive as long as this value, even if another one
 /// is installed or set as the default meanwhile.
 pub(crate) enum Found {
-    Here(Arc<Scope>),
+    Scoped(Arc<Scope>),
+    Default(Arc<Engine>),
     Installed(Guard<Option<Arc<Engine>>>),
 }
 
 impl Found {
     #[inline]
     pub(crate) fn engine(&self) -> &Arc<Engine> {
-        self.explicit().unwrap_or_else(|| implicit())
-    }
-
-    /// `None` if that is the implicit limiter in memory.
-    #[inline]
-    fn explicit(&self) -> Option<&Arc<Engine>> {
         match self {
-            Self::Here(scope) => Some(&scope.0),
-            Self::Installed(installed) => installed.as_ref(),
+            Self::Scoped(scope) => &scope.0,
+            Self::Default(engine) => engine,
+            Self::Installed(installed) => installed.as_ref().unwrap_or_else(|| implicit()),
         }
     }
 }
@@ -61,14 +58,20 @@ impl Found {
 #[inline]
 pub(crate) fn find() -> Found {
     match SCOPED.try_with(Arc::clone) {
-        Ok(scope) => Found::Here(scope),
+        Ok(scope) => Found::Scoped(scope),
         Err(_) => unscoped(),
     }
 }
 
 fn unscoped() -> Found {
-    match DEFAULTS.try_with(|defaults| defaults.borrow().last().map(Arc::clone)) {
-        Ok(Some(default)) => Found::Here(default),
+    let of_thread = DEFAULTS.try_with(|defaults| {
+        defaults
+            .borrow()
+            .last()
+            .map(|(_, engine)| Arc::clone(engine))
+    });
+    match of_thread {
+        Ok(Some(engine)) => Found::Default(engine),
         _ => Found::Installed(INSTALLED.load()),
     }
 }
@@ -95,11 +98,13 @@ pub(crate) fn trusted_proxies() -> crate::TrustedProxies {
 /// A setting of the limiter in force here; the default if that is the implicit one in memory.
 #[cfg(feature = "http")]
 fn setting<T: Default>(of: impl FnOnce(&Engine) -> T) -> T {
-    let found = find();
-    found
-        .explicit()
-        .map(|engine| of(engine))
-        .unwrap_or_default()
+    match find() {
+        Found::Installed(installed) => installed
+            .as_ref()
+            .map(|engine| of(engine))
+            .unwrap_or_default(),
+        found => of(found.engine()),
+    }
 }
 
 #[cold]
@@ -120,9 +125,8 @@ pub(super) fn scope<F: Future>(engine: Arc<Engine>, future: F) -> Scoped<F> {
     }
 }
 
-/// Runs a closure whose checks use this limiter.
 #[cfg(feature = "_layer")]
-pub(crate) fn within<T>(engine: Arc<Engine>, work: impl FnOnce() -> T) -> T {
+pub(super) fn within<T>(engine: Arc<Engine>, work: impl FnOnce() -> T) -> T {
     SCOPED.sync_scope(Arc::new(Scope(engine)), work)
 }
 
@@ -157,32 +161,32 @@ impl<F> std::fmt::Debug for Scoped<F> {
 #[derive(Debug)]
 #[must_use = "the default is taken back when the guard is dropped"]
 pub struct DefaultGuard {
-    /// The address of the default. It keeps the guard on the thread that set the default.
-    default: *const (),
-}
-
-fn address(default: &Arc<Scope>) -> *const () {
-    Arc::as_ptr(default).cast()
+    id: u64,
+    /// The thread that set the default has to drop the guard.
+    not_send: PhantomData<*const ()>,
 }
 
 pub(super) fn set_default(engine: Arc<Engine>) -> DefaultGuard {
-    let default = Arc::new(Scope(engine));
-    let guard = DefaultGuard {
-        default: address(&default),
-    };
-    DEFAULTS.with_borrow_mut(|defaults| defaults.push(default));
-    guard
+    DEFAULTS.with_borrow_mut(|defaults| {
+        let id = defaults.last().map_or(0, |(id, _)| id + 1);
+        defaults.push((id, engine));
+        DefaultGuard {
+            id,
+            not_send: PhantomData,
+        }
+    })
 }
 
 impl Drop for DefaultGuard {
     fn drop(&mut self) {
+        let id = self.id;
         // Guards may be dropped in any order, and at the end of the thread. The limiter is dropped
         // after the borrow.
         let _taken = DEFAULTS.try_with(|defaults| {
             let mut defaults = defaults.borrow_mut();
             defaults
                 .iter()
-                .position(|default| address(default) == self.default)
+                .position(|(at, _)| *at == id)
                 .map(|at| defaults.remove(at))
         });
     }

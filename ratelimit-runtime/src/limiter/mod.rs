@@ -99,6 +99,12 @@ impl RateLimiter {
         find::scope(Arc::clone(&self.engine), future)
     }
 
+    /// Runs a closure whose checks use this limiter.
+    #[cfg(feature = "_layer")]
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        find::within(Arc::clone(&self.engine), work)
+    }
+
     /// Makes this the limiter of the current thread until the guard is dropped: for tests on one
     /// thread.
     pub fn set_default(&self) -> DefaultGuard {
@@ -183,8 +189,7 @@ impl RateLimiter {
     /// Every [`RateLimitError`]; `Misconfigured` also where the store cannot charge a cost that is
     /// known afterwards. A refused call is charged nothing.
     pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
-        let estimate = self.estimate(rule, key)?;
-        engine::acquire([estimate]).await.map(Reservation)
+        Reservation::acquire([self.estimate(rule, key)?]).await
     }
 
     /// [`reserve`](Self::reserve) for several rules, each with a key of its own: all of them are
@@ -198,8 +203,7 @@ impl RateLimiter {
         &self,
         calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
     ) -> Result<Reservation, RateLimitError> {
-        let estimates = stack(calls, |rule, key| self.estimate(rule, key))?;
-        engine::acquire(estimates).await.map(Reservation)
+        Reservation::acquire(stack(calls, |rule, key| self.estimate(rule, key))?).await
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,

@@ -1,7 +1,11 @@
 //! [`Permit`]: a call in flight.
 
+use std::fmt;
+
+use smallvec::SmallVec;
+
 use crate::decision::Decision;
-use crate::engine::{self, Admitted, Part};
+use crate::engine::{self, CallPermits, Part};
 use crate::error::RateLimitError;
 
 /// The permit of a call in flight, or its permits of several rules; made by
@@ -13,8 +17,11 @@ use crate::error::RateLimitError;
 /// by the next command of the connection. A permit of a process that dies is free after its
 /// [`lease`](crate::Rule::with_lease).
 #[must_use = "dropping it ends the call"]
-#[derive(Debug)]
-pub struct Permit(Admitted);
+pub struct Permit {
+    first: Decision,
+    decisions: SmallVec<[Decision; 1]>,
+    _permits: CallPermits,
+}
 
 impl Permit {
     pub(super) async fn acquire(
@@ -25,19 +32,32 @@ impl Permit {
         if let Some(first) = asked.first().filter(|_| keeps_none) {
             return Err(first.no_concurrent());
         }
-        engine::acquire(parts).await.map(Self)
+        let admitted = engine::acquire(parts).await?;
+        Ok(Self {
+            first: admitted.decision()?,
+            decisions: admitted.decisions,
+            _permits: admitted.permits,
+        })
     }
 
     /// The decision that let the call in, of several rules that of the first. In
     /// [shadow mode](crate::Rule::with_shadow) it may be a refusal; then no permit is taken.
     #[must_use]
     pub fn decision(&self) -> &Decision {
-        &self.0.first
+        &self.first
     }
 
     /// The decisions on all rules, in their order.
     #[must_use]
     pub fn decisions(&self) -> &[Decision] {
-        &self.0.decisions
+        &self.decisions
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("decisions", &self.decisions)
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,12 @@
 //! [`Reservation`]: an estimate of a cost, charged until the actual cost is known.
 
+use std::fmt;
+
+use smallvec::SmallVec;
+
 use crate::decision::Decision;
-use crate::engine::{Admitted, Completion};
+use crate::engine::{self, Charge, Completion, Part};
+use crate::error::RateLimitError;
 use crate::rule::Limit;
 
 /// An estimate that is charged to a key, or to several; made by
@@ -14,22 +19,36 @@ use crate::rule::Limit;
 /// does not answer, once it is back. A settlement that fails is logged (`unsettled`), and the
 /// estimate stays charged until it expires.
 #[must_use = "dropping it commits the estimate"]
-#[derive(Debug)]
-pub struct Reservation(pub(super) Admitted);
+pub struct Reservation {
+    first: Decision,
+    decisions: SmallVec<[Decision; 1]>,
+    charges: SmallVec<[Option<Charge>; 1]>,
+}
 
 impl Reservation {
+    pub(super) async fn acquire(
+        parts: impl IntoIterator<Item = Part>,
+    ) -> Result<Self, RateLimitError> {
+        let admitted = engine::acquire(parts).await?;
+        Ok(Self {
+            first: admitted.decision()?,
+            decisions: admitted.decisions,
+            charges: admitted.charges,
+        })
+    }
+
     /// The decision that admitted the estimate, of several rules that of the first. In
     /// [shadow mode](crate::Rule::with_shadow) it may be a refusal; then nothing is reserved, and
     /// nothing will be charged.
     #[must_use]
     pub fn decision(&self) -> &Decision {
-        &self.0.first
+        &self.first
     }
 
     /// The decisions on all rules, in their order.
     #[must_use]
     pub fn decisions(&self) -> &[Decision] {
-        &self.0.decisions
+        &self.decisions
     }
 
     /// Charges the actual cost of the call in place of the estimate, to each rule; more than
@@ -50,8 +69,16 @@ impl Reservation {
     }
 
     fn complete(self, completion: Completion) {
-        for charge in self.0.charges.into_iter().flatten() {
+        for charge in self.charges.into_iter().flatten() {
             charge.complete(completion);
         }
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation")
+            .field("decisions", &self.decisions)
+            .finish_non_exhaustive()
     }
 }

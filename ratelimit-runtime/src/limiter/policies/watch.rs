@@ -30,7 +30,7 @@ pub(in crate::limiter) async fn start(
     let mut readings = Readings::default();
     loop {
         if let Some(reading) = readings.add(read(&file).await) {
-            take(engine, &file, reading).await?;
+            take(engine, &file, reading.clone()).await?;
             break;
         }
         sleep(PERIOD).await;
@@ -50,7 +50,7 @@ async fn follow(engine: Weak<Engine>, file: Arc<PolicyFile>, mut readings: Readi
             break;
         };
         if let Some(reading) = readings.add(reading) {
-            observe::policies_changed(&file.path, &take(&engine, &file, reading).await);
+            observe::policies_changed(file.path(), &take(&engine, &file, reading.clone()).await);
         }
     }
 }
@@ -92,14 +92,15 @@ struct Readings {
 
 impl Readings {
     /// Returns the reading, if it is the second in a row and was not the last one returned.
-    fn add(&mut self, reading: Reading) -> Option<Reading> {
-        if self.last.as_ref() != Some(&reading) {
-            self.last = Some(reading);
-            return None;
+    fn add(&mut self, reading: Reading) -> Option<&Reading> {
+        let is_steady = self.last.as_ref() == Some(&reading);
+        if is_steady && self.taken.as_ref() != Some(&reading) {
+            self.taken = Some(reading);
+            return self.taken.as_ref();
         }
-        (self.taken.as_ref() != Some(&reading)).then(|| {
-            self.taken = Some(reading.clone());
-            reading
-        })
+        if !is_steady {
+            self.last = Some(reading);
+        }
+        None
     }
 }
