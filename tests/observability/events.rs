@@ -306,17 +306,6 @@ async fn an_error_that_every_call_gets_is_logged_once() {
     }
 }
 
-/// A service may make its responses from errors of its own.
-#[tokio::test]
-async fn a_mistake_is_logged_whoever_answers_the_client() {
-    let (log, _listening) = Log::listen();
-    let rule = Rule::named(unique("mistake"), Limit::per_hour(1)).with_policy("set-by-nobody");
-    for _ in 0..3 {
-        drop(RateLimiter::memory().acquire(&rule, &Key::global()).await);
-    }
-    assert_eq!(log.count("misconfigured"), 1, "{}", log.text());
-}
-
 #[rate_limit(limiter = limiter, window = "1h", max = 1000)]
 async fn of_one_path(limiter: &RateLimiter) -> Result<(), RateLimitError> {
     tokio::task::yield_now().await;

@@ -67,10 +67,8 @@ fn shadow_ended(rule: &str, refusals: u64) {
     });
 }
 
-/// Logs that a check ended with an error, and a mistake in the setup also where the service itself
-/// makes the response.
+/// Logs that a check ended with an error.
 pub(super) fn failed(rule: &str, error: &RateLimitError) {
-    error.log_if_misconfigured();
     let outcome = OutcomeLabel::of_error(error).as_str();
     tracing::debug!(name: "failed", target: DECISION, rule, outcome, %error, "failed");
 }
@@ -121,6 +119,7 @@ pub(crate) fn unsettled(rule: &str, completion: &dyn Debug, error: &StoreError) 
     });
 }
 
+#[cfg(feature = "http")]
 impl RateLimitError {
     /// Logs a mistake in the setup, which clients are not shown: once per episode of an error,
     /// because clients can repeat their requests. A mistake in a rule names the rule.
