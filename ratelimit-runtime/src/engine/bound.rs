@@ -147,12 +147,6 @@ impl BoundRule {
         if !terms.limits().is_empty() && cost > capacity {
             return Err(RateLimitError::cost_exceeds(rule, cost, capacity, false));
         }
-        if most == 0 {
-            return Err(RateLimitError::misconfigured(format!(
-                "the bucket of `{rule}` takes more than a century to drain: lower its burst or \
-                 raise its `max`"
-            )));
-        }
         if cost > most {
             return Err(RateLimitError::cost_exceeds(rule, cost, most, true));
         }

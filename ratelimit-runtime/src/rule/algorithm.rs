@@ -28,10 +28,6 @@ pub(crate) struct Row {
     pub(crate) number: u8,
 }
 
-/// The longest that a bucket may drain, in microseconds (142 years): Redis adds longer times
-/// inexactly.
-const MAX_HORIZON_US: u64 = 1 << 52;
-
 macro_rules! algorithms {
     ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt { $($row:tt)* })*) => {
         /// How limits are kept. Its text is what attributes and configurations write:
@@ -82,13 +78,6 @@ impl Algorithm {
         } else {
             limit.max()
         }
-    }
-
-    /// `true` unless a bucket takes so long to drain that Redis would add its times inexactly.
-    #[inline]
-    pub(crate) const fn drains(self, limit: &Limit) -> bool {
-        // Only a bucket above its rate takes longer than two windows.
-        self.capacity(limit) <= limit.max() || self.horizon_us(limit) <= MAX_HORIZON_US
     }
 
     /// The highest cost of one call if each unit of cost is kept by itself: as many units keep a

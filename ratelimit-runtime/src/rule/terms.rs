@@ -226,15 +226,13 @@ impl Terms {
     }
 
     /// The highest cost for which a store may be asked. It is 0 if no cost may: there is a limit of
-    /// 0, a bucket that takes more than a century to drain, or a calendar quota under an algorithm
-    /// that does not keep it.
+    /// 0, or a calendar quota under an algorithm that does not keep it.
     #[inline]
     pub(crate) const fn most(&self) -> u64 {
         self.most
     }
 
-    /// The smallest capacity of the limits, which refusals report as the limit. Unlike
-    /// [`most`](Self::most), not 0 for a bucket that takes too long to drain.
+    /// The smallest capacity of the limits, which refusals report as the limit.
     pub(crate) fn capacity(&self) -> u64 {
         let capacities = self.limits().iter();
         let capacities = capacities.map(|limit| self.algorithm.capacity(limit));
@@ -248,7 +246,7 @@ impl Terms {
             let limit = &self.limits[at];
             let is_kept =
                 limit.calendar_unit().is_none() || matches!(self.algorithm, Algorithm::FixedWindow);
-            let most = if self.algorithm.drains(limit) && is_kept {
+            let most = if is_kept {
                 self.algorithm.most_at_once(limit)
             } else {
                 0

@@ -35,15 +35,6 @@ fn supports(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> 
             .values()
             .map(|values| policy.limits_of(values));
         for limits in iter::once(policy.limits.clone()).chain(overridden) {
-            let endless = limits
-                .iter()
-                .find(|limit| !policy.algorithm().drains(limit));
-            if let Some(limit) = endless {
-                return Err(RateLimitError::misconfigured(format!(
-                    "the policy `{name}`: the bucket of `{limit}` takes more than a century to \
-                     drain: lower its burst or raise its `max`"
-                )));
-            }
             let request = Request {
                 algorithm: policy.algorithm(),
                 limits: &limits,
