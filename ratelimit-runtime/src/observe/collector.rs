@@ -17,12 +17,13 @@ tokio::task_local! {
     static COLLECTING: RefCell<Collector>;
 }
 
-#[derive(Default)]
 struct Collector {
     decisions: Vec<Observation>,
-    /// `true` if only the strictest decision of each rule is kept, and the last one.
-    is_by_rule: bool,
+    add: Add,
 }
+
+/// Adds a decision to those that are kept.
+type Add = fn(&mut Vec<Observation>, Observation);
 
 /// The number of collectors. It is most often 0, so that most decisions look no further.
 static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
@@ -31,6 +32,7 @@ static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
 const MOST: usize = 10_000;
 
 /// The same where it keeps one of each rule.
+#[cfg(feature = "_layer")]
 const MOST_BY_RULE: usize = 64;
 
 /// Runs a future, and returns its output with the decisions made meanwhile, in order. The last one
@@ -58,7 +60,7 @@ const MOST_BY_RULE: usize = 64;
 /// # fn main() {}
 /// ```
 pub fn collect<F: Future>(future: F) -> impl Future<Output = (F::Output, Vec<Observation>)> {
-    run(future, false)
+    run(future, add_each)
 }
 
 /// [`collect`], but of the decisions of one rule only the strictest is kept, where the first one
@@ -68,14 +70,14 @@ pub fn collect<F: Future>(future: F) -> impl Future<Output = (F::Output, Vec<Obs
 pub(crate) fn collect_by_rule<F: Future>(
     future: F,
 ) -> impl Future<Output = (F::Output, Vec<Observation>)> {
-    run(future, true)
+    run(future, add_by_rule)
 }
 
-fn run<F: Future>(future: F, is_by_rule: bool) -> Collected<F> {
+fn run<F: Future>(future: F, add: Add) -> Collected<F> {
     COLLECTORS.fetch_add(1, Ordering::Relaxed);
     let collector = Collector {
-        is_by_rule,
-        ..Collector::default()
+        decisions: Vec::new(),
+        add,
     };
     Collected {
         future: COLLECTING.scope(RefCell::new(collector), future),
@@ -83,35 +85,38 @@ fn run<F: Future>(future: F, is_by_rule: bool) -> Collected<F> {
     }
 }
 
-impl Collector {
-    fn add(&mut self, observation: Observation) {
-        let mut most = MOST;
-        #[cfg(feature = "_layer")]
-        if self.is_by_rule {
-            if observation.is_shadow() {
-                return;
-            }
-            most = MOST_BY_RULE;
-            self.fold_last();
-        }
-        if self.decisions.len() == most {
-            let _ = self.decisions.pop(); // the last one may be a refusal, which matters most
-        }
-        self.decisions.push(observation);
-    }
+fn add_each(decisions: &mut Vec<Observation>, observation: Observation) {
+    push(decisions, observation, MOST);
+}
 
-    /// Leaves of the last decision and an earlier one of its rule the strictest.
-    #[cfg(feature = "_layer")]
-    fn fold_last(&mut self) {
-        let Some(last) = self.decisions.pop() else {
-            return;
-        };
-        let of_rule = |known: &&mut Observation| known.decision().rule == last.decision().rule;
-        match self.decisions.iter_mut().find(of_rule) {
-            Some(known) if last.decision().is_stricter_than(known.decision()) => *known = last,
-            Some(_) => {}
-            None => self.decisions.push(last),
-        }
+/// Folds the decision before into an earlier one of its rule, and adds this one behind.
+#[cfg(feature = "_layer")]
+fn add_by_rule(decisions: &mut Vec<Observation>, observation: Observation) {
+    if observation.is_shadow() {
+        return;
+    }
+    fold_last(decisions);
+    push(decisions, observation, MOST_BY_RULE);
+}
+
+fn push(decisions: &mut Vec<Observation>, observation: Observation, most: usize) {
+    if decisions.len() == most {
+        let _ = decisions.pop(); // the last one may be a refusal, which matters most
+    }
+    decisions.push(observation);
+}
+
+/// Leaves of the last decision and an earlier one of its rule the strictest.
+#[cfg(feature = "_layer")]
+fn fold_last(decisions: &mut Vec<Observation>) {
+    let Some(last) = decisions.pop() else {
+        return;
+    };
+    let of_rule = |known: &&mut Observation| known.decision().rule == last.decision().rule;
+    match decisions.iter_mut().find(of_rule) {
+        Some(known) if last.decision().is_stricter_than(known.decision()) => *known = last,
+        Some(_) => {}
+        None => decisions.push(last),
     }
 }
 
@@ -144,7 +149,8 @@ impl<F: Future> Future for Collected<F> {
             collected.is_some(),
             "it is taken once, when the future ends"
         );
-        Poll::Ready((output, collected.unwrap_or_default().decisions))
+        let decisions = collected.map(|collected| collected.decisions);
+        Poll::Ready((output, decisions.unwrap_or_default()))
     }
 }
 
@@ -156,7 +162,8 @@ pub(super) fn listens() -> bool {
 
 pub(super) fn decision(observation: impl FnOnce() -> Observation) {
     let _ = COLLECTING.try_with(|collecting| {
-        collecting.borrow_mut().add(observation());
+        let Collector { decisions, add } = &mut *collecting.borrow_mut();
+        add(decisions, observation());
     });
 }
 
