@@ -93,7 +93,10 @@ const ON_REDIS: [(Load, u64, Option<u64>, u64); 5] = [
 ];
 
 /// What a call costs that is admitted by a unit taken ahead, key and all.
-const SPENT: u64 = 1_550;
+const SPENT: u64 = 1_560;
+/// How often such calls give way to other tasks is a question of time, which a busy machine has
+/// less of: 1,540 on an idle one, and 1,670 with seven other programs.
+const SLACK_SPENT: f64 = 1.1;
 /// They are all of one grant.
 const SPENDINGS: u64 = 400;
 
@@ -230,11 +233,14 @@ fn a_check_on_redis_costs_no_more_than_this() {
 fn a_unit_that_was_taken_ahead_costs_no_more_than_this() {
     let _alone = alone();
     let program = build();
-    let counts = (0..3).map(|_| instructions(&program, Load::Spent, SPENDINGS));
-    let count = counts.min().unwrap();
+    let least = |checks| {
+        let counts = (0..4).map(|_| collected(&program, Load::Spent, &[], checks));
+        counts.min().unwrap()
+    };
+    let count = (least(2 * SPENDINGS) - least(SPENDINGS)) / SPENDINGS;
     println!("{:<20} {count:>12}", "Spent");
     assert!(
-        to_f64(count) <= to_f64(SPENT) * SLACK,
+        to_f64(count) <= to_f64(SPENT) * SLACK_SPENT,
         "{count}, at most {SPENT}"
     );
 }
@@ -289,41 +295,44 @@ fn instructions(program: &Path, work: impl Debug, checks: u64) -> u64 {
 }
 
 fn instructions_of(program: &Path, work: impl Debug, more: &[&str], checks: u64) -> u64 {
-    let of = |checks: u64| {
-        let run = Command::new("valgrind")
-            .args([
-                "--tool=callgrind",
-                "--callgrind-out-file=/dev/null",
-                "--toggle-collect=*ratelimit_cost*measured*",
-            ])
-            .arg(program)
-            .args([format!("{work:?}"), checks.to_string()])
-            .args(more)
-            .output();
-        let run = match run {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                panic!(
-                    "instructions are counted by valgrind, which is not installed: \
-                     `apt-get install valgrind` (Debian, Ubuntu), `dnf install valgrind` (Fedora), \
-                     `pacman -S valgrind` (Arch); scripts/test.sh does so itself"
-                )
-            }
-            run => run.unwrap(),
-        };
-        let said = String::from_utf8_lossy(&run.stderr).into_owned();
-        let collected = said
-            .lines()
-            .find_map(|line| line.split_once("Collected : "));
-        let count = collected
-            .and_then(|(_, count)| count.trim().parse::<u64>().ok())
-            .unwrap_or(0);
-        assert!(
-            count > 0,
-            "{work:?}: the function is not found, or the program failed: {said}"
-        );
-        count
-    };
+    let of = |checks| collected(program, &work, more, checks);
     (of(2 * checks) - of(checks)) / checks
+}
+
+/// How many instructions a run of so many checks takes.
+fn collected(program: &Path, work: impl Debug, more: &[&str], checks: u64) -> u64 {
+    let run = Command::new("valgrind")
+        .args([
+            "--tool=callgrind",
+            "--callgrind-out-file=/dev/null",
+            "--toggle-collect=*ratelimit_cost*measured*",
+        ])
+        .arg(program)
+        .args([format!("{work:?}"), checks.to_string()])
+        .args(more)
+        .output();
+    let run = match run {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            panic!(
+                "instructions are counted by valgrind, which is not installed: \
+                 `apt-get install valgrind` (Debian, Ubuntu), `dnf install valgrind` (Fedora), \
+                 `pacman -S valgrind` (Arch); scripts/test.sh does so itself"
+            )
+        }
+        run => run.unwrap(),
+    };
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    let count = said
+        .lines()
+        .find_map(|line| line.split_once("Collected : "));
+    let count = count
+        .and_then(|(_, count)| count.trim().parse::<u64>().ok())
+        .unwrap_or(0);
+    assert!(
+        count > 0,
+        "{work:?}: the function is not found, or the program failed: {said}"
+    );
+    count
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
