@@ -262,7 +262,7 @@ async fn a_block_lasts_while_a_cluster_is_down() {
         let stored = format!("{prefix}:rl1:sw-3600s:down:<{number}>");
         cluster.owner_of_key(stored.as_bytes()) == 0
     };
-    let key = Key::of(&(0..).find(is_on_the_first).unwrap());
+    let key = Key::of(&(0..1_000).find(is_on_the_first).unwrap());
     let _ = limiter.acquire(&rule, &key).await.unwrap();
     assert!(limiter.acquire(&rule, &key).await.is_err());
     cluster.kill(1);

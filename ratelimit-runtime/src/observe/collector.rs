@@ -162,8 +162,8 @@ pub(super) fn listens() -> bool {
 
 pub(super) fn decision(observation: impl FnOnce() -> Observation) {
     let _ = COLLECTING.try_with(|collecting| {
-        let Collector { decisions, add } = &mut *collecting.borrow_mut();
-        add(decisions, observation());
+        let kept = &mut *collecting.borrow_mut();
+        (kept.add)(&mut kept.decisions, observation());
     });
 }
 
@@ -222,7 +222,7 @@ mod tests {
                 }
                 decide(0, 0, false);
             });
-            let (_, decisions) = collected.await;
+            let ((), decisions) = collected.await;
             assert!(decisions.len() <= 64, "{}", decisions.len());
             assert_eq!(*told(&decisions).last().unwrap(), ("collected 0", 0));
         }

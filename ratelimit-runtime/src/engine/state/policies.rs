@@ -111,8 +111,9 @@ impl PolicyBook {
             ));
         }
         let mistake = policies.iter().find_map(|(name, policy)| {
-            let uses = used.get(name)?;
-            uses.iter().find_map(|by| by.mistake(name, policy, store))
+            let by_rules = used.get(name)?.iter();
+            let mut mistakes = by_rules.filter_map(|by| by.mistake(name, policy, store));
+            mistakes.next()
         });
         if let Some(mistake) = mistake {
             return Err(mistake);
