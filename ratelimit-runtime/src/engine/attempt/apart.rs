@@ -10,8 +10,8 @@
 //! No step begins after the deadline. A charge that is answered later is released, since the caller
 //! has had another answer by then.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
 use std::time::Instant;
 
@@ -104,17 +104,16 @@ async fn look<'a>(
 ) -> Result<(StepParts<'a>, Vec<Failed<'a>>), Refused> {
     let inquiries = parts.iter().copied().flat_map(Inquiry::of);
     let inquiries: Vec<Inquiry<'a>> = inquiries.collect();
-    let mut looks = Vec::<Boxed<'a, _>>::new();
-    for (index, inquiry) in inquiries.iter().enumerate() {
-        let part = inquiry.part;
-        // A key that stands twice has to have room for both.
-        let same = inquiries
-            .iter()
-            .take(index + 1)
-            .filter(|other| other.part.engine.id == part.engine.id && other.key() == inquiry.key());
-        let cost = same.map(Inquiry::cost).sum();
-        looks.push(Box::pin(inquiry.look(cost, time)));
-    }
+    // A key that stands twice has to have room for both.
+    let mut costs = HashMap::new();
+    let looks = inquiries.iter().map(|inquiry| {
+        let cost: &mut u64 = costs
+            .entry((inquiry.part.engine.id, inquiry.key()))
+            .or_default();
+        *cost += inquiry.cost();
+        Box::pin(inquiry.look(*cost, time)) as Boxed<'a, Result<Decision, StoreError>>
+    });
+    let looks: Vec<_> = looks.collect();
     let (mut admitting, mut failed) = (StepParts::new(), Vec::new());
     let (mut refusals, mut is_known) = (Vec::new(), true);
     for (Inquiry { at, part, permit }, looked) in inquiries.into_iter().zip(all(looks).await) {
