@@ -63,7 +63,12 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
         .begins(|nodes| nodes.slots = slots_in_use(&nodes.cluster))
         .again(0, move_one)
         .ends(4_000, |nodes| {
-            assert!(nodes.moved > 100, "{} slots moved", nodes.moved)
+            // Each once at least; on an idle machine a hundred and more moves.
+            assert!(
+                nodes.moved > nodes.slots.len(),
+                "{} slots moved",
+                nodes.moved
+            );
         }),
         // A master without slots is given some.
         fault(
