@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::PATIENCE;
+use crate::support::proxy::Proxy;
 use crate::support::random::Random;
 use crate::support::redis::{RedisServer, shared};
 use crate::support::{polled, settled, unique};
@@ -189,6 +190,34 @@ async fn a_new_connection_voids_what_was_taken_ahead_and_nothing_is_given_back()
         assert!(asked.allowed && !asked.cached, "{algorithm}");
         store.settled().await.unwrap();
         assert!(used(&other, request).await > before, "{algorithm}");
+    }
+}
+
+/// Whatever it is that has not what was taken ahead: a replica that lagged, a server without data.
+#[tokio::test]
+async fn what_is_left_when_a_connection_has_ended_is_not_given_back_on_the_next_one() {
+    let (server, next) = (RedisServer::start(), RedisServer::start());
+    for &algorithm in Algorithm::ALL {
+        let proxy = Proxy::start(server.port()).await;
+        let (store, other) = (RedisStore::new(&proxy.url()).unwrap(), store(&next).await);
+        store.answers_within(PATIENCE);
+        store.ready().await.unwrap();
+        let (key, limits) = (unique("left"), limits());
+        let request = Request::new(key.as_bytes(), algorithm, &limits).with_prefetch(LEASE);
+        for _ in 0..100 {
+            let plain = request.with_prefetch(Duration::ZERO);
+            assert!(other.acquire(plain).await.unwrap().allowed, "{algorithm}");
+        }
+        let _ = spend(&store, request).await;
+        proxy.lead_to(next.port());
+        // The lease ends while the store connects.
+        proxy.delay(LEASE);
+        proxy.reset_all();
+        while store.peek(request).await.is_err() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        store.settled().await.unwrap();
+        assert_eq!(used(&other, request).await, 100, "{algorithm}");
     }
 }
 
