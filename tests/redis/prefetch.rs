@@ -576,6 +576,34 @@ async fn what_was_taken_ahead_before_a_reset_by_another_store_is_not_taken_from_
     }
 }
 
+/// Processes end one after another, as where each is replaced by a new release, and one goes on.
+#[tokio::test]
+async fn lost_units_of_a_bucket_drain_also_while_another_store_takes_ahead() {
+    let (lease, limits) = (
+        Duration::from_secs(10),
+        [Limit::new(MAX, Duration::from_secs(500))],
+    );
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        let clock = FakeClock::new();
+        let [busy, other] = stores(&clock).await;
+        let key = unique("ended");
+        let request = Request::new(key.as_bytes(), algorithm, &limits).with_prefetch(lease);
+        let ended: [_; 5] = stores(&clock).await;
+        for store in &ended {
+            let _ = spend(store, request).await;
+        }
+        // Half of what drains, and never a pause of a lease.
+        for _ in 0..1_000 {
+            assert!(busy.acquire(request).await.unwrap().allowed, "{algorithm}");
+            tokio::task::yield_now().await;
+            clock.advance(lease / 10);
+        }
+        busy.settled().await.unwrap();
+        let used = used(&other, request).await;
+        assert!(used < 20, "{algorithm}: {used} units are used");
+    }
+}
+
 /// A process that stood still gives back late, and other units were taken ahead meanwhile.
 #[tokio::test]
 async fn what_is_left_is_given_back_also_where_another_store_took_ahead_after_the_lease() {
