@@ -119,6 +119,25 @@ async fn what_is_left_of_a_lease_is_given_back_where_threads_stand_still() {
     }
 }
 
+/// What this process holds itself does not refuse its calls.
+#[tokio::test]
+async fn a_call_that_costs_more_than_is_held_is_admitted_where_it_fits_with_that() {
+    let lease = Duration::from_secs(10);
+    for &algorithm in Algorithm::ALL {
+        let (store, other) = (store(shared()).await, store(shared()).await);
+        let (key, limits) = (unique("heavy"), limits());
+        let request = Request::new(key.as_bytes(), algorithm, &limits).with_prefetch(lease);
+        let (calls, _) = spend(&store, request).await;
+        let heavy = request.with_cost(MAX - calls);
+        assert!(used(&other, request).await > calls, "{algorithm}");
+        let admitted = store.acquire(heavy).await.unwrap();
+        assert!(admitted.allowed, "{algorithm}: {admitted:?}");
+        assert_eq!(admitted.remaining, 0, "{algorithm}");
+        store.settled().await.unwrap();
+        assert_eq!(used(&other, request).await, MAX, "{algorithm}");
+    }
+}
+
 #[tokio::test]
 async fn settled_gives_back_what_is_left_at_once() {
     for &algorithm in Algorithm::ALL {

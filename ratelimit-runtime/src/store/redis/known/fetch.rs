@@ -22,7 +22,7 @@ use crate::{observe, real_time};
 pub(crate) struct Fetch {
     grants: Arc<Grants>,
     grant: Arc<Grant>,
-    _open: watch::Receiver<()>,
+    _open: [watch::Receiver<()>; 2],
 }
 
 impl Fetch {
@@ -30,9 +30,9 @@ impl Fetch {
     pub(super) fn of(grants: &Arc<Grants>, request: &Request<'_>) -> Option<Self> {
         let grant = grants.wanted(request)?;
         Some(Self {
+            _open: [grants.opened(), grant.opened()],
             grants: Arc::clone(grants),
             grant,
-            _open: grants.opened(),
         })
     }
 
