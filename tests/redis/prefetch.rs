@@ -8,7 +8,8 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, Policy, RateLimiter, RedisMode, RedisStore, Rule, Source, Store,
+    Algorithm, Key, Limit, Policy, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule,
+    Source, Store,
 };
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
@@ -541,8 +542,13 @@ async fn callers_do_not_wait_for_units_that_a_slow_server_was_asked_for() {
         degraded += u32::from(admitted.is_degraded());
     }
     let took = since.elapsed();
+    let settled = limiter.settled_within(TIMEOUT).await;
     server.thaw();
     assert!(took < 10 * TIMEOUT, "{took:?} for 40 calls");
+    let Err(RateLimitError::Unavailable(why)) = settled else {
+        panic!("{settled:?}");
+    };
+    assert!(why.message().contains("units taken ahead"), "{why}");
 }
 
 /// A runtime that nobody drives reads no reply.

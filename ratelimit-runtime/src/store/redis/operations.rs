@@ -101,7 +101,9 @@ impl RedisStore {
                 held.given_back().await;
                 verdict = acquire().await?.decision()?;
             }
-            self.take_ahead(&request)?;
+            if verdict.allowed {
+                self.take_ahead(&request)?;
+            }
         }
         Ok(self.known.note_decision(&request, lookup, verdict))
     }

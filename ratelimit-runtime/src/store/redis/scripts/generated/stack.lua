@@ -1081,9 +1081,9 @@ algorithms[4] = function(key, callers, state, call, now, base, shared,
 -- The value, in doubles: the time of the newest write; until when the levels count, below 0 where the
 -- clock is the caller's; a level for each limit. While anything is open, or there is a block or strikes
 -- are remembered: what is open of each limit's period and of the one before, and when this began;
--- the block's end, the strikes, and for how long they are remembered after it. At the end, once units
--- were taken ahead: how many are, until when the level does not drain below them, since when there
--- were any; how many of them are of the newer leases, and when the other leases are over.
+-- the block's end, the strikes, and for how long they are remembered after it. At the end, once
+-- units were taken ahead: how many are, until when the level does not drain below them, since when
+-- there were any; how many of them are of the newer leases, and when the other leases are over.
 --
 -- Of a limit, a question says max, window and burst. Expiry: the first write lives until all has
 -- drained, a later one that needs more twice as long as from empty to full. A common answer: the
