@@ -386,7 +386,7 @@ impl Rule {
     pub fn with_max(&self, max: u64) -> Self {
         let mut rule = self.clone();
         rule.terms = rule.terms.with_max(max);
-        rule
+        rule.changed()
     }
 
     /// A copy of the rule for a call of this cost; 1 by default. A call of cost 0 is admitted while
