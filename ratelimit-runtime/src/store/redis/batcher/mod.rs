@@ -82,8 +82,8 @@ impl Batcher {
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
-    /// They are queued at once, and not sent if they still are when their `patience` ends, or if the
-    /// future is dropped.
+    /// They are queued at once, and not sent if they still are when their `patience` ends, or if
+    /// the future is dropped.
     ///
     /// `asking` sends them by themselves, behind an `ASKING`, which lets a node answer for a slot
     /// that moves to it.
