@@ -134,8 +134,8 @@ impl Decision {
     ///
     /// It is a lower bound if the [deny cache](Source::DenyCache) repeats the refusal of a call
     /// with another cost, or of one rule of a stack. If only open reservations refuse, it assumes
-    /// that they are released, and is at most 100 ms. With `prefetch` it may be a lease too late:
-    /// units taken ahead and not spent are given back when the lease ends.
+    /// that they are released, and is at most 100 ms. With `prefetch` it may be too late: units
+    /// taken ahead count as used, and those that are not spent are given back when the lease ends.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.is_allowed() && self.retry_after_us != NEVER_US;

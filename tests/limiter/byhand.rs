@@ -237,6 +237,25 @@ async fn a_changed_copy_of_a_used_rule_has_buckets_of_its_own() {
     }
 }
 
+/// As where one rule has a `max` for each customer, and an operator looks at it or resets it.
+#[tokio::test]
+async fn a_copy_with_another_max_has_that_also_where_its_rule_was_used() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::named("plans", Limit::per_day(10));
+    let capacity = async |rule: &Rule| limiter.peek(rule, &alice()).await.unwrap().limit();
+    assert_eq!(capacity(&rule).await, 10);
+    let small = rule.with_max(2);
+    assert_eq!(capacity(&small).await, 2);
+    assert_eq!(capacity(&small.with_max(5)).await, 5);
+    assert_eq!(capacity(&rule.with_cost(2).with_max(3)).await, 3);
+    for _ in 0..2 {
+        assert!(limiter.acquire(&small, &alice()).await.is_ok());
+    }
+    let refused = limiter.acquire(&small, &alice()).await;
+    assert_eq!(refused.unwrap_err().decision().unwrap().limit(), 2);
+    assert_eq!(capacity(&rule).await, 10);
+}
+
 /// A client chooses the size of its batch, so that is no wrong setting, under any algorithm.
 #[tokio::test]
 async fn a_cost_above_the_limit_is_cost_exceeds_limit() {

@@ -257,15 +257,22 @@ impl Play<'_> {
             assert!(answer.is_none(), "{:?} is not spent", self.held[store]);
             return;
         };
+        let (least, most) = self.taken_back(store, cost, &before);
         let charged = match answer {
             Some(told) => {
-                assert_eq!(told.allowed, before.allowed, "{told:?}, {before:?}");
+                let may_be = if told.allowed {
+                    most >= cost
+                } else {
+                    least < cost
+                };
+                assert!(may_be, "{told:?}, {before:?}, {least} to {most}");
                 assert_eq!(told.blocked, before.blocked);
                 let charged = if told.allowed { cost } else { 0 };
-                assert_eq!(told.remaining, before.remaining - charged);
+                let left = least.max(charged) - charged..=most - charged;
+                assert!(left.contains(&told.remaining), "{told:?}, in {left:?}");
                 (charged, charged)
             }
-            None => (0, if before.allowed { cost } else { 0 }),
+            None => (0, if most >= cost { cost } else { 0 }),
         };
         self.quiet(store).await;
         let given_back = self.used_up(store, cost, answer.is_some());
@@ -299,6 +306,16 @@ impl Play<'_> {
             });
             self.held[store] = Some(held);
         }
+    }
+
+    /// How much is left for a call: a store that holds too little for it gives that back, rather
+    /// than being refused.
+    fn taken_back(&self, store: usize, cost: u64, before: &Verdict) -> Range {
+        let is_refused = !before.allowed && !before.blocked;
+        let is_too_little = |held: &Held| held.left > 0 && (held.left < cost || !held.is_exact);
+        let held = self.held[store].filter(|held| is_refused && is_too_little(held));
+        let (least, most) = held.map_or((0, 0), |held| self.returned(&held));
+        (before.remaining + least, before.remaining + most)
     }
 
     /// How long the window lasts that the server counts in: one that begins with the first charge,

@@ -257,7 +257,7 @@ async fn no_bucket_ends_with_other_units_taken_ahead_than_a_lease_can_have() {
             (8.0, now + 0.5, false),
         ] {
             let (key, level) = (unique("ahead"), 10.0 * WINDOW.as_secs_f64() * 1e6);
-            let value: Vec<u8> = [now, -(now + 60e6), level, units, until, now - 2e6]
+            let value: Vec<u8> = [now, -(now + 60e6), level, units, until, now - 2e6, 0.0, 0.0]
                 .into_iter()
                 .flat_map(f64::to_le_bytes)
                 .collect();

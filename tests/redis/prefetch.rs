@@ -8,13 +8,15 @@ use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, Policy, RateLimiter, RedisMode, RedisStore, Rule, Source, Store,
+    Algorithm, Key, Limit, Policy, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule,
+    Source, Store,
 };
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::PATIENCE;
+use crate::support::proxy::Proxy;
 use crate::support::random::Random;
 use crate::support::redis::{RedisServer, shared};
 use crate::support::{polled, settled, unique};
@@ -118,6 +120,25 @@ async fn what_is_left_of_a_lease_is_given_back_where_threads_stand_still() {
     }
 }
 
+/// What this process holds itself does not refuse its calls.
+#[tokio::test]
+async fn a_call_that_costs_more_than_is_held_is_admitted_where_it_fits_with_that() {
+    let lease = Duration::from_secs(10);
+    for &algorithm in Algorithm::ALL {
+        let (store, other) = (store(shared()).await, store(shared()).await);
+        let (key, limits) = (unique("heavy"), limits());
+        let request = Request::new(key.as_bytes(), algorithm, &limits).with_prefetch(lease);
+        let (calls, _) = spend(&store, request).await;
+        let heavy = request.with_cost(MAX - calls);
+        assert!(used(&other, request).await > calls, "{algorithm}");
+        let admitted = store.acquire(heavy).await.unwrap();
+        assert!(admitted.allowed, "{algorithm}: {admitted:?}");
+        assert_eq!(admitted.remaining, 0, "{algorithm}");
+        store.settled().await.unwrap();
+        assert_eq!(used(&other, request).await, MAX, "{algorithm}");
+    }
+}
+
 #[tokio::test]
 async fn settled_gives_back_what_is_left_at_once() {
     for &algorithm in Algorithm::ALL {
@@ -189,6 +210,34 @@ async fn a_new_connection_voids_what_was_taken_ahead_and_nothing_is_given_back()
         assert!(asked.allowed && !asked.cached, "{algorithm}");
         store.settled().await.unwrap();
         assert!(used(&other, request).await > before, "{algorithm}");
+    }
+}
+
+/// Whatever it is that has not what was taken ahead: a replica that lagged, a server without data.
+#[tokio::test]
+async fn what_is_left_when_a_connection_has_ended_is_not_given_back_on_the_next_one() {
+    let (server, next) = (RedisServer::start(), RedisServer::start());
+    for &algorithm in Algorithm::ALL {
+        let proxy = Proxy::start(server.port()).await;
+        let (store, other) = (RedisStore::new(&proxy.url()).unwrap(), store(&next).await);
+        store.answers_within(PATIENCE);
+        store.ready().await.unwrap();
+        let (key, limits) = (unique("left"), limits());
+        let request = Request::new(key.as_bytes(), algorithm, &limits).with_prefetch(LEASE);
+        for _ in 0..100 {
+            let plain = request.with_prefetch(Duration::ZERO);
+            assert!(other.acquire(plain).await.unwrap().allowed, "{algorithm}");
+        }
+        let _ = spend(&store, request).await;
+        proxy.lead_to(next.port());
+        // The lease ends while the store connects.
+        proxy.delay(LEASE);
+        proxy.reset_all();
+        while store.peek(request).await.is_err() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        store.settled().await.unwrap();
+        assert_eq!(used(&other, request).await, 100, "{algorithm}");
     }
 }
 
@@ -493,8 +542,13 @@ async fn callers_do_not_wait_for_units_that_a_slow_server_was_asked_for() {
         degraded += u32::from(admitted.is_degraded());
     }
     let took = since.elapsed();
+    let settled = limiter.settled_within(TIMEOUT).await;
     server.thaw();
     assert!(took < 10 * TIMEOUT, "{took:?} for 40 calls");
+    let Err(RateLimitError::Unavailable(why)) = settled else {
+        panic!("{settled:?}");
+    };
+    assert!(why.message().contains("units taken ahead"), "{why}");
 }
 
 /// A runtime that nobody drives reads no reply.
@@ -544,6 +598,34 @@ async fn what_was_taken_ahead_before_a_reset_by_another_store_is_not_taken_from_
         let before = used(&other, request).await;
         first.settled().await.unwrap();
         assert_eq!(used(&other, request).await, before, "{algorithm}");
+    }
+}
+
+/// Processes end one after another, as where each is replaced by a new release, and one goes on.
+#[tokio::test]
+async fn lost_units_of_a_bucket_drain_also_while_another_store_takes_ahead() {
+    let (lease, limits) = (
+        Duration::from_secs(10),
+        [Limit::new(MAX, Duration::from_secs(500))],
+    );
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        let clock = FakeClock::new();
+        let [busy, other] = stores(&clock).await;
+        let key = unique("ended");
+        let request = Request::new(key.as_bytes(), algorithm, &limits).with_prefetch(lease);
+        let ended: [_; 5] = stores(&clock).await;
+        for store in &ended {
+            let _ = spend(store, request).await;
+        }
+        // Half of what drains, and never a pause of a lease.
+        for _ in 0..1_000 {
+            assert!(busy.acquire(request).await.unwrap().allowed, "{algorithm}");
+            tokio::task::yield_now().await;
+            clock.advance(lease / 10);
+        }
+        busy.settled().await.unwrap();
+        let used = used(&other, request).await;
+        assert!(used < 20, "{algorithm}: {used} units are used");
     }
 }
 

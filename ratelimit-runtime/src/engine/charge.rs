@@ -73,7 +73,7 @@ impl Engine {
             .await
             .map_err(|_| {
                 let open = match self.settlements.open() {
-                    0 => "permits".to_owned(),
+                    0 => "permits or units taken ahead".to_owned(),
                     open => format!("{open} settlements"),
                 };
                 StoreError::timed_out(format!("{open} were not answered within {timeout:?}")).into()

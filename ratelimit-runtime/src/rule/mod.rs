@@ -256,10 +256,10 @@ impl Rule {
     ///
     /// Units taken ahead are charged, so the limits hold. But near the limit a process holds units
     /// that another could use: this is for limits that are large beside the load. A refusal's
-    /// [`retry_after`](crate::Decision::retry_after) may be a lease too late, and
-    /// [`remaining`](crate::Decision::remaining) a lease old. Only Redis takes units ahead, and
-    /// only for calls that are checked by themselves and reserve nothing; elsewhere this has no
-    /// effect.
+    /// [`retry_after`](crate::Decision::retry_after) may be too late, as it counts units that are
+    /// held as used, and [`remaining`](crate::Decision::remaining) a lease old. Only Redis takes
+    /// units ahead, and only for calls that are checked by themselves and reserve nothing;
+    /// elsewhere this has no effect.
     ///
     /// The lease is from 10 ms to 10 s, and at most a fiftieth of the shortest window. Any other
     /// lease, and one beside a block, makes each call `Misconfigured`: units that another process
@@ -386,7 +386,7 @@ impl Rule {
     pub fn with_max(&self, max: u64) -> Self {
         let mut rule = self.clone();
         rule.terms = rule.terms.with_max(max);
-        rule
+        rule.changed()
     }
 
     /// A copy of the rule for a call of this cost; 1 by default. A call of cost 0 is admitted while

@@ -7,8 +7,9 @@
 -- The value, in doubles: the time of the newest write; until when the levels count, below 0 where the
 -- clock is the caller's; a level for each limit. While anything is open, or there is a block or strikes
 -- are remembered: what is open of each limit's period and of the one before, and when this began;
--- the block's end, the strikes, and for how long they are remembered after it. At the end, if units
--- were taken ahead: how many, until when the level does not drain below them, and since when.
+-- the block's end, the strikes, and for how long they are remembered after it. At the end, once
+-- units were taken ahead: how many are, until when the level does not drain below them, since when
+-- there were any; how many of them are of the newer leases, and when the other leases are over.
 --
 -- Of a limit, a question says max, window and burst. Expiry: the first write lives until all has
 -- drained, a later one that needs more twice as long as from empty to full. A common answer: the
@@ -22,7 +23,7 @@ local capacity, size = burst * window, state and #state or 24
 
 -- The common question: one limit, nothing open, no block, a clock that goes forward.
 if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost > 0
-  and (size == 24 or size == 48) then
+  and (size == 24 or size == 64) then
   local newest, lives, level, till, tick, each = 0, 0, 0, 0, 1, window
   if state then
     newest, lives, level = struct.unpack('<ddd', state)
@@ -46,7 +47,7 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
     level = level + -level % tick
     passed = passed + newest % tick - begun
   end
-  if size == 48 then
+  if size == 64 then
     local floor
     floor, till = struct.unpack('<dd', state, 25)
     if floor >= 0 and floor < 2 ^ 53 and floor % 1 == 0 and till >= 0 and till % 1 == 0
@@ -89,7 +90,7 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
           end
         end
       end
-      if size == 48 then
+      if size == 64 then
         value = value and value .. string.sub(state, 25)
       end
       if admitted == callers then

@@ -87,13 +87,25 @@ impl RedisStore {
         }
     }
 
-    /// Asks the server to decide, and takes units ahead if the key is busy.
+    /// Asks the server to decide, and takes units ahead if the key is busy. Units that this store
+    /// holds do not refuse its own call: they are given back, and it asks again.
     async fn ask(&self, request: Request<'_>, lookup: Lookup) -> Result<Verdict, StoreError> {
-        self.take_ahead(&request)?;
-        let decided = self.carry_out(Operation::Acquire, request).await?;
-        Ok(self
-            .known
-            .note_decision(&request, lookup, decided.decision()?))
+        let held = self.known.take_back(&request);
+        if held.is_none() {
+            self.take_ahead(&request)?;
+        }
+        let acquire = || self.carry_out(Operation::Acquire, request);
+        let mut verdict = acquire().await?.decision()?;
+        if let Some(held) = held {
+            if !verdict.allowed && !verdict.blocked {
+                held.given_back().await;
+                verdict = acquire().await?.decision()?;
+            }
+            if verdict.allowed {
+                self.take_ahead(&request)?;
+            }
+        }
+        Ok(self.known.note_decision(&request, lookup, verdict))
     }
 
     /// Takes units ahead, after a request that is about to be asked, if its key is busy: by a task,

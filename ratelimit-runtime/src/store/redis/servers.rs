@@ -6,7 +6,7 @@ use std::time::Instant;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
-use super::batcher::{Batcher, Failure, ReplyFuture};
+use super::batcher::{Batcher, Failure, Patience, ReplyFuture};
 use super::cluster::{Cluster, slot_of};
 use super::link::{Link, LinkSettings, Sentinels, Upstream};
 use super::listing;
@@ -76,17 +76,18 @@ impl Servers {
     pub(crate) fn ask<'a>(
         &'a self,
         stack: &'a [KeyQuestion<'a>],
-        until: Option<Instant>,
+        patience: impl Into<Patience>,
     ) -> ReplyFuture<'a> {
+        let patience = patience.into();
         match &self.reached {
-            Reached::One(batcher) => batcher.ask(stack, until, false),
+            Reached::One(batcher) => batcher.ask(stack, patience, false),
             Reached::Cluster(cluster) => {
                 debug_assert!(!stack.is_empty(), "a caller asks something");
                 let slot = stack.first().map_or(0, |(key, _)| slot_of(key));
-                let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, until, asking);
-                ReplyFuture::Alone(Box::pin(
-                    async move { Ok(cluster.at(slot, until, ask).await?) },
-                ))
+                let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, patience, asking);
+                ReplyFuture::Alone(Box::pin(async move {
+                    Ok(cluster.at(slot, patience.until(), ask).await?)
+                }))
             }
         }
     }

@@ -2,11 +2,10 @@
 //! slot.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::caller::{Caller, Failure, replies_at};
+use super::caller::{Caller, Departure, Failure, replies_at};
 use crate::store::redis::scripts::call::{Answers, ScriptCall};
 use crate::store::redis::scripts::{CallQuestion, KeyQuestion, Question, Script};
 
@@ -30,10 +29,10 @@ pub(super) struct Group {
 
 impl Group {
     /// Removes callers that were cancelled or are late.
-    pub(super) fn time_out(&mut self, now: Instant) {
-        if !self.callers.iter().all(|caller| caller.waits(now)) {
+    pub(super) fn time_out(&mut self, at: Departure) {
+        if !self.callers.iter().all(|caller| caller.waits(at)) {
             let callers = std::mem::take(&mut self.callers).into_iter();
-            let (wait, late): (Callers, Callers) = callers.partition(|caller| caller.waits(now));
+            let (wait, late): (Callers, Callers) = callers.partition(|caller| caller.waits(at));
             late.into_iter().for_each(Caller::time_out);
             self.callers = wait;
         }
@@ -192,12 +191,12 @@ impl BatchedCall {
     }
 
     /// `true` if one of its callers still waits.
-    pub(super) fn waits(&self, now: Instant) -> bool {
+    pub(super) fn waits(&self, at: Departure) -> bool {
         self.questions
             .iter()
             .flat_map(|asked| &asked.by)
             .flat_map(|(_, callers)| callers)
-            .any(|caller| caller.waits(now))
+            .any(|caller| caller.waits(at))
     }
 
     /// The callers of each question about each key.

@@ -43,11 +43,47 @@ pub(super) struct Caller {
     pub(super) answer: oneshot::Sender<Replies>,
     /// When the caller stops waiting, if ever.
     pub(super) until: Option<Instant>,
+    /// When the connection began on which alone the questions may be sent, if there is such.
+    pub(super) on: Option<Instant>,
+}
+
+/// How long questions wait to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Patience {
+    Until(Instant),
+    /// Until a server serves, whichever that is then.
+    Endless,
+    /// While the connection lasts that there is now: the next one may lead to another server.
+    Connection,
+}
+
+impl Patience {
+    pub(crate) fn until(self) -> Option<Instant> {
+        match self {
+            Self::Until(until) => Some(until),
+            Self::Endless | Self::Connection => None,
+        }
+    }
+}
+
+impl From<Option<Instant>> for Patience {
+    fn from(until: Option<Instant>) -> Self {
+        until.map_or(Self::Endless, Self::Until)
+    }
+}
+
+/// When a batch is sent, and when its connection began.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Departure {
+    pub(super) now: Instant,
+    pub(super) began: Instant,
 }
 
 impl Caller {
-    pub(super) fn waits(&self, now: Instant) -> bool {
-        !self.answer.is_closed() && self.until.is_none_or(|until| now < until)
+    pub(super) fn waits(&self, Departure { now, began }: Departure) -> bool {
+        !self.answer.is_closed()
+            && self.until.is_none_or(|until| now < until)
+            && self.on.is_none_or(|on| began == on)
     }
 
     pub(super) fn tell(self, replies: Replies) {

@@ -27,7 +27,7 @@ use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 
-use self::caller::{Caller, Replies};
+use self::caller::{Caller, Departure, Replies};
 use self::sending::OpenCall;
 use self::traffic::{Traffic, few_callers};
 use super::errors;
@@ -35,7 +35,7 @@ use super::link::{Link, LinkStatus, Published};
 use super::scripts::KeyQuestion;
 use crate::pace::{BETWEEN_CALLS, CALLERS_RETURN};
 
-pub(crate) use self::caller::Failure;
+pub(crate) use self::caller::{Failure, Patience};
 
 /// Group commit on one link.
 pub(crate) struct Batcher {
@@ -82,19 +82,19 @@ impl Batcher {
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
-    /// They are queued at once, and not sent if they still are at `until`, or if the future is
-    /// dropped.
+    /// They are queued at once, and not sent if they still are when their `patience` ends, or if
+    /// the future is dropped.
     ///
     /// `asking` sends them by themselves, behind an `ASKING`, which lets a node answer for a slot
     /// that moves to it.
     pub(crate) fn ask<'a>(
         &self,
         stack: &'a [KeyQuestion<'a>],
-        until: Option<Instant>,
+        patience: Patience,
         asking: bool,
     ) -> ReplyFuture<'a> {
         if !asking {
-            return self.accept(stack, until);
+            return self.accept(stack, patience);
         }
         let traffic = Arc::clone(&self.traffic);
         ReplyFuture::Alone(Box::pin(async move {
@@ -141,8 +141,11 @@ impl Batcher {
 
     /// Accepts a caller, which sends by itself or waits. The status is read under the lock under
     /// which queued callers are removed to fail: a later caller sees the new status.
-    fn accept<'a>(&self, stack: &'a [KeyQuestion<'a>], until: Option<Instant>) -> ReplyFuture<'a> {
+    fn accept<'a>(&self, stack: &'a [KeyQuestion<'a>], patience: Patience) -> ReplyFuture<'a> {
         let traffic = &self.traffic;
+        let until = patience.until();
+        let is_bound = matches!(patience, Patience::Connection);
+        let mut on = None;
         let mut state = traffic.state();
         match traffic.link.status() {
             LinkStatus::Up(connection) if until.is_some() && state.is_for_few(&connection) => {
@@ -163,13 +166,19 @@ impl Batcher {
             LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
                 return ReplyFuture::Alone(Box::pin(ready(Err(why.into()))));
             }
-            LinkStatus::Up(connection) if state.may_send(&connection) => {
-                traffic.wake.notify_one();
+            LinkStatus::Up(connection) => {
+                on = is_bound.then_some(connection.began);
+                if state.may_send(&connection) {
+                    traffic.wake.notify_one();
+                }
             }
-            LinkStatus::Up(_) | LinkStatus::Connecting => {}
+            LinkStatus::Connecting if is_bound => {
+                return ReplyFuture::Alone(Box::pin(ready(Err(sending::lost()))));
+            }
+            LinkStatus::Connecting => {}
         }
         let (answer, waits) = oneshot::channel();
-        state.queue.push(stack, Caller { answer, until });
+        state.queue.push(stack, Caller { answer, until, on });
         ReplyFuture::Queued(waits)
     }
 
@@ -206,7 +215,11 @@ impl Batcher {
         };
         let half = (state.queue.callers() + state.callers).div_ceil(2);
         let now = Instant::now();
-        let batch = state.queue.take(half, self.slot_of, now);
+        let at = Departure {
+            now,
+            began: connection.began,
+        };
+        let batch = state.queue.take(half, self.slot_of, at);
         if !batch.calls.is_empty() {
             state.is_busy = batch.callers >= few_callers(&connection);
             let call = OpenCall::begin(traffic, &mut state, Some(batch.callers), connection, now);

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
 
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
@@ -10,7 +9,7 @@ use hashbrown::hash_map::EntryRef;
 use smallvec::{SmallVec, smallvec};
 
 use super::batch::{Batch, BatchedCall, Group};
-use super::caller::Caller;
+use super::caller::{Caller, Departure};
 use crate::error::StoreError;
 use crate::store::redis::scripts::{KeyQuestion, Question};
 
@@ -85,7 +84,7 @@ impl Queue {
         &mut self,
         callers: usize,
         slot_of: fn(&[u8]) -> u16,
-        now: Instant,
+        at: Departure,
     ) -> Batch {
         let mut batch = Batch::of(callers);
         for _ in 0..self.order.len() {
@@ -99,7 +98,7 @@ impl Queue {
                         continue;
                     };
                     self.callers -= count(&groups);
-                    let later = take_groups(groups, &key, slot_of(&key), &mut batch, now);
+                    let later = take_groups(groups, &key, slot_of(&key), &mut batch, at);
                     if !later.is_empty() {
                         self.callers += count(&later);
                         // Other keys are next; the order of its own callers stays.
@@ -109,7 +108,7 @@ impl Queue {
                 }
                 Some(Queued::Stack(stack)) => {
                     self.callers -= 1;
-                    if stack.waits(now) {
+                    if stack.waits(at) {
                         batch.add_stack(*stack);
                     } else {
                         stack.callers().flatten().for_each(Caller::time_out);
@@ -147,11 +146,11 @@ fn take_groups(
     key: &Arc<[u8]>,
     slot: u16,
     batch: &mut Batch,
-    now: Instant,
+    at: Departure,
 ) -> Groups {
     let (mut waiting, mut from) = (groups.into_iter(), 0);
     for mut group in waiting.by_ref() {
-        group.time_out(now);
+        group.time_out(at);
         let later = group.split_off(batch.room(&group.question));
         if !group.callers.is_empty() {
             from = batch.add(slot, key, group, from);
@@ -165,6 +164,8 @@ fn take_groups(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use tokio::sync::oneshot;
 
     use super::*;
@@ -172,6 +173,8 @@ mod tests {
     #[test]
     fn no_room_is_kept_for_a_flood_of_callers_that_gave_up() {
         let question = Question::of_permit("peek", [1, 1], &[], None);
+        let now = Instant::now();
+        let at = Departure { now, began: now };
         for of_stack in [1, 2] {
             let mut queue = Queue::default();
             let mut waiting = Vec::new();
@@ -182,22 +185,14 @@ mod tests {
                     Caller {
                         answer,
                         until: None,
+                        on: None,
                     },
                 );
                 waiting.push(waits);
             }
-            assert_eq!(
-                queue.take(1, |_| 0, Instant::now()).callers + queue.callers(),
-                100_000
-            );
+            assert_eq!(queue.take(1, |_| 0, at).callers + queue.callers(), 100_000);
             drop(waiting);
-            assert!(
-                queue
-                    .take(usize::MAX, |_| 0, Instant::now())
-                    .calls
-                    .is_empty()
-                    && queue.is_empty()
-            );
+            assert!(queue.take(usize::MAX, |_| 0, at).calls.is_empty() && queue.is_empty());
             assert!(queue.keys.capacity() <= MAX_KEPT && queue.order.capacity() <= MAX_KEPT);
         }
     }

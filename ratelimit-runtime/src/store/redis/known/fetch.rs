@@ -11,6 +11,7 @@ use super::grants::Grants;
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::store::Request;
+use crate::store::redis::batcher::Patience;
 use crate::store::redis::errors::unexpected_reply;
 use crate::store::redis::scripts::{Operation, Question, Reply, own_time};
 use crate::store::redis::servers::Servers;
@@ -21,7 +22,7 @@ use crate::{observe, real_time};
 pub(crate) struct Fetch {
     grants: Arc<Grants>,
     grant: Arc<Grant>,
-    _open: watch::Receiver<()>,
+    _open: [watch::Receiver<()>; 2],
 }
 
 impl Fetch {
@@ -29,9 +30,9 @@ impl Fetch {
     pub(super) fn of(grants: &Arc<Grants>, request: &Request<'_>) -> Option<Self> {
         let grant = grants.wanted(request)?;
         Some(Self {
+            _open: [grants.opened(), grant.opened()],
             grants: Arc::clone(grants),
             grant,
-            _open: grants.opened(),
         })
     }
 
@@ -40,7 +41,14 @@ impl Fetch {
     pub(crate) async fn run(self, servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>) {
         let (grants, grant) = (&self.grants, &self.grant);
         let (sent, operation) = (grants.now(grant.key()), Operation::Grant(grant.lease));
-        let granted = self.ask(&servers, clock.as_deref(), operation, grant.wanted);
+        let own_clock = clock.as_deref();
+        let granted = self.ask(
+            &servers,
+            own_clock,
+            operation,
+            grant.wanted,
+            Patience::Endless,
+        );
         let Ok(reply) = granted.await.and_then(Reply::granted) else {
             return;
         };
@@ -54,8 +62,8 @@ impl Fetch {
         let mut given_back = 0;
         if let Some(granted) = owed {
             let operation = Operation::GiveBack(granted);
-            let answer = self.ask(&servers, clock.as_deref(), operation, left).await;
-            given_back = answer.map_or(0, |_| left);
+            let answer = self.ask(&servers, own_clock, operation, left, Patience::Connection);
+            given_back = answer.await.map_or(0, |_| left);
         }
         observe::prefetched(reply.granted.units, left, given_back);
     }
@@ -66,11 +74,12 @@ impl Fetch {
         clock: Option<&dyn Clock>,
         operation: Operation,
         units: u64,
+        patience: Patience,
     ) -> Result<Reply, StoreError> {
         let request = self.grant.request(units);
         let question = Question::new(operation, &request, own_time(clock)?);
         let question = [(request.key(), question)];
-        let replies = servers.ask(&question, None).await?;
+        let replies = servers.ask(&question, patience).await?;
         replies.into_iter().next().ok_or_else(unexpected_reply)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 use tokio::runtime::{Handle, Id};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::moment::Moment;
 use crate::rule::{Algorithm, Limit};
@@ -19,7 +19,7 @@ const OVER: u64 = 1 << 63;
 /// Added once the server is told of the units that are left.
 const TOLD: u64 = 1 << 62;
 
-pub(super) struct Grant {
+pub(crate) struct Grant {
     pub(super) hash: u64,
     key: Box<[u8]>,
     limits: SmallVec<[Limit; 1]>,
@@ -40,6 +40,8 @@ pub(super) struct Grant {
     /// The number of callers that wait for the reply, or have waited and not spent yet.
     waiting: AtomicU64,
     fetched: Notify,
+    /// Its receiver is the task, until what is left has been given back.
+    open: watch::Sender<()>,
 }
 
 /// The units that the server has granted.
@@ -69,6 +71,7 @@ impl Grant {
             over: Notify::new(),
             waiting: AtomicU64::new(0),
             fetched: Notify::new(),
+            open: watch::Sender::default(),
         }
     }
 
@@ -120,6 +123,24 @@ impl Grant {
         if is_asked && has_room && self.runtime == current() {
             fetched.await;
         }
+    }
+
+    /// `true` if units are left, but too few for a call of this cost, and a task of this runtime
+    /// gives them back.
+    pub(super) fn has_too_few(&self, units: u64) -> bool {
+        let left = self.left.load(Ordering::Acquire);
+        (1..units).contains(&left) && self.runtime == current()
+    }
+
+    /// A receiver for the task that fetches the grant, and gives back what is left.
+    pub(super) fn opened(&self) -> watch::Receiver<()> {
+        self.open.subscribe()
+    }
+
+    /// Waits until the server has answered to what was given back of a grant that is over, or will
+    /// not.
+    pub(crate) async fn given_back(&self) {
+        self.open.closed().await;
     }
 
     /// Counts a waiting caller until the result is dropped.

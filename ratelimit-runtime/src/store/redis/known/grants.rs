@@ -102,6 +102,17 @@ impl Grants {
         self.begin(request, hash, units, now.time)
     }
 
+    /// Ends the grant of a request that costs more than is left of it, and gives it, while it is
+    /// given back.
+    pub(super) fn take_back(&self, request: &Request<'_>) -> Option<Arc<Grant>> {
+        let grant = self.find(self.sets.hash(request.key()), request)?;
+        let is_taken_back = may_spend(request) && grant.has_too_few(request.cost());
+        is_taken_back.then(|| {
+            self.end(&grant);
+            grant
+        })
+    }
+
     /// Adds a grant to fetch, unless there is one. The least recently used one makes room.
     fn begin(&self, request: &Request<'_>, hash: u64, units: u64, now: u64) -> Option<Arc<Grant>> {
         let mut set = self.sets.write(hash)?;

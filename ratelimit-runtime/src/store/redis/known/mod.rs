@@ -32,6 +32,7 @@ use once_cell::sync::OnceCell;
 use tokio::task::yield_now;
 
 pub(crate) use self::fetch::Fetch;
+pub(crate) use self::grant::Grant;
 use self::grants::Grants;
 use self::moment::{Moment, micros};
 use self::refusals::{Miss, Refusals};
@@ -257,6 +258,14 @@ impl Known {
             return None;
         }
         self.grants.get()?.spend(request)
+    }
+
+    /// The grant of which too few units are left for the request: it is over, and given back.
+    pub(crate) fn take_back(&self, request: &Request<'_>) -> Option<Arc<Grant>> {
+        if request.prefetch_us == 0 {
+            return None;
+        }
+        self.grants.get()?.take_back(request)
     }
 
     /// The task that takes units ahead, if the request is one of many of its key.

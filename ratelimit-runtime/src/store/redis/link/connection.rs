@@ -56,7 +56,7 @@ pub(crate) struct Connection {
     pub(crate) server: Arc<Server>,
     /// The time after which the login expires.
     pub(super) renew_after: Option<Duration>,
-    pub(super) began: Instant,
+    pub(crate) began: Instant,
     last_reply: AtomicU64,
     /// The time at which the newest answered command was sent.
     answered: AtomicU64,

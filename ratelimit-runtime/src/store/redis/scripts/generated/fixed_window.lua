@@ -178,15 +178,16 @@ end
 if not state and not is_read then
   state = call('GET', key)
 end
-local plain, numbers, floor, till, since = first - 1 + own * count, {}, 0, 0, 0
+local plain, numbers, floor, till, since, newer, over = first - 1 + own * count, {}, 0, 0, 0, 0, 0
 local size = plain + opens * count + 3
 local stored = state and #state / 8 or 0
-if first > 2 and (stored == plain + 3 or stored == size + 3) then
-  stored = stored - 3
-  floor, till, since = struct.unpack('<ddd', state, 8 * stored + 1)
+if first > 2 and (stored == plain + 5 or stored == size + 5) then
+  stored = stored - 5
+  floor, till, since, newer, over = struct.unpack('<ddddd', state, 8 * stored + 1)
   -- A lease is up to 10 seconds.
   local sound = floor >= 0 and floor < 2 ^ 53 and floor % 1 == 0 and till >= 0 and till % 1 == 0
     and till <= struct.unpack('<d', state) + 10020000 and since >= 0 and since <= till
+    and newer >= 0 and newer <= floor and newer % 1 == 0 and over >= 0 and over <= till
   stored = sound and stored or 0
 end
 local sound = stored == 0 and not state or stored == plain or stored == size
@@ -287,14 +288,15 @@ elseif operation == 'grant' then
   end
   charged, admitted, ticket, remaining = units > 0, units, at, math.max(0, least)
   if charged and first > 2 then
-    -- They drain when the lease is over. What is left is given back within 20 ms of that, or later,
-    -- where a process stands still: of units whose time is over, what has not drained stays.
-    local kept = 0
-    for i = 1, count do
-      local drained = limits[i].max * math.max(0, at - till) / limits[i].each
-      kept = math.max(kept, math.ceil(floor - drained))
+    -- They drain when the lease is over, and what is left is given back within 20 ms of that. Older
+    -- units that are here then are lost: they are kept no longer, and the newer ones are the older.
+    if at > till then
+      floor, newer, over = 0, 0, at
+    elseif at > over then
+      floor, newer, over = newer, 0, till
     end
-    floor, till, since = kept + units, math.max(till, at + lease + 20000), kept > 0 and since or at
+    floor, newer, till = floor + units, newer + units, math.max(till, at + lease + 20000)
+    since = since > 0 and since or at
   end
   for i = 1, count do
     charge(limits[i], units, false, at)
@@ -302,18 +304,28 @@ elseif operation == 'grant' then
   reset = (ends_at(limits[limit_index + 1], at, nil, floor, till) or now) - now
 elseif operation == 'return' then
   -- Of units that a bucket gave ahead, `cost` are left, but for what has drained since their time
-  -- was over. Where the floor stands since later, the key was reset, or all of them have drained.
+  -- was over. Where there were none before, the key was reset.
   local time, granted, lease = struct.unpack('<ddd', question, rest)
-  local late, kept = math.max(0, at - time - lease - 20000), 0
-  charged = floor > 0 and since <= time
+  local lapse = time + lease + 20000
+  local late = math.max(0, at - lapse)
+  charged = since > 0 and since <= time
   admitted = charged and 1 or 0
   for i = 1, charged and count or 0 do
     local limit = limits[i]
     local level = limit.capacity - limit.free - (limit.current + limit.previous) * limit.each
     limit.free = limit.free + math.max(0, math.min(level, cost * limit.each - limit.max * late))
-    kept = math.max(kept, math.ceil(granted - limit.max * late / limit.each))
   end
-  floor = math.max(0, floor - kept)
+  if charged and late == 0 then
+    -- One that lapses later than the older leases is a newer one. Another may be too, if it was
+    -- shorter: then its units are kept for longer.
+    local older = floor - newer
+    if lapse > over then
+      newer = math.max(0, newer - granted)
+    else
+      older = math.max(0, older - granted)
+    end
+    floor = older + newer
+  end
 elseif operation == 'refund' or operation == 'settle' then
   -- A refund is the settlement of an estimate that did cost nothing. What it says of `retry` is how
   -- much of the actual cost is too much to be charged.
@@ -354,7 +366,6 @@ if charged or blocks then
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
-  floor = lives > 0 and floor or 0
   for i = 1, lives == 0 and size or 0 do
     numbers[i] = 0
   end
@@ -368,8 +379,8 @@ if charged or blocks then
       last = numbers[i] > 0 and size or last
     end
     value = struct.pack('<' .. string.rep('d', last), unpack(numbers, 1, last))
-    if floor > 0 then
-      value = value .. struct.pack('<ddd', floor, till, since)
+    if since > 0 and numbers[2] ~= 0 then
+      value = value .. struct.pack('<ddddd', floor, till, since, newer, over)
     end
     call('SET', key, value, base == 0 and 'PXAT' or 'PX', string.format('%d', (lives - base) / 1000 + 1))
   else
