@@ -13,6 +13,9 @@ use crate::replay::candidate::Outcome;
 use crate::replay::read::Read;
 use crate::replay::time::rfc3339;
 
+/// The most other fields with addresses that are named.
+const MOST_OTHERS: usize = 5;
+
 pub(crate) fn print(
     args: &Args,
     read: &Read<'_>,
@@ -36,6 +39,25 @@ pub(crate) fn print(
         if let Some(forwarded) = &taken.forwarded {
             writeln!(out, "behind the trusted proxies: `{forwarded}`")?;
         }
+        if !taken.others.is_empty() {
+            let mut names = taken
+                .others
+                .iter()
+                .take(MOST_OTHERS)
+                .map(|name| format!("`{name}`"));
+            let mut others = names.by_ref().collect::<Vec<_>>().join(", ");
+            if taken.others.len() > MOST_OTHERS {
+                others += " and others";
+            }
+            let proxies = match args.input.trusted_proxies.as_slice() {
+                [] => ", --trusted-proxies the client behind proxies",
+                _ => "",
+            };
+            writeln!(
+                out,
+                "addresses also stand in {others}: --key-field takes one of them{proxies}"
+            )?;
+        }
         if taken.unnamed > 0 {
             writeln!(
                 out,
@@ -57,6 +79,12 @@ pub(crate) fn print(
             "out of order: {}; all are replayed in the order of their times",
             count(log.out_of_order)
         )?;
+    }
+    if read.has_local_times {
+        writeln!(out, "times without an offset are taken for UTC")?;
+    }
+    for name in &read.repeated {
+        writeln!(out, "named twice, and counted once: {}", escaped(name))?;
     }
     if let Some(first) = &read.first_bad {
         writeln!(
