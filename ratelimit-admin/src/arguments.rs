@@ -41,7 +41,7 @@ goes before. The keys are those of this rule, these windows, this algorithm and 
 service that has refused a key a moment ago may go on for a second before it asks Redis again.
 
 Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be changed first: an
-argument, a setting, or a file that cannot be read or written.";
+argument, a setting, a file that cannot be read or written, or keys that are left out, which the output names.";
 
 /// Show the rate limits of a service on its Redis; reset, block and unblock keys; try limits on a
 /// log of requests
