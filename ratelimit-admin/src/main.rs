@@ -124,7 +124,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             let changed = changed.map_err(Failure::Change)?;
             let existed = !before.is_untouched();
             let after = target.look().await?;
-            Ok(Report::Outcome(Outcome {
+            Ok(Report::Outcome(Box::new(Outcome {
                 command: change.name(),
                 blocked_for: match change {
                     Change::Block { duration, .. } => Some(*duration),
@@ -134,7 +134,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
                 existed,
                 before,
                 after,
-            }))
+            })))
         }
     }
 }

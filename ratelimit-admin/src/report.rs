@@ -28,7 +28,7 @@ pub(crate) enum Report {
     InFlight(InFlightList),
     Found(Found),
     Top(Top),
-    Outcome(Outcome),
+    Outcome(Box<Outcome>),
 }
 
 /// The state of a key.
@@ -410,14 +410,15 @@ impl fmt::Display for Report {
                 }?;
                 unread.fmt(f)
             }
-            Self::Outcome(Outcome {
-                command,
-                blocked_for,
-                changed,
-                existed,
-                before,
-                after,
-            }) => {
+            Self::Outcome(outcome) => {
+                let Outcome {
+                    command,
+                    blocked_for,
+                    changed,
+                    existed,
+                    before,
+                    after,
+                } = &**outcome;
                 let (rule, key) = (escaped(before.rule), name(&before.key));
                 if !*changed {
                     let hint = before.hint();

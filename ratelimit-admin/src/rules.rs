@@ -215,8 +215,9 @@ struct Pages<'a> {
     beginning: &'a str,
     algorithm: Algorithm,
     timeout: Duration,
-    /// Where the next page is; `None` behind the last one.
-    from: Option<Option<Vec<u8>>>,
+    /// Where the next page is.
+    from: Option<Vec<u8>>,
+    is_at_end: bool,
 }
 
 /// The name of a key on Redis.
@@ -238,19 +239,21 @@ impl<'a> Pages<'a> {
             beginning,
             algorithm,
             timeout,
-            from: Some(None),
+            from: None,
+            is_at_end: false,
         }
     }
 
     async fn next_page(&mut self) -> Result<Option<Vec<StoredKey>>, RateLimitError> {
-        let Some(from) = self.from.take() else {
+        if self.is_at_end {
             return Ok(None);
-        };
+        }
         let limits = [Limit::per_second(1)];
         let request = Request::new(self.beginning.as_bytes(), self.algorithm, &limits);
-        let ask = async || self.store.keys(request, from.clone()).await;
+        let ask = async || self.store.keys(request, self.from.clone()).await;
         let page = answer(self.timeout, ask).await?;
-        self.from = page.next.map(Some);
+        self.from = page.next;
+        self.is_at_end = self.from.is_none();
         let stored = |key: Vec<u8>| match String::from_utf8(key) {
             Ok(text) => StoredKey {
                 text,

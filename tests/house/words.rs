@@ -14,7 +14,7 @@ const LONG_LINES: &[(&str, usize)] = &[
     ("examples", 5),
     ("examples/frameworks", 3),
     ("examples/policies", 3),
-    ("ratelimit-admin/src", 2),
+    ("ratelimit-admin/src", 1),
     ("ratelimit-admin/src/replay", 4),
     ("ratelimit-macros/src", 1),
     ("ratelimit-macros/src/check", 6),
