@@ -52,6 +52,9 @@ struct LeftOut {
 #[derive(Serialize)]
 pub(crate) struct Top {
     keys: Vec<Standing>,
+    /// How many rules Redis knows.
+    #[serde(skip)]
+    rules: usize,
     /// How many keys were looked at.
     looked_at: usize,
     /// `true` if these are all.
@@ -305,6 +308,7 @@ pub(crate) async fn top<E: From<RateLimitError>>(
     }
     let mut top = Top {
         keys: Vec::new(),
+        rules: in_force.rules.len(),
         looked_at: 0,
         complete: true,
         is_without_overrides: looks.iter().any(|rule| rule.line.policy.is_some()),
@@ -454,6 +458,12 @@ impl fmt::Display for Top {
             self.keys.len(),
             self.looked_at
         )?;
+        if self.rules == 0 {
+            f.write_str(
+                ": no limiter has written its rules under this prefix; `ratelimit-admin rules` \
+                 lists all prefixes, `list RULE --limits …` the keys of a rule",
+            )?;
+        }
         if !self.complete {
             f.write_str(", and there are more keys, which were not looked at: see --max-keys")?;
         }

@@ -237,7 +237,7 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
         } else {
             let (field, others) = said.split_once(", also ").unwrap_or((said, ""));
             let field = match field.split_once(' ') {
-                Some((field, word)) => format!("`{field}`, word {word} of a line"),
+                Some((field, place)) => format!("`{field}`, {place}"),
                 None => format!("`{field}`"),
             };
             let said = finds_the_client(name, &[], log, &field);
@@ -280,6 +280,23 @@ fn logs_are_read_as_docker_stores_them_and_as_arrays() {
     let collected = wrapped(log(COMBINED)).replace("{\"log\"", "{\"time\":\"x\",\"log\"");
     let collected = collected.replace(",\"time\":\"2026-10-10T00:00:00Z\"", "");
     finds_the_client("a collector", &[], collected, "`address`, word 1 of a line");
+    let twice = wrapped(log(
+        r#"{"log":"{} - - [10/Oct/2026:11:55:{s} +0000] \"GET /\" 200 1"}"#,
+    ));
+    finds_the_client(
+        "Docker, and a collector",
+        &[],
+        twice,
+        "`address`, word 1 of a line",
+    );
+    let error = failed(
+        &["--rule", "1/1h"],
+        "{\n  \"time\": 1,\n  \"ip\": \"192.0.2.1\"\n}\n",
+    );
+    assert!(
+        error.contains("where the line ends: each object has a line, as by `jq -c`"),
+        "{error}"
+    );
     for array in [
         format!("[\n  {}\n]\n", json.trim().replace('\n', ",\n  ")),
         format!("[{}]", json.trim().replace('\n', ",")),
@@ -802,6 +819,13 @@ fn lines_of_other_columns_are_left_out() {
     let error = failed(&["--rule", "1/1h"], more);
     assert!(
         error.contains("it has 4 columns, and no header that names them"),
+        "{error}"
+    );
+    // What is behind the comma is a fraction of the second.
+    let fraction = log("2026-10-10T11:55:{s}Z,123 INFO {}:51234 GET /a");
+    let error = failed(&["--rule", "1/1h"], fraction);
+    assert!(
+        error.contains("it is no header with a column `time`, nor does it begin"),
         "{error}"
     );
     // The header of another log that was added to this one.

@@ -15,7 +15,7 @@ const LONG_LINES: &[(&str, usize)] = &[
     ("examples/frameworks", 3),
     ("examples/policies", 3),
     ("ratelimit-admin/src", 1),
-    ("ratelimit-admin/src/replay", 4),
+    ("ratelimit-admin/src/replay", 3),
     ("ratelimit-macros/src", 1),
     ("ratelimit-macros/src/check", 6),
     ("ratelimit-macros/src/expand", 6),

@@ -191,8 +191,9 @@ Logs:
   time,key,cost                        {\"time\": 1767225600.25, \"key\": \"alice\"}
   2026-01-01T00:00:00.25Z,alice,1      {\"time\": \"2026-01-01T00:00:01Z\", \"key\": \"bob\", \"cost\": 3}
 
-  Lines may stand in any order, and in several files: they are replayed in the order of their times. Lines that cannot be read are left out and
-  counted, and the first of them is named: so is a line that holds two requests, because it was cut.
+  Lines may stand in any order, and in several files: they are replayed in the order of their
+  times. Lines that cannot be read, or hold two requests because one was cut, are left out and
+  counted, and the first of them is named.
 
 Try it:
   ratelimit-admin replay --sample 1000000 --rule 60/1m --rule 'token_bucket 1/1s burst 30' --svg refused.svg

@@ -52,7 +52,7 @@ async fn replay(args: &Args) -> Result<(), Box<dyn Error>> {
     }
     let read = read_logs(args)?;
     if read.log.requests().is_empty() {
-        return Err("there is no request in the log".into());
+        return Err("there is no request in the log: it is empty, or holds only a header".into());
     }
     let mut outcomes = Vec::new();
     for candidate in &args.rules {

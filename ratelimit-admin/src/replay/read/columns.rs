@@ -43,8 +43,16 @@ impl Columns {
         }
         let begins_with_a_time = |line: &str| {
             let cells = cells(line, ',');
-            let mut times = cells.iter().map(|time| time::exact(time, input.time_unit));
-            cells.len() > 1 && times.next().flatten().is_some()
+            let is_time = |time: &str| time::exact(time, input.time_unit).is_some();
+            // Of a time with a comma, the second cell is the fraction.
+            let is_cut = |next: &str| {
+                next.split(' ').next().is_some_and(|part| {
+                    part != next
+                        && part.len() == 3
+                        && part.bytes().all(|byte| byte.is_ascii_digit())
+                })
+            };
+            matches!(cells.as_slice(), [time, next, ..] if is_time(time) && !is_cut(next))
         };
         let mut above = lines.iter().take_while(|line| !begins_with_a_time(line));
         let first = lines.iter().find(|line| begins_with_a_time(line));
@@ -80,7 +88,10 @@ impl Columns {
         };
         SEPARATORS.into_iter().find_map(|separator| {
             let names = cells(line, separator);
-            let is_header = names.len() > 1 && names.iter().any(|name| is_time(name));
+            // A line may end with a separator.
+            let named = names.iter().rposition(|name| !name.is_empty()).unwrap_or(0);
+            let is_named = named > 0 && !names.iter().take(named).any(|name| name.is_empty());
+            let is_header = is_named && names.iter().any(|name| is_time(name));
             is_header.then(|| Self {
                 names: names.into_iter().map(Cow::into_owned).collect(),
                 separator,

@@ -91,9 +91,9 @@ const OBJECTS: &[&str] = &[
 
 /// The names of the fields of the client's address.
 fn names_of_addresses() -> Vec<String> {
-    let in_objects =
-        |name: &'static str| OBJECTS.iter().map(move |object| format!("{object}{name}"));
-    ADDRESSES.iter().copied().flat_map(in_objects).collect()
+    let names = ADDRESSES.iter();
+    let paths = names.flat_map(|name| OBJECTS.iter().map(move |object| format!("{object}{name}")));
+    paths.collect()
 }
 
 const USERS: &[&str] = &[
@@ -181,8 +181,8 @@ fn count(name: &str, records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> us
     values.filter(|value| fits(value)).count()
 }
 
-/// The first of [`names_of_addresses`] in these records, unless another is ten times as frequent. Lines that
-/// are no requests may hold the address of the server.
+/// The first of [`names_of_addresses`] in these records, unless another is ten times as frequent.
+/// Lines that are no requests may hold the address of the server.
 fn usual_address(records: &[&Record<'_>], clients: &Clients) -> Option<String> {
     let is_address = |value: &str| clients.named(value).is_some();
     let names = names_of_addresses().into_iter();

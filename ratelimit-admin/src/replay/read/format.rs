@@ -179,10 +179,15 @@ pub(super) fn object(line: &str) -> Result<Map<String, Value>, String> {
     };
     match line.find('{').and_then(|at| read(line.get(at..)?).ok()) {
         Some(object) => distinct(object),
-        None => Err(format!(
-            "it is not a JSON object, at column {}",
-            whole.column()
-        )),
+        None => {
+            let at = whole.column();
+            let ends = if whole.is_eof() {
+                ", where the line ends: each object has a line, as by `jq -c`"
+            } else {
+                ""
+            };
+            Err(format!("it is not a JSON object, at column {at}{ends}"))
+        }
     }
 }
 

@@ -17,7 +17,7 @@ impl<'de> Deserialize<'de> for Object {
         match (value, twice) {
             (Value::Object(_), Some(name)) => Ok(Self(Err(name))),
             (Value::Object(object), None) => Ok(Self(Ok(object))),
-            _ => Err(Error::custom("no object")),
+            _ => Err(Error::custom("a value that is no object")),
         }
     }
 }

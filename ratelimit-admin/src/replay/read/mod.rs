@@ -20,6 +20,7 @@ use self::format::{Reader, distinct, unwrapped};
 use self::json::Object;
 use self::record::Record;
 use self::source::{Lines, Numbered, decompressed};
+use self::words::Place;
 use crate::printable::escaped;
 use crate::replay::arguments::{Format, Input};
 use crate::replay::log::Log;
@@ -27,6 +28,9 @@ use crate::replay::time;
 
 /// The number of lines that the format and the fields of a log are found by.
 const SAMPLE: usize = 100;
+
+/// How often a line is stored in a field of another at most, as by Docker and a collector.
+const MOST_WRAPPERS: usize = 3;
 
 /// The requests of the logs, and the lines that could not be read.
 pub(crate) struct Read<'a> {
@@ -118,14 +122,20 @@ impl<'a> Read<'a> {
         }
         let mut lines = Lines::of(from);
         let mut sample: Vec<Numbered> = lines.by_ref().take(SAMPLE).collect::<Result<_, _>>()?;
-        let wrapper = format::wrapper(&texts(&sample), self.input, &self.clients);
-        let inner = |line: String| match wrapper {
-            Some(name) => unwrapped(&line, name),
-            None => Ok(line),
-        };
-        for (_, line) in &mut sample {
-            *line = std::mem::replace(line, Ok(String::new())).and_then(inner);
+        let mut wrappers = Vec::new();
+        while let Some(name) = format::wrapper(&texts(&sample), self.input, &self.clients)
+            && wrappers.len() < MOST_WRAPPERS
+        {
+            for (_, line) in &mut sample {
+                let wrapped = std::mem::replace(line, Ok(String::new()));
+                *line = wrapped.and_then(|line| unwrapped(&line, name));
+            }
+            wrappers.push(name);
         }
+        let inner = |line: String| {
+            let mut names = wrappers.iter();
+            names.try_fold(line, |line, name| unwrapped(&line, name))
+        };
         let texts = texts(&sample);
         let first = sample.first().map_or(1, |(number, _)| *number);
         if texts.is_empty() {
@@ -143,7 +153,7 @@ impl<'a> Read<'a> {
         let records: Vec<_> = records.iter().collect();
         let fields = Fields::of(&records, self.input, &self.clients).map_err(bad)?;
         reader.begin();
-        self.take_from(&fields, reader.address.map(|place| place.word));
+        self.take_from(&fields, reader.address);
         let lines = lines.map(|line| line.map(|(number, line)| (number, line.and_then(inner))));
         for line in sample.into_iter().map(Ok).chain(lines) {
             let (number, line) = line?;
@@ -186,21 +196,22 @@ impl<'a> Read<'a> {
     /// If there were lines, and none could be read.
     pub(crate) fn sorted(mut self) -> io::Result<Self> {
         if let (true, Some(first)) = (self.log.requests().is_empty(), &self.first_bad) {
-            return Err(bad(format!(
-                "no line of {} can be read; {first}",
-                self.bad_lines
-            )));
+            let how = if first.contains("--") {
+                ""
+            } else {
+                "; --format, --time-field and --key-field say how to read a log"
+            };
+            let lines = self.bad_lines;
+            return Err(bad(format!("no line of {lines} can be read; {first}{how}")));
         }
         self.log.sort();
         Ok(self)
     }
 
     /// The next requests have their keys from this field, in access logs the address from a word.
-    fn take_from(&mut self, fields: &Fields<'_>, word: Option<usize>) {
-        let field = match word {
-            Some(word) if fields.key == "address" => {
-                format!("`address`, word {} of a line", word + 1)
-            }
+    fn take_from(&mut self, fields: &Fields<'_>, place: Option<Place>) {
+        let field = match place {
+            Some(place) if fields.key == "address" => format!("`address`, {place}"),
             _ => format!("`{}`", escaped(&fields.key)),
         };
         let forwarded = fields.forwarded.as_deref().map(escaped);

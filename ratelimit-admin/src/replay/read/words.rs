@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::fmt;
 
 use super::client::Clients;
 use super::fields::LINE;
@@ -32,13 +33,16 @@ pub(super) struct Access<'a> {
     rest: &'a str,
     /// Whether words stand between the time and the request.
     has_middle: bool,
+    /// Whether the head is these words.
+    is_after_time: bool,
     pub(super) quoted: Vec<&'a str>,
 }
 
 impl<'a> Access<'a> {
     pub(super) fn of(line: &'a str) -> Option<Self> {
         let (mut head, mut time, middle, request, rest) = start(line)?;
-        if head.is_empty() {
+        let is_after_time = head.is_empty();
+        if is_after_time {
             head = middle;
         }
         if !middle.is_empty() {
@@ -62,6 +66,7 @@ impl<'a> Access<'a> {
             status,
             rest,
             has_middle: !middle.is_empty(),
+            is_after_time,
             quoted: texts.take(3).collect(),
         })
     }
@@ -74,7 +79,7 @@ impl<'a> Access<'a> {
                 .any(|behind| self.has_middle || behind.trim_start().starts_with('"'))
     }
 
-    fn has_two_heads(&self, Place { word, behind }: Place, clients: &Clients) -> bool {
+    fn has_two_heads(&self, Place { word, behind, .. }: Place, clients: &Clients) -> bool {
         let (_, rest) = list_at(self.head, word);
         let mut words: Vec<&str> = rest.split_ascii_whitespace().collect();
         let is_other = behind < 2 && words.len() != behind;
@@ -138,7 +143,12 @@ impl<'a> Access<'a> {
             .find_map(|(word, (list, rest))| {
                 let is_one = is_format(rest, clients) && clients.named(list).is_some();
                 let behind = rest.split_ascii_whitespace().count();
-                is_one.then_some(Place { word, behind })
+                let is_after_time = self.is_after_time;
+                is_one.then_some(Place {
+                    word,
+                    behind,
+                    is_after_time,
+                })
             })
     }
 }
@@ -164,6 +174,19 @@ pub(super) struct Place {
     pub(super) word: usize,
     /// The number of words behind it.
     behind: usize,
+    /// Whether the words stand behind the time.
+    is_after_time: bool,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = if self.is_after_time {
+            "behind the time"
+        } else {
+            "of a line"
+        };
+        write!(f, "word {} {of}", self.word + 1)
+    }
 }
 
 /// Which word of most of these lines is the client's address. What the client sends stands behind
