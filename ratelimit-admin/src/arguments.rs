@@ -40,8 +40,9 @@ Limits and algorithm are those that the service has written to its Redis; what i
 goes before. The keys are those of this rule, these windows, this algorithm and this prefix. A
 service that has refused a key a moment ago may go on for a second before it asks Redis again.
 
-Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be changed first: an
-argument, a setting, or a file that cannot be read or written.";
+Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be
+changed first: an argument, a setting, a file that cannot be read or written, or keys that are left
+out, which the output names.";
 
 /// Show the rate limits of a service on its Redis; reset, block and unblock keys; try limits on a
 /// log of requests

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
+use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{Limit, Policy, RateLimitError, RedisStore};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -181,7 +182,7 @@ fn policy_of(line: &Line) -> Result<Policy, String> {
 
 impl InForce {
     /// None, for this reason.
-    pub(crate) fn unread(prefix: &str, why: &RateLimitError) -> Self {
+    pub(crate) fn unread(prefix: &str, why: &StoreError) -> Self {
         let why =
             format!("what limiters have written under the prefix {prefix:?} is left out: {why}");
         Self {

@@ -2,7 +2,7 @@
 //! refused now.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::in_force::{InForce, RuleInForce};
 use crate::printable::escaped;
 use crate::report::{Standing, name};
+use crate::rules::{KeysOfRule, Unread};
 
 /// The state of a value under each rule whose key it can be.
 #[derive(Serialize)]
@@ -24,6 +25,9 @@ pub(crate) struct Found {
     left_out: Vec<LeftOut>,
     /// Lines of Redis that could not be read.
     skipped: Vec<String>,
+    /// Keys that could not be read.
+    #[serde(skip_serializing_if = "Unread::is_empty")]
+    unread: Unread,
 }
 
 #[derive(Serialize)]
@@ -48,6 +52,9 @@ struct LeftOut {
 #[derive(Serialize)]
 pub(crate) struct Top {
     keys: Vec<Standing>,
+    /// How many rules Redis knows.
+    #[serde(skip)]
+    rules: usize,
     /// How many keys were looked at.
     looked_at: usize,
     /// `true` if these are all.
@@ -57,6 +64,8 @@ pub(crate) struct Top {
     is_without_overrides: bool,
     left_out: Vec<LeftOut>,
     skipped: Vec<String>,
+    #[serde(skip_serializing_if = "Unread::is_empty")]
+    unread: Unread,
 }
 
 /// The rule as one that a limiter asks by its policy of this number.
@@ -215,24 +224,33 @@ pub(crate) async fn find<E: From<RateLimitError>>(
             Err(why) => left_out.push(LeftOut::new(&rule, why)),
         }
     }
-    let mut rules = Vec::new();
+    let (mut rules, mut unread) = (Vec::new(), Unread::default());
     if !looks.is_empty() {
         let limiter = limiter(policies.clone()).await?;
         for (rule, key, number) in looks {
+            let text = String::from_utf8_lossy(key.as_bytes()).into_owned();
+            let of_rule = format!("{} {text}", rule.name);
             let mut standing = None;
             if let Some((number, policy)) = number.and_then(|at| Some((at, policies.get(at)?))) {
-                let decision = limiter.peek(&asked(&rule, number), &key).await?;
+                let decision = limiter.peek(&asked(&rule, number), &key).await;
+                let Some(decision) = unread.unless_foreign(&of_rule, decision)? else {
+                    continue;
+                };
                 standing = Some(Standing::new(&key, &decision, policy));
             }
             let mut in_flight = None;
             if let Some(most) = rule.line.concurrent {
                 let any = Limit::per_second(1);
                 let asked = Rule::named(rule.name.as_str(), any).with_concurrent(most);
-                in_flight = Some(limiter.in_flight(&asked, &key).await?);
+                let calls = limiter.in_flight(&asked, &key).await;
+                let Some(calls) = unread.unless_foreign(&of_rule, calls)? else {
+                    continue;
+                };
+                in_flight = Some(calls);
             }
             rules.push(FoundRule {
                 rule: rule.name,
-                key: String::from_utf8_lossy(key.as_bytes()).into_owned(),
+                key: text,
                 limits: standing,
                 policy: rule.line.policy,
                 in_flight,
@@ -245,6 +263,7 @@ pub(crate) async fn find<E: From<RateLimitError>>(
         rules,
         left_out,
         skipped: in_force.skipped,
+        unread,
     })
 }
 
@@ -267,6 +286,7 @@ pub(crate) async fn top<E: From<RateLimitError>>(
     in_force: InForce,
     max_keys: usize,
     limiter: impl AsyncFnOnce(Vec<Policy>) -> Result<RateLimiter, E>,
+    keys: impl AsyncFn(&RuleInForce, usize, &mut Unread) -> Result<(KeysOfRule, bool), E>,
 ) -> Result<Top, E> {
     let (mut left_out, mut looks, mut policies) = (Vec::new(), Vec::new(), Vec::new());
     for rule in &in_force.rules {
@@ -288,16 +308,21 @@ pub(crate) async fn top<E: From<RateLimitError>>(
     }
     let mut top = Top {
         keys: Vec::new(),
+        rules: in_force.rules.len(),
         looked_at: 0,
         complete: true,
         is_without_overrides: looks.iter().any(|rule| rule.line.policy.is_some()),
         left_out,
         skipped: in_force.skipped.clone(),
+        unread: Unread::default(),
     };
     if !looks.is_empty() {
         let limiter = limiter(policies.clone()).await?;
         for (number, (rule, policy)) in looks.iter().zip(&policies).enumerate() {
-            top.look(&limiter, &asked(rule, number), policy, max_keys)
+            let left = max_keys.saturating_sub(top.looked_at);
+            let (keys, complete) = keys(rule, left, &mut top.unread).await?;
+            top.complete &= complete;
+            top.look(&limiter, &asked(rule, number), policy, keys)
                 .await?;
         }
     }
@@ -307,33 +332,37 @@ pub(crate) async fn top<E: From<RateLimitError>>(
 }
 
 impl Top {
-    /// Looks at the keys of a rule.
+    /// Looks at these keys of a rule.
     async fn look(
         &mut self,
         limiter: &RateLimiter,
         rule: &Rule,
         policy: &Policy,
-        max_keys: usize,
+        keys: KeysOfRule,
     ) -> Result<(), RateLimitError> {
-        let (mut pages, mut seen) = (limiter.keys(rule), HashSet::new());
-        while let Some(page) = pages.next_page().await? {
-            for key in page {
-                if seen.contains(&key) {
-                    continue;
-                }
-                if self.looked_at >= max_keys {
-                    self.complete = false;
-                    return Ok(());
-                }
-                self.looked_at += 1;
-                let standing = Standing::new(&key, &limiter.peek(rule, &key).await?, policy);
+        for (key, stored) in keys {
+            self.looked_at += 1;
+            let decision = limiter.peek(rule, &key).await;
+            if let Some(decision) = self.unread.unless_foreign(&stored, decision)? {
+                let standing = Standing::new(&key, &decision, policy);
                 if !standing.is_allowed() {
                     self.keys.push(standing);
                 }
-                seen.insert(key);
             }
         }
         Ok(())
+    }
+
+    /// Whether all that Redis holds could be read.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.unread.is_empty() && self.skipped.is_empty()
+    }
+}
+
+impl Found {
+    /// Whether all that Redis holds could be read.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.unread.is_empty() && self.skipped.is_empty()
     }
 }
 
@@ -366,7 +395,12 @@ impl fmt::Display for LeftOut {
 }
 
 /// The rules that were left out, and the lines that could not be read.
-fn write_rest(f: &mut fmt::Formatter<'_>, left_out: &[LeftOut], skipped: &[String]) -> fmt::Result {
+fn write_rest(
+    f: &mut fmt::Formatter<'_>,
+    left_out: &[LeftOut],
+    skipped: &[String],
+    unread: &Unread,
+) -> fmt::Result {
     if !left_out.is_empty() {
         f.write_str("\nleft out:")?;
     }
@@ -376,7 +410,7 @@ fn write_rest(f: &mut fmt::Formatter<'_>, left_out: &[LeftOut], skipped: &[Strin
     for line in skipped {
         write!(f, "\n{line}")?;
     }
-    Ok(())
+    write!(f, "{unread}")
 }
 
 impl fmt::Display for Found {
@@ -408,7 +442,7 @@ impl fmt::Display for Found {
         if self.is_without_overrides {
             f.write_str(OVERRIDES)?;
         }
-        write_rest(f, &self.left_out, &self.skipped)
+        write_rest(f, &self.left_out, &self.skipped, &self.unread)
     }
 }
 
@@ -424,12 +458,18 @@ impl fmt::Display for Top {
             self.keys.len(),
             self.looked_at
         )?;
+        if self.rules == 0 {
+            f.write_str(
+                ": no limiter has written its rules under this prefix; `ratelimit-admin rules` \
+                 lists all prefixes, `list RULE --limits …` the keys of a rule",
+            )?;
+        }
         if !self.complete {
             f.write_str(", and there are more keys, which were not looked at: see --max-keys")?;
         }
         if self.is_without_overrides {
             f.write_str(OVERRIDES)?;
         }
-        write_rest(f, &self.left_out, &self.skipped)
+        write_rest(f, &self.left_out, &self.skipped, &self.unread)
     }
 }

@@ -27,7 +27,6 @@ mod replay;
 mod report;
 mod rules;
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -38,9 +37,9 @@ use ratelimit_runtime::{
 
 use arguments::{Bucket, Change, Command, POLICY, Program, RuleArgs, Service, Task, policies_in};
 use calendar::Period;
-use in_force::InForce;
+use in_force::{InForce, RuleInForce};
 use report::{CallsInFlight, InFlightList, Listing, Outcome, Report, RuleList, Standing};
-use rules::{Named, Rules};
+use rules::{Named, RuleKeys, Rules, Unread};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -71,9 +70,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
                 in_force.push(
                     match in_force::read(&store, prefix, service.timeout).await {
                         // Another program may have written the key, or an ACL forbids to read it.
-                        Err(error @ RateLimitError::Misconfigured(_)) => {
-                            InForce::unread(prefix, &error)
-                        }
+                        Err(RateLimitError::Misconfigured(why)) => InForce::unread(prefix, &why),
                         read => read?,
                     },
                 );
@@ -93,19 +90,20 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
                 rules.keep_only(name)?;
             }
             let limiter = async |policies| with_policies(service, policies).await;
-            Ok(Report::Top(lookup::top(rules, *max_keys, limiter).await?))
+            let keys = async |rule: &RuleInForce, most, unread: &mut Unread| {
+                let of = report::keys_of(rule);
+                let store = store(service)?;
+                let found = rules::keys_of(&store, &of, most, service.timeout, unread);
+                Ok::<_, Failure>(found.await?)
+            };
+            Ok(Report::Top(
+                lookup::top(rules, *max_keys, limiter, keys).await?,
+            ))
         }
         Command::List { rule, max_keys, .. } => {
             let (rule, policy) = settled(rule, service).await?.rule()?;
-            Ok(Report::Listing(
-                list(
-                    connected(service, policy.clone()).await?,
-                    rule,
-                    &policy,
-                    *max_keys,
-                )
-                .await?,
-            ))
+            let listing = list(service, rule, &policy, *max_keys);
+            Ok(Report::Listing(listing.await?))
         }
         Command::InFlight { name, max_keys } => {
             Ok(Report::InFlight(in_flight(name, *max_keys, service).await?))
@@ -156,23 +154,28 @@ async fn in_flight(
     let name = known.transpose()?.flatten().unwrap_or(name);
     let limiter = limiter(service, RateLimiter::builder()).await?;
     let rule = Rule::named(name, Limit::per_second(1)).with_concurrent(1);
-    let of = (service.prefix.as_deref().unwrap_or_default(), name);
-    let (keys, complete) =
-        rules::in_flight(&store(service)?, of, max_keys, service.timeout).await?;
+    let of = RuleKeys {
+        prefix: service.prefix.clone().unwrap_or_default(),
+        name: name.to_owned(),
+        algorithm: "concurrent",
+        windows: Vec::new(),
+    };
+    let (store, mut unread) = (store(service)?, Unread::default());
+    let found = rules::keys_of(&store, &of, max_keys, service.timeout, &mut unread);
+    let (keys, complete) = found.await?;
     let mut counts = Vec::new();
-    for text in keys {
-        let Ok(key) = Key::from_rendered(&text) else {
-            continue;
-        };
-        counts.push(CallsInFlight {
-            key: text,
-            in_flight: limiter.in_flight(&rule, &key).await?,
-        });
+    for (key, stored) in keys {
+        let in_flight = limiter.in_flight(&rule, &key).await;
+        if let Some(in_flight) = unread.unless_foreign(&stored, in_flight)? {
+            let key = String::from_utf8_lossy(key.as_bytes()).into_owned();
+            counts.push(CallsInFlight { key, in_flight });
+        }
     }
     Ok(InFlightList {
         rule: name.to_owned(),
         keys: counts,
         complete,
+        unread,
     })
 }
 
@@ -364,36 +367,38 @@ impl Target {
         Ok(target)
     }
 
-    async fn look(&self) -> Result<Standing, RateLimitError> {
-        Ok(Standing::new(
-            &self.key,
-            &self.limiter.peek(&self.rule, &self.key).await?,
-            &self.policy,
-        ))
+    async fn look(&self) -> Result<Standing, Failure> {
+        let decision = self.limiter.peek(&self.rule, &self.key).await;
+        let decision = decision.map_err(|error| match error {
+            RateLimitError::Misconfigured(why) => Failure::Arguments(format!(
+                "{} {}: {why}",
+                printable::escaped(self.rule.name()),
+                report::name(&String::from_utf8_lossy(self.key.as_bytes())),
+            )),
+            error => error.into(),
+        })?;
+        Ok(Standing::new(&self.key, &decision, &self.policy))
     }
 }
 
 /// At most `max_keys` keys, each once, in order.
 async fn list(
-    limiter: RateLimiter,
+    service: &Service,
     rule: Rule,
     policy: &Policy,
     max_keys: usize,
-) -> Result<Listing, RateLimitError> {
-    let (mut pages, mut found) = (limiter.keys(&rule), BTreeSet::new());
-    while found.len() <= max_keys
-        && let Some(page) = pages.next_page().await?
-    {
-        found.extend(page);
-    }
-    let complete = found.len() <= max_keys;
+) -> Result<Listing, Failure> {
+    let limiter = connected(service, policy.clone()).await?;
+    let of = RuleKeys::of(service.prefix.as_deref(), rule.name(), policy);
+    let (store, mut unread) = (store(service)?, Unread::default());
+    let found = rules::keys_of(&store, &of, max_keys, service.timeout, &mut unread);
+    let (found, complete) = found.await?;
     let mut keys = Vec::new();
-    for key in found.into_iter().take(max_keys) {
-        keys.push(Standing::new(
-            &key,
-            &limiter.peek(&rule, &key).await?,
-            policy,
-        ));
+    for (key, stored) in found {
+        let decision = limiter.peek(&rule, &key).await;
+        if let Some(decision) = unread.unless_foreign(&stored, decision)? {
+            keys.push(Standing::new(&key, &decision, policy));
+        }
     }
     let period = policy
         .limits()
@@ -405,6 +410,7 @@ async fn list(
         keys,
         complete,
         zone,
+        unread,
     })
 }
 
@@ -441,6 +447,8 @@ impl Failure {
                 ),
                 1,
             ),
+            Self::Limiter(RateLimitError::Misconfigured(why))
+            | Self::Change(RateLimitError::Misconfigured(why)) => (why.to_string(), 2),
             Self::Limiter(error) | Self::Change(error) => (error.to_string(), 2),
             Self::Arguments(message) => (message, 2),
         };

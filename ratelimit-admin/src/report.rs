@@ -17,7 +17,7 @@ use crate::escapes::in_json;
 use crate::in_force::{InForce, RuleInForce};
 use crate::lookup::{Found, Top};
 use crate::printable::escaped;
-use crate::rules::{RuleKeys, Rules, Window, algorithm_name, kept_as, windows};
+use crate::rules::{RuleKeys, Rules, Unread, Window, kept_as};
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -67,6 +67,9 @@ pub(crate) struct Listing {
     /// The time zone of calendar quotas.
     #[serde(skip)]
     pub(crate) zone: Option<String>,
+    /// Keys that could not be read.
+    #[serde(skip_serializing_if = "Unread::is_empty")]
+    pub(crate) unread: Unread,
 }
 
 #[derive(Serialize)]
@@ -75,6 +78,9 @@ pub(crate) struct InFlightList {
     pub(crate) keys: Vec<CallsInFlight>,
     /// `true` if the list is complete.
     pub(crate) complete: bool,
+    /// Keys that could not be read.
+    #[serde(skip_serializing_if = "Unread::is_empty")]
+    pub(crate) unread: Unread,
 }
 
 /// The number of calls in flight of a key. Permits of processes that died count until their leases
@@ -93,6 +99,9 @@ pub(crate) struct RuleList {
     /// Lines of Redis that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<String>,
+    /// Keys that could not be read.
+    #[serde(skip_serializing_if = "Unread::is_empty")]
+    unread: Unread,
 }
 
 #[derive(Serialize)]
@@ -154,6 +163,7 @@ impl RuleList {
             rules: rules.seen.into_iter().map(row).collect(),
             complete: rules.complete,
             skipped,
+            unread: rules.unread,
         }
     }
 }
@@ -193,7 +203,8 @@ impl fmt::Display for RuleList {
             (1, true) => f.write_str("1 rule"),
             (rules, true) => write!(f, "{rules} rules"),
             (rules, false) => write!(f, "{rules} rules, and there are more: say --prefix"),
-        }
+        }?;
+        self.unread.fmt(f)
     }
 }
 
@@ -209,13 +220,15 @@ impl RuleRow {
 }
 
 /// What the keys of a rule have in common.
-fn keys_of(rule: &RuleInForce) -> RuleKeys {
-    let policy = rule.policy.as_ref();
-    RuleKeys {
-        prefix: rule.prefix.clone(),
-        name: rule.name.clone(),
-        algorithm: policy.map_or("concurrent", |policy| algorithm_name(policy.algorithm())),
-        windows: policy.map(windows).unwrap_or_default(),
+pub(crate) fn keys_of(rule: &RuleInForce) -> RuleKeys {
+    match &rule.policy {
+        Some(policy) => RuleKeys::of(Some(&rule.prefix), &rule.name, policy),
+        None => RuleKeys {
+            prefix: rule.prefix.clone(),
+            name: rule.name.clone(),
+            algorithm: "concurrent",
+            windows: Vec::new(),
+        },
     }
 }
 
@@ -290,14 +303,30 @@ impl Standing {
 }
 
 impl Report {
+    /// Exit code 2 where something could not be read, and is left out.
     pub(crate) fn print(&self, json: bool) -> ExitCode {
-        if json {
+        let text = if json {
             let Ok(json) = serde_json::to_string(self) else {
                 return ExitCode::from(2);
             };
-            written(&in_json(&json))
+            in_json(&json)
         } else {
-            written(&self.to_string())
+            self.to_string()
+        };
+        match written(&text) {
+            ExitCode::SUCCESS if !self.is_whole() => ExitCode::from(2),
+            code => code,
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        match self {
+            Self::Rules(rules) => rules.skipped.is_empty() && rules.unread.is_empty(),
+            Self::Listing(listing) => listing.unread.is_empty(),
+            Self::InFlight(listing) => listing.unread.is_empty(),
+            Self::Found(found) => found.is_whole(),
+            Self::Top(top) => top.is_whole(),
+            Self::Standing(_) | Self::Outcome(_) => true,
         }
     }
 }
@@ -337,6 +366,7 @@ impl fmt::Display for Report {
                 keys,
                 complete,
                 zone,
+                unread,
             }) => {
                 let width = width(keys.iter().map(|standing| name(&standing.key)));
                 for standing in keys {
@@ -354,12 +384,14 @@ impl fmt::Display for Report {
                         f,
                         "{keys} keys of {rule}, and there are more: see --max-keys"
                     ),
-                }
+                }?;
+                unread.fmt(f)
             }
             Self::InFlight(InFlightList {
                 rule,
                 keys,
                 complete,
+                unread,
             }) => {
                 let width = width(keys.iter().map(|calls| name(&calls.key)));
                 for CallsInFlight { key, in_flight } in keys {
@@ -375,7 +407,8 @@ impl fmt::Display for Report {
                         f,
                         "{keys} keys of {rule}, and there are more: see --max-keys"
                     ),
-                }
+                }?;
+                unread.fmt(f)
             }
             Self::Outcome(outcome) => {
                 let Outcome {

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use humantime::format_duration;
 use jiff::tz::TimeZone;
 use ratelimit_runtime::store::{Request, Store as _, StoreError, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, Policy, RateLimitError, RedisStore};
+use ratelimit_runtime::{Algorithm, CalendarUnit, Key, Limit, Policy, RateLimitError, RedisStore};
+use serde::Serialize;
+
+use crate::printable::escaped;
 
 /// The most rules that are counted, because another program may write keys that look like those of
 /// many more.
@@ -33,6 +36,18 @@ pub(crate) struct RuleKeys {
     pub(crate) windows: Vec<Window>,
 }
 
+impl RuleKeys {
+    /// What the keys of a rule with these limits have in common.
+    pub(crate) fn of(prefix: Option<&str>, name: &str, policy: &Policy) -> Self {
+        Self {
+            prefix: prefix.unwrap_or_default().to_owned(),
+            name: name.to_owned(),
+            algorithm: algorithm_name(policy.algorithm()),
+            windows: windows(policy),
+        }
+    }
+}
+
 /// The window of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Window {
@@ -41,12 +56,83 @@ pub(crate) enum Window {
     Calendar(CalendarUnit, String),
 }
 
+/// Keys that no limiter of this release has written, and which a command goes on without.
+#[derive(Default, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Unread {
+    keys: BTreeSet<UnreadKey>,
+    /// How many more there are.
+    #[serde(skip)]
+    more: usize,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct UnreadKey {
+    key: String,
+    why: String,
+}
+
+/// The most of them that are named.
+const MAX_UNREAD: usize = 100;
+
+/// Why the name of a key cannot be read.
+const OTHER_NAME: &str = "its name is none of this release: another program or release wrote it";
+
+impl Unread {
+    pub(crate) fn add(&mut self, key: &str, why: impl fmt::Display) {
+        if self.keys.len() < MAX_UNREAD {
+            let (key, why) = (key.to_owned(), why.to_string());
+            self.keys.insert(UnreadKey { key, why });
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// What a look at a key has found; nothing if another program has written the key.
+    pub(crate) fn unless_foreign<T>(
+        &mut self,
+        key: &str,
+        found: Result<T, RateLimitError>,
+    ) -> Result<Option<T>, RateLimitError> {
+        match found {
+            Err(RateLimitError::Misconfigured(why)) => {
+                self.add(key, why);
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+}
+
+impl fmt::Display for Unread {
+    /// A line for each, without a line break at the end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for UnreadKey { key, why } in &self.keys {
+            write!(
+                f,
+                "\nthe key {} is left out: {}",
+                escaped(key),
+                escaped(why)
+            )?;
+        }
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "\n{more} more keys are left out"),
+        }
+    }
+}
+
 /// The number of keys of each rule, and whether these are all rules.
 pub(crate) struct Rules {
     pub(crate) seen: BTreeMap<RuleKeys, u64>,
     /// The prefixes under which limiters have written their rules.
     pub(crate) prefixes: BTreeSet<String>,
     pub(crate) complete: bool,
+    pub(crate) unread: Unread,
 }
 
 /// Scans all keys of a Redis once for each algorithm whose keys have a form of their own; with a
@@ -61,89 +147,124 @@ pub(crate) async fn list(
         seen: BTreeMap::new(),
         prefixes: prefix.map(str::to_owned).into_iter().collect(),
         complete: true,
+        unread: Unread::default(),
     };
     let beginning = prefix
         .filter(|prefix| !prefix.is_empty())
         .map(|prefix| format!("{prefix}:"))
         .unwrap_or_default();
     for algorithm in algorithms {
-        let mut add = |known: RuleKeys, _: &str| {
-            // An empty prefix stands for limiters without a prefix.
-            if prefix.is_none_or(|prefix| known.prefix == prefix) {
-                rules.add(known);
+        let mut pages = Pages::new(store, &beginning, *algorithm, timeout);
+        while let Some(page) = pages.next_page().await? {
+            for key in page {
+                // An empty prefix stands for limiters without a prefix.
+                let is_asked = |of: &str| prefix.is_none_or(|prefix| of == prefix);
+                match read(&key) {
+                    Name::Key(known, _) if is_asked(&known.prefix) => rules.add(known),
+                    Name::Rules(of) if prefix.is_none() && rules.prefixes.len() < MAX_PREFIXES => {
+                        rules.prefixes.insert(of);
+                    }
+                    Name::Unread(of) if is_asked(&of) => rules.unread.add(&key.text, OTHER_NAME),
+                    _ => {}
+                }
             }
-        };
-        let written = for_each_key(store, &beginning, *algorithm, timeout, &mut add).await?;
-        if prefix.is_none() {
-            rules.prefixes.extend(written);
         }
     }
     Ok(rules)
 }
 
-/// The rendered keys of a rule of this name that have calls in flight, at most `max_keys`, and
-/// whether these are all.
-pub(crate) async fn in_flight(
+/// The keys of a rule, each with its name on Redis.
+pub(crate) type KeysOfRule = BTreeMap<Key, String>;
+
+/// The keys of a rule that Redis holds, at most `max_keys`, and whether these are all.
+pub(crate) async fn keys_of(
     store: &RedisStore,
-    (prefix, name): (&str, &str),
+    rule: &RuleKeys,
     max_keys: usize,
     timeout: Duration,
-) -> Result<(BTreeSet<String>, bool), RateLimitError> {
-    let beginning = if prefix.is_empty() {
-        "rl1:cc:".to_owned()
-    } else {
-        format!("{prefix}:rl1:cc:")
-    };
-    let mut found = BTreeSet::new();
-    let mut add = |known: RuleKeys, key: &str| {
-        if known.prefix == prefix && known.name == name && found.len() <= max_keys {
-            found.insert(key.to_owned());
+    unread: &mut Unread,
+) -> Result<(KeysOfRule, bool), RateLimitError> {
+    let colon = if rule.prefix.is_empty() { "" } else { ":" };
+    let beginning = format!("{}{colon}rl1:{}", rule.prefix, tag_of(rule.algorithm));
+    let algorithm = rule.algorithm.parse().unwrap_or(Algorithm::SlidingWindow);
+    let mut pages = Pages::new(store, &beginning, algorithm, timeout);
+    let mut found = KeysOfRule::new();
+    while found.len() <= max_keys
+        && let Some(page) = pages.next_page().await?
+    {
+        for key in page {
+            let Name::Key(known, rendered) = read(&key) else {
+                continue;
+            };
+            if known != *rule {
+                continue;
+            }
+            match Key::from_rendered(rendered) {
+                Ok(rendered) if key.is_text => drop(found.insert(rendered, key.text)),
+                _ => unread.add(&key.text, "no key is rendered so: another program wrote it"),
+            }
         }
-    };
-    for_each_key(
-        store,
-        &beginning,
-        Algorithm::SlidingWindow,
-        timeout,
-        &mut add,
-    )
-    .await?;
+    }
     let complete = found.len() <= max_keys;
     Ok((found.into_iter().take(max_keys).collect(), complete))
 }
 
-/// Calls the function with the rule and the rendered key of each key with this beginning; for some
-/// keys perhaps more than once. The prefixes of the keys that hold rules, not more than
-/// [`MAX_PREFIXES`].
-async fn for_each_key(
-    store: &RedisStore,
-    beginning: &str,
+/// The keys of a Redis with this beginning, in pages; some of them perhaps more than once.
+struct Pages<'a> {
+    store: &'a RedisStore,
+    beginning: &'a str,
     algorithm: Algorithm,
     timeout: Duration,
-    work: &mut impl FnMut(RuleKeys, &str),
-) -> Result<BTreeSet<String>, RateLimitError> {
-    let mut prefixes = BTreeSet::new();
-    let (limits, mut from) = ([Limit::per_second(1)], None);
-    loop {
-        let request = Request::new(beginning.as_bytes(), algorithm, &limits);
-        let page = answer(timeout, async || store.keys(request, from.clone()).await).await?;
-        for key in page.keys {
-            let Ok(key) = std::str::from_utf8(&key) else {
-                continue;
-            };
-            if let Some((known, rendered)) = read(key) {
-                work(known, rendered);
-            } else if prefixes.len() < MAX_PREFIXES
-                && let Some(prefix) = key.strip_suffix("rl1:rules")
-                && (prefix.is_empty() || prefix.ends_with(':'))
-            {
-                prefixes.insert(prefix.trim_end_matches(':').to_owned());
-            }
+    /// Where the next page is.
+    from: Option<Vec<u8>>,
+    is_at_end: bool,
+}
+
+/// The name of a key on Redis.
+struct StoredKey {
+    text: String,
+    /// Whether that is all of its bytes.
+    is_text: bool,
+}
+
+impl<'a> Pages<'a> {
+    fn new(
+        store: &'a RedisStore,
+        beginning: &'a str,
+        algorithm: Algorithm,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            store,
+            beginning,
+            algorithm,
+            timeout,
+            from: None,
+            is_at_end: false,
         }
-        from = page.next;
-        if from.is_none() {
-            return Ok(prefixes);
+    }
+
+    async fn next_page(&mut self) -> Result<Option<Vec<StoredKey>>, RateLimitError> {
+        if self.is_at_end {
+            return Ok(None);
         }
+        let limits = [Limit::per_second(1)];
+        let request = Request::new(self.beginning.as_bytes(), self.algorithm, &limits);
+        let ask = async || self.store.keys(request, self.from.clone()).await;
+        let page = answer(self.timeout, ask).await?;
+        self.from = page.next;
+        self.is_at_end = self.from.is_none();
+        let stored = |key: Vec<u8>| match String::from_utf8(key) {
+            Ok(text) => StoredKey {
+                text,
+                is_text: true,
+            },
+            Err(other) => StoredKey {
+                text: String::from_utf8_lossy(other.as_bytes()).into_owned(),
+                is_text: false,
+            },
+        };
+        Ok(Some(page.keys.into_iter().map(stored).collect()))
     }
 }
 
@@ -235,27 +356,45 @@ pub(crate) fn nearest<'n>(names: BTreeSet<&'n str>, name: &str) -> Vec<&'n str> 
     near
 }
 
+/// What the name of a key says.
+enum Name<'k> {
+    /// The rule, and the rendered key.
+    Key(RuleKeys, &'k str),
+    /// The rules under this prefix.
+    Rules(String),
+    /// Nothing, although it has the form of a limiter with this prefix.
+    Unread(String),
+    /// It is another program's.
+    Other,
+}
+
 /// The rule and the rendered key of a key: `shop:prod:rl1:sw-60s+86400s:log_in:<alice>` is `log_in`
-/// and `<alice>`. `None` for keys of another form.
-fn read(key: &str) -> Option<(RuleKeys, &str)> {
-    let (prefix, rest) = match key.strip_prefix("rl1:") {
+/// and `<alice>`.
+fn read(key: &StoredKey) -> Name<'_> {
+    let (prefix, rest) = match key.text.strip_prefix("rl1:") {
         Some(rest) => ("", rest),
-        None => key.split_once(":rl1:")?,
+        None => match key.text.split_once(":rl1:") {
+            Some(split) => split,
+            None => return Name::Other,
+        },
     };
+    if rest == "rules" {
+        return Name::Rules(prefix.to_owned());
+    }
+    match rule_of(prefix, rest) {
+        Some((rule, rendered)) => Name::Key(rule, rendered),
+        None => Name::Unread(prefix.to_owned()),
+    }
+}
+
+/// The rule of a key behind its prefix and `rl1:`, and the rendered key.
+fn rule_of<'k>(prefix: &str, rest: &'k str) -> Option<(RuleKeys, &'k str)> {
     let mut segments = rest.splitn(3, ':');
     let (kept, name, rendered) = (segments.next()?, segments.next()?, segments.next()?);
     let (tag, windows) = kept
         .split_once('-')
         .map_or((kept, None), |(tag, windows)| (tag, Some(windows)));
-    let algorithm = match tag {
-        "sw" => "sliding_window",
-        "sc" => "sliding_counter",
-        "fw" => "fixed_window",
-        "tb" => "token_bucket",
-        "lb" => "leaky_bucket",
-        "cc" => "concurrent",
-        _ => return None,
-    };
+    let (_, algorithm) = TAGS.iter().find(|(known, _)| *known == tag)?;
     let windows = windows.map_or_else(
         || Some(Vec::new()),
         |windows| windows.split('+').map(Window::read).collect(),
@@ -274,8 +413,23 @@ fn read(key: &str) -> Option<(RuleKeys, &str)> {
     ))
 }
 
+/// The algorithms, as keys have them.
+const TAGS: [(&str, &str); 6] = [
+    ("sw", "sliding_window"),
+    ("sc", "sliding_counter"),
+    ("fw", "fixed_window"),
+    ("tb", "token_bucket"),
+    ("lb", "leaky_bucket"),
+    ("cc", "concurrent"),
+];
+
+fn tag_of(algorithm: &str) -> &'static str {
+    let tag = TAGS.iter().find(|(_, known)| *known == algorithm);
+    tag.map_or("", |(tag, _)| tag)
+}
+
 /// The name of an algorithm.
-pub(crate) fn algorithm_name(algorithm: Algorithm) -> &'static str {
+fn algorithm_name(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::SlidingCounter => "sliding_counter",
         Algorithm::FixedWindow => "fixed_window",
@@ -291,7 +445,7 @@ pub(crate) fn kept(policy: &Policy) -> String {
 }
 
 /// The windows of a policy.
-pub(crate) fn windows(policy: &Policy) -> Vec<Window> {
+fn windows(policy: &Policy) -> Vec<Window> {
     let named = |zone: Option<&str>| {
         let zone = zone.and_then(|zone| TimeZone::get(zone).ok());
         let name = zone.as_ref().and_then(TimeZone::iana_name);

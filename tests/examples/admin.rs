@@ -46,6 +46,14 @@ pub(super) fn says(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// What it prints if it leaves out what it cannot read.
+pub(super) fn says_in_part(args: &[&str]) -> String {
+    let output = admin(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+    assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
 pub(super) fn json(args: &[&str]) -> Value {
     let printed = says(&[args, &["--json"]].concat());
     assert_eq!(printed.lines().count(), 1, "{printed}");
@@ -818,18 +826,6 @@ fn the_rules_that_redis_knows_are_listed() {
         Rule::new("log:in {1}", Limit::new(5, Duration::from_millis(1_500))).and(Limit::per_day(9));
     let keys = [Key::of("a:rl1:sw-1s:x:"), Key::global(), Key::of("bob")];
     charge(bench.limiter().prefix("shop:prod"), &odd, &keys);
-    for foreign in [
-        "rl1",
-        "rl1:sw-60s:x",
-        "rl1:xx-60s:x:",
-        "rl1:sw:x:",
-        "rl1:sw-60:x:",
-        "rl1:sw-60s:%2:",
-        "other",
-    ] {
-        bench.server.cli(&["SET", foreign, "1"]);
-    }
-
     let all = rules(&[]);
     assert_eq!(all["complete"], true);
     let all = all["rules"].as_array().unwrap();
@@ -866,6 +862,116 @@ fn the_rules_that_redis_knows_are_listed() {
     for row in ["leaky_bucket leaky_bucket 1m 2 keys", odd, &count] {
         assert!(rows.iter().any(|other| other == row), "{row} in {printed}");
     }
+}
+
+/// Another program, or a later release, may write under the prefix of a limiter.
+#[test]
+fn keys_that_cannot_be_read_are_named_and_the_others_shown() {
+    let bench = Bench::new(&[]);
+    bench.charge_hourly("login", &["alice", "bob"]);
+    let permits = Rule::new("login", Limit::per_hour(5)).with_concurrent(2);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let limiter = bench.limiter().build().unwrap();
+    runtime.block_on(async {
+        let permit = limiter.enter(&permits, &Key::of("alice")).await;
+        std::mem::forget(permit.unwrap());
+        // The rule is written within a second or two.
+        let is_written = || bench.server.cli(&["EXISTS", "rl1:rules"]) == "1";
+        while !is_written() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    let log = |key: &[u8]| [b"rl1:sw-3600s:login:", key].concat();
+    let (of_bytes, of_control) = (log(b"<\xff>"), log(b"<\x1b[2J"));
+    for key in [
+        &log(b"<carl>")[..],
+        &of_bytes,
+        &of_control,
+        b"rl1:cc:login:<carl>",
+        b"rl1:xx-60s:login:<a>",
+        b"rl1:sw-60s:x",
+        b"rl1:sw:x:",
+        b"rl1:sw-60:x:",
+        b"rl1:sw-60s:%2:",
+        b"shop:rl1:new:<a>",
+        b"rl1",
+        b"other",
+    ] {
+        bench.server.cli(&[&b"SET"[..], key, b"1"]);
+    }
+    bench
+        .server
+        .cli(&["ZADD", "rl1:sw-3600s:login:<dora>", "1", "x"]);
+    let contains_all = |printed: &str, parts: &[&str]| {
+        for part in parts {
+            assert!(printed.contains(part), "{part} in {printed}");
+        }
+        assert!(!printed.contains('\u{1b}'), "{printed:?}");
+    };
+
+    let foreign = "is left out: a key of the rate limiter holds something that another program";
+    let listed = says_in_part(&bench.with(&["list", "login", "--limits", "5/1h"]));
+    contains_all(
+        &listed,
+        &[
+            "<alice>  3 of 5 left in 1h, ",
+            "<bob>    4 of 5 left in 1h, ",
+            "\n2 keys of login\n",
+            &format!("the key rl1:sw-3600s:login:<carl> {foreign}"),
+            &format!("the key rl1:sw-3600s:login:<dora> {foreign}"),
+            r"the key rl1:sw-3600s:login:<\u{1b}[2J is left out: no key is rendered so",
+            "the key rl1:sw-3600s:login:<\u{fffd}> is left out: no key is rendered so",
+        ],
+    );
+    let printed = says_in_part(&bench.with(&["list", "login", "--limits", "5/1h", "--json"]));
+    let listing: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(listing["unread"].as_array().unwrap().len(), 4, "{listing}");
+    assert_eq!(keys_of(&listing), ["<alice>", "<bob>"]);
+
+    let rules = says_in_part(&bench.with(&["rules"]));
+    let other = "is left out: its name is none of this release";
+    for key in [
+        "xx-60s:login:<a>",
+        "sw-60s:x",
+        "sw:x:",
+        "sw-60:x:",
+        "sw-60s:%2:",
+    ] {
+        contains_all(&rules, &[&format!("the key rl1:{key} {other}")]);
+    }
+    contains_all(&rules, &[&format!("the key shop:rl1:new:<a> {other}")]);
+    assert!(!rules.contains("other is"), "{rules}");
+    let of_shop = says_in_part(&bench.with(&["rules", "--prefix", "shop"]));
+    assert_eq!(of_shop.matches("is left out").count(), 1, "{of_shop}");
+
+    let in_flight = says_in_part(&bench.with(&["in-flight", "login"]));
+    contains_all(
+        &in_flight,
+        &[
+            "<alice>  1 in flight\n",
+            &format!("the key rl1:cc:login:<carl> {foreign}"),
+        ],
+    );
+    let top = says_in_part(&bench.with(&["top", "login"]));
+    contains_all(
+        &top,
+        &["0 of 4 keys are", &format!("login:<carl> {foreign}")],
+    );
+    for command in [
+        &["peek"][..],
+        &["reset"],
+        &["unblock"],
+        &["block", "--for", "1m"],
+    ] {
+        let of_carl = [command, &["login", "carl", "--limits", "5/1h"]].concat();
+        let said = fails(2, &bench.with(&of_carl));
+        let why = "error: login <carl>: a key of the rate limiter holds something";
+        assert!(said.starts_with(why), "{command:?}: {said}");
+    }
+    assert_eq!(bench.server.cli(&["GET", "rl1:sw-3600s:login:<carl>"]), "1");
 }
 
 #[test]

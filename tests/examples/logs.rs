@@ -36,6 +36,14 @@ impl Said {
             .find(|line| line.starts_with("lines left out: "))
     }
 
+    /// The other fields that hold addresses.
+    fn others(&self) -> String {
+        let mut lines = self.all.lines();
+        let others = lines.find_map(|line| line.strip_prefix("addresses also stand in "));
+        let names = others.map(|line| line.split(':').next().unwrap_or_default());
+        names.unwrap_or_default().replace('`', "")
+    }
+
     fn taken(&self) -> &str {
         let mut lines = self.all.lines();
         let line = lines.find(|line| line.starts_with("key: "));
@@ -66,7 +74,7 @@ fn log_of(line: &str, clients: [&str; 5]) -> String {
 }
 
 /// The three requests of one client are found, and no line is left out.
-fn finds_the_client(name: &str, arguments: &[&str], log: impl AsRef<[u8]>, field: &str) {
+fn finds_the_client(name: &str, arguments: &[&str], log: impl AsRef<[u8]>, field: &str) -> Said {
     let said = Said::of(arguments, log);
     assert_eq!(
         said.keys(),
@@ -86,6 +94,7 @@ fn finds_the_client(name: &str, arguments: &[&str], log: impl AsRef<[u8]>, field
         format!("key: {field}, such as 203.0.113.7, 198.51.100.9, 192.0.2.44"),
         "{name}"
     );
+    said
 }
 
 const COMBINED: &str = concat!(
@@ -145,7 +154,7 @@ fn the_client_is_found_in_access_logs_with_whatever_stands_around_it() {
         ),
         (
             "a name like an address",
-            r#"{} - 192.0.2.99 - x [10/Oct/2026:13:55:{s} +0200] "GET / HTTP/1.1" 200 1"#,
+            r#"{} - 192.0.2.99 x [10/Oct/2026:13:55:{s} +0200] "GET / HTTP/1.1" 200 1"#,
         ),
         (
             "no identity",
@@ -192,25 +201,51 @@ fn the_client_is_found_in_access_logs_with_whatever_stands_around_it() {
     }
 }
 
-/// Logs of servers, balancers and networks: behind `##` the name, and the field of the client. A
-/// line with `{}` is that of a request.
+/// Logs of servers, balancers and networks. Behind `##` stand the name, the field of the client
+/// (in access logs with its word) and, behind `also`, other fields that hold addresses; or, behind
+/// `error`, why the log cannot be read. A line with `{s}` is that of a request.
 const SERVERS: &str = include_str!("server_logs.txt");
+
+/// The name of each of these logs, what is said of it, and its lines.
+fn servers() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    SERVERS.split("## ").skip(1).map(|section| {
+        let (title, lines) = section.split_once('\n').expect("lines");
+        let (name, said) = title.split_once(": ").expect("a field");
+        (name, said, lines)
+    })
+}
+
+/// The log, and the line of a request in it.
+fn log_with(lines: &str) -> (String, &str) {
+    let of_requests = |line: &&str| line.contains("{s}");
+    let requests = |line: &str| match of_requests(&line) {
+        true => log(line),
+        false => format!("{line}\n"),
+    };
+    let line = lines.lines().find(of_requests).expect("a request");
+    (lines.lines().map(requests).collect(), line)
+}
 
 #[test]
 fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
     let mut count = 0;
-    for section in SERVERS.split("## ").skip(1) {
-        let (title, lines) = section.split_once('\n').expect("lines");
-        let (name, field) = title.split_once(": ").expect("a field");
-        let requests = |line: &str| match line.contains("{}") {
-            true => log(line),
-            false => format!("{line}\n"),
-        };
-        let log: String = lines.lines().map(requests).collect();
-        finds_the_client(name, &[], log, &format!("`{field}`"));
+    for (name, said, lines) in servers() {
+        let (log, _) = log_with(lines);
+        if let Some(why) = said.strip_prefix("error ") {
+            let error = failed(&["--rule", "1/1h"], log);
+            assert!(error.contains(why), "{name}: {error}");
+        } else {
+            let (field, others) = said.split_once(", also ").unwrap_or((said, ""));
+            let field = match field.split_once(' ') {
+                Some((field, place)) => format!("`{field}`, {place}"),
+                None => format!("`{field}`"),
+            };
+            let said = finds_the_client(name, &[], log, &field);
+            assert_eq!(said.others(), others, "{name}");
+        }
         count += 1;
     }
-    assert_eq!(count, 22);
+    assert_eq!(count, 127);
     // An unbracketed IPv6 address, and its port.
     let line = concat!(
         "{}:56789 [10/Oct/2026:11:55:{s}.655] in web/a 1/0/3/6/10 200 27 ",
@@ -245,6 +280,23 @@ fn logs_are_read_as_docker_stores_them_and_as_arrays() {
     let collected = wrapped(log(COMBINED)).replace("{\"log\"", "{\"time\":\"x\",\"log\"");
     let collected = collected.replace(",\"time\":\"2026-10-10T00:00:00Z\"", "");
     finds_the_client("a collector", &[], collected, "`address`, word 1 of a line");
+    let twice = wrapped(log(
+        r#"{"log":"{} - - [10/Oct/2026:11:55:{s} +0000] \"GET /\" 200 1"}"#,
+    ));
+    finds_the_client(
+        "Docker, and a collector",
+        &[],
+        twice,
+        "`address`, word 1 of a line",
+    );
+    let error = failed(
+        &["--rule", "1/1h"],
+        "{\n  \"time\": 1,\n  \"ip\": \"192.0.2.1\"\n}\n",
+    );
+    assert!(
+        error.contains("where the line ends: each object has a line, as by `jq -c`"),
+        "{error}"
+    );
     for array in [
         format!("[\n  {}\n]\n", json.trim().replace('\n', ",\n  ")),
         format!("[{}]", json.trim().replace('\n', ",")),
@@ -586,7 +638,9 @@ fn one_quotation_mark_of_csv_ends_with_its_line() {
     let csv = b"time,key,note\n1,a,\"\n2,a,\"x, \"\"y\"\"\"\n3,a,\"open\n4,\"a\",\xff\"\n5,\"a,\n";
     let said = Said::of(&[], csv);
     assert_eq!(said.keys(), [("a".to_owned(), 4)], "{}", said.all);
-    assert!(said.all.contains("requests: 5, keys: 2"), "{}", said.all);
+    assert!(said.all.contains("requests: 4, keys: 1"), "{}", said.all);
+    let why = "lines left out: 1; the first is line 6: it has 2 columns, and the header has 3";
+    assert_eq!(said.left_out(), Some(why));
 }
 
 /// Lines that would name another client are left out and counted.
@@ -637,6 +691,112 @@ fn what_a_client_sends_is_not_taken_for_another_client() {
 }
 
 #[test]
+fn the_other_fields_with_addresses_are_said_and_can_be_taken() {
+    let agent = r#" "GET /a HTTP/1.1" 200 12 "-" "curl/8""#;
+    let access = |head: &str| format!("{head} [10/Oct/2026:11:55:{{s}} +0000]{agent}");
+    let (first, second) = (access("{} 10.0.0.1 - -"), access("192.0.2.1 {} -"));
+    let (ingress, forwarded) = (access("10.0.0.1 - [{}] - -"), access("10.0.0.1 - -"));
+    let istio = concat!(
+        r#"{"start_time":"2026-10-10T11:55:{s}.123Z","downstream_remote_address":"10.0.0.9:0","#,
+        r#""upstream_host":"10.0.0.9:80","x_forwarded_for":"{}"}"#
+    );
+    let iis = "#Fields: date time c-ip X-Forwarded-For\n2026-10-10 11:55:{s} 10.0.0.5 {}";
+    for (line, field) in [
+        (first.as_str(), "word-1"),
+        (&second, "word-2"),
+        (&ingress, "word-3"),
+        (&(forwarded + r#" "{}""#), "x-forwarded-for"),
+        (istio, "x_forwarded_for"),
+        (iis, "X-Forwarded-For"),
+        (
+            r#"{"time":"2026-10-10T11:55:{s}Z","client":"10.0.0.5","a":[{"b":"{}"}]}"#,
+            "a.0.b",
+        ),
+    ] {
+        let said = Said::of(&[], log(line));
+        assert_eq!(said.others(), field, "{}", said.all);
+        assert!(!said.all.contains("203.0.113.7"), "{}", said.all);
+        finds_the_client(
+            field,
+            &["--key-field", field],
+            log(line),
+            &format!("`{field}`"),
+        );
+    }
+    let two =
+        r#"{"time":"2026-10-10T11:55:{s}Z","ip":"{}","client_ip":"{}","agent":"a, 10.0.0.1"}"#;
+    assert_eq!(
+        Said::of(&[], log(two)).others(),
+        "",
+        "the same client, and a text"
+    );
+}
+
+#[test]
+fn a_name_that_an_object_has_twice_leaves_its_line_out() {
+    let json = log(r#"{"ip":"{}","time":"2026-10-10T11:55:{s}Z","user":{"id":1}}"#);
+    for twice in [
+        r#"{"ip":"192.0.2.99","ip":"{}","time":"2026-10-10T11:55:{s}Z"}"#,
+        r#"{"ip":"{}","ip":"192.0.2.99","time":"2026-10-10T11:55:{s}Z"}"#,
+        r#"{"ip":"{}","IP":"192.0.2.99","time":"2026-10-10T11:55:{s}Z"}"#,
+        r#"{"ip":"{}","time":"2026-10-10T11:55:{s}Z","user":{"id":1,"id":2}}"#,
+        r#"app: {"ip":"{}","time":"2026-10-10T11:55:{s}Z","time":1}"#,
+    ] {
+        leaves_out(twice, &[], &json, &log(twice));
+    }
+    let objects = json.trim().replace('\n', ",") + r#",{"ip":"192.0.2.99","ip":"192.0.2.98"}"#;
+    let said = Said::of(&[], format!("[{objects}]"));
+    let left_out = "lines left out: 1; the first is object 6: it has several fields `ip`";
+    assert_eq!(said.left_out(), Some(left_out));
+    assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 3)]);
+}
+
+#[test]
+fn a_cut_line_that_goes_on_with_the_next_one_is_left_out() {
+    let joined = |name: &str, before: &str, line: &str| {
+        let first = line.replace("{s}", "15").replace("{}", "192.0.2.99");
+        let next = line.replace("{s}", "16").replace("{}", "192.0.2.98");
+        // Behind the address: from a beginning of the next word on.
+        let address = first.rfind("192.0.2.99").unwrap_or_default();
+        let word = first
+            .get(address..)
+            .and_then(|rest| rest.find([' ', ',', '\t']));
+        let from = word.map_or(first.len(), |end| address + end + 3);
+        let step = ((first.len() - from) / 3).max(1);
+        let cuts = (from..=first.len())
+            .step_by(step)
+            .filter_map(|at| first.get(..at));
+        let cuts: String = cuts.map(|cut| format!("{cut}{next}\n")).collect();
+        leaves_out(name, &[], before, &cuts);
+    };
+    for (name, said, lines) in servers() {
+        if !said.starts_with("error ") {
+            let (log, line) = log_with(lines);
+            joined(name, &log, line);
+        }
+    }
+    for line in [
+        COMBINED,
+        "{} - - [10/Oct/2026:13:55:{s} +0200] \"GET /a HTTP/1.1\" 200 -",
+    ] {
+        joined(line, &log(line), line);
+    }
+    for head in [
+        "192.0.2.99 - ",
+        "192.0.2.99 - a",
+        "192.0.2.99 - - ",
+        "192.0.2.99 - x [10/Oct",
+    ] {
+        leaves_out(
+            head,
+            &[],
+            &log(COMBINED),
+            &log(&format!("{head}{COMBINED}")),
+        );
+    }
+}
+
+#[test]
 fn lines_of_other_columns_are_left_out() {
     let proxy = format!("10.0.0.5 {COMBINED}");
     leaves_out("one word more", &[], &log(COMBINED), &log(&proxy));
@@ -653,6 +813,31 @@ fn lines_of_other_columns_are_left_out() {
     let list = log("2026-10-10T11:55:{s}Z,curl,192.0.2.99, {}");
     leaves_out("a list without quotes", &[], &csv, &list);
     finds_the_client("a comma more", &[], csv.replace('\n', ",\n"), "`key`");
+    let headless = log("2026-10-10T11:55:{s}Z,{},1");
+    let more = log("2026-10-10T11:55:{s}Z,192.0.2.99,1,{}");
+    leaves_out("no header", &[], &headless, &more);
+    let error = failed(&["--rule", "1/1h"], more);
+    assert!(
+        error.contains("it has 4 columns, and no header that names them"),
+        "{error}"
+    );
+    // What is behind the comma is a fraction of the second.
+    let fraction = log("2026-10-10T11:55:{s}Z,123 INFO {}:51234 GET /a");
+    let error = failed(&["--rule", "1/1h"], fraction);
+    assert!(
+        error.contains("it is no header with a column `time`, nor does it begin"),
+        "{error}"
+    );
+    // The header of another log that was added to this one.
+    let turned = "key,agent,time\n".to_owned() + &log("{},curl,2026-10-10T11:55:{s}Z");
+    let said = Said::of(&[], format!("{csv}{turned}"));
+    assert_eq!(
+        said.keys()[0],
+        ("203.0.113.7".to_owned(), 6),
+        "{}",
+        said.all
+    );
+    assert_eq!(said.left_out(), None);
 }
 
 #[test]
@@ -681,6 +866,25 @@ fn a_field_of_addresses_has_no_other_clients_whoever_names_it() {
     );
     let said = Said::of(&["--key-field", "client"], names);
     assert_eq!(said.keys(), [("a".to_owned(), 5)], "of a name, a text");
+}
+
+#[test]
+fn times_without_an_offset_are_taken_for_utc_and_said_so() {
+    let note = "\ntimes without an offset are taken for UTC\n";
+    for (time, is_noted) in [
+        ("2026-10-10T11:55:{s}Z", false),
+        ("2026-10-10 13:55:{s}.5 +0200", false),
+        ("[10/Oct/2026:13:55:{s} +0200]", false),
+        ("Sat, 10 Oct 2026 11:55:{s} GMT", false),
+        ("2026-10-10 11:55:{s}.5", true),
+        ("2026-10-10 11:55:{s},123", true),
+        ("2026/10/10 11:55:{s}", true),
+        ("10/Oct/2026 11:55:{s}", true),
+    ] {
+        let line = format!(r#"{{"time":"{time}","ip":"{{}}"}}"#);
+        let said = finds_the_client(time, &[], log(&line), "`ip`");
+        assert_eq!(said.all.contains(note), is_noted, "{time}: {}", said.all);
+    }
 }
 
 #[test]
@@ -759,6 +963,45 @@ fn logs_are_decompressed_by_their_first_bytes() {
         finds_the_client(name, &[], &bytes, "`address`, word 1 of a line");
         let cut = failed(&["--rule", "1/1h"], &bytes[..bytes.len() - 5]);
         assert!(cut.starts_with("error: standard input: "), "{name}: {cut}");
+    }
+}
+
+#[test]
+fn what_cannot_be_decompressed_is_named_with_what_to_do() {
+    for (start, what) in [
+        (
+            &b"\xfd7zXZ\0"[..],
+            "compressed by xz, which replay does not read: xz -dc FILE |",
+        ),
+        (b"\x04\x22\x4d\x18", "compressed by lz4"),
+        (
+            b"PK\x03\x04",
+            "an archive, which replay does not read: unpack it",
+        ),
+        (
+            b"\xff\xfe1\0",
+            "UTF-16, which replay does not read: iconv -f UTF-16",
+        ),
+    ] {
+        let error = failed(&["--rule", "1/1h"], start);
+        assert!(error.contains(what), "{error}");
+    }
+}
+
+#[test]
+fn a_log_that_is_named_twice_is_counted_once() {
+    let file = File::new("access.log", &log(COMBINED));
+    let (folder, name) = file.path().rsplit_once('/').unwrap();
+    let other = format!("{folder}/./{name}");
+    for files in [&[file.path(), file.path()][..], &[file.path(), &other]] {
+        let said = Said::of(files, "");
+        assert!(
+            said.all.starts_with("requests: 5, keys: 3, "),
+            "{}",
+            said.all
+        );
+        let note = format!("named twice, and counted once: {}\n", files[1]);
+        assert!(said.all.contains(&note), "{}", said.all);
     }
 }
 

@@ -315,8 +315,8 @@ fn bad_lines_are_counted_and_the_first_is_named() {
             "line 3: the time `-1` is not between 1970 and 5138",
         ),
         (
-            "time,key\n0,a\n\n\n2026-01-01T00:00:00,a\n",
-            "line 5: `2026-01-01T00:00:00` is not a time",
+            "time,key\n0,a\n\n\n2026-01-01,a\n",
+            "line 5: `2026-01-01` is not a time",
         ),
         (
             "time,key\r\n0,a\r\n\r\n\r\nnever,a\r\n1,a\r\n",
@@ -340,12 +340,19 @@ fn bad_lines_are_counted_and_the_first_is_named() {
             "line 2: the cost `1.5` is not a whole number",
         ),
         ("time,key,cost\n0,,1\n", "line 2: the key is empty"),
-        ("time,key\n0\n", "line 2: it has too few columns"),
+        (
+            "time,key\n0\n",
+            "line 2: it has 1 columns, and the header has 2",
+        ),
         (
             "when,who\n0,a\n",
             "line 1: it is no header with a column `time`, nor does it begin with a time",
         ),
-        ("time,who\n0,a\n", "line 1: the header has no column `key`"),
+        (
+            "time,who\n0,a\n",
+            "line 2: it has no `key`, nor an address of a known name: say --key-field, one of \
+             time, who",
+        ),
         ("{\"time\":0}\n", "line 1: it has no `key`"),
         (
             "{\"time\":0,\"key\":{\"a\":1}}\n",

@@ -26,7 +26,8 @@ use crate::replay::time::Unit;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
-    /// The logs, merged in the order of their times; - is standard input, as if none is given
+    /// The logs, merged in the order of their times, each once; - is standard input, as if none is
+    /// given
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
@@ -69,12 +70,14 @@ pub(crate) struct Input {
 
     /// The field with the time: RFC 3339, the form of access logs (10/Oct/2026:13:55:36 +0200), or
     /// a number of seconds, milliseconds, microseconds or nanoseconds [default: time, or the
-    /// server's name for it]. Names of JSON may be paths: req.headers.x-forwarded-for
+    /// server's name for it; or the two fields date and time]. Without an offset it is UTC. Names
+    /// of JSON may be paths: req.headers.x-forwarded-for
     #[arg(long, value_name = "NAME")]
     pub(crate) time_field: Option<String>,
 
-    /// The field with the key. In access logs: address, user, path, or a header that the log has,
-    /// such as user-agent [default: key, else the client's address]. An address counts as in a
+    /// The field with the key. In access logs: address, user, path, a header that the log has, such
+    /// as user-agent, or a word in front of the time, such as word-1 [default: key, else the
+    /// client's address; the report names other fields with addresses]. An address counts as in a
     /// service: without its port, of IPv6 the /64; a line without one is left out
     #[arg(long, value_name = "NAME")]
     pub(crate) key_field: Option<String>,
@@ -115,9 +118,11 @@ pub(crate) struct Input {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// With a header, or with the columns time, key and cost
+    /// With a header, or with the columns time, key and cost; between them commas, or below a
+    /// header semicolons or tabs. Rows with other columns are left out
     Csv,
-    /// One object per line, or an array of them; fields with other names are ignored
+    /// One object per line, or an array of them; fields with other names are ignored. Objects with
+    /// two fields of one name are left out
     Json,
     /// The Common Log Format of Apache
     Common,
@@ -130,7 +135,7 @@ pub(crate) enum Format {
     Envoy,
     /// The HTTP format of HAProxy, whose times are taken for UTC
     Haproxy,
-    /// The access log of a load balancer of AWS
+    /// The access log of an application or classic load balancer of AWS
     Alb,
     /// name=value, as of the router of Heroku
     Pairs,
@@ -186,7 +191,8 @@ Logs:
   time,key,cost                        {\"time\": 1767225600.25, \"key\": \"alice\"}
   2026-01-01T00:00:00.25Z,alice,1      {\"time\": \"2026-01-01T00:00:01Z\", \"key\": \"bob\", \"cost\": 3}
 
-  Lines may stand in any order, and in several files: they are replayed in the order of their times. Lines that cannot be read are left out and
+  Lines may stand in any order, and in several files: they are replayed in the order of their
+  times. Lines that cannot be read, or hold two requests because one was cut, are left out and
   counted, and the first of them is named.
 
 Try it:

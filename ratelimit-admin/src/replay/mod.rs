@@ -18,6 +18,7 @@ mod sample;
 mod slices;
 mod time;
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Cursor, ErrorKind, Write as _};
@@ -51,7 +52,7 @@ async fn replay(args: &Args) -> Result<(), Box<dyn Error>> {
     }
     let read = read_logs(args)?;
     if read.log.requests().is_empty() {
-        return Err("there is no request in the log".into());
+        return Err("there is no request in the log: it is empty, or holds only a header".into());
     }
     let mut outcomes = Vec::new();
     for candidate in &args.rules {
@@ -83,8 +84,14 @@ fn read_logs(args: &Args) -> Result<Read<'_>, String> {
         } else {
             &args.files
         };
+        let mut seen = HashSet::new();
         for path in files {
             let name = name(path);
+            // Links are followed; a file that is not there is an error below.
+            if !seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
+                read.repeated.push(name);
+                continue;
+            }
             add(&mut read, path, (files.len() > 1).then_some(&*name))
                 .map_err(|error| format!("{name}: {error}"))?;
         }

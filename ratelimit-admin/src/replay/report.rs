@@ -13,6 +13,9 @@ use crate::replay::candidate::Outcome;
 use crate::replay::read::Read;
 use crate::replay::time::rfc3339;
 
+/// The most other fields with addresses that are named.
+const MOST_OTHERS: usize = 5;
+
 pub(crate) fn print(
     args: &Args,
     read: &Read<'_>,
@@ -29,42 +32,7 @@ pub(crate) fn print(
         count(requests),
         count(keys)
     )?;
-    for taken in &read.taken {
-        let samples = taken.shown(args.show_keys).join(", ");
-        let such_as = if samples.is_empty() { "" } else { ", such as " };
-        writeln!(out, "key: {}{such_as}{samples}", taken.field)?;
-        if let Some(forwarded) = &taken.forwarded {
-            writeln!(out, "behind the trusted proxies: `{forwarded}`")?;
-        }
-        if taken.unnamed > 0 {
-            writeln!(
-                out,
-                "in {} requests it is the address of a proxy, which names no client",
-                count(taken.unnamed)
-            )?;
-        }
-        if taken.lists && args.input.trusted_proxies.is_empty() {
-            writeln!(
-                out,
-                "it holds lists of addresses, of which the last one is taken; --trusted-proxies \
-                 says which are proxies"
-            )?;
-        }
-    }
-    if log.out_of_order > 0 {
-        writeln!(
-            out,
-            "out of order: {}; all are replayed in the order of their times",
-            count(log.out_of_order)
-        )?;
-    }
-    if let Some(first) = &read.first_bad {
-        writeln!(
-            out,
-            "lines left out: {}; the first is {first}",
-            HumanCount(read.bad_lines)
-        )?;
-    }
+    notes(args, read, out)?;
     if !args.input.status.is_empty() {
         let counted = log
             .requests()
@@ -113,6 +81,72 @@ pub(crate) fn print(
         )?;
     }
     worst_hit(args, read, outcomes, out)
+}
+
+/// How the log was read, and what was left out.
+fn notes(args: &Args, read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
+    for taken in &read.taken {
+        let samples = taken.shown(args.show_keys).join(", ");
+        let such_as = if samples.is_empty() { "" } else { ", such as " };
+        writeln!(out, "key: {}{such_as}{samples}", taken.field)?;
+        if let Some(forwarded) = &taken.forwarded {
+            writeln!(out, "behind the trusted proxies: `{forwarded}`")?;
+        }
+        if !taken.others.is_empty() {
+            let mut names = taken
+                .others
+                .iter()
+                .take(MOST_OTHERS)
+                .map(|name| format!("`{name}`"));
+            let mut others = names.by_ref().collect::<Vec<_>>().join(", ");
+            if taken.others.len() > MOST_OTHERS {
+                others += " and others";
+            }
+            let proxies = match args.input.trusted_proxies.as_slice() {
+                [] => ", --trusted-proxies the client behind proxies",
+                _ => "",
+            };
+            writeln!(
+                out,
+                "addresses also stand in {others}: --key-field takes one of them{proxies}"
+            )?;
+        }
+        if taken.unnamed > 0 {
+            writeln!(
+                out,
+                "in {} requests it is the address of a proxy, which names no client",
+                count(taken.unnamed)
+            )?;
+        }
+        if taken.lists && args.input.trusted_proxies.is_empty() {
+            writeln!(
+                out,
+                "it holds lists of addresses, of which the last one is taken; --trusted-proxies \
+                 says which are proxies"
+            )?;
+        }
+    }
+    if read.log.out_of_order > 0 {
+        writeln!(
+            out,
+            "out of order: {}; all are replayed in the order of their times",
+            count(read.log.out_of_order)
+        )?;
+    }
+    if read.has_local_times {
+        writeln!(out, "times without an offset are taken for UTC")?;
+    }
+    for name in &read.repeated {
+        writeln!(out, "named twice, and counted once: {}", escaped(name))?;
+    }
+    if let Some(first) = &read.first_bad {
+        writeln!(
+            out,
+            "lines left out: {}; the first is {first}",
+            HumanCount(read.bad_lines)
+        )?;
+    }
+    Ok(())
 }
 
 fn worst_hit(

@@ -3,9 +3,13 @@
 
 use std::borrow::Cow;
 
-use super::record::Record;
+use super::fields::TIMES;
+use super::record::{Record, same};
 use crate::replay::arguments::Input;
 use crate::replay::time;
+
+/// The columns without a header.
+const HEADLESS: [&str; 3] = ["time", "key", "cost"];
 
 /// Begins the line with the names of columns in the W3C format.
 const FIELDS: &str = "#Fields:";
@@ -14,87 +18,117 @@ const FIELDS: &str = "#Fields:";
 #[derive(Default)]
 pub(super) struct Columns {
     names: Vec<String>,
-    /// How many of them a line has at least.
-    needed: usize,
-    /// The line that is the header.
-    header: Option<String>,
+    separator: char,
+    has_header: bool,
 }
+
+/// What stands between the cells of CSV.
+const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
 impl Columns {
     /// The columns of CSV that begins with these lines: by the first that is a header, else by the
     /// first that begins with a time.
     pub(super) fn of_csv(lines: &[&str], input: &Input) -> Result<Self, String> {
         let time_field = input.time_field.as_deref().unwrap_or("time");
-        let is_header = |line: &&&str| cells(line).iter().any(|name| *name == time_field);
-        if let Some(line) = lines.iter().find(is_header) {
-            let names: Vec<String> = cells(line).into_iter().map(Cow::into_owned).collect();
-            return Self::of_header(names, line, time_field, input);
+        if let Some(columns) = lines.iter().find_map(|line| Self::of_header(line, input)) {
+            let has = |name: &str| columns.names.iter().any(|column| same(column, name));
+            let status = input.status_field.as_deref().unwrap_or("status");
+            if !input.status.is_empty() && !has(status) {
+                return Err(format!(
+                    "the header has no column `{status}`, which --status asks for: --status-field \
+                     names it"
+                ));
+            }
+            return Ok(columns);
         }
         let begins_with_a_time = |line: &str| {
-            let cells = cells(line);
-            cells.len() > 1
-                && cells
-                    .first()
-                    .is_some_and(|time| time::micros(time, input.time_unit).is_ok())
+            let cells = cells(line, ',');
+            let is_time = |time: &str| time::exact(time, input.time_unit).is_some();
+            // Of a time with a comma, the second cell is the fraction.
+            let is_cut = |next: &str| {
+                next.split(' ').next().is_some_and(|part| {
+                    part != next
+                        && part.len() == 3
+                        && part.bytes().all(|byte| byte.is_ascii_digit())
+                })
+            };
+            matches!(cells.as_slice(), [time, next, ..] if is_time(time) && !is_cut(next))
         };
         let mut above = lines.iter().take_while(|line| !begins_with_a_time(line));
         let first = lines.iter().find(|line| begins_with_a_time(line));
+        let columns = first.map_or(0, |first| cells(first, ',').len());
         // A line above that has as many columns is a header, with other names.
-        let is_one = first.is_some_and(|first| {
-            let columns = cells(first).len();
-            !above.any(|line| cells(line).len() == columns)
-        });
-        if !is_one {
+        if columns == 0 || above.any(|line| cells(line, ',').len() == columns) {
             return Err(format!(
                 "it is no header with a column `{time_field}`, nor does it begin with a time, nor \
-                 is it JSON or the line of an access log; --format names the format"
+                 is it JSON or the line of an access log that is known: --format names the format, \
+                 --time-field the column; or make it CSV with the columns time and key"
+            ));
+        }
+        if columns > HEADLESS.len() {
+            return Err(format!(
+                "it has {columns} columns, and no header that names them, such as time,key,status"
             ));
         }
         if !input.status.is_empty() {
             return Err("--status asks for a header with a column `status`".to_owned());
         }
-        let names = ["time", "key", "cost"].map(str::to_owned).to_vec();
         Ok(Self {
-            names,
-            needed: 2,
-            header: None,
+            names: HEADLESS.map(str::to_owned).to_vec(),
+            separator: ',',
+            has_header: false,
         })
     }
 
-    fn of_header(
-        names: Vec<String>,
-        line: &str,
-        time_field: &str,
-        input: &Input,
-    ) -> Result<Self, String> {
-        let place = |name: &str| names.iter().position(|column| column == name);
-        let key_field = input.key_field.as_deref().unwrap_or("key");
-        let (time, key) = (place(time_field), place(key_field));
-        let key = key.ok_or_else(|| format!("the header has no column `{key_field}`"))?;
-        let status = input.status_field.as_deref().unwrap_or("status");
-        if place(status).is_none() && !input.status.is_empty() {
-            return Err(format!(
-                "the header has no column `{status}`, which --status asks for"
-            ));
+    /// The columns that a line names, if it has one for the time.
+    pub(super) fn of_header(line: &str, input: &Input) -> Option<Self> {
+        let is_time = |name: &str| match &input.time_field {
+            Some(time) => name == time,
+            None => TIMES.iter().any(|time| same(time, name)),
+        };
+        SEPARATORS.into_iter().find_map(|separator| {
+            let names = cells(line, separator);
+            // A line may end with a separator.
+            let named = names.iter().rposition(|name| !name.is_empty()).unwrap_or(0);
+            let is_named = named > 0 && !names.iter().take(named).any(|name| name.is_empty());
+            let is_header = is_named && names.iter().any(|name| is_time(name));
+            is_header.then(|| Self {
+                names: names.into_iter().map(Cow::into_owned).collect(),
+                separator,
+                has_header: true,
+            })
+        })
+    }
+
+    /// Takes the names of a header below the first, as where logs were joined. Other lines have a
+    /// time.
+    pub(super) fn follow(&mut self, line: &str, input: &Input) {
+        let begins = |cell: &str| cell.trim_start().starts_with(|c: char| c.is_ascii_digit());
+        if self.has_header
+            && !line.split(self.separator).any(begins)
+            && let Some(columns) = Self::of_header(line, input)
+        {
+            *self = columns;
         }
-        Ok(Self {
-            needed: time.unwrap_or_default().max(key) + 1,
-            header: Some(line.to_owned()),
-            names,
-        })
     }
 
+    /// The cells of a line; `None` if it is the header.
     pub(super) fn csv<'a>(&'a self, line: &'a str) -> Result<Option<Record<'a>>, String> {
-        if self.header.as_deref() == Some(line) {
+        let cells = cells(line, self.separator);
+        if self.has_header && cells.iter().eq(&self.names) {
             return Ok(None);
         }
-        let cells = cells(line);
-        if cells.len() < self.needed {
-            return Err("it has too few columns".to_owned());
-        }
-        let more = cells.iter().skip(self.names.len());
-        if self.header.is_some() && !more.map(|cell| cell.trim_ascii()).all(str::is_empty) {
-            return Err("it has more columns than the header".to_owned());
+        let (is, most) = (cells.len(), self.names.len());
+        // Without a header, the cost may be left out.
+        let least = if self.has_header { most } else { 2 };
+        let more = cells.iter().skip(most);
+        if is < least || !more.map(|cell| cell.trim_ascii()).all(str::is_empty) {
+            let of = if self.has_header {
+                "the header has"
+            } else {
+                "time, key and cost are"
+            };
+            return Err(format!("it has {is} columns, and {of} {most}"));
         }
         Ok(Some(Record::Words(self.named().zip(cells).collect())))
     }
@@ -115,33 +149,17 @@ impl Columns {
         if self.names.is_empty() {
             return Err("there is no line `#Fields:` above it".to_owned());
         }
-        let words = line.split(|c: char| c.is_ascii_whitespace());
-        // IIS writes a blank as a plus sign.
-        let words = words.map(|word| {
-            if word.contains(",+") {
-                Cow::Owned(word.replace(",+", ", "))
-            } else {
-                Cow::Borrowed(word)
-            }
-        });
-        let words: Vec<_> = words.collect();
+        let words: Vec<_> = if line.contains('\t') {
+            line.split('\t')
+                .map(|word| unquoted(word.trim_ascii()))
+                .collect()
+        } else {
+            line.split_ascii_whitespace().map(unquoted).collect()
+        };
         if words.len() != self.names.len() {
             return Err("it has other columns than the line `#Fields:` above it".to_owned());
         }
-        let words: Vec<_> = self.named().zip(words).collect();
-        let value = |name: &str| {
-            let mut words = words.iter().filter(|(known, _)| *known == name);
-            words.next().map(|(_, value)| &**value)
-        };
-        let time = match (value("date"), value("time")) {
-            (Some(date), Some(time)) => Some(format!("{date}T{time}Z")),
-            _ => None,
-        };
-        let time = time.map(|time| ("time", Cow::Owned(time)));
-        let others = words
-            .into_iter()
-            .filter(|(name, _)| time.is_none() || *name != "time");
-        Ok(Some(Record::Words(others.chain(time.clone()).collect())))
+        Ok(Some(Record::Words(self.named().zip(words).collect())))
     }
 
     fn named(&self) -> impl Iterator<Item = &str> {
@@ -149,14 +167,27 @@ impl Columns {
     }
 }
 
+/// A word without the quotes around it. IIS writes a blank as a plus sign.
+fn unquoted(word: &str) -> Cow<'_, str> {
+    let bare = word
+        .strip_prefix('"')
+        .and_then(|word| word.strip_suffix('"'));
+    let word = bare.unwrap_or(word);
+    if word.contains(",+") {
+        word.replace(",+", ", ").into()
+    } else {
+        word.into()
+    }
+}
+
 /// The cells of a line of CSV. A quotation mark that is not closed ends with its line.
-fn cells(line: &str) -> Vec<Cow<'_, str>> {
+fn cells(line: &str, separator: char) -> Vec<Cow<'_, str>> {
     let mut cells = Vec::new();
     let mut rest = Some(line);
     while let Some(text) = rest {
-        let text = text.trim_ascii_start();
+        let text = text.trim_start_matches(' ');
         let Some(mut quoted) = text.strip_prefix('"') else {
-            let (cell, behind) = match text.split_once(',') {
+            let (cell, behind) = match text.split_once(separator) {
                 Some((cell, behind)) => (cell, Some(behind)),
                 None => (text, None),
             };
@@ -169,7 +200,7 @@ fn cells(line: &str) -> Vec<Cow<'_, str>> {
             let (part, behind) = quoted.split_once('"').unwrap_or((quoted, ""));
             cell.push_str(part);
             let Some(behind) = behind.strip_prefix('"') else {
-                rest = behind.split_once(',').map(|(_, behind)| behind);
+                rest = behind.split_once(separator).map(|(_, behind)| behind);
                 break;
             };
             cell.push('"');

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use indexmap::{IndexMap, IndexSet};
+
 use super::client::Clients;
 use super::record::{Record, same};
 use super::{Found, Request};
@@ -12,7 +14,7 @@ use crate::replay::time;
 const EARLIEST: u64 = 100_000_000_000_000;
 
 /// Names that servers and libraries give to the time.
-const TIMES: &[&str] = &[
+pub(super) const TIMES: &[&str] = &[
     "time",
     "ts",
     "time_iso8601",
@@ -20,37 +22,79 @@ const TIMES: &[&str] = &[
     "msec",
     "timestamp",
     "@timestamp",
+    "@t",
+    "t",
+    "asctime",
+    "date",
+    "datetime",
     "start_time",
+    "started_at",
+    "start",
+    "request_time_epoch",
+    "request_time",
+    "req_time_sec",
+    "event_time",
     "EdgeStartTimestamp",
     "StartUTC",
-    "datetime",
+    "request_received_timestamp",
+    "instant.epochSecond",
+    "timeMillis",
+    "timeUnixNano",
+    "$date",
+    "t.$date",
+    "__REALTIME_TIMESTAMP",
 ];
+
+/// The fields with the day and the time of the day.
+const DAY_AND_TIME: [&str; 2] = ["date", "time"];
 
 /// To the client's address. Those that a proxy has made out come before that of the connection.
 const ADDRESSES: &[&str] = &[
     "address",
-    "request.client_ip",
-    "request.remote_ip",
     "client_ip",
-    "httpRequest.remoteIp",
-    "ClientIP",
-    "ClientHost",
-    "fields.client_ip",
-    "span.client_ip",
+    "client_host",
     "client.ip",
+    "client.address",
     "source.ip",
+    "cli_ip",
     "c-ip",
+    "cs-ip",
     "client",
     "fwd",
-    "remote_addr",
+    "client_addr",
+    "client_address",
     "remote_ip",
-    "remoteAddress",
-    "req.remoteAddress",
-    "fields.remote_addr",
+    "remote_addr",
+    "remote_address",
+    "remote_host",
+    "remote",
     "downstream_remote_address",
+    "source_ip_address",
     "x-forwarded-for",
     "ip",
 ];
+
+/// The objects in which logs have the fields of a request.
+const OBJECTS: &[&str] = &[
+    "",
+    "request.",
+    "req.",
+    "httpRequest.",
+    "fields.",
+    "span.",
+    "properties.",
+    "proxy.",
+    "jsonPayload.",
+    "contextMap.",
+    "attributes.",
+];
+
+/// The names of the fields of the client's address.
+fn names_of_addresses() -> Vec<String> {
+    let names = ADDRESSES.iter();
+    let paths = names.flat_map(|name| OBJECTS.iter().map(move |object| format!("{object}{name}")));
+    paths.collect()
+}
 
 const USERS: &[&str] = &[
     "user",
@@ -86,8 +130,12 @@ const STATUSES: &[&str] = &[
     "EdgeResponseStatus",
     "DownstreamStatus",
     "httpRequest.status",
+    "status_code",
+    "response_status",
     "res.statusCode",
     "response.status",
+    "properties.httpStatus",
+    "properties.httpStatusCode",
     "fields.status",
     "http.response.status_code",
 ];
@@ -95,11 +143,17 @@ const STATUSES: &[&str] = &[
 /// The names of the fields that a log is read by.
 pub(super) struct Fields<'a> {
     time: String,
+    /// Whether the time is that of [`DAY_AND_TIME`].
+    is_in_two: bool,
     pub(super) key: String,
     kind: Kind,
     status: String,
     /// The header in which proxies name the client, if it is a field of its own.
     pub(super) forwarded: Option<String>,
+    /// The other fields that hold addresses, of other clients.
+    pub(super) others: Vec<String>,
+    /// Which fields may be meant where no field of a known name holds the time, or the key.
+    instead: String,
     input: &'a Input,
 }
 
@@ -112,7 +166,7 @@ enum Kind {
 }
 
 /// Which of these names most of the records have a value of; the first of those that are equal.
-fn usual(names: &[String], records: &[Record<'_>], fits: impl Fn(&str) -> bool) -> Option<String> {
+fn usual(names: &[String], records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> Option<String> {
     let counted = names.iter().map(|name| (count(name, records, &fits), name));
     // Of equal ones `max_by_key` takes the last.
     let (count, name) = counted.rev().max_by_key(|(count, _)| *count)?;
@@ -120,24 +174,54 @@ fn usual(names: &[String], records: &[Record<'_>], fits: impl Fn(&str) -> bool) 
 }
 
 /// How many of the records have a value of this name that fits.
-fn count(name: &str, records: &[Record<'_>], fits: impl Fn(&str) -> bool) -> usize {
+fn count(name: &str, records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> usize {
     let values = records
         .iter()
         .filter_map(|record| value(record, name).ok()?);
     values.filter(|value| fits(value)).count()
 }
 
-/// The first of [`ADDRESSES`] in these records, unless another is ten times as frequent. Lines that
-/// are no requests may hold the address of the server.
-fn usual_address(records: &[Record<'_>], clients: &Clients) -> Option<String> {
+/// The first of [`names_of_addresses`] in these records, unless another is ten times as frequent.
+/// Lines that are no requests may hold the address of the server.
+fn usual_address(records: &[&Record<'_>], clients: &Clients) -> Option<String> {
     let is_address = |value: &str| clients.named(value).is_some();
-    let usual = usual(&owned(ADDRESSES), records, is_address)?;
-    let most = count(&usual, records, is_address);
-    let is_frequent = |name: &&&str| count(name, records, is_address) * 10 >= most;
-    ADDRESSES
+    let names = names_of_addresses().into_iter();
+    let counted: Vec<_> = names
+        .map(|name| (count(&name, records, is_address), name))
+        .collect();
+    let most = counted
         .iter()
-        .find(is_frequent)
-        .map(|name| (*name).to_owned())
+        .map(|(count, _)| *count)
+        .max()
+        .filter(|most| *most > 0)?;
+    let mut frequent = counted.into_iter().filter(|(count, _)| count * 10 >= most);
+    frequent.next().map(|(_, name)| name)
+}
+
+/// The field of the key, and what it holds; `None` if none of these records has it.
+fn key_of(records: &[&Record<'_>], input: &Input, clients: &Clients) -> (Option<String>, Kind) {
+    let any = |_: &str| true;
+    let Some(name) = &input.key_field else {
+        return match usual(&["key".to_owned()], records, any) {
+            Some(name) => (Some(name), Kind::Text),
+            None => (usual_address(records, clients), Kind::Address),
+        };
+    };
+    match usual(std::slice::from_ref(name), records, any) {
+        Some(name) if name == "path" => (Some(name), Kind::Path),
+        Some(name) => (Some(name), Kind::Text),
+        None => match name.as_str() {
+            "address" => (usual_address(records, clients), Kind::Address),
+            "user" => (usual(&owned(USERS), records, any), Kind::Text),
+            "path" => (usual(&owned(PATHS), records, any), Kind::Path),
+            name => (usual(&header(name), records, any), Kind::Text),
+        },
+    }
+}
+
+/// `true` if some of these records have the key.
+pub(super) fn has_key(records: &[&Record<'_>], input: &Input, clients: &Clients) -> bool {
+    key_of(records, input, clients).0.is_some()
 }
 
 /// The value of a field, if it has one.
@@ -183,76 +267,106 @@ impl<'a> Fields<'a> {
     ///
     /// If the key is to be a field that the log has not.
     pub(super) fn of(
-        records: &[Record<'_>],
+        records: &[&Record<'_>],
         input: &'a Input,
         clients: &Clients,
     ) -> Result<Self, String> {
-        let any = |_: &str| true;
         let unit = input.time_unit;
         let is_time = |value: &str| time::micros(value, unit).is_ok_and(|at| at > EARLIEST);
-        let named = |given: &Option<String>, known: &[&str]| match given {
-            Some(name) => name.clone(),
-            None => usual(&owned(known), records, any)
-                .unwrap_or_else(|| known.first().copied().unwrap_or_default().to_owned()),
-        };
+        let is_address = |value: &str| clients.named(value).is_some();
+        let is_in_two = input.time_field.is_none()
+            && records.iter().any(|record| {
+                let time = day_and_time(record).ok().flatten();
+                time.is_some_and(|time| is_time(&time))
+            });
         let time = input.time_field.clone();
         let time = time.or_else(|| usual(&owned(TIMES), records, is_time));
-        let is_address = |value: &str| clients.named(value).is_some();
-        let (key, kind) = match &input.key_field {
-            None => match usual(&["key".to_owned()], records, any) {
-                Some(name) => (Some(name), Kind::Text),
-                None => (usual_address(records, clients), Kind::Address),
-            },
-            Some(name) => match usual(std::slice::from_ref(name), records, any) {
-                Some(name) if name == "path" => (Some(name), Kind::Path),
-                Some(name) => (Some(name), Kind::Text),
-                None => match name.as_str() {
-                    "address" => (usual_address(records, clients), Kind::Address),
-                    "user" => (usual(&owned(USERS), records, any), Kind::Text),
-                    "path" => (usual(&owned(PATHS), records, any), Kind::Path),
-                    name => (usual(&header(name), records, any), Kind::Text),
-                },
-            },
+        let status = input.status_field.clone();
+        let status = status.or_else(|| usual(&owned(STATUSES), records, |_| true));
+        let (key, kind) = key_of(records, input, clients);
+        let instead = if key.is_none() {
+            one_of(records, is_address)
+        } else if time.is_none() {
+            one_of(records, |value| {
+                is_time(value) && time::exact(value, unit).is_some()
+            })
+        } else {
+            String::new()
         };
         let key = match key {
+            Some(key) if input.key_field.is_none() => spelt(records, key),
             Some(key) => key,
             None => absent(records, input)?,
         };
         let mut fields = Self {
-            time: named(&time, TIMES),
+            time: time.unwrap_or_else(|| "time".to_owned()),
+            is_in_two,
             key,
             kind,
-            status: named(&input.status_field, STATUSES),
+            status: status.unwrap_or_else(|| "status".to_owned()),
             forwarded: None,
+            others: Vec::new(),
+            instead,
             input,
         };
         if kind == Kind::Text && fields.are_addresses(records, clients) {
             fields.kind = Kind::Address;
         }
-        if input.trusted_proxies.is_empty() {
-            return Ok(fields);
-        }
         if fields.kind == Kind::Address {
-            fields.forwarded = usual(&header("x-forwarded-for"), records, is_address)
-                .filter(|name| *name != fields.key);
-        } else {
+            if !input.trusted_proxies.is_empty() {
+                fields.forwarded = usual(&header("x-forwarded-for"), records, is_address)
+                    .filter(|name| !same(name, &fields.key));
+            }
+            fields.others = fields.others(records, clients);
+        } else if !input.trusted_proxies.is_empty() {
             return Err(format!(
-                "`{}` holds no addresses, which --trusted-proxies is for",
+                "`{}` holds no addresses, which --trusted-proxies is for: --key-field names a \
+                 field that does",
                 fields.key
             ));
         }
         Ok(fields)
     }
 
+    /// The fields beside that of the key in which these records have addresses of other clients;
+    /// those that one in ten has.
+    fn others(&self, records: &[&Record<'_>], clients: &Clients) -> Vec<String> {
+        let is_known = |name: &str| {
+            let known = [Some(&self.key), self.forwarded.as_ref()];
+            known.into_iter().flatten().any(|known| same(known, name))
+        };
+        let mut counts = IndexMap::<String, usize>::new();
+        for record in records {
+            let Ok((key, _)) = self.key(record, clients) else {
+                continue;
+            };
+            for (name, value) in record.fields() {
+                let is_list = value
+                    .split(',')
+                    .all(|address| clients.named(address).is_some());
+                let other = clients
+                    .named(&value)
+                    .filter(|other| is_list && other.key != key);
+                if other.is_some() && !is_known(&name) {
+                    *counts.entry(name).or_default() += 1;
+                }
+            }
+        }
+        let frequent = counts
+            .into_iter()
+            .filter(|(_, count)| count * 10 >= records.len());
+        frequent.map(|(name, _)| name).collect()
+    }
+
     /// `true` if the keys are addresses: any of them in a field that is known for addresses, in
     /// another more than nine of ten.
-    fn are_addresses(&self, records: &[Record<'_>], clients: &Clients) -> bool {
+    fn are_addresses(&self, records: &[&Record<'_>], clients: &Clients) -> bool {
         let keys: Vec<_> = records
             .iter()
             .filter_map(|record| value(record, &self.key).ok()?)
             .collect();
         let addresses = keys.iter().filter(|key| clients.named(key).is_some());
-        let known = owned(ADDRESSES)
+        let known = names_of_addresses()
             .into_iter()
             .chain(header("x-forwarded-for"));
         let is_known = known.into_iter().any(|name| same(&name, &self.key));
@@ -266,8 +380,11 @@ impl<'a> Fields<'a> {
         clients: &Clients,
     ) -> Result<Request, String> {
         let input = self.input;
-        let time =
-            value(record, &self.time)?.ok_or_else(|| format!("it has no `{}`", self.time))?;
+        let time = match day_and_time(record) {
+            Ok(Some(time)) if self.is_in_two => Some(time.into()),
+            _ => value(record, &self.time)?,
+        };
+        let time = time.ok_or_else(|| self.lacks(&self.time, "--time-field"))?;
         let (key, found) = self.key(record, clients)?;
         let text = |name: &str| Ok::<_, String>(value(record, name)?.map(Cow::into_owned));
         Ok(Request {
@@ -277,7 +394,10 @@ impl<'a> Fields<'a> {
             status: if input.status.is_empty() {
                 None
             } else {
-                Some(text(&self.status)?.ok_or_else(|| format!("it has no `{}`", self.status))?)
+                Some(
+                    text(&self.status)?
+                        .ok_or_else(|| self.lacks(&self.status, "--status-field"))?,
+                )
             },
             cost: text(&input.cost_field)?,
             actual_cost: text(&input.actual_cost_field)?,
@@ -287,12 +407,11 @@ impl<'a> Fields<'a> {
     fn key(&self, record: &Record<'_>, clients: &Clients) -> Result<(String, Found), String> {
         let Some(key) = value(record, &self.key)? else {
             return Err(match record.get(&self.key)? {
-                Some(key) if key.is_empty() && self.input.key_field.is_none() => {
-                    "the key is empty".to_owned()
-                }
-                _ if self.key == "key" => {
-                    "it has no `key`, nor an address of a known name: say --key-field".to_owned()
-                }
+                Some(key) if key.is_empty() && self.key == "key" => "the key is empty".to_owned(),
+                _ if self.key == "key" => format!(
+                    "it has no `key`, nor an address of a known name: say --key-field{}",
+                    self.instead
+                ),
                 _ => format!("it has no `{}`", self.name_of_key()),
             });
         };
@@ -328,33 +447,74 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The message about a line without this field, which an option names.
+    fn lacks(&self, name: &str, option: &str) -> String {
+        format!("it has no `{name}`: say {option}{}", self.instead)
+    }
+
     /// The name by which the key was asked for.
     fn name_of_key(&self) -> &str {
         self.input.key_field.as_deref().unwrap_or(&self.key)
     }
 }
 
+/// The name as these records spell it.
+fn spelt(records: &[&Record<'_>], name: String) -> String {
+    let mut fields = records.iter().flat_map(|record| record.fields());
+    let spelt = fields.find(|(known, _)| same(known, &name));
+    spelt.map_or(name, |(known, _)| known)
+}
+
 /// The name of a key that no record has.
-fn absent(records: &[Record<'_>], input: &Input) -> Result<String, String> {
-    let name = input.key_field.as_deref();
-    let known: Vec<&str> = records
-        .first()
-        .into_iter()
-        .flat_map(Record::names)
-        .filter(|known| !TIMES.contains(known) && !STATUSES.contains(known))
-        .map(|known| if known == LINE { "path" } else { known })
-        .collect();
-    match name {
+fn absent(records: &[&Record<'_>], input: &Input) -> Result<String, String> {
+    let known: Vec<&str> = match records.first() {
+        Some(Record::Words(words)) => words.iter().map(|(name, _)| *name).collect(),
+        _ => Vec::new(),
+    };
+    match input.key_field.as_deref() {
         Some(name) if !known.is_empty() && !known.iter().any(|known| same(known, name)) => {
+            let known = known.into_iter();
+            let names = known.filter(|known| !TIMES.contains(known) && !STATUSES.contains(known));
+            let names = names.map(|known| if known == LINE { "path" } else { known });
+            let names = names.collect::<Vec<_>>().join(", ");
             Err(format!(
-                "this log has no `{name}`: --key-field is one of {}",
-                known.join(", ")
+                "this log has no `{name}`: --key-field is one of {names}"
             ))
         }
         Some(name) => Ok(name.to_owned()),
         None if known.contains(&"address") => Ok("address".to_owned()),
         None => Ok("key".to_owned()),
     }
+}
+
+/// The fields of these records that hold such values: `, one of a, b`; else all of them.
+fn one_of(records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> String {
+    let fields: Vec<_> = records.iter().flat_map(|record| record.fields()).collect();
+    let that = |fits: &dyn Fn(&str) -> bool| {
+        let names = fields.iter().filter(|(_, value)| fits(value));
+        names
+            .map(|(name, _)| name.as_str())
+            .collect::<IndexSet<_>>()
+    };
+    let fitting = that(&fits);
+    let names = if fitting.is_empty() {
+        that(&|_| true)
+    } else {
+        fitting
+    };
+    match names.len() {
+        0 => String::new(),
+        _ => format!(
+            ", one of {}",
+            names.into_iter().take(10).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
+/// The time of a record that has the day in a field of its own.
+fn day_and_time(record: &Record<'_>) -> Result<Option<String>, String> {
+    let [day, time] = DAY_AND_TIME.map(|name| value(record, name));
+    Ok(day?.zip(time?).map(|(day, time)| format!("{day}T{time}Z")))
 }
 
 /// The path of a request's target, without the query; `None` if a request line has none.

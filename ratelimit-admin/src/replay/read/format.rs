@@ -4,8 +4,10 @@ use serde_json::{Map, Value};
 
 use super::client::Clients;
 use super::columns::Columns;
+use super::fields::has_key;
+use super::json::Object;
 use super::record::Record;
-use super::words::{self, Access};
+use super::words::{self, Access, Place};
 use crate::replay::arguments::{Format, Input};
 
 /// What reads the lines of one log.
@@ -14,8 +16,8 @@ pub(super) struct Reader {
     columns: Columns,
     /// Whether most lines begin with their JSON object: then no other line has one.
     is_bare: bool,
-    /// The word of a line of an access log that is the client's address.
-    pub(super) address: Option<usize>,
+    /// Where a line of an access log has the client's address.
+    pub(super) address: Option<Place>,
 }
 
 impl Reader {
@@ -66,12 +68,16 @@ impl Reader {
         }
     }
 
-    /// Takes the names of columns from a line that has them, as for the lines below it.
-    pub(super) fn follow(&mut self, line: &str) {
-        if self.format == Format::W3c
-            && let Some(columns) = Columns::of_w3c(line)
-        {
-            self.columns = columns;
+    /// Takes the names of columns from a line that has them, for the lines below it.
+    pub(super) fn follow(&mut self, line: &str, input: &Input) {
+        match self.format {
+            Format::W3c => {
+                if let Some(columns) = Columns::of_w3c(line) {
+                    self.columns = columns;
+                }
+            }
+            Format::Csv => self.columns.follow(line, input),
+            _ => {}
         }
     }
 
@@ -93,7 +99,10 @@ impl Reader {
                 if self.format == Format::Combined && access.quoted.len() < 2 {
                     return Err("it has no referer and user agent".to_owned());
                 }
-                Some(access.record(self.address.unwrap_or_default(), clients))
+                if access.is_joined(self.address, clients) {
+                    return Err("it holds two requests".to_owned());
+                }
+                Some(access.record(self.address.unwrap_or_default().word, clients))
             }
             Format::Envoy => words::envoy(line),
             Format::Haproxy => words::haproxy(line),
@@ -102,7 +111,7 @@ impl Reader {
         };
         record
             .map(Some)
-            .ok_or_else(|| "it is not a line of this format".to_owned())
+            .ok_or_else(|| "it is not one whole line of this format".to_owned())
     }
 }
 
@@ -112,7 +121,7 @@ fn of_line(line: &str, clients: &Clients) -> Option<Format> {
         return Some(Format::Json);
     }
     if let Some(access) = Access::of(line) {
-        let is_envoy = access.address(clients).is_none() && words::envoy(line).is_some();
+        let is_envoy = words::address(&[line], clients).is_none() && words::envoy(line).is_some();
         return Some(match access.quoted.len() {
             _ if is_envoy => Format::Envoy,
             ..2 => Format::Common,
@@ -132,13 +141,57 @@ fn of_line(line: &str, clients: &Clients) -> Option<Format> {
     .find_map(|(format, record)| record.map(|_| format))
 }
 
+/// The fields in which collectors of logs store the line that a process wrote.
+const LINES: &[&str] = &["log", "message", "textPayload", "line"];
+
+/// The field of these objects that holds lines, if the objects themselves hold no key.
+pub(super) fn wrapper(lines: &[&str], input: &Input, clients: &Clients) -> Option<&'static str> {
+    let objects = lines.iter().filter(|line| line.starts_with('{'));
+    let records: Vec<_> = objects
+        .filter_map(|line| object(line).ok().map(Record::Object))
+        .collect();
+    let records: Vec<_> = records.iter().collect();
+    if records.len() * 2 < lines.len() || has_key(&records, input, clients) {
+        return None;
+    }
+    LINES.iter().copied().find(|name| {
+        let texts = records.iter().filter_map(|record| record.get(name).ok()?);
+        let lines = texts.filter(|text| of_line(text.trim(), clients).is_some());
+        lines.count() * 2 > records.len()
+    })
+}
+
+/// The line in a field of an object.
+pub(super) fn unwrapped(line: &str, name: &str) -> Result<String, String> {
+    let record = Record::Object(object(line)?);
+    let text = record
+        .get(name)?
+        .ok_or_else(|| format!("it has no `{name}`"))?;
+    Ok(text.trim().to_owned())
+}
+
 /// The JSON object of a line, in front of which a collector of logs may have written words.
-fn object(line: &str) -> Result<Map<String, Value>, String> {
-    let read = |text: &str| serde_json::from_str::<Map<String, Value>>(text);
+pub(super) fn object(line: &str) -> Result<Map<String, Value>, String> {
+    let read = |text: &str| serde_json::from_str::<Object>(text);
     let whole = match read(line) {
-        Ok(object) => return Ok(object),
+        Ok(object) => return distinct(object),
         Err(error) => error,
     };
-    let behind = line.find('{').and_then(|at| read(line.get(at..)?).ok());
-    behind.ok_or_else(|| format!("it is not a JSON object, at column {}", whole.column()))
+    match line.find('{').and_then(|at| read(line.get(at..)?).ok()) {
+        Some(object) => distinct(object),
+        None => {
+            let at = whole.column();
+            let ends = if whole.is_eof() {
+                ", where the line ends: each object has a line, as by `jq -c`"
+            } else {
+                ""
+            };
+            Err(format!("it is not a JSON object, at column {at}{ends}"))
+        }
+    }
+}
+
+/// The object, if it has no name twice.
+pub(super) fn distinct(Object(object): Object) -> Result<Map<String, Value>, String> {
+    object.map_err(|name| format!("it has several fields `{name}`"))
 }

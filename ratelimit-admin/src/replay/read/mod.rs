@@ -4,6 +4,7 @@ mod client;
 mod columns;
 mod fields;
 mod format;
+mod json;
 mod record;
 mod source;
 mod words;
@@ -11,13 +12,15 @@ mod words;
 use std::fmt::Display;
 use std::io::{self, BufRead, ErrorKind};
 
-use serde_json::{Map, Value};
+use indexmap::IndexSet;
 
 use self::client::{Clients, masked};
 use self::fields::Fields;
-use self::format::Reader;
+use self::format::{Reader, distinct, unwrapped};
+use self::json::Object;
 use self::record::Record;
 use self::source::{Lines, Numbered, decompressed};
+use self::words::Place;
 use crate::printable::escaped;
 use crate::replay::arguments::{Format, Input};
 use crate::replay::log::Log;
@@ -26,12 +29,19 @@ use crate::replay::time;
 /// The number of lines that the format and the fields of a log are found by.
 const SAMPLE: usize = 100;
 
+/// How often a line is stored in a field of another at most, as by Docker and a collector.
+const MOST_WRAPPERS: usize = 3;
+
 /// The requests of the logs, and the lines that could not be read.
 pub(crate) struct Read<'a> {
     pub(crate) log: Log,
     pub(crate) bad_lines: u64,
     /// The error of the first line that could not be read.
     pub(crate) first_bad: Option<String>,
+    /// Whether times have no offset, and are taken for UTC.
+    pub(crate) has_local_times: bool,
+    /// The logs that were named again, and are read once.
+    pub(crate) repeated: Vec<String>,
     /// The fields that the keys were taken from, each once.
     pub(crate) taken: Vec<Taken>,
     input: &'a Input,
@@ -46,6 +56,8 @@ pub(crate) struct Taken {
     pub(crate) field: String,
     /// The header in which proxies name the client, if it is a field of its own.
     pub(crate) forwarded: Option<String>,
+    /// The other fields that hold addresses of clients.
+    pub(crate) others: IndexSet<String>,
     /// The first keys that differ, and whether each is an address.
     pub(crate) samples: Vec<(String, bool)>,
     /// `true` if there were lists of addresses.
@@ -86,6 +98,8 @@ impl<'a> Read<'a> {
             log: Log::default(),
             bad_lines: 0,
             first_bad: None,
+            has_local_times: false,
+            repeated: Vec::new(),
             taken: Vec::new(),
             input,
             clients: clients.map_err(|error| error.to_string())?,
@@ -107,11 +121,22 @@ impl<'a> Read<'a> {
             return self.add_array(from, name);
         }
         let mut lines = Lines::of(from);
-        let sample: Vec<Numbered> = lines.by_ref().take(SAMPLE).collect::<Result<_, _>>()?;
-        let texts: Vec<&str> = sample
-            .iter()
-            .filter_map(|(_, line)| line.as_deref().ok())
-            .collect();
+        let mut sample: Vec<Numbered> = lines.by_ref().take(SAMPLE).collect::<Result<_, _>>()?;
+        let mut wrappers = Vec::new();
+        while let Some(name) = format::wrapper(&texts(&sample), self.input, &self.clients)
+            && wrappers.len() < MOST_WRAPPERS
+        {
+            for (_, line) in &mut sample {
+                let wrapped = std::mem::replace(line, Ok(String::new()));
+                *line = wrapped.and_then(|line| unwrapped(&line, name));
+            }
+            wrappers.push(name);
+        }
+        let inner = |line: String| {
+            let mut names = wrappers.iter();
+            names.try_fold(line, |line, name| unwrapped(&line, name))
+        };
+        let texts = texts(&sample);
         let first = sample.first().map_or(1, |(number, _)| *number);
         if texts.is_empty() {
             for (number, line) in sample {
@@ -125,14 +150,15 @@ impl<'a> Read<'a> {
             .iter()
             .filter_map(|line| reader.record(line, &self.clients).ok()?)
             .collect();
+        let records: Vec<_> = records.iter().collect();
         let fields = Fields::of(&records, self.input, &self.clients).map_err(bad)?;
-        drop(records);
         reader.begin();
         self.take_from(&fields, reader.address);
+        let lines = lines.map(|line| line.map(|(number, line)| (number, line.and_then(inner))));
         for line in sample.into_iter().map(Ok).chain(lines) {
             let (number, line) = line?;
             let request = line.and_then(|line| {
-                reader.follow(&line);
+                reader.follow(&line, self.input);
                 let record = reader.record(&line, &self.clients)?;
                 record
                     .map(|record| fields.request(&record, &self.clients))
@@ -145,13 +171,19 @@ impl<'a> Read<'a> {
 
     /// Adds the requests of an array of JSON objects, which is read as a whole.
     fn add_array(&mut self, from: impl BufRead, name: Option<&str>) -> io::Result<()> {
-        let values: Vec<Map<String, Value>> = serde_json::from_reader(from)?;
-        let records: Vec<_> = values.into_iter().map(Record::Object).collect();
-        let sample = records.get(..SAMPLE).unwrap_or(&records);
-        let fields = Fields::of(sample, self.input, &self.clients).map_err(bad)?;
+        let objects: Vec<Object> = serde_json::from_reader(from)?;
+        let objects: Vec<_> = objects
+            .into_iter()
+            .map(|object| distinct(object).map(Record::Object))
+            .collect();
+        let sample: Vec<_> = objects.iter().flatten().take(SAMPLE).collect();
+        let fields = Fields::of(&sample, self.input, &self.clients).map_err(bad)?;
         self.take_from(&fields, None);
-        for (number, record) in (1..).zip(&records) {
-            let request = fields.request(record, &self.clients).map(Some);
+        for (number, record) in (1..).zip(&objects) {
+            let request = match record {
+                Ok(record) => fields.request(record, &self.clients).map(Some),
+                Err(why) => Err(why.clone()),
+            };
             self.line(format_args!("object {number}"), name, request);
         }
         Ok(())
@@ -164,34 +196,40 @@ impl<'a> Read<'a> {
     /// If there were lines, and none could be read.
     pub(crate) fn sorted(mut self) -> io::Result<Self> {
         if let (true, Some(first)) = (self.log.requests().is_empty(), &self.first_bad) {
-            return Err(bad(format!(
-                "no line of {} can be read; {first}",
-                self.bad_lines
-            )));
+            let how = if first.contains("--") {
+                ""
+            } else {
+                "; --format, --time-field and --key-field say how to read a log"
+            };
+            let lines = self.bad_lines;
+            return Err(bad(format!("no line of {lines} can be read; {first}{how}")));
         }
         self.log.sort();
         Ok(self)
     }
 
     /// The next requests have their keys from this field, in access logs the address from a word.
-    fn take_from(&mut self, fields: &Fields<'_>, word: Option<usize>) {
-        let field = match word {
-            Some(word) if fields.key == "address" => {
-                format!("`address`, word {} of a line", word + 1)
-            }
+    fn take_from(&mut self, fields: &Fields<'_>, place: Option<Place>) {
+        let field = match place {
+            Some(place) if fields.key == "address" => format!("`address`, {place}"),
             _ => format!("`{}`", escaped(&fields.key)),
         };
         let forwarded = fields.forwarded.as_deref().map(escaped);
         let is_known = |taken: &Taken| taken.field == field && taken.forwarded == forwarded;
         let known = self.taken.iter().position(is_known);
         let taken = known.map(|at| self.taken.remove(at));
-        self.taken.push(taken.unwrap_or_else(|| Taken {
+        let mut taken = taken.unwrap_or_else(|| Taken {
             field,
             forwarded,
+            others: IndexSet::new(),
             samples: Vec::new(),
             lists: false,
             unnamed: 0,
-        }));
+        });
+        taken
+            .others
+            .extend(fields.others.iter().map(|name| escaped(name)));
+        self.taken.push(taken);
     }
 
     /// Adds the request of a line, or counts the line as unreadable. A header is neither.
@@ -217,8 +255,9 @@ impl<'a> Read<'a> {
         let at = match &self.last_time {
             Some((text, at)) if request.time == *text => *at,
             _ => {
-                let at = time::micros(&request.time, self.input.time_unit)?;
-                self.last_time.insert((request.time, at)).1
+                let time = time::read(&request.time, self.input.time_unit)?;
+                self.has_local_times |= time.is_local;
+                self.last_time.insert((request.time, time.micros)).1
             }
         };
         let given = |cost: Option<String>| {
@@ -283,6 +322,12 @@ fn counts(status: &str, input: &Input) -> Result<bool, String> {
 fn is_array(start: &[u8]) -> bool {
     let within = start.trim_ascii_start().strip_prefix(b"[");
     within.is_some_and(|start| start.trim_ascii_start().starts_with(b"{"))
+}
+
+/// The lines that can be read.
+fn texts(lines: &[Numbered]) -> Vec<&str> {
+    let lines = lines.iter();
+    lines.filter_map(|(_, line)| line.as_deref().ok()).collect()
 }
 
 fn bad(why: impl Display) -> io::Error {

@@ -12,21 +12,16 @@ pub(super) enum Record<'a> {
 }
 
 impl Record<'_> {
-    /// The field of this name, in which case does not matter and `-` is `_`. A name with dots is a
-    /// path through nested objects and arrays.
+    /// The field of this name, in which case, `-` and `_` do not matter. A name with dots is a path
+    /// through nested objects and arrays.
     pub(super) fn get(&self, name: &str) -> Result<Option<Cow<'_, str>>, String> {
         match self {
             Self::Words(words) => {
-                let found = words.iter().filter(|(known, _)| same(known, name));
-                let mut values = found.map(|(_, value)| &**value);
-                let first = values.next();
-                // One of them may be what a client has sent.
-                if values.any(|value| first != Some(value)) {
-                    return Err(format!("it has several fields `{name}`"));
-                }
-                Ok(first.map(Cow::Borrowed))
+                let values = words.iter().filter(|(known, _)| same(known, name));
+                let value = only(values.map(|(_, value)| &**value), name)?;
+                Ok(value.map(Cow::Borrowed))
             }
-            Self::Object(object) => match nested(object, name) {
+            Self::Object(object) => match nested(object, name)? {
                 None | Some(Value::Null) => Ok(None),
                 Some(value) => text(value)
                     .map(Some)
@@ -35,52 +30,72 @@ impl Record<'_> {
         }
     }
 
-    /// The names of the fields, if all lines of the format have the same.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let words = match self {
-            Self::Object(_) => &[][..],
-            Self::Words(words) => words,
-        };
-        words.iter().map(|(name, _)| *name)
+    /// The fields with their values; those of nested objects and arrays by their paths.
+    pub(super) fn fields(&self) -> Vec<(String, Cow<'_, str>)> {
+        let mut fields = Vec::new();
+        match self {
+            Self::Object(object) => add_members(object, "", &mut fields),
+            Self::Words(words) => {
+                let words = words.iter();
+                fields.extend(words.map(|(name, value)| ((*name).to_owned(), (&**value).into())));
+            }
+        }
+        fields
     }
 }
 
-/// The same name, as headers and variables of servers write it.
+/// The same name, as headers and variables of servers write it: `client_ip`, `Client-IP`,
+/// `clientIp`.
 pub(super) fn same(one: &str, other: &str) -> bool {
-    let folded = |byte: u8| match byte {
-        b'_' => b'-',
-        _ => byte.to_ascii_lowercase(),
-    };
-    one.bytes().map(folded).eq(other.bytes().map(folded))
+    fn folded(name: &str) -> impl Iterator<Item = u8> {
+        let bytes = name.bytes().filter(|byte| !matches!(byte, b'-' | b'_'));
+        bytes.map(|byte| byte.to_ascii_lowercase())
+    }
+    folded(one).eq(folded(other))
 }
 
-fn nested<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+/// The value of a name; an error if there are several, of which a client may have sent one.
+fn only<T: PartialEq>(
+    mut values: impl Iterator<Item = T>,
+    name: &str,
+) -> Result<Option<T>, String> {
+    let first = values.next();
+    if values.any(|value| Some(&value) != first.as_ref()) {
+        return Err(format!("it has several fields `{name}`"));
+    }
+    Ok(first)
+}
+
+fn nested<'a>(object: &'a Map<String, Value>, name: &str) -> Result<Option<&'a Value>, String> {
     let member = |name: &str| {
-        object.get(name).or_else(|| {
-            let mut members = object.iter().filter(|(known, _)| same(known, name));
-            members.next().map(|(_, value)| value)
-        })
+        let members = object.iter().filter(|(known, _)| same(known, name));
+        only(members.map(|(_, value)| value), name)
     };
-    let dots = name.match_indices('.').map(|(at, _)| name.split_at(at));
-    member(name).or_else(|| {
-        dots.into_iter()
-            .find_map(|(outer, inner)| within(member(outer)?, inner.get(1..)?))
-    })
+    if let Some(value) = member(name)? {
+        return Ok(Some(value));
+    }
+    for (at, _) in name.match_indices('.') {
+        let (outer, inner) = name.split_at(at);
+        if let (Some(outer), Some(inner)) = (member(outer)?, inner.get(1..))
+            && let Some(value) = within(outer, inner)?
+        {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
 }
 
-fn within<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+fn within<'a>(value: &'a Value, name: &str) -> Result<Option<&'a Value>, String> {
     match value {
         Value::Object(object) => nested(object, name),
         Value::Array(values) => {
             let (index, inner) = name.split_once('.').unwrap_or((name, ""));
-            let value = values.get(index.parse::<usize>().ok()?)?;
-            if inner.is_empty() {
-                Some(value)
-            } else {
-                within(value, inner)
+            match index.parse::<usize>().ok().and_then(|at| values.get(at)) {
+                Some(value) if !inner.is_empty() => within(value, inner),
+                value => Ok(value),
             }
         }
-        _ => None,
+        _ => Ok(None),
     }
 }
 
@@ -94,5 +109,28 @@ fn text(value: &Value) -> Option<Cow<'_, str>> {
             Some(texts?.join(", ").into())
         }
         _ => None,
+    }
+}
+
+fn add_members<'a>(
+    object: &'a Map<String, Value>,
+    path: &str,
+    fields: &mut Vec<(String, Cow<'a, str>)>,
+) {
+    for (name, value) in object {
+        add(value, format!("{path}{name}"), fields);
+    }
+}
+
+fn add<'a>(value: &'a Value, path: String, fields: &mut Vec<(String, Cow<'a, str>)>) {
+    match (text(value), value) {
+        (Some(text), _) => fields.push((path, text)),
+        (None, Value::Object(object)) => add_members(object, &format!("{path}."), fields),
+        (None, Value::Array(values)) => {
+            for (at, value) in values.iter().enumerate() {
+                add(value, format!("{path}.{at}"), fields);
+            }
+        }
+        _ => {}
     }
 }

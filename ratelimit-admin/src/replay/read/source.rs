@@ -1,18 +1,36 @@
 //! The lines of a file, which may be compressed.
 
-use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 
 use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
-use serde::Deserialize;
 
 /// Reads what the file holds, by its first bytes: as gzip, zstd or bzip2, or as it is.
 pub(super) fn decompressed<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     fn buffered<'a>(from: impl Read + 'a) -> Box<dyn BufRead + 'a> {
         Box::new(BufReader::with_capacity(1 << 16, from))
     }
+    let other = |what: &str, then: &str| {
+        let why = format!("it is {what}, which replay does not read: {then}");
+        Err(io::Error::new(io::ErrorKind::InvalidData, why))
+    };
     Ok(match from.fill_buf()? {
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => {
+            return other("compressed by xz", "xz -dc FILE | ratelimit-admin replay …");
+        }
+        [0x04, 0x22, 0x4d, 0x18, ..] => {
+            return other(
+                "compressed by lz4",
+                "lz4 -dc FILE | ratelimit-admin replay …",
+            );
+        }
+        [b'P', b'K', 0x03, 0x04, ..] => return other("an archive", "unpack it"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            return other(
+                "UTF-16",
+                "iconv -f UTF-16 -t UTF-8 FILE | ratelimit-admin replay …",
+            );
+        }
         [0x1f, 0x8b, ..] => buffered(MultiGzDecoder::new(from)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => buffered(zstd::Decoder::with_buffer(from)?),
         [b'B', b'Z', b'h', ..] => buffered(MultiBzDecoder::new(from)),
@@ -72,30 +90,43 @@ impl<R: BufRead> Iterator for Lines<R> {
                 Ok(_) => {}
             }
             let text = String::from_utf8_lossy(&self.line);
-            let text = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{feff}');
+            let text =
+                text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\u{feff}');
+            // The last cell between tabs may be empty.
+            let text = text.trim_end_matches(['\r', '\n', ' ']);
             if !text.is_empty() {
-                let text = unwrapped(text).into_owned();
+                let text = without_data(text).unwrap_or_else(|| text.to_owned());
                 return Some(Ok((self.number, Ok(text))));
             }
         }
     }
 }
 
-/// A line as Docker and the collectors of Kubernetes store it.
-#[derive(Deserialize)]
-struct Wrapped {
-    log: String,
-    #[serde(rename = "stream")]
-    _stream: String,
-}
-
-/// The line that a process wrote, if Docker has wrapped it.
-fn unwrapped(line: &str) -> Cow<'_, str> {
-    if line.starts_with('{')
-        && line.contains(r#""log":"#)
-        && let Ok(wrapped) = serde_json::from_str::<Wrapped>(line)
-    {
-        return wrapped.log.trim_ascii().to_owned().into();
+/// A line of syslog (RFC 5424), `<PRI>1 TIME HOST APP PID ID [DATA] LINE`, with `-` for the data:
+/// they may hold addresses of relays, and quotes.
+fn without_data(line: &str) -> Option<String> {
+    let (priority, fields) = line.split_once(">1 ")?;
+    let (_length, priority) = priority.split_once('<')?;
+    if priority.len() > 3 || !priority.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
     }
-    line.into()
+    let (at, _) = fields.match_indices(' ').nth(4)?;
+    let (head, mut rest) = line.split_at_checked(line.len() - fields.len() + at + 1)?;
+    if let Some(nil) = rest.strip_prefix("- ") {
+        rest = nil;
+    } else if !rest.starts_with('[') {
+        return None;
+    }
+    while rest.starts_with('[') {
+        let (mut quoted, mut escaped) = (false, false);
+        let end = rest.find(|c: char| {
+            let ends = c == ']' && !quoted;
+            quoted ^= c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        rest = rest.get(end? + 1..)?;
+    }
+    let line = rest.trim_start().trim_start_matches('\u{feff}');
+    Some(format!("{head}- {line}"))
 }

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::fmt;
 
 use super::client::Clients;
 use super::fields::LINE;
@@ -20,28 +21,42 @@ fn record<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Record<'a
 
 /// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, then `"REFERER" "USER AGENT"` and one more
 /// field. In front of the address there may be words of a fixed number: a virtual host, or what a
-/// collector of logs adds. A user name may hold spaces and brackets, so the time is the text in
-/// front of the first quote.
+/// collector of logs adds. A user name may hold spaces and brackets, so the time is what stands in
+/// the last brackets in front of the first quote. Without words there, the address stands behind
+/// the time.
 pub(super) struct Access<'a> {
     head: &'a str,
     time: &'a str,
     request: &'a str,
     status: &'a str,
+    /// What stands behind the request.
+    rest: &'a str,
+    /// Whether words stand between the time and the request.
+    has_middle: bool,
+    /// Whether the head is these words.
+    is_after_time: bool,
     pub(super) quoted: Vec<&'a str>,
 }
 
 impl<'a> Access<'a> {
     pub(super) fn of(line: &'a str) -> Option<Self> {
-        let (head, time, request, rest) = start(line)?;
+        let (mut head, mut time, middle, request, rest) = start(line)?;
+        let is_after_time = head.is_empty();
+        if is_after_time {
+            head = middle;
+        }
+        if !middle.is_empty() {
+            time = bracketed(time)?;
+        }
         let mut numbers = rest.trim_start().splitn(3, ' ');
         let (status, _size) = (numbers.next()?, numbers.next()?);
-        let rest = numbers.next().unwrap_or_default();
+        let behind = numbers.next().unwrap_or_default();
         // Between the size and the referer, servers can write durations.
-        let first = rest.find('"').and_then(|at| rest.get(at..));
-        let mut rest = first.unwrap_or_default();
+        let first = behind.find('"').and_then(|at| behind.get(at..));
+        let mut behind = first.unwrap_or_default();
         let texts = std::iter::from_fn(|| {
-            let (text, behind) = quoted(rest)?;
-            rest = behind;
+            let (text, next) = quoted(behind)?;
+            behind = next;
             Some(text)
         });
         (is_status(status) && !head.is_empty()).then(|| Self {
@@ -49,20 +64,57 @@ impl<'a> Access<'a> {
             time,
             request,
             status,
+            rest,
+            has_middle: !middle.is_empty(),
+            is_after_time,
             quoted: texts.take(3).collect(),
         })
+    }
+
+    /// `true` if the line of another request begins within this one, which was cut. Its address
+    /// would be that of the first, and its time that of the second.
+    pub(super) fn is_joined(&self, place: Option<Place>, clients: &Clients) -> bool {
+        place.is_some_and(|place| self.has_two_heads(place, clients))
+            || times(self.rest)
+                .any(|behind| self.has_middle || behind.trim_start().starts_with('"'))
+    }
+
+    fn has_two_heads(&self, Place { word, behind, .. }: Place, clients: &Clients) -> bool {
+        let (_, rest) = list_at(self.head, word);
+        let mut words: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let is_other = behind < 2 && words.len() != behind;
+        // Older ingresses of Kubernetes write `- [LIST] - USER`.
+        let is_list = |words: &[&str]| matches!(words, [first, ..] if first.starts_with('['));
+        if words.get(1..).is_some_and(is_list)
+            && let Some(end) = words.iter().skip(1).position(|word| !word.ends_with(','))
+            && words.get(end + 1).is_some_and(|word| word.ends_with(']'))
+        {
+            words.drain(..=end + 1);
+        }
+        let is_time = |word: &&str| {
+            let begun = word.strip_prefix('[');
+            begun.is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let ends_as_address = |word: &str| {
+            let mut ends = word.char_indices().filter_map(|(at, _)| word.get(at..));
+            ends.any(|end| clients.named(end).is_some())
+        };
+        let mut pairs = words.windows(2).skip(1);
+        is_other
+            || words.iter().filter(|word| **word == "-").count() > 2
+            || words.iter().any(is_time)
+            || pairs.any(|pair| matches!(pair, [word, "-"] if ends_as_address(word)))
     }
 
     /// The fields, if the address is this word of the line; without one, if what stands behind it
     /// is not of the format.
     pub(super) fn record(self, word: usize, clients: &Clients) -> Record<'a> {
-        let (address, behind) = list_at(self.head, word);
-        let is_format = is_format(behind, clients);
-        let (address, behind) = if is_format {
-            (address, behind)
-        } else {
-            ("", "")
-        };
+        let (mut address, mut behind) = list_at(self.head, word);
+        let count = |text: &str| text.split_ascii_whitespace().count();
+        let last = count(self.head) - count(behind);
+        if !is_format(behind, clients) {
+            (address, behind) = ("", "");
+        }
         let user = behind
             .trim_start()
             .split_once(' ')
@@ -75,18 +127,36 @@ impl<'a> Access<'a> {
             ("status", self.status),
         ];
         let names = ["referer", "user-agent", "x-forwarded-for"];
-        record(fields.into_iter().chain(names.into_iter().zip(self.quoted)))
+        let quoted = names.into_iter().zip(self.quoted);
+        let numbered = WORDS.into_iter().zip(self.head.split_ascii_whitespace());
+        let others = numbered
+            .enumerate()
+            .filter_map(|(at, other)| (at < word || at >= last).then_some(other));
+        record(fields.into_iter().chain(quoted).chain(others))
     }
 
     /// The first word that is an address, and behind which the words are those of the format.
-    pub(super) fn address(&self, clients: &Clients) -> Option<usize> {
-        let words = self.head.split_ascii_whitespace().count();
-        (0..words).find(|word| {
-            let (list, behind) = list_at(self.head, *word);
-            is_format(behind, clients) && clients.named(list).is_some()
-        })
+    fn address(&self, clients: &Clients) -> Option<Place> {
+        let words = 0..self.head.split_ascii_whitespace().count();
+        words
+            .map(|word| (word, list_at(self.head, word)))
+            .find_map(|(word, (list, rest))| {
+                let is_one = is_format(rest, clients) && clients.named(list).is_some();
+                let behind = rest.split_ascii_whitespace().count();
+                let is_after_time = self.is_after_time;
+                is_one.then_some(Place {
+                    word,
+                    behind,
+                    is_after_time,
+                })
+            })
     }
 }
+
+/// The names of the other words in front of the time.
+const WORDS: [&str; 8] = [
+    "word-1", "word-2", "word-3", "word-4", "word-5", "word-6", "word-7", "word-8",
+];
 
 /// Whether these words can stand behind the address.
 fn is_format(behind: &str, clients: &Clients) -> bool {
@@ -97,16 +167,38 @@ fn is_format(behind: &str, clients: &Clients) -> bool {
     }
 }
 
+/// Where the client's address stands in front of the time.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// Its word.
+    pub(super) word: usize,
+    /// The number of words behind it.
+    behind: usize,
+    /// Whether the words stand behind the time.
+    is_after_time: bool,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = if self.is_after_time {
+            "behind the time"
+        } else {
+            "of a line"
+        };
+        write!(f, "word {} {of}", self.word + 1)
+    }
+}
+
 /// Which word of most of these lines is the client's address. What the client sends stands behind
 /// it, so the first that can be it is the one.
-pub(super) fn address(lines: &[&str], clients: &Clients) -> Option<usize> {
+pub(super) fn address(lines: &[&str], clients: &Clients) -> Option<Place> {
     let lines = lines.iter().filter_map(|line| Access::of(line));
-    let found: Vec<usize> = lines.filter_map(|line| line.address(clients)).collect();
-    let votes = |word: usize| found.iter().filter(|found| **found == word).count();
+    let found: Vec<Place> = lines.filter_map(|line| line.address(clients)).collect();
+    let votes = |word: usize| found.iter().filter(|found| found.word == word).count();
     found
         .iter()
         .copied()
-        .max_by_key(|word| (votes(*word), Reverse(*word)))
+        .max_by_key(|place| (votes(place.word), Reverse(*place)))
 }
 
 /// The list of addresses that begins with this word of a text, and the text behind it. A comma ends
@@ -136,14 +228,17 @@ fn list_at(text: &str, word: usize) -> (&str, &str) {
 ///
 /// Envoy escapes no quotes that a client sends, so a line with more of them is not read.
 pub(super) fn envoy(line: &str) -> Option<Record<'_>> {
-    let (_, time, request, rest) = start(line)?;
+    let (_, time, "", request, rest) = start(line)? else {
+        return None;
+    };
     let status = rest.split_ascii_whitespace().next()?;
     let words = split(rest);
     let is_row = |pair: &[(&str, bool)]| pair.iter().all(|(_, quoted)| *quoted);
     let texts = words.get(words.windows(2).position(is_row)?..)?;
     let (texts, behind) = texts.split_first_chunk::<5>()?;
     let [forwarded, agent, _id, authority, _upstream] = texts.map(|(text, _)| text);
-    let is_whole = is_row(texts)
+    let is_whole = times(rest).next().is_none()
+        && is_row(texts)
         && !behind
             .iter()
             .any(|(word, quoted)| *quoted || word.contains('"'));
@@ -169,7 +264,8 @@ pub(super) fn haproxy(line: &str) -> Option<Record<'_>> {
     let (_frontend, backend, timers) = (words.next()?, words.next()?, words.next()?);
     let status = words.next()?;
     let (_, request) = rest.split_once('"')?;
-    (backend.contains('/') && timers.contains('/') && is_status(status)).then(|| {
+    let is_one = backend.contains('/') && timers.contains('/') && times(rest).next().is_none();
+    (is_one && is_status(status)).then(|| {
         record([
             ("address", address),
             (LINE, request.trim_end_matches('"')),
@@ -179,35 +275,46 @@ pub(super) fn haproxy(line: &str) -> Option<Record<'_>> {
     })
 }
 
-/// `TYPE TIME BALANCER CLIENT:PORT TARGET:PORT … STATUS … "REQUEST" "USER AGENT" …`
+/// `[TYPE] TIME BALANCER CLIENT:PORT TARGET:PORT … STATUS … "REQUEST" "USER AGENT" …`
 pub(super) fn alb(line: &str) -> Option<Record<'_>> {
     let words: Vec<&str> = split(line).into_iter().map(|(word, _)| word).collect();
-    let [_type, time, _balancer, client, ..] = words.as_slice() else {
+    let is_exact = |word: &&str| word.ends_with('Z') && time::exact(word, None).is_some();
+    let at = words.iter().take(2).position(is_exact)?;
+    let [time, balancer, client, ..] = words.get(at..)? else {
         return None;
     };
-    let (status, request, agent) = (words.get(8)?, words.get(12)?, words.get(13)?);
-    let is_one = time.ends_with('Z') && time::micros(time, None).is_ok() && is_status(status);
-    is_one.then(|| {
+    let word = |behind: usize| words.get(at + behind).copied();
+    let (status, request, agent) = (word(7)?, word(11)?, word(12)?);
+    // A line that was cut goes on with the next one.
+    let is_one = line.matches(balancer).count() == 1;
+    (is_one && client.contains(':') && is_status(status)).then(|| {
         record([
             ("client", *client),
-            (LINE, *request),
-            ("user-agent", *agent),
+            (LINE, request),
+            ("user-agent", agent),
             ("time", *time),
-            ("status", *status),
+            ("status", status),
         ])
     })
 }
 
-/// `TIME … name=value name="value"`
+/// `TIME … name=value name="value"`, also as `span{name=value}:`.
 pub(super) fn pairs(line: &str) -> Option<Record<'_>> {
     let mut fields: Words<'_> = Vec::new();
     let mut time = None;
     for (word, quoted) in split(line) {
-        match word.split_once('=') {
-            Some((name, value)) if !quoted && is_name(name) => {
-                fields.push((name, value.trim_matches('"').into()));
+        let pair = word.split_once('=').filter(|_| !quoted);
+        let pair = pair.map(|(name, value)| (name.rsplit('{').next().unwrap_or(name), value));
+        match pair {
+            Some((name, value)) if is_name(name) => {
+                let value = value
+                    .strip_suffix(':')
+                    .filter(|value| value.ends_with('}'))
+                    .unwrap_or(value);
+                let value = value.trim_end_matches(['}', ',']).trim_matches('"');
+                fields.push((name, value.into()));
             }
-            _ if time.is_none() && word.contains('T') && time::micros(word, None).is_ok() => {
+            _ if time.is_none() && word.contains('T') && time::exact(word, None).is_some() => {
                 time = Some(word);
             }
             _ => {}
@@ -216,7 +323,21 @@ pub(super) fn pairs(line: &str) -> Option<Record<'_>> {
     if !fields.iter().any(|(name, _)| same(name, "time")) {
         fields.extend(time.map(|time| ("time", time.into())));
     }
-    (fields.len() > 2).then_some(Record::Words(fields))
+    (fields.len() > 2 && !begins_again(line)).then_some(Record::Words(fields))
+}
+
+/// `true` if a line that was cut goes on with the next one, which begins as it does: until the
+/// second `=`, whatever the numbers are.
+fn begins_again(line: &str) -> bool {
+    let mut shape = line.to_owned();
+    let mut last = ' ';
+    shape.retain(|c| !(std::mem::replace(&mut last, c).is_ascii_digit() && c.is_ascii_digit()));
+    let shape = shape.replace(|c: char| c.is_ascii_digit(), "0");
+    let beginning = shape
+        .match_indices('=')
+        .nth(1)
+        .and_then(|(at, _)| shape.get(..=at));
+    beginning.is_some_and(|beginning| shape.matches(beginning).count() > 1)
 }
 
 fn is_name(text: &str) -> bool {
@@ -230,12 +351,30 @@ fn is_status(text: &str) -> bool {
     is_answer || matches!(text, "-" | "-1" | "0")
 }
 
-/// `HEAD [TIME] "REQUEST" REST`
-fn start(line: &str) -> Option<(&str, &str, &str, &str)> {
+/// `HEAD [TIME] MIDDLE "REQUEST" REST`
+fn start(line: &str) -> Option<(&str, &str, &str, &str, &str)> {
     let (head, rest) = line.split_at_checked(quote(line)?)?;
-    let (head, time) = head.trim_end().strip_suffix(']')?.rsplit_once('[')?;
+    let (head, middle) = head.rsplit_once(']')?;
+    let (head, time) = head.rsplit_once('[')?;
     let (request, rest) = quoted(rest)?;
-    Some((head.trim(), time, request, rest))
+    Some((head.trim(), time, middle.trim(), request, rest))
+}
+
+/// The time in brackets, behind which other words may stand.
+fn bracketed(text: &str) -> Option<&str> {
+    let texts = [text, text.split(' ').next().unwrap_or_default()];
+    texts
+        .into_iter()
+        .find(|text| text.contains(':') && time::micros(text, None).is_ok())
+}
+
+/// The texts behind each time in brackets.
+fn times(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices(']').filter_map(|(at, _)| {
+        let (before, behind) = text.split_at_checked(at)?;
+        bracketed(before.rsplit_once('[')?.1)?;
+        behind.get(1..)
+    })
 }
 
 /// The words of a line, and whether each stood between quotes. Of `name="a b"`, one word.
