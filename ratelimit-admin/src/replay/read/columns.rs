@@ -89,8 +89,8 @@ impl Columns {
         SEPARATORS.into_iter().find_map(|separator| {
             let names = cells(line, separator);
             // A line may end with a separator.
-            let named = names.iter().rposition(|name| !name.is_empty()).unwrap_or(0);
-            let is_named = named > 0 && !names.iter().take(named).any(|name| name.is_empty());
+            let last = names.iter().rposition(|name| !name.is_empty()).unwrap_or(0);
+            let is_named = last > 0 && !names.iter().take(last).any(|name| name.is_empty());
             let is_header = is_named && names.iter().any(|name| is_time(name));
             is_header.then(|| Self {
                 names: names.into_iter().map(Cow::into_owned).collect(),

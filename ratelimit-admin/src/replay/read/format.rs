@@ -177,18 +177,16 @@ pub(super) fn object(line: &str) -> Result<Map<String, Value>, String> {
         Ok(object) => return distinct(object),
         Err(error) => error,
     };
-    match line.find('{').and_then(|at| read(line.get(at..)?).ok()) {
-        Some(object) => distinct(object),
-        None => {
-            let at = whole.column();
-            let ends = if whole.is_eof() {
-                ", where the line ends: each object has a line, as by `jq -c`"
-            } else {
-                ""
-            };
-            Err(format!("it is not a JSON object, at column {at}{ends}"))
-        }
+    if let Some(object) = line.find('{').and_then(|at| read(line.get(at..)?).ok()) {
+        return distinct(object);
     }
+    let at = whole.column();
+    let ends = if whole.is_eof() {
+        ", where the line ends: each object has a line, as by `jq -c`"
+    } else {
+        ""
+    };
+    Err(format!("it is not a JSON object, at column {at}{ends}"))
 }
 
 /// The object, if it has no name twice.
