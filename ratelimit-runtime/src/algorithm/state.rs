@@ -53,13 +53,10 @@ impl Taken {
 }
 
 /// The state of one key, for all limits of the demand. Times are absolute, in microseconds; `now`
-/// is never before the newest write, unless the algorithm [keeps times](Self::KEEPS_TIMES).
+/// is never before [`newest`](Self::newest).
 pub(crate) trait AlgorithmState: Default {
-    /// `true` if each unit of cost is kept with a time of its own. Then `now` is the clock's time,
-    /// even if the clock has stepped back; else it is at least the time of the newest write.
-    const KEEPS_TIMES: bool;
-
-    /// The time of the newest write; 0 where the state [keeps times](Self::KEEPS_TIMES).
+    /// The time of the newest write; 0 if each unit of cost is kept with a time of its own, so that
+    /// `now` may be the time of a clock that has stepped back.
     fn newest(&self) -> u64;
 
     /// The status of each limit for the call, in the order of the limits. Reservations count.
@@ -85,13 +82,9 @@ pub(crate) trait AlgorithmState: Default {
         if standing.status.wait == 0 {
             ticket = self.charge(demand, now);
             life = self.life(demand, now);
-            let charged = self.statuses(demand, now);
-            let decisive = charged.get(standing.limit);
-            debug_assert!(
-                decisive.is_some(),
-                "the limit that decides is one of the call's"
-            );
-            standing.status.reset = decisive.map_or(0, |status| status.reset);
+            // The limit that had the least left has it still.
+            let further = Demand { cost: 0, ..*demand };
+            standing.status.reset = self.standing(&further, now).status.reset;
         }
         Taken {
             standing,

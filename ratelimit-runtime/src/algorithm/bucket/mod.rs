@@ -94,6 +94,24 @@ impl Bucket {
         self.units(2 * limit.capacity(), limit) < BOUND && self.level < BOUND
     }
 
+    /// [`take`](Counter::take), in ticks of any length.
+    #[inline]
+    fn take_in_its_ticks(
+        self,
+        limit: &Limit,
+        cost: u64,
+        newest: u64,
+        now: u64,
+    ) -> (Self, LimitStatus) {
+        let mut bucket = self.at(limit, newest, now);
+        let mut status = bucket.status(limit, cost, now);
+        if status.wait == 0 {
+            bucket.charge(limit, cost);
+            status.reset = bucket.life(limit, now);
+        }
+        (bucket, status)
+    }
+
     /// The bucket in the ticks that its level and the limit need.
     #[inline]
     fn in_ticks_of(self, limit: &Limit) -> Self {
@@ -183,7 +201,7 @@ impl Counter for Bucket {
         let (capacity, window, max) = (limit.capacity(), limit.window_us(), limit.max().max(1));
         let full = capacity.saturating_mul(window);
         if self.tick_bits > 0 || self.level >= BOUND || full >= BOUND / 2 || cost > capacity {
-            return self.take_step_by_step(limit, cost, newest, now);
+            return self.take_in_its_ticks(limit, cost, newest, now);
         }
         let level = self
             .level

@@ -28,18 +28,6 @@ pub(crate) trait Counter: Copy + Default + PartialEq {
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     fn take(self, limit: &Limit, cost: u64, newest: u64, now: u64) -> (Self, LimitStatus) {
-        self.take_step_by_step(limit, cost, newest, now)
-    }
-
-    /// [`take`](Self::take) by the single operations of the numbers.
-    #[inline]
-    fn take_step_by_step(
-        self,
-        limit: &Limit,
-        cost: u64,
-        newest: u64,
-        now: u64,
-    ) -> (Self, LimitStatus) {
         let mut counter = self.at(limit, newest, now);
         let mut status = counter.status(limit, cost, now);
         if status.wait == 0 {
@@ -106,12 +94,11 @@ impl<C: Counter> Counters<C> {
             .iter()
             .copied()
             .chain(iter::repeat_with(Default::default));
-        let each = demand.limits.iter().zip(kept);
-        let brought = each.map(|(limit, (counter, open))| {
+        let brought = |(limit, (counter, open)): (&Limit, (C, Open))| {
             let counter = counter.at(limit, self.newest, now);
             (counter, counter.open_at(open, limit, now).or_none())
-        });
-        brought.collect()
+        };
+        demand.limits.iter().zip(kept).map(brought).collect()
     }
 
     /// Stores numbers that were brought to `now` and then changed.
@@ -131,8 +118,6 @@ impl<C: Counter> Counters<C> {
 }
 
 impl<C: Counter> AlgorithmState for Counters<C> {
-    const KEEPS_TIMES: bool = false;
-
     #[inline]
     fn newest(&self) -> u64 {
         self.newest
@@ -181,12 +166,15 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
         let brought = self.brought(demand, now);
-        let lives = demand.limits.iter().zip(&brought);
-        let lives = lives.map(|(limit, (counter, open))| {
-            let life = counter.life(limit, now);
-            life.max(counter.life_of_open(open, limit, now))
-        });
-        lives.max().unwrap_or(0)
+        let each = demand.limits.iter().zip(&brought);
+        each.flat_map(|(limit, (counter, open))| {
+            [
+                counter.life(limit, now),
+                counter.life_of_open(open, limit, now),
+            ]
+        })
+        .max()
+        .unwrap_or(0)
     }
 
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {

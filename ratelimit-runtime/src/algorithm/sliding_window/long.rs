@@ -55,6 +55,17 @@ impl Long {
         self.open.is_empty()
     }
 
+    /// The part of a log that has no unit outside `window`.
+    #[inline]
+    pub(super) fn all(&self, window: u64) -> View {
+        View {
+            window,
+            edge: 0,
+            skip: 0,
+            used: self.units.len() as u64,
+        }
+    }
+
     /// The part of the log that counts against `limit`.
     pub(super) fn view(&self, limit: &Limit, now: u64) -> View {
         let window = limit.window_us();
@@ -142,32 +153,44 @@ impl Long {
     }
 
     /// The status of a limit for a call.
-    #[inline]
     pub(super) fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let view = self.view(limit, now);
+        let status = self.status_of_charges(view, limit, cost, now);
+        if !self.reserves() {
+            return status;
+        }
+        let last = last_in_excess(view.used - self.reserved(view), limit, cost)
+            .and_then(|before| self.units.get(self.behind_reserved(view, before)));
+        let wait = last.map_or(0, |last| last + view.window - now);
+        status.or_released(LimitStatus::new(wait, status.remaining, status.reset))
+    }
+
+    /// The status of a limit, if nothing is reserved.
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost half of what it does"
+    )]
+    #[inline(always)]
+    pub(super) fn status_of_charges(
+        &self,
+        view: View,
+        limit: &Limit,
+        cost: u64,
+        now: u64,
+    ) -> LimitStatus {
         let until =
             |unit: Option<&u64>| unit.map_or(0, |unit| (unit + view.window).saturating_sub(now));
-        // Of the units that are too many, the last has to leave.
-        let excess = |used: u64| (used + cost).saturating_sub(limit.max()).checked_sub(1);
-        let last = excess(view.used).and_then(|before| {
+        let before = last_in_excess(view.used, limit, cost);
+        let last = before.and_then(|before| {
             let before = usize::try_from(before).ok()?;
             self.units.get(view.skip.saturating_add(before))
         });
         debug_assert!(
-            last.is_some() || excess(view.used).is_none() || cost > limit.max(),
+            last.is_some() || before.is_none() || cost > limit.max(),
             "as many units as are too many count, and will leave"
         );
-        let (remaining, reset) = (
-            limit.max().saturating_sub(view.used),
-            until(self.units.back()),
-        );
-        let status = LimitStatus::new(until(last), remaining, reset);
-        if !self.reserves() {
-            return status;
-        }
-        let last = excess(view.used - self.reserved(view))
-            .and_then(|before| self.units.get(self.behind_reserved(view, before)));
-        status.or_released(LimitStatus::new(until(last), remaining, reset))
+        let remaining = limit.max().saturating_sub(view.used);
+        LimitStatus::new(until(last), remaining, until(self.units.back()))
     }
 
     /// The position of the first unit in the window that `count` does not reserve and that has
@@ -199,7 +222,8 @@ impl Long {
     }
 
     /// Removes the units that have left `window`. `ticket` is then past the window of each.
-    #[inline]
+    #[allow(clippy::inline_always, reason = "as that of `status_of_charges`")]
+    #[inline(always)]
     pub(super) fn let_go(&mut self, window: u64, now: u64, ticket: &mut u64) {
         let edge = now.saturating_sub(window);
         let has_left = |unit: Option<&u64>| unit.is_some_and(|unit| *unit <= edge);
@@ -249,6 +273,12 @@ impl Long {
         }
         removed.len() > stay
     }
+}
+
+/// The number of units before the last of those that have to leave for the limit to admit a call.
+#[inline]
+fn last_in_excess(used: u64, limit: &Limit, cost: u64) -> Option<u64> {
+    (used + cost).saturating_sub(limit.max()).checked_sub(1)
 }
 
 #[cfg(test)]

@@ -53,15 +53,6 @@ impl Log {
         long
     }
 
-    /// The limit, if it is the only one and `few` holds all units.
-    #[inline]
-    fn single<'a>(&self, demand: &Demand<'a>) -> Option<&'a Limit> {
-        match demand.limits {
-            [limit] if self.long.is_none() => Some(limit),
-            _ => None,
-        }
-    }
-
     /// The status of `limit`, where `few` holds all units.
     #[inline]
     fn status_of_few(&mut self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
@@ -162,7 +153,7 @@ impl Log {
         };
         let window = limit.window_us();
         long.let_go(window, now, &mut self.ticket);
-        let mut status = long.status(limit, demand.cost, now);
+        let mut status = long.status_of_charges(long.all(window), limit, demand.cost, now);
         if status.wait > 0 {
             return Taken::of_one(status, 0);
         }
@@ -191,8 +182,6 @@ fn last_of(ticket: u64, cost: u64) -> u64 {
 }
 
 impl AlgorithmState for Log {
-    const KEEPS_TIMES: bool = true;
-
     #[inline]
     fn newest(&self) -> u64 {
         0
@@ -214,7 +203,7 @@ impl AlgorithmState for Log {
     }
 
     fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 4]> {
-        if let Some(limit) = self.single(demand) {
+        if let ([limit], None) = (demand.limits, &self.long) {
             return smallvec![self.status_of_few(limit, demand.cost, now)];
         }
         let long = self.long(demand.limits, now);
@@ -224,7 +213,8 @@ impl AlgorithmState for Log {
 
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
         let reserves = demand.reserves != Reserves::Nothing;
-        if !reserves && self.single(demand).is_some() && self.has_room(demand.cost) {
+        let is_of_few = self.long.is_none() && demand.limits.len() == 1;
+        if is_of_few && !reserves && self.has_room(demand.cost) {
             return self.charge_to_few(demand.cost, now);
         }
         let (first, last) = self.charge_to_long(demand, demand.cost, now);

@@ -59,42 +59,47 @@ impl<S: AlgorithmState> KeyState<S> {
         if self.block.is_some() || request.cost() == 0 {
             return self.acquire_unless_blocked(request, now);
         }
-        self.take(request, now)
+        let time = self.begin(now);
+        let taken = self.state.take(&request.demand(), time.at);
+        self.taken(request, &taken, time)
     }
 
     /// [`acquire`](Self::acquire) of a key that has or had a block, or of a call without a cost.
     #[inline(never)]
     fn acquire_unless_blocked(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let time = self.advance(now);
-        if request.cost() == 0 || self.blocked_for(time) > 0 {
+        if request.cost() == 0 || self.blocked_for(self.advance(now)) > 0 {
             return self.offend(request, now);
         }
-        let verdict = self.take(request, now);
-        if verdict.allowed {
+        let time = self.begin(now);
+        let taken = self.state.take_step_by_step(&request.demand(), time.at);
+        if taken.ticket > 0 {
             // A block that has ended is dropped, unless its offences count for the next one.
             self.block
                 .take_if(|block| block.strikes(request.block, time.at) == 0);
         }
-        verdict
+        self.taken(request, &taken, time)
     }
 
-    /// [`acquire`](Self::acquire), where no block lasts.
-    #[allow(clippy::inline_always, reason = "it is what a store does")]
-    #[inline(always)]
-    fn take(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+    /// The time of a call that is charged, or refused by charges that count.
+    #[inline]
+    fn begin(&mut self, now: u64) -> CallTime {
         if now >= self.expires_at {
             // A store is asked for no more than its limits admit at once: a new state admits it.
             self.begin_anew();
         }
-        let at = now.max(self.state.newest());
-        let time = CallTime {
+        CallTime {
             now,
-            at,
+            at: now.max(self.state.newest()),
             is_live: true,
-        };
-        let taken = self.state.take(&request.demand(), at);
+        }
+    }
+
+    /// The verdict of [`acquire`](Self::acquire), and the block.
+    #[allow(clippy::inline_always, reason = "it is what a store does")]
+    #[inline(always)]
+    fn taken(&mut self, request: &Request<'_>, taken: &Taken, time: CallTime) -> Verdict {
         if taken.ticket > 0 {
-            self.admitted(request, &taken, time)
+            self.admitted(request, taken, time)
         } else if request.block.first_us() > 0 {
             self.refuse(request, &taken.standing, time)
         } else {
@@ -292,7 +297,7 @@ impl<S: AlgorithmState> KeyState<S> {
     fn refused(&self, standing: &Standing, time: CallTime) -> Verdict {
         let status = standing.status;
         // Under other limits than those of the newest write, a bucket would seem to last longer.
-        let until_void = if time.is_live && !S::KEEPS_TIMES {
+        let until_void = if time.is_live {
             self.expires_at.saturating_sub(time.now)
         } else {
             u64::MAX
