@@ -32,45 +32,31 @@ pub(crate) struct SettlementOutcome {
 /// The answer to a call that is charged if its limits admit it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
+    /// The standing before the charge; `reset` is that after it.
     pub(crate) standing: Standing,
     /// The ticket of the charge; 0 if the call is refused.
     pub(crate) ticket: u64,
     /// The [`life`](AlgorithmState::life) of the state after a charge.
     pub(crate) life: u64,
-    /// The [`reset`](AlgorithmState::reset) of the limit that decides.
-    pub(crate) reset: u64,
 }
 
 impl Taken {
-    /// [`AlgorithmState::take`] by the single operations of the state, one after the other.
-    #[inline(never)]
-    pub(super) fn step_by_step(
-        state: &mut impl AlgorithmState,
-        demand: &Demand<'_>,
-        now: u64,
-    ) -> Self {
-        let standing = state.standing(demand, now);
-        let (ticket, life) = match standing.status.wait {
-            0 => (state.charge(demand, now), state.life(demand, now)),
-            _ => (0, 0),
-        };
+    /// The answer of a state of one limit, which lives until that is whole.
+    #[inline]
+    pub(super) fn of_one(status: LimitStatus, ticket: u64) -> Self {
         Self {
-            standing,
+            standing: Standing::of_one(status),
             ticket,
-            life,
-            reset: state.reset(demand, standing.limit, now),
+            life: status.reset,
         }
     }
 }
 
 /// The state of one key, for all limits of the demand. Times are absolute, in microseconds; `now`
-/// is never before the newest write, unless the algorithm [keeps times](Self::KEEPS_TIMES).
+/// is never before [`newest`](Self::newest).
 pub(crate) trait AlgorithmState: Default {
-    /// `true` if each unit of cost is kept with a time of its own. Then `now` is the clock's time,
-    /// even if the clock has stepped back; else it is at least the time of the newest write.
-    const KEEPS_TIMES: bool;
-
-    /// The time of the newest write; 0 where the state [keeps times](Self::KEEPS_TIMES).
+    /// The time of the newest write; 0 if each unit of cost is kept with a time of its own, so that
+    /// `now` may be the time of a clock that has stepped back.
     fn newest(&self) -> u64;
 
     /// The status of each limit for the call, in the order of the limits. Reservations count.
@@ -88,17 +74,24 @@ pub(crate) trait AlgorithmState: Default {
     /// Charges every limit if all of them admit the call, whose cost is at least 1.
     fn take(&mut self, demand: &Demand<'_>, now: u64) -> Taken;
 
-    /// `true` if `count` reserves a part of a limit.
-    fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool;
-
-    /// The standing of a call that the limits refuse, where `count` reserves some of the cost: each
-    /// wait is as if the reservations were released, and a limit that would then admit waits for
-    /// [`RESERVED_WAIT`](super::RESERVED_WAIT). Also `true` if every limit that refuses would then
-    /// admit. Call [`standing`](Self::standing) at `now` before.
-    fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool);
-
-    /// The microseconds until `limit` is whole. Call [`standing`](Self::standing) at `now` before.
-    fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64;
+    /// [`take`](Self::take) by the single operations of the state, one after the other.
+    #[inline(never)]
+    fn take_step_by_step(&mut self, demand: &Demand<'_>, now: u64) -> Taken {
+        let mut standing = self.standing(demand, now);
+        let (mut ticket, mut life) = (0, 0);
+        if standing.status.wait == 0 {
+            ticket = self.charge(demand, now);
+            life = self.life(demand, now);
+            // The limit that had the least left has it still.
+            let further = Demand { cost: 0, ..*demand };
+            standing.status.reset = self.standing(&further, now).status.reset;
+        }
+        Taken {
+            standing,
+            ticket,
+            life,
+        }
+    }
 
     /// Charges or reserves the cost of every limit; returns the ticket. The limits admit the call,
     /// by their [`standing`](Self::standing) at `now`: `remaining` is less by its cost afterwards.

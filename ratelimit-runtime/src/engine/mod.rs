@@ -33,10 +33,10 @@ mod timeout;
 mod waiting;
 
 pub use self::builder::CheckBuilder;
-pub(crate) use self::charge::{Charge, refund};
+pub(crate) use self::charge::refund;
 pub use self::charge::{Completion, Reservations};
 pub(crate) use self::check::{Check, Conclusion};
-pub(crate) use self::decide::{acquire, cooperate, decide_later, decide_now};
+pub(crate) use self::decide::{Admitted, acquire, cooperate, decide_later, decide_now};
 pub(crate) use self::part::Part;
 pub use self::permit::CallPermits;
 pub(crate) use self::state::Engine;

@@ -25,7 +25,11 @@ pub struct RateLimiterBuilder {
 impl RateLimiter {
     /// A limiter to be set up: prefix, timeout, store, what happens when the store is unavailable.
     pub fn builder() -> RateLimiterBuilder {
-        RateLimiterBuilder::new()
+        RateLimiterBuilder {
+            engine: Engine::on(MemoryStore::new()),
+            policies: Vec::new(),
+            problem: None,
+        }
     }
 
     /// A limiter that all processes on one Redis share. It connects in the background when it is
@@ -64,14 +68,6 @@ impl fmt::Debug for RateLimiterBuilder {
 }
 
 impl RateLimiterBuilder {
-    pub(super) fn new() -> Self {
-        Self {
-            engine: Engine::on(MemoryStore::new()),
-            policies: Vec::new(),
-            problem: None,
-        }
-    }
-
     /// The beginning of every stored key, which keeps services and stages that share a Redis apart:
     /// `shop:prod`. At most 64 bytes, without braces, white space, control characters
     /// or a part `rl1`.
@@ -108,9 +104,8 @@ impl RateLimiterBuilder {
 
     /// The limits of rules with `policy = "…"`. A rule whose policy is missing is an error when it
     /// is first used.
-    pub fn policy(mut self, name: impl Into<String>, policy: Policy) -> Self {
-        self.policies.push((name.into(), policy));
-        self
+    pub fn policy(self, name: impl Into<String>, policy: Policy) -> Self {
+        self.policies([(name, policy)])
     }
 
     /// Several policies at once, as they come from a configuration: with the feature `serde` a
@@ -120,11 +115,9 @@ impl RateLimiterBuilder {
         mut self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
     ) -> Self {
-        self.policies.extend(
-            policies
-                .into_iter()
-                .map(|(name, policy)| (name.into(), policy)),
-        );
+        let policies = policies.into_iter();
+        self.policies
+            .extend(policies.map(|(name, policy)| (name.into(), policy)));
         self
     }
 
@@ -172,16 +165,15 @@ impl RateLimiterBuilder {
     /// `Misconfigured` when the variable is set, but not to a usable value.
     pub fn store_from_env(self) -> Result<Self, RateLimitError> {
         for variable in ["RATELIMIT_URL", "REDIS_URL"] {
-            match std::env::var(variable) {
-                Ok(url) if url.is_empty() => observe::log::empty_url(variable),
-                Ok(url) => return self.url(variable, &url),
-                Err(std::env::VarError::NotPresent) => {}
-                Err(std::env::VarError::NotUnicode(_)) => {
-                    return Err(RateLimitError::misconfigured(format!(
-                        "{variable} is not UTF-8"
-                    )));
-                }
+            let Some(url) = std::env::var_os(variable) else {
+                continue;
+            };
+            let not_text = || RateLimitError::misconfigured(format!("{variable} is not UTF-8"));
+            let url = url.to_str().ok_or_else(not_text)?;
+            if !url.is_empty() {
+                return self.url(variable, url);
             }
+            observe::log::empty_url(variable);
         }
         Ok(self)
     }
@@ -191,12 +183,9 @@ impl RateLimiterBuilder {
             return Ok(self);
         }
         #[cfg(feature = "redis")]
-        match crate::store::redis::RedisStore::new(url) {
-            Ok(store) => Ok(self.store(store)),
-            Err(error) => Err(RateLimitError::misconfigured(format!(
-                "{variable}: {error}"
-            ))),
-        }
+        return crate::store::redis::RedisStore::new(url)
+            .map(|store| self.store(store))
+            .map_err(|error| RateLimitError::misconfigured(format!("{variable}: {error}")));
         #[cfg(not(feature = "redis"))]
         Err(RateLimitError::misconfigured(format!(
             "{variable} names a Redis, and `ratelimit-runtime` was built without its feature `redis`"
@@ -211,14 +200,10 @@ impl RateLimiterBuilder {
     /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a
     /// policy needs what the store cannot do.
     pub fn build(self) -> Result<RateLimiter, RateLimitError> {
-        let Self {
-            mut engine,
-            policies,
-            problem,
-        } = self;
-        if let Some(problem) = problem {
+        if let Some(problem) = self.problem {
             return Err(problem);
         }
+        let mut engine = self.engine;
         engine.prefix = checked_prefix(engine.prefix)?;
         let timeout = engine.timeout;
         if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&timeout) {
@@ -229,7 +214,7 @@ impl RateLimiterBuilder {
         engine.store.answers_within(timeout);
         #[cfg(feature = "http")]
         engine.responses.check()?;
-        policies::replace(&engine, policies)?;
+        policies::replace(&engine, self.policies)?;
         Ok(RateLimiter::on(engine))
     }
 }

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 #[cfg(feature = "http")]
@@ -19,8 +18,8 @@ use crate::engine::Engine;
 use crate::observe;
 use crate::store::memory::MemoryStore;
 
-/// The limiter of one scope, with a reference counter of its own: one counter for the whole
-/// process, which every check would change, would keep cores waiting for each other.
+/// The limiter of one scope or default, with a reference counter of its own: one counter for the
+/// whole process, which every check would change, would keep cores waiting for each other.
 pub(crate) struct Scope(Arc<Engine>);
 
 tokio::task_local! {
@@ -28,7 +27,7 @@ tokio::task_local! {
 }
 
 thread_local! {
-    static DEFAULTS: RefCell<Vec<(u64, Arc<Engine>)>> = const { RefCell::new(Vec::new()) };
+    static DEFAULTS: RefCell<Vec<Arc<Scope>>> = const { RefCell::new(Vec::new()) };
 }
 
 static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
@@ -37,18 +36,22 @@ static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
 /// The limiter that was found, by where. It stays alive as long as this value, even if another one
 /// is installed or set as the default meanwhile.
 pub(crate) enum Found {
-    Scoped(Arc<Scope>),
-    Default(Arc<Engine>),
+    Here(Arc<Scope>),
     Installed(Guard<Option<Arc<Engine>>>),
 }
 
 impl Found {
     #[inline]
     pub(crate) fn engine(&self) -> &Arc<Engine> {
+        self.explicit().unwrap_or_else(|| implicit())
+    }
+
+    /// `None` if that is the implicit limiter in memory.
+    #[inline]
+    fn explicit(&self) -> Option<&Arc<Engine>> {
         match self {
-            Self::Scoped(scope) => &scope.0,
-            Self::Default(engine) => engine,
-            Self::Installed(installed) => installed.as_ref().unwrap_or_else(|| implicit()),
+            Self::Here(scope) => Some(&scope.0),
+            Self::Installed(installed) => installed.as_ref(),
         }
     }
 }
@@ -58,20 +61,14 @@ impl Found {
 #[inline]
 pub(crate) fn find() -> Found {
     match SCOPED.try_with(Arc::clone) {
-        Ok(scope) => Found::Scoped(scope),
+        Ok(scope) => Found::Here(scope),
         Err(_) => unscoped(),
     }
 }
 
 fn unscoped() -> Found {
-    let of_thread = DEFAULTS.try_with(|defaults| {
-        defaults
-            .borrow()
-            .last()
-            .map(|(_, engine)| Arc::clone(engine))
-    });
-    match of_thread {
-        Ok(Some(engine)) => Found::Default(engine),
+    match DEFAULTS.try_with(|defaults| defaults.borrow().last().map(Arc::clone)) {
+        Ok(Some(default)) => Found::Here(default),
         _ => Found::Installed(INSTALLED.load()),
     }
 }
@@ -84,7 +81,9 @@ pub(crate) fn current() -> Arc<Engine> {
 /// How the limiter in force here answers refusals; the default if there is no limiter.
 #[cfg(feature = "http")]
 pub(crate) fn responses() -> Arc<crate::Responses> {
-    setting(|engine| Arc::clone(&engine.responses))
+    let found = find();
+    let responses = found.explicit().map(|engine| &engine.responses);
+    responses.cloned().unwrap_or_default()
 }
 
 /// The proxies that the limiter in force here trusts; none if there is no limiter.
@@ -92,19 +91,9 @@ pub(crate) fn responses() -> Arc<crate::Responses> {
 pub(crate) fn trusted_proxies() -> crate::TrustedProxies {
     /// One value, because it remembers what has been logged.
     static NONE: LazyLock<crate::TrustedProxies> = LazyLock::new(Default::default);
-    setting(|engine| Some(engine.trusted_proxies.clone())).unwrap_or_else(|| NONE.clone())
-}
-
-/// A setting of the limiter in force here; the default if that is the implicit one in memory.
-#[cfg(feature = "http")]
-fn setting<T: Default>(of: impl FnOnce(&Engine) -> T) -> T {
-    match find() {
-        Found::Installed(installed) => installed
-            .as_ref()
-            .map(|engine| of(engine))
-            .unwrap_or_default(),
-        found => of(found.engine()),
-    }
+    let found = find();
+    let proxies = found.explicit().map(|engine| &engine.trusted_proxies);
+    proxies.unwrap_or(&NONE).clone()
 }
 
 #[cold]
@@ -125,8 +114,9 @@ pub(super) fn scope<F: Future>(engine: Arc<Engine>, future: F) -> Scoped<F> {
     }
 }
 
+/// Runs a closure whose checks use this limiter.
 #[cfg(feature = "_layer")]
-pub(super) fn within<T>(engine: Arc<Engine>, work: impl FnOnce() -> T) -> T {
+pub(crate) fn within<T>(engine: Arc<Engine>, work: impl FnOnce() -> T) -> T {
     SCOPED.sync_scope(Arc::new(Scope(engine)), work)
 }
 
@@ -161,32 +151,32 @@ impl<F> std::fmt::Debug for Scoped<F> {
 #[derive(Debug)]
 #[must_use = "the default is taken back when the guard is dropped"]
 pub struct DefaultGuard {
-    id: u64,
-    /// The thread that set the default has to drop the guard.
-    not_send: PhantomData<*const ()>,
+    /// The address of the default. It keeps the guard on the thread that set the default.
+    default: *const (),
+}
+
+fn address(default: &Arc<Scope>) -> *const () {
+    Arc::as_ptr(default).cast()
 }
 
 pub(super) fn set_default(engine: Arc<Engine>) -> DefaultGuard {
-    DEFAULTS.with_borrow_mut(|defaults| {
-        let id = defaults.last().map_or(0, |(id, _)| id + 1);
-        defaults.push((id, engine));
-        DefaultGuard {
-            id,
-            not_send: PhantomData,
-        }
-    })
+    let default = Arc::new(Scope(engine));
+    let guard = DefaultGuard {
+        default: address(&default),
+    };
+    DEFAULTS.with_borrow_mut(|defaults| defaults.push(default));
+    guard
 }
 
 impl Drop for DefaultGuard {
     fn drop(&mut self) {
-        let id = self.id;
         // Guards may be dropped in any order, and at the end of the thread. The limiter is dropped
         // after the borrow.
         let _taken = DEFAULTS.try_with(|defaults| {
             let mut defaults = defaults.borrow_mut();
             defaults
                 .iter()
-                .position(|(at, _)| *at == id)
+                .position(|default| address(default) == self.default)
                 .map(|at| defaults.remove(at))
         });
     }

@@ -17,22 +17,17 @@ use crate::store::{Feature, Page};
 #[derive(Clone)]
 pub struct Keys {
     call: Part,
-    from: From,
-}
-
-/// Where the next page is.
-#[derive(Clone)]
-enum From {
-    Start,
-    Cursor(Vec<u8>),
-    End,
+    /// Where the next page is; `None` at the start, and at the end.
+    cursor: Option<Vec<u8>>,
+    is_over: bool,
 }
 
 impl Keys {
     pub(super) fn new(call: Part) -> Self {
         Self {
             call,
-            from: From::Start,
+            cursor: None,
+            is_over: false,
         }
     }
 
@@ -48,18 +43,17 @@ impl Keys {
     /// `Unavailable`: ask again, and the list goes on, perhaps with keys that were given already.
     /// `Misconfigured`, also where the store does not list its keys.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Key>>, RateLimitError> {
-        let from = match &self.from {
-            From::Start => None,
-            From::Cursor(cursor) => Some(cursor.clone()),
-            From::End => return Ok(None),
-        };
+        if self.is_over {
+            return Ok(None);
+        }
+        let from = self.cursor.clone();
         self.call.bound.require(Feature::Keys)?;
         let beginning = self.call.key_request()?.key().len();
         let Page { keys, next } = self
             .call
             .change(|store, request| store.keys(request, from))
             .await?;
-        self.from = next.map_or(From::End, From::Cursor);
+        (self.is_over, self.cursor) = (next.is_none(), next);
         let key = |stored: Vec<u8>| {
             Key::from_rendered(std::str::from_utf8(stored.get(beginning..)?).ok()?).ok()
         };

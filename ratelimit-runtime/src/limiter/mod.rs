@@ -99,12 +99,6 @@ impl RateLimiter {
         find::scope(Arc::clone(&self.engine), future)
     }
 
-    /// Runs a closure whose checks use this limiter.
-    #[cfg(feature = "_layer")]
-    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
-        find::within(Arc::clone(&self.engine), work)
-    }
-
     /// Makes this the limiter of the current thread until the guard is dropped: for tests on one
     /// thread.
     pub fn set_default(&self) -> DefaultGuard {
@@ -171,9 +165,9 @@ impl RateLimiter {
         &self,
         calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
     ) -> Result<Vec<Decision>, RateLimitError> {
-        let parts = stack(calls, |rule, key| {
+        let parts = self.stack(calls, |limiter, rule, key| {
             must_not_limit_calls_in_flight(rule)?;
-            Ok(self.call(rule, key))
+            Ok(limiter.call(rule, key))
         })?;
         Ok(engine::acquire(parts).await?.decisions.into_vec())
     }
@@ -203,7 +197,7 @@ impl RateLimiter {
         &self,
         calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
     ) -> Result<Reservation, RateLimitError> {
-        Reservation::acquire(stack(calls, |rule, key| self.estimate(rule, key))?).await
+        Reservation::acquire(self.stack(calls, Self::estimate)?).await
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
@@ -250,7 +244,7 @@ impl RateLimiter {
         &self,
         calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
     ) -> Result<Permit, RateLimitError> {
-        Permit::acquire(stack(calls, |rule, key| self.permit_call(rule, key))?).await
+        Permit::acquire(self.stack(calls, Self::permit_call)?).await
     }
 
     /// How many calls of the key are in flight, over all processes that share the store.
@@ -483,30 +477,31 @@ impl RateLimiter {
             ))),
         }
     }
+
+    /// The parts of a stack.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` where there are none.
+    fn stack<'a>(
+        &self,
+        calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
+        part: impl Fn(&Self, &Rule, &Key) -> Result<Part, RateLimitError>,
+    ) -> Result<Vec<Part>, RateLimitError> {
+        let parts = calls.into_iter().map(|(rule, key)| part(self, rule, key));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        if parts.is_empty() {
+            let why = "no rule is given: a call that nothing limits asks for nothing";
+            return Err(RateLimitError::misconfigured(why));
+        }
+        Ok(parts)
+    }
 }
 
 fn by_hand<'r>(rule: &'r Rule, key: &Key) -> CheckBuilder<'r> {
     let mut check = CheckBuilder::of(rule, None);
     check.key(key);
     check
-}
-
-/// The parts of a stack.
-///
-/// # Errors
-///
-/// `Misconfigured` where there are none.
-fn stack<'a>(
-    calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
-    part: impl Fn(&Rule, &Key) -> Result<Part, RateLimitError>,
-) -> Result<Vec<Part>, RateLimitError> {
-    let parts = calls.into_iter().map(|(rule, key)| part(rule, key));
-    let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    if parts.is_empty() {
-        let why = "no rule is given: a call that nothing limits asks for nothing";
-        return Err(RateLimitError::misconfigured(why));
-    }
-    Ok(parts)
 }
 
 /// # Errors

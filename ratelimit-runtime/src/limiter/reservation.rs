@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use smallvec::SmallVec;
-
 use crate::decision::Decision;
-use crate::engine::{self, Charge, Completion, Part};
+use crate::engine::{self, Admitted, Completion, Part};
 use crate::error::RateLimitError;
 use crate::rule::Limit;
 
@@ -21,8 +19,7 @@ use crate::rule::Limit;
 #[must_use = "dropping it commits the estimate"]
 pub struct Reservation {
     first: Decision,
-    decisions: SmallVec<[Decision; 1]>,
-    charges: SmallVec<[Option<Charge>; 1]>,
+    admitted: Admitted,
 }
 
 impl Reservation {
@@ -32,8 +29,7 @@ impl Reservation {
         let admitted = engine::acquire(parts).await?;
         Ok(Self {
             first: admitted.decision()?,
-            decisions: admitted.decisions,
-            charges: admitted.charges,
+            admitted,
         })
     }
 
@@ -48,7 +44,7 @@ impl Reservation {
     /// The decisions on all rules, in their order.
     #[must_use]
     pub fn decisions(&self) -> &[Decision] {
-        &self.decisions
+        &self.admitted.decisions
     }
 
     /// Charges the actual cost of the call in place of the estimate, to each rule; more than
@@ -69,7 +65,7 @@ impl Reservation {
     }
 
     fn complete(self, completion: Completion) {
-        for charge in self.charges.into_iter().flatten() {
+        for charge in self.admitted.charges.into_iter().flatten() {
             charge.complete(completion);
         }
     }
@@ -78,7 +74,7 @@ impl Reservation {
 impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reservation")
-            .field("decisions", &self.decisions)
+            .field("decisions", &self.admitted.decisions)
             .finish_non_exhaustive()
     }
 }

@@ -279,7 +279,7 @@ impl<R, P> RateLimitLayer<R, P> {
     /// Runs code that is no future.
     fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         match &self.limiter {
-            Some(limiter) => limiter.within(work),
+            Some(limiter) => find::within(limiter.clone().into_engine(), work),
             None => work(),
         }
     }

@@ -37,7 +37,8 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
             level,
             ..Bucket::default().in_ticks_of(limit)
         };
-        (bucket.remaining(limit), bucket.wait(level, limit, now))
+        let status = bucket.status(limit, 0, now);
+        (status.remaining, status.reset)
     },
 };
 
@@ -63,14 +64,6 @@ impl Bucket {
     #[inline]
     fn units(&self, tokens: u64, limit: &Limit) -> u64 {
         tokens.saturating_mul(self.window(limit))
-    }
-
-    #[cfg(feature = "redis")]
-    #[inline]
-    fn remaining(&self, limit: &Limit) -> u64 {
-        self.units(limit.capacity(), limit)
-            .saturating_sub(self.level)
-            / self.window(limit)
     }
 
     /// The level that drains between two times.
@@ -102,20 +95,21 @@ impl Bucket {
     }
 
     /// [`take`](Counter::take), in ticks of any length.
-    #[cold]
+    #[inline]
     fn take_in_its_ticks(
         self,
         limit: &Limit,
         cost: u64,
         newest: u64,
         now: u64,
-    ) -> (Self, LimitStatus, u64) {
+    ) -> (Self, LimitStatus) {
         let mut bucket = self.at(limit, newest, now);
-        let status = bucket.status(limit, cost, now);
+        let mut status = bucket.status(limit, cost, now);
         if status.wait == 0 {
             bucket.charge(limit, cost);
+            status.reset = bucket.life(limit, now);
         }
-        (bucket, status, bucket.life(limit, now))
+        (bucket, status)
     }
 
     /// The bucket in the ticks that its level and the limit need.
@@ -196,16 +190,14 @@ impl Counter for Bucket {
             .saturating_add(self.units(cost, limit))
             .saturating_sub(full);
         let remaining = full.saturating_sub(self.level) / self.window(limit);
-        LimitStatus {
-            wait: self.wait(excess, limit, now),
-            remaining,
-        }
+        let wait = self.wait(excess, limit, now);
+        LimitStatus::new(wait, remaining, self.life(limit, now))
     }
 
     /// In ticks of a microsecond nothing here overflows or is rounded.
     #[allow(clippy::inline_always, reason = "as that of `status`")]
     #[inline(always)]
-    fn take(self, limit: &Limit, cost: u64, newest: u64, now: u64) -> (Self, LimitStatus, u64) {
+    fn take(self, limit: &Limit, cost: u64, newest: u64, now: u64) -> (Self, LimitStatus) {
         let (capacity, window, max) = (limit.capacity(), limit.window_us(), limit.max().max(1));
         let full = capacity.saturating_mul(window);
         if self.tick_bits > 0 || self.level >= BOUND || full >= BOUND / 2 || cost > capacity {
@@ -221,13 +213,13 @@ impl Counter for Bucket {
         } else {
             (needed, 0)
         };
+        let bucket = Self {
+            level,
+            tick_bits: 0,
+        };
         (
-            Self {
-                level,
-                tick_bits: 0,
-            },
-            LimitStatus { wait, remaining },
-            level.div_ceil(max),
+            bucket,
+            LimitStatus::new(wait, remaining, level.div_ceil(max)),
         )
     }
 

@@ -48,10 +48,8 @@ impl Counter for FixedWindow {
         } else {
             0
         };
-        LimitStatus {
-            wait,
-            remaining: limit.max().saturating_sub(self.used),
-        }
+        let remaining = limit.max().saturating_sub(self.used);
+        LimitStatus::new(wait, remaining, self.life(limit, now))
     }
 
     fn used(&self, _: &Limit, _: u64) -> u64 {

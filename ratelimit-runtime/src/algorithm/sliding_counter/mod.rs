@@ -104,10 +104,8 @@ impl Counter for SlidingCounter {
             // The current window has to become the previous one first.
             window - elapsed + sunk_to(limit.max().saturating_sub(cost), self.current, window)
         };
-        LimitStatus {
-            wait,
-            remaining: limit.max().saturating_sub(used),
-        }
+        let remaining = limit.max().saturating_sub(used);
+        LimitStatus::new(wait, remaining, self.life(limit, now))
     }
 
     fn used(&self, limit: &Limit, now: u64) -> u64 {

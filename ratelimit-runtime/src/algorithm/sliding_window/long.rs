@@ -1,7 +1,9 @@
 //! [`Long`]: a log with any number of units, under several limits, or with reservations to settle.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
+use crate::algorithm::status::LimitStatus;
 use crate::rule::Limit;
 
 /// A log with many units, under several limits, or with reservations.
@@ -51,6 +53,17 @@ impl Long {
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// The part of a log that has no unit outside `window`.
+    #[inline]
+    pub(super) fn all(&self, window: u64) -> View {
+        View {
+            window,
+            edge: 0,
+            skip: 0,
+            used: self.units.len() as u64,
+        }
     }
 
     /// The part of the log that counts against `limit`.
@@ -139,33 +152,45 @@ impl Long {
         self.reserved_up_to(view.edge.max(gone))
     }
 
-    /// The microseconds until enough units have left the window for the limit to admit the cost; if
-    /// `released`, as if `count` reserved nothing.
-    pub(super) fn wait(
+    /// The status of a limit for a call.
+    pub(super) fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
+        let view = self.view(limit, now);
+        let status = self.status_of_charges(view, limit, cost, now);
+        if !self.reserves() {
+            return status;
+        }
+        let last = last_in_excess(view.used - self.reserved(view), limit, cost)
+            .and_then(|before| self.units.get(self.behind_reserved(view, before)));
+        let wait = last.map_or(0, |last| last + view.window - now);
+        status.or_released(LimitStatus::new(wait, status.remaining, status.reset))
+    }
+
+    /// The status of a limit, if nothing is reserved.
+    #[allow(
+        clippy::inline_always,
+        reason = "a call to it would cost half of what it does"
+    )]
+    #[inline(always)]
+    pub(super) fn status_of_charges(
         &self,
         view: View,
         limit: &Limit,
         cost: u64,
-        released: bool,
         now: u64,
-    ) -> u64 {
-        let reserved = if released { self.reserved(view) } else { 0 };
-        let excess = (view.used - reserved + cost).saturating_sub(limit.max());
-        let Some(before) = excess.checked_sub(1) else {
-            return 0;
-        };
-        let position = if released {
-            self.behind_reserved(view, before)
-        } else {
-            view.skip
-                .saturating_add(usize::try_from(before).unwrap_or(usize::MAX))
-        };
-        let last = self.units.get(position);
+    ) -> LimitStatus {
+        let until =
+            |unit: Option<&u64>| unit.map_or(0, |unit| (unit + view.window).saturating_sub(now));
+        let before = last_in_excess(view.used, limit, cost);
+        let last = before.and_then(|before| {
+            let before = usize::try_from(before).ok()?;
+            self.units.get(view.skip.saturating_add(before))
+        });
         debug_assert!(
-            last.is_some() || cost > limit.max(),
+            last.is_some() || before.is_none() || cost > limit.max(),
             "as many units as are too many count, and will leave"
         );
-        last.map_or(0, |last| last + view.window - now)
+        let remaining = limit.max().saturating_sub(view.used);
+        LimitStatus::new(until(last), remaining, until(self.units.back()))
     }
 
     /// The position of the first unit in the window that `count` does not reserve and that has
@@ -186,13 +211,40 @@ impl Long {
         start
     }
 
-    /// Removes the units up to ticket `edge`. Returns the newest removed ticket, or 0.
-    pub(super) fn let_go(&mut self, edge: u64) -> u64 {
-        let newest = self
-            .units
-            .drain(..self.position(edge + 1))
-            .next_back()
-            .unwrap_or(0);
+    /// Adds units, which are later than all others.
+    #[inline]
+    pub(super) fn add(&mut self, units: RangeInclusive<u64>) {
+        if units.start() == units.end() {
+            self.units.push_back(*units.start());
+        } else {
+            self.units.extend(units);
+        }
+    }
+
+    /// Removes the units that have left `window`. `ticket` is then past the window of each.
+    #[allow(clippy::inline_always, reason = "as that of `status_of_charges`")]
+    #[inline(always)]
+    pub(super) fn let_go(&mut self, window: u64, now: u64, ticket: &mut u64) {
+        let edge = now.saturating_sub(window);
+        let has_left = |unit: Option<&u64>| unit.is_some_and(|unit| *unit <= edge);
+        if !has_left(self.units.front()) {
+            return;
+        }
+        // Where calls come evenly, each finds one unit that has left.
+        let newest = if self.is_plain() && !has_left(self.units.get(1)) {
+            self.units.pop_front()
+        } else {
+            self.let_go_many(edge)
+        };
+        if let Some(newest) = newest {
+            *ticket = (*ticket).max(newest + window - 1);
+        }
+    }
+
+    /// Removes the units up to ticket `edge`. Returns the newest removed ticket.
+    #[cold]
+    fn let_go_many(&mut self, edge: u64) -> Option<u64> {
+        let newest = self.units.drain(..self.position(edge + 1)).next_back();
         if self.units.capacity() > 64 && self.units.len() < self.units.capacity() / 4 {
             self.units.shrink_to(self.units.len() * 2);
         }
@@ -223,6 +275,12 @@ impl Long {
     }
 }
 
+/// The number of units before the last of those that have to leave for the limit to admit a call.
+#[inline]
+fn last_in_excess(used: u64, limit: &Limit, cost: u64) -> Option<u64> {
+    (used + cost).saturating_sub(limit.max()).checked_sub(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,7 +288,7 @@ mod tests {
     #[test]
     fn a_long_log_that_shortens_frees_its_memory() {
         let mut log = Long::of_units(1..=10_000);
-        assert_eq!(log.let_go(9_990), 9_990);
+        assert_eq!(log.let_go_many(9_990), Some(9_990));
         assert!(
             log.units.len() == 10 && log.units.capacity() <= 64,
             "{}",

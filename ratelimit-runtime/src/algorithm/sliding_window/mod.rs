@@ -7,12 +7,14 @@
 
 mod long;
 
+use std::ops::RangeInclusive;
+
 use smallvec::{SmallVec, smallvec};
 
 use self::long::Long;
 use super::demand::{Demand, Reserves};
 use super::state::{AlgorithmState, Settlement, SettlementOutcome, Taken};
-use super::status::{LimitStatus, Standing};
+use super::status::LimitStatus;
 use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
@@ -47,21 +49,8 @@ impl Log {
         let long = self
             .long
             .get_or_insert_with(|| Box::new(Long::of_units(few)));
-        let window = longest(limits);
-        let newest = long.let_go(now.saturating_sub(window));
-        if newest > 0 {
-            self.ticket = self.ticket.max(newest + window - 1);
-        }
+        long.let_go(longest(limits), now, &mut self.ticket);
         long
-    }
-
-    /// The limit, if it is the only one and `few` holds all units.
-    #[inline]
-    fn single<'a>(&self, demand: &Demand<'a>) -> Option<&'a Limit> {
-        match demand.limits {
-            [limit] if self.long.is_none() => Some(limit),
-            _ => None,
-        }
     }
 
     /// The status of `limit`, where `few` holds all units.
@@ -83,10 +72,9 @@ impl Log {
             (wait > 0) == (excess > 0) || cost > limit.max(),
             "as many units as are too many count, and will leave"
         );
-        LimitStatus {
-            wait,
-            remaining: limit.max().saturating_sub(used),
-        }
+        let newest = self.few.into_iter().fold(0, u64::max);
+        let reset = if newest > 0 { newest + window - now } else { 0 };
+        LimitStatus::new(wait, limit.max().saturating_sub(used), reset)
     }
 
     #[cold]
@@ -101,18 +89,10 @@ impl Log {
         }
     }
 
-    /// The tickets of the next `cost` units.
-    #[inline]
-    fn next(&mut self, cost: u64, now: u64) -> std::ops::RangeInclusive<u64> {
-        let first = now.max(self.ticket + 1);
-        self.ticket = first + cost - 1;
-        first..=self.ticket
-    }
-
     /// Charges, where `few` holds all units and has room; returns the first ticket.
     #[inline]
     fn charge_to_few(&mut self, cost: u64, now: u64) -> u64 {
-        let next = self.next(cost, now);
+        let next = next(&mut self.ticket, cost, now);
         let free = self.few.iter_mut().filter(|ticket| **ticket == 0);
         free.zip(next.clone())
             .for_each(|(free, ticket)| *free = ticket);
@@ -126,8 +106,8 @@ impl Log {
 
     /// Charges to a long log; returns the first and last ticket.
     fn charge_to_long(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> (u64, u64) {
-        let next = self.next(cost, now);
-        self.long(demand.limits, now).units.extend(next.clone());
+        let next = next(&mut self.ticket, cost, now);
+        self.long(demand.limits, now).add(next.clone());
         next.into_inner()
     }
 
@@ -149,25 +129,16 @@ impl Log {
     /// [`take`](AlgorithmState::take) under a single limit, where `few` holds all units.
     #[inline]
     fn take_one_of_few(&mut self, limit: &Limit, demand: &Demand<'_>, now: u64) -> Taken {
-        let status = self.status_of_few(limit, demand.cost, now);
+        let mut status = self.status_of_few(limit, demand.cost, now);
         let ticket = match status.wait {
             0 if self.has_room(demand.cost) => self.charge_to_few(demand.cost, now),
             0 => self.charge_to_long(demand, demand.cost, now).0,
             _ => 0,
         };
-        let standing = Standing { limit: 0, status };
-        let newest = if ticket > 0 {
-            self.ticket
-        } else {
-            self.few.into_iter().fold(0, u64::max)
-        };
-        let life = (newest + limit.window_us()).saturating_sub(now);
-        Taken {
-            standing,
-            ticket,
-            life,
-            reset: life,
+        if ticket > 0 {
+            status.reset = self.ticket + limit.window_us() - now;
         }
+        Taken::of_one(status, ticket)
     }
 
     /// [`take`](AlgorithmState::take) under one limit, for a long log without reservations.
@@ -178,75 +149,27 @@ impl Log {
     #[inline(always)]
     fn take_one_of_many(&mut self, limit: &Limit, demand: &Demand<'_>, now: u64) -> Taken {
         let Some(long) = self.long.as_mut().filter(|long| long.is_plain()) else {
-            return Taken::step_by_step(self, demand, now);
+            return self.take_step_by_step(demand, now);
         };
         let window = limit.window_us();
-        if let Some(first) = long
-            .units
-            .front()
-            .copied()
-            .filter(|first| first + window <= now)
-        {
-            // Where calls come evenly, each finds one unit that has left.
-            let newest = if long
-                .units
-                .get(1)
-                .is_some_and(|second| second + window <= now)
-            {
-                long.let_go(now - window)
-            } else {
-                long.units.pop_front();
-                first
-            };
-            self.ticket = self.ticket.max(newest + window - 1);
+        long.let_go(window, now, &mut self.ticket);
+        let mut status = long.status_of_charges(long.all(window), limit, demand.cost, now);
+        if status.wait > 0 {
+            return Taken::of_one(status, 0);
         }
-        let used = long.units.len() as u64;
-        let remaining = limit.max().saturating_sub(used);
-        let excess = (used + demand.cost).saturating_sub(limit.max());
-        if excess > 0 {
-            let last = usize::try_from(excess - 1)
-                .ok()
-                .and_then(|at| long.units.get(at));
-            let until = |ticket: Option<&u64>| {
-                ticket.map_or(0, |ticket| (ticket + window).saturating_sub(now))
-            };
-            let status = LimitStatus {
-                wait: until(last),
-                remaining,
-            };
-            debug_assert!(
-                status.wait > 0 || demand.cost > limit.max(),
-                "as many units as are too many count, and will leave"
-            );
-            if status.wait > 0 {
-                let reset = until(long.units.back());
-                return Taken {
-                    standing: Standing { limit: 0, status },
-                    ticket: 0,
-                    life: 0,
-                    reset,
-                };
-            }
-        }
-        let first = now.max(self.ticket + 1);
-        self.ticket = first + demand.cost - 1;
-        if demand.cost == 1 {
-            long.units.push_back(first);
-        } else {
-            long.units.extend(first..=self.ticket);
-        }
-        let standing = Standing {
-            limit: 0,
-            status: LimitStatus { wait: 0, remaining },
-        };
-        let life = self.ticket + window - now;
-        Taken {
-            standing,
-            ticket: first,
-            life,
-            reset: life,
-        }
+        let next = next(&mut self.ticket, demand.cost, now);
+        long.add(next.clone());
+        status.reset = self.ticket + window - now;
+        Taken::of_one(status, *next.start())
     }
+}
+
+/// The tickets of the next `cost` units, the last of which is `newest` then.
+#[inline]
+fn next(newest: &mut u64, cost: u64, now: u64) -> RangeInclusive<u64> {
+    let first = now.max(*newest + 1);
+    *newest = first + cost - 1;
+    first..=*newest
 }
 
 fn longest(limits: &[Limit]) -> u64 {
@@ -259,8 +182,6 @@ fn last_of(ticket: u64, cost: u64) -> u64 {
 }
 
 impl AlgorithmState for Log {
-    const KEEPS_TIMES: bool = true;
-
     #[inline]
     fn newest(&self) -> u64 {
         0
@@ -270,68 +191,30 @@ impl AlgorithmState for Log {
     #[inline(always)]
     fn take(&mut self, demand: &Demand<'_>, now: u64) -> Taken {
         match demand.limits {
-            [limit] if self.long.is_none() => self.take_one_of_few(limit, demand, now),
-            [limit] => self.take_one_of_many(limit, demand, now),
-            _ => Taken::step_by_step(self, demand, now),
+            [limit] if demand.reserves == Reserves::Nothing => {
+                if self.long.is_none() {
+                    self.take_one_of_few(limit, demand, now)
+                } else {
+                    self.take_one_of_many(limit, demand, now)
+                }
+            }
+            _ => self.take_step_by_step(demand, now),
         }
     }
 
     fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 4]> {
-        if let Some(limit) = self.single(demand) {
+        if let ([limit], None) = (demand.limits, &self.long) {
             return smallvec![self.status_of_few(limit, demand.cost, now)];
         }
         let long = self.long(demand.limits, now);
-        let status = |limit| {
-            let view = long.view(limit, now);
-            LimitStatus {
-                wait: long.wait(view, limit, demand.cost, false, now),
-                remaining: limit.max().saturating_sub(view.used),
-            }
-        };
+        let status = |limit| long.status(limit, demand.cost, now);
         demand.limits.iter().map(status).collect()
-    }
-
-    #[inline]
-    fn reserves(&self, _: &Demand<'_>, _: u64) -> bool {
-        self.long.as_ref().is_some_and(|long| long.reserves())
-    }
-
-    fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool) {
-        let (mut standing, mut only_reserved) = (Standing::of_none(), true);
-        let Some(long) = &self.long else {
-            debug_assert!(false, "only a long log holds reservations");
-            return (standing, only_reserved);
-        };
-        for (index, limit) in demand.limits.iter().enumerate() {
-            let view = long.view(limit, now);
-            let wait = |released| long.wait(view, limit, demand.cost, released, now);
-            let status = LimitStatus {
-                wait: wait(false),
-                remaining: limit.max().saturating_sub(view.used),
-            };
-            only_reserved &= !standing.add_released(index, status, wait(true));
-        }
-        (standing, only_reserved)
-    }
-
-    fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
-        let newest = match &self.long {
-            Some(long) => long.units.back().copied(),
-            None => self.few.into_iter().max().filter(|newest| *newest > 0),
-        };
-        debug_assert!(
-            limit < demand.limits.len().max(1),
-            "the limit that decides is one of the call's"
-        );
-        match (newest, demand.limits.get(limit)) {
-            (Some(newest), Some(limit)) => (newest + limit.window_us()).saturating_sub(now),
-            _ => 0,
-        }
     }
 
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
         let reserves = demand.reserves != Reserves::Nothing;
-        if !reserves && self.single(demand).is_some() && self.has_room(demand.cost) {
+        let is_of_few = self.long.is_none() && demand.limits.len() == 1;
+        if is_of_few && !reserves && self.has_room(demand.cost) {
             return self.charge_to_few(demand.cost, now);
         }
         let (first, last) = self.charge_to_long(demand, demand.cost, now);

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::error::RateLimitError;
 use crate::rule::{Entries, Policy};
@@ -13,14 +13,8 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// A file by its path, at which each reading may find another file.
 #[derive(Debug)]
 pub(super) struct PolicyFile {
-    path: PathBuf,
-    format: Format,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Format {
-    Toml,
-    Json,
+    pub(super) path: PathBuf,
+    parse: fn(&str) -> Result<Entries<Policy>, String>,
 }
 
 /// The content of a file, or the reason why it cannot be read.
@@ -29,9 +23,11 @@ pub(super) type Reading = Result<Vec<u8>, String>;
 impl PolicyFile {
     /// The file of this path, whose extension names the format.
     pub(super) fn new(path: PathBuf) -> Result<Self, RateLimitError> {
-        let format = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("toml") => Format::Toml,
-            Some("json") => Format::Json,
+        let parse = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => |text: &_| toml::from_str(text).map_err(|error| error.to_string()),
+            Some("json") => {
+                |text: &_| serde_json::from_str(text).map_err(|error| error.to_string())
+            }
             _ => {
                 let message = format!(
                     "{}: its name ends in neither `.toml` nor `.json`",
@@ -40,11 +36,7 @@ impl PolicyFile {
                 return Err(RateLimitError::misconfigured(message));
             }
         };
-        Ok(Self { path, format })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+        Ok(Self { path, parse })
     }
 
     /// Reads it, which may block.
@@ -73,10 +65,7 @@ impl PolicyFile {
             let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
             // Editors begin files with a byte order mark.
             let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-            match self.format {
-                Format::Toml => toml::from_str(text).map_err(|error| error.to_string()),
-                Format::Json => serde_json::from_str(text).map_err(|error| error.to_string()),
-            }
+            (self.parse)(text)
         });
         let Entries(policies) = parsed
             .map_err(|error| format!("{}: {}", self.path.display(), shown(error.trim_end())))?;

@@ -30,7 +30,7 @@ pub(in crate::limiter) async fn start(
     let mut readings = Readings::default();
     loop {
         if let Some(reading) = readings.add(read(&file).await) {
-            take(engine, &file, reading.clone()).await?;
+            take(engine, &file, reading).await?;
             break;
         }
         sleep(PERIOD).await;
@@ -42,15 +42,12 @@ pub(in crate::limiter) async fn start(
 async fn follow(engine: Weak<Engine>, file: Arc<PolicyFile>, mut readings: Readings) {
     loop {
         sleep(PERIOD).await;
-        if engine.strong_count() == 0 {
-            break;
-        }
         let reading = read(&file).await;
         let Some(engine) = engine.upgrade() else {
             break;
         };
         if let Some(reading) = readings.add(reading) {
-            observe::policies_changed(file.path(), &take(&engine, &file, reading.clone()).await);
+            observe::policies_changed(&file.path, &take(&engine, &file, reading).await);
         }
     }
 }
@@ -92,15 +89,14 @@ struct Readings {
 
 impl Readings {
     /// Returns the reading, if it is the second in a row and was not the last one returned.
-    fn add(&mut self, reading: Reading) -> Option<&Reading> {
-        let is_steady = self.last.as_ref() == Some(&reading);
-        if is_steady && self.taken.as_ref() != Some(&reading) {
-            self.taken = Some(reading);
-            return self.taken.as_ref();
-        }
-        if !is_steady {
+    fn add(&mut self, reading: Reading) -> Option<Reading> {
+        if self.last.as_ref() != Some(&reading) {
             self.last = Some(reading);
+            return None;
         }
-        None
+        (self.taken.as_ref() != Some(&reading)).then(|| {
+            self.taken = Some(reading.clone());
+            reading
+        })
     }
 }

@@ -134,29 +134,13 @@ impl MemoryStore {
         lock(&self.shards[index])
     }
 
-    /// Locks the key's shard. The clock is read under the lock, so that calls on one key see times
-    /// in the order in which they are decided.
-    #[allow(clippy::inline_always, reason = "every decision begins with it")]
-    #[inline(always)]
-    fn locked(&self, request: &Request<'_>) -> Locked<'_> {
-        let hash = self.hash(request.key());
-        Locked {
-            shard: self.lock_shard(self.shard_index(hash)),
-            hash,
-            now: self.now(),
-        }
-    }
-
     /// Decides and charges. Only here all of that is inlined: a call to any part of it would cost
     /// more than the rest.
     #[inline(never)]
     fn decide(&self, request: &Request<'_>) -> Verdict {
-        let Locked {
-            mut shard,
-            hash,
-            now,
-        } = self.locked(request);
-        shard.acquire_in_line(request, hash, now)
+        self.with(request, |shard, hash, now| {
+            shard.acquire(request, hash, now)
+        })
     }
 
     /// Decides several requests together, under the locks of all their shards.
@@ -164,28 +148,26 @@ impl MemoryStore {
         if let [request] = requests {
             return vec![self.decide(request)];
         }
-        let hashes: Vec<u64> = requests
-            .iter()
-            .map(|request| self.hash(request.key()))
-            .collect();
-        // All locks, always in the same order.
-        let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
-        indices.sort_unstable();
-        indices.dedup();
         let mut parts = Vec::<StackPart<'_>>::with_capacity(requests.len());
-        for (request, hash) in requests.iter().zip(hashes) {
+        for request in requests {
+            let hash = self.hash(request.key());
             let before = parts.iter().filter(|part| part.has_key(hash, request));
             parts.push(StackPart {
                 request: *request,
                 ahead: before.map(|part| part.request.cost()).sum(),
                 hash,
-                shard: indices.partition_point(|index| *index < self.shard_index(hash)),
+                shard: self.shard_index(hash),
             });
         }
-        let mut shards: Vec<MutexGuard<'_, Shard>> = indices
-            .into_iter()
-            .map(|index| self.lock_shard(index))
-            .collect();
+        // All locks, always in the same order.
+        let mut indices: Vec<usize> = parts.iter().map(|part| part.shard).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        for part in &mut parts {
+            part.shard = indices.partition_point(|index| *index < part.shard);
+        }
+        let locked = indices.into_iter().map(|index| self.lock_shard(index));
+        let mut shards: Vec<MutexGuard<'_, Shard>> = locked.collect();
         stack::decide(&mut shards, &parts, self.now())
     }
 
@@ -202,14 +184,15 @@ impl MemoryStore {
         work(&mut lock(permits))
     }
 
-    /// Runs `work` on the key's shard, under its lock.
+    /// Runs `work` on the key's shard, under its lock, with the hash of the key and the time. The
+    /// clock is read under the lock, so that calls on one key see times in the order in which they
+    /// are decided.
+    #[allow(clippy::inline_always, reason = "every decision begins with it")]
+    #[inline(always)]
     fn with<T>(&self, request: &Request<'_>, work: impl FnOnce(&mut Shard, u64, u64) -> T) -> T {
-        let Locked {
-            mut shard,
-            hash,
-            now,
-        } = self.locked(request);
-        work(&mut shard, hash, now)
+        let hash = self.hash(request.key());
+        let mut shard = self.lock_shard(self.shard_index(hash));
+        work(&mut shard, hash, self.now())
     }
 }
 
@@ -219,13 +202,6 @@ fn most_shards() -> usize {
     (processors * SHARDS_PER_PROCESSOR)
         .next_power_of_two()
         .min(MAX_SHARDS)
-}
-
-/// The locked shard of a key, the key's hash, and the time.
-struct Locked<'a> {
-    shard: MutexGuard<'a, Shard>,
-    hash: u64,
-    now: u64,
 }
 
 impl Store for MemoryStore {

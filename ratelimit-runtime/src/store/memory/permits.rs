@@ -27,28 +27,17 @@ impl ShardPermits {
         // A permit that asks again is not counted twice.
         self.release(request);
         let taken = self.in_flight(&request.key);
-        if taken >= request.max {
-            return PermitVerdict {
-                is_full: true,
-                in_flight: taken,
-                verdicts: decide(false),
-            };
-        }
-        let verdict = PermitVerdict {
-            is_full: false,
-            in_flight: taken + 1,
-            verdicts: decide(true),
+        let is_full = taken >= request.max;
+        let mut verdict = PermitVerdict {
+            is_full,
+            in_flight: taken,
+            verdicts: decide(!is_full),
         };
-        if !verdict.is_acquired() {
-            return PermitVerdict {
-                in_flight: taken,
-                ..verdict
-            };
+        if verdict.is_acquired() {
+            verdict.in_flight += 1;
+            let permits = self.by_key.entry(Arc::clone(&request.key)).or_default();
+            permits.insert(request.id);
         }
-        self.by_key
-            .entry(Arc::clone(&request.key))
-            .or_default()
-            .insert(request.id);
         verdict
     }
 

@@ -34,15 +34,6 @@ pub(super) struct Shard {
     swept_at: u64,
 }
 
-/// The room for a new key.
-#[derive(Clone, Copy)]
-enum NewcomerPlace {
-    /// The table has room.
-    Free,
-    /// The key at this position is dropped.
-    Of(usize),
-}
-
 impl Shard {
     pub(super) fn new(capacity: usize) -> Self {
         // Positions have 32 bits.
@@ -56,18 +47,9 @@ impl Shard {
         self.table.len() + self.overflow.len()
     }
 
-    pub(super) fn acquire(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        self.acquire_in_line(request, hash, now)
-    }
-
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
-    pub(super) fn acquire_in_line(
-        &mut self,
-        request: &Request<'_>,
-        hash: u64,
-        now: u64,
-    ) -> Verdict {
+    pub(super) fn acquire(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
         match self.table.bucket_for(request, hash) {
             Some(bucket) => bucket.acquire(request, now),
             None => self.acquire_as_newcomer(request, hash, now),
@@ -76,24 +58,38 @@ impl Shard {
 
     #[cold]
     fn acquire_as_newcomer(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        let Some(place) = self.place(now) else {
-            // A key is not blocked because of strangers' charges.
-            let block = BlockDuration::NONE;
-            let request = Request { block, ..*request };
-            let shared = self.overflow_key(&request, hash);
-            return self
-                .overflow
-                .entry(shared)
-                .or_insert_with(|| Bucket::new(request.algorithm()))
-                .acquire_first(&request, now);
-        };
-        let mut bucket = Bucket::new(request.algorithm());
-        let verdict = bucket.acquire_first(request, now);
         // A call that costs nothing takes no room.
-        if !bucket.is_void(now) {
-            self.insert(request, hash, bucket, place);
+        if request.cost() == 0 {
+            return self.peek(request, hash, now);
         }
-        verdict
+        // A new key has room, and is not blocked because of strangers' charges.
+        let block = BlockDuration::NONE;
+        let request = &Request { block, ..*request };
+        self.as_newcomer(request, hash, now, |bucket| bucket.acquire(request, now))
+    }
+
+    /// Runs `work` on a new bucket for the key. Where there is no room for that, runs it once more,
+    /// on an overflow bucket.
+    #[inline(never)]
+    fn as_newcomer<T>(
+        &mut self,
+        request: &Request<'_>,
+        hash: u64,
+        now: u64,
+        work: impl Fn(&mut Bucket) -> T,
+    ) -> T {
+        let mut bucket = Bucket::new(request.algorithm());
+        let done = work(&mut bucket);
+        if bucket.is_void(now) {
+            return done;
+        }
+        if self.make_room(now) {
+            self.table.insert(request, hash, bucket);
+            return done;
+        }
+        let shared = self.overflow_key(request, hash);
+        let new = || Bucket::new(request.algorithm());
+        work(self.overflow.entry(shared).or_insert_with(new))
     }
 
     /// Blocks the key. `false` if there is no room for it.
@@ -108,13 +104,13 @@ impl Shard {
             bucket.block(request, duration, now);
             return true;
         }
-        let Some(place) = self.place(now) else {
-            return false;
-        };
-        let mut bucket = Bucket::new(request.algorithm());
-        bucket.block(request, duration, now);
-        self.insert(request, hash, bucket, place);
-        true
+        let has_room = self.make_room(now);
+        if has_room {
+            let mut bucket = Bucket::new(request.algorithm());
+            bucket.block(request, duration, now);
+            self.table.insert(request, hash, bucket);
+        }
+        has_room
     }
 
     pub(super) fn peek(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
@@ -168,21 +164,9 @@ impl Shard {
             return bucket.settle(request, ticket, actual, now);
         }
         // Nothing of the key is left. The actual cost is charged to a new bucket.
-        let mut bucket = Bucket::new(request.algorithm());
-        let settled = bucket.settle(request, ticket, actual, now);
-        if !bucket.is_void(now) {
-            if let Some(place) = self.place(now) {
-                self.insert(request, hash, bucket, place);
-            } else {
-                let shared = self.overflow_key(request, hash);
-                let shared = self
-                    .overflow
-                    .entry(shared)
-                    .or_insert_with(|| Bucket::new(request.algorithm()));
-                return shared.settle(request, ticket, actual, now);
-            }
-        }
-        settled
+        self.as_newcomer(request, hash, now, |bucket| {
+            bucket.settle(request, ticket, actual, now)
+        })
     }
 
     pub(super) fn unblock(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
@@ -221,16 +205,8 @@ impl Shard {
         self.table.keys(beginning, now)
     }
 
-    /// Adds the key. No key may be added or removed between the choice of `place` and this.
-    fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket, place: NewcomerPlace) {
-        if let NewcomerPlace::Of(position) = place {
-            self.table.remove(position);
-        }
-        self.table.insert(request, hash, bucket);
-    }
-
-    /// The place for one more key, if there is one.
-    fn place(&mut self, now: u64) -> Option<NewcomerPlace> {
+    /// Makes room for one more key. `false` if no key may be dropped for it.
+    fn make_room(&mut self, now: u64) -> bool {
         self.newcomers += 1;
         // A clock that has stepped back does not delay a sweep.
         let is_due = || self.newcomers >= 64 && now.abs_diff(self.swept_at) >= SWEEP_PAUSE;
@@ -238,11 +214,10 @@ impl Shard {
             self.sweep(now);
         }
         if self.table.len() < self.capacity {
-            return Some(NewcomerPlace::Free);
+            return true;
         }
-        self.eviction
-            .choose(&mut self.table, now)
-            .map(NewcomerPlace::Of)
+        let dropped = self.eviction.choose(&mut self.table, now);
+        dropped.is_some_and(|position| self.table.remove(position).is_some())
     }
 
     fn overflow_key(&self, request: &Request<'_>, hash: u64) -> Box<[u8]> {

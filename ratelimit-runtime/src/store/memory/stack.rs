@@ -35,49 +35,37 @@ pub(super) fn decide(
     parts: &[StackPart<'_>],
     now: u64,
 ) -> Vec<Verdict> {
-    let looked_at = parts.iter().map(|part| {
-        shard_of(shards, part).map_or(Verdict::refused(), |shard| {
-            shard.peek(&part.with_ahead(), part.hash, now)
-        })
-    });
+    let looked_at = parts
+        .iter()
+        .map(|part| shard_of(shards, part).peek(&part.with_ahead(), part.hash, now));
     let mut verdicts: Vec<Verdict> = looked_at.collect();
-    let refusing = verdicts.iter().filter(|verdict| !verdict.allowed).count();
-    let admitted = refusing == 0;
-    let mut charged = 0;
-    for (part, verdict) in parts.iter().zip(&mut verdicts) {
-        // Only the one that alone refuses sets its block: nobody blocks another's key by calls that
-        // his own limit refuses.
-        if (admitted || (refusing == 1 && !verdict.allowed))
-            && let Some(shard) = shard_of(shards, part)
-        {
-            let request = if admitted {
-                part.request
-            } else {
-                part.with_ahead()
-            };
-            *verdict = shard.acquire(&request, part.hash, now);
+    let each = parts.iter().zip(&mut verdicts);
+    let mut refusing = each.filter(|(_, verdict)| !verdict.allowed);
+    if let Some((part, verdict)) = refusing.next() {
+        // Only one that alone refuses sets its block: nobody blocks another's key by calls that his
+        // own limit refuses.
+        if refusing.next().is_none() {
+            *verdict = shard_of(shards, part).offend(&part.with_ahead(), part.hash, now);
         }
-        if admitted && !verdict.allowed {
-            break;
-        }
-        charged += 1;
+        return verdicts;
     }
-    if admitted && charged < parts.len() {
-        // Two keys share an overflow bucket, which had room for one charge.
-        for (part, verdict) in parts.iter().zip(&verdicts).take(charged).rev() {
-            if let Some(shard) = shard_of(shards, part) {
-                shard.give_back(&part.request, part.hash, verdict.ticket, now);
+    for (index, (part, verdict)) in parts.iter().zip(&mut verdicts).enumerate() {
+        *verdict = shard_of(shards, part).acquire(&part.request, part.hash, now);
+        if !verdict.allowed {
+            // Two keys share an overflow bucket, which had room for one charge.
+            for (part, verdict) in parts.iter().zip(&verdicts).take(index).rev() {
+                shard_of(shards, part).give_back(&part.request, part.hash, verdict.ticket, now);
             }
+            break;
         }
     }
     verdicts
 }
 
-fn shard_of<'a>(
-    shards: &'a mut [MutexGuard<'_, Shard>],
-    part: &StackPart<'_>,
-) -> Option<&'a mut Shard> {
-    let shard = shards.get_mut(part.shard);
-    debug_assert!(shard.is_some(), "the shards of all parts are locked");
-    shard.map(|shard| &mut **shard)
+fn shard_of<'a>(shards: &'a mut [MutexGuard<'_, Shard>], part: &StackPart<'_>) -> &'a mut Shard {
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "the shards of all parts are locked"
+    )]
+    &mut shards[part.shard]
 }

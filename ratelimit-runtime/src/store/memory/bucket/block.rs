@@ -24,10 +24,8 @@ impl Block {
     /// The block for an offence, if no other block lasts. Only growing blocks count offences.
     pub(super) fn of_offence(by: BlockDuration, last: Option<&Self>, now: u64) -> Self {
         let last = Self::after(last, by, now);
-        let until =
-            now.saturating_add(by.after(if by.longest_us() > 0 { last.strikes } else { 0 }));
         Self {
-            until,
+            until: now.saturating_add(by.after(last.strikes)),
             strikes: last.strikes + u64::from(by.longest_us() > 0),
             ..last
         }

@@ -2,7 +2,6 @@
 //! share: a clock that never steps back, the expiry, and the block.
 
 use super::block::Block;
-use crate::algorithm::Reserves;
 use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Settlement, Standing, Taken};
 use crate::store::request::Request;
 use crate::store::verdict::{Settled, Verdict};
@@ -31,6 +30,18 @@ struct CallTime {
     is_live: bool,
 }
 
+impl CallTime {
+    /// A duration from `at` on, measured from `now` on.
+    #[inline]
+    fn by_the_clock(self, duration: u64) -> u64 {
+        if duration == 0 {
+            0
+        } else {
+            duration + (self.at - self.now)
+        }
+    }
+}
+
 impl<S: Default> Default for KeyState<S> {
     fn default() -> Self {
         Self {
@@ -45,86 +56,81 @@ impl<S: AlgorithmState> KeyState<S> {
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let is_plain =
-            self.block.is_none() && request.reserves == Reserves::Nothing && request.cost() > 0;
-        if !is_plain {
-            return self.acquire_step_by_step(request, now);
+        if self.block.is_some() || request.cost() == 0 {
+            return self.acquire_unless_blocked(request, now);
         }
+        let time = self.begin(now);
+        let taken = self.state.take(&request.demand(), time.at);
+        self.taken(request, &taken, time)
+    }
+
+    /// [`acquire`](Self::acquire) of a key that has or had a block, or of a call without a cost.
+    #[inline(never)]
+    fn acquire_unless_blocked(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        if request.cost() == 0 || self.blocked_for(self.advance(now)) > 0 {
+            return self.offend(request, now);
+        }
+        let time = self.begin(now);
+        let taken = self.state.take_step_by_step(&request.demand(), time.at);
+        if taken.ticket > 0 {
+            // A block that has ended is dropped, unless its offences count for the next one.
+            self.block
+                .take_if(|block| block.strikes(request.block, time.at) == 0);
+        }
+        self.taken(request, &taken, time)
+    }
+
+    /// The time of a call that is charged, or refused by charges that count.
+    #[inline]
+    fn begin(&mut self, now: u64) -> CallTime {
         if now >= self.expires_at {
             // A store is asked for no more than its limits admit at once: a new state admits it.
             self.begin_anew();
         }
-        let time = CallTime {
+        CallTime {
             now,
             at: now.max(self.state.newest()),
             is_live: true,
-        };
-        let taken = self.state.take(&request.demand(), time.at);
-        if taken.ticket > 0 {
-            self.admitted(request, &taken, time)
-        } else if request.block.first_us() > 0 || self.state.reserves(&request.demand(), time.at) {
-            self.refuse(request, &taken, time)
-        } else {
-            self.refused(&taken.standing, taken.reset, time)
         }
     }
 
-    #[inline(never)]
-    fn acquire_step_by_step(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let time = self.advance(now);
-        let standing = self.standing(request, time);
-        if standing.status.wait == 0 && request.cost() > 0 && self.blocked_for(time) == 0 {
-            return self.admit(request, standing, time);
+    /// The verdict of [`acquire`](Self::acquire), and the block.
+    #[allow(clippy::inline_always, reason = "it is what a store does")]
+    #[inline(always)]
+    fn taken(&mut self, request: &Request<'_>, taken: &Taken, time: CallTime) -> Verdict {
+        if taken.ticket > 0 {
+            self.admitted(request, taken, time)
+        } else if request.block.first_us() > 0 {
+            self.refuse(request, &taken.standing, time)
+        } else {
+            self.refused(&taken.standing, time)
         }
-        self.decline(request, standing, time)
     }
 
     /// The verdict and the block of [`acquire`](Self::acquire), without a charge.
     pub(super) fn offend(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let time = self.advance(now);
         let standing = self.standing(request, time);
-        self.decline(request, standing, time)
+        self.refuse(request, &standing, time)
     }
 
-    /// The verdict without a charge. Sets a block if limits refuse.
-    fn decline(&mut self, request: &Request<'_>, standing: Standing, time: CallTime) -> Verdict {
-        let reset = self.reset(request, &standing, time);
-        if standing.status.wait == 0 || self.blocked_for(time) > 0 {
-            return self.verdict(request, &standing, reset, time);
-        }
-        self.refuse(
-            request,
-            &Taken {
-                standing,
-                ticket: 0,
-                life: 0,
-                reset,
-            },
-            time,
-        )
-    }
-
-    /// The verdict, and the block, if limits refuse and no block does.
+    /// The verdict without a charge. Sets a block if limits refuse and no block does: reservations
+    /// alone do not block a key.
     #[inline(never)]
-    fn refuse(&mut self, request: &Request<'_>, taken: &Taken, time: CallTime) -> Verdict {
-        // Reservations alone do not block a key.
-        if request.block.first_us() > 0 && !self.only_reservations_refuse(request, time) {
+    fn refuse(&mut self, request: &Request<'_>, standing: &Standing, time: CallTime) -> Verdict {
+        let offends = standing.is_exceeded && self.blocked_for(time) == 0;
+        if offends && request.block.first_us() > 0 {
             let block = Block::of_offence(request.block, self.block.as_deref(), time.at);
             self.set_block(block, time);
         }
-        self.verdict(request, &taken.standing, taken.reset, time)
+        self.verdict(standing, time)
     }
 
     /// The verdict of [`acquire`](Self::acquire), without a charge or a block.
     pub(super) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let time = self.advance(now);
         let standing = self.standing(request, time);
-        self.verdict(
-            request,
-            &standing,
-            self.reset(request, &standing, time),
-            time,
-        )
+        self.verdict(&standing, time)
     }
 
     /// The standing of the limits for the request.
@@ -136,64 +142,15 @@ impl<S: AlgorithmState> KeyState<S> {
         S::default().standing(&request.demand(), time.at)
     }
 
-    /// The microseconds until the limit that decides is whole again, by the state's time.
-    fn reset(&self, request: &Request<'_>, standing: &Standing, time: CallTime) -> u64 {
-        if time.is_live {
-            self.state.reset(&request.demand(), standing.limit, time.at)
-        } else {
-            0
-        }
-    }
-
-    /// `true` if only reservations by `count` refuse the request.
-    #[cold]
-    fn only_reservations_refuse(&self, request: &Request<'_>, time: CallTime) -> bool {
-        let demand = request.demand();
-        time.is_live
-            && self.state.reserves(&demand, time.at)
-            && self.state.standing_behind_reservations(&demand, time.at).1
-    }
-
-    /// Charges or reserves the cost, which the limits admit.
-    fn admit(&mut self, request: &Request<'_>, standing: Standing, time: CallTime) -> Verdict {
-        let (demand, at) = (request.demand(), time.at);
-        if self.block.is_some() {
-            self.forget_block(request, time);
-        }
-        if !time.is_live {
-            self.begin_anew();
-        }
-        let ticket = self.state.charge(&demand, at);
-        let (life, reset) = (
-            self.state.life(&demand, at),
-            self.state.reset(&demand, standing.limit, at),
-        );
-        self.admitted(
-            request,
-            &Taken {
-                standing,
-                ticket,
-                life,
-                reset,
-            },
-            time,
-        )
-    }
-
     /// The verdict after the limits were charged.
     #[inline]
     fn admitted(&mut self, request: &Request<'_>, taken: &Taken, time: CallTime) -> Verdict {
         self.expires_at = time.at.saturating_add(taken.life);
-        let Standing {
-            limit: limit_index,
-            status,
-        } = taken.standing;
-        let remaining = status.remaining.saturating_sub(request.cost());
-        let reset_after_us = Self::by_the_clock(taken.reset, time);
+        let Standing { limit, status, .. } = taken.standing;
         Verdict {
-            limit_index,
-            remaining,
-            reset_after_us,
+            limit_index: limit,
+            remaining: status.remaining.saturating_sub(request.cost()),
+            reset_after_us: time.by_the_clock(status.reset),
             ticket: taken.ticket,
             ..Verdict::admitted()
         }
@@ -242,7 +199,6 @@ impl<S: AlgorithmState> KeyState<S> {
             let mut anew = S::default();
             let outcome = anew.settle(&request.demand(), &settlement, at);
             if outcome.changed {
-                self.begin_anew();
                 self.state = anew;
             }
             outcome
@@ -276,18 +232,11 @@ impl<S: AlgorithmState> KeyState<S> {
         block.is_some_and(|block| block.left(at) > 0)
     }
 
-    /// Drops a block that has ended, unless its offences count for the next one.
-    #[cold]
-    fn forget_block(&mut self, request: &Request<'_>, CallTime { at, .. }: CallTime) {
-        self.block
-            .take_if(|block| block.strikes(request.block, at) == 0);
-    }
-
     /// How long the block goes on by the clock, in microseconds.
     #[inline]
-    fn blocked_for(&self, CallTime { now, at, .. }: CallTime) -> u64 {
-        let left = self.block.as_ref().map_or(0, |block| block.left(at));
-        if left == 0 { 0 } else { left + (at - now) }
+    fn blocked_for(&self, time: CallTime) -> u64 {
+        let block = self.block.as_ref();
+        time.by_the_clock(block.map_or(0, |block| block.left(time.at)))
     }
 
     /// The share of its fullest limit that a key would gain if its state were dropped, in 2,048ths.
@@ -301,11 +250,7 @@ impl<S: AlgorithmState> KeyState<S> {
         if !is_live {
             return Some(0);
         }
-        let demand = request.demand();
-        if self.state.reserves(&demand, at) {
-            return None;
-        }
-        let statuses = self.state.statuses(&demand, at);
+        let statuses = self.state.statuses(&request.demand(), at);
         request
             .limits()
             .iter()
@@ -314,7 +259,7 @@ impl<S: AlgorithmState> KeyState<S> {
                 let capacity = request.algorithm().capacity(limit);
                 let used = capacity.saturating_sub(status.remaining);
                 // A capacity has 52 bits.
-                (capacity > 0 && 2 * used <= capacity)
+                (capacity > 0 && 2 * used <= capacity && !status.is_reserved)
                     .then(|| (2_048 * used / capacity).max(fullest))
             })
     }
@@ -337,93 +282,56 @@ impl<S: AlgorithmState> KeyState<S> {
 
     #[inline]
     fn advance(&self, now: u64) -> CallTime {
-        if now >= self.expires_at {
-            return CallTime {
-                now,
-                at: now,
-                is_live: false,
-            };
-        }
-        let at = now.max(self.state.newest());
+        let is_live = now < self.expires_at;
+        let newest = if is_live { self.state.newest() } else { 0 };
         CallTime {
             now,
-            at,
-            is_live: true,
+            at: now.max(newest),
+            is_live,
         }
     }
 
-    /// A duration from `at` on, measured from `now` on.
-    #[inline]
-    fn by_the_clock(duration: u64, CallTime { now, at, .. }: CallTime) -> u64 {
-        if duration == 0 {
-            0
-        } else {
-            duration + (at - now)
-        }
-    }
-
-    /// The verdict if limits refuse, and nothing is reserved.
+    /// The verdict if limits refuse.
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
-    fn refused(&self, standing: &Standing, reset: u64, time: CallTime) -> Verdict {
-        let until_void = self.until_void(time);
+    fn refused(&self, standing: &Standing, time: CallTime) -> Verdict {
+        let status = standing.status;
+        // Under other limits than those of the newest write, a bucket would seem to last longer.
+        let until_void = if time.is_live {
+            self.expires_at.saturating_sub(time.now)
+        } else {
+            u64::MAX
+        };
+        // What is reserved of a bucket does not drain.
+        let (longest_wait, longest_reset) = if status.is_reserved {
+            (until_void.max(time.by_the_clock(RESERVED_WAIT)), u64::MAX)
+        } else {
+            (until_void, until_void)
+        };
         Verdict {
             allowed: false,
             limit_index: standing.limit,
-            remaining: standing.status.remaining,
-            retry_after_us: Self::by_the_clock(standing.status.wait, time).min(until_void),
-            reset_after_us: Self::by_the_clock(reset, time).min(until_void),
+            remaining: status.remaining,
+            retry_after_us: time.by_the_clock(status.wait).min(longest_wait),
+            reset_after_us: time.by_the_clock(status.reset).min(longest_reset),
             ..Verdict::admitted()
         }
     }
 
-    /// The microseconds for which the state may count. Under other limits than those of the newest
-    /// write, a bucket would seem to last longer.
-    #[inline]
-    fn until_void(&self, CallTime { now, is_live, .. }: CallTime) -> u64 {
-        if is_live && !S::KEEPS_TIMES {
-            self.expires_at.saturating_sub(now)
-        } else {
-            u64::MAX
-        }
-    }
-
     /// The verdict without a charge.
-    fn verdict(
-        &self,
-        request: &Request<'_>,
-        standing: &Standing,
-        reset: u64,
-        time: CallTime,
-    ) -> Verdict {
+    fn verdict(&self, standing: &Standing, time: CallTime) -> Verdict {
+        let mut verdict = self.refused(standing, time);
         let blocked_for = self.blocked_for(time);
-        let (demand, CallTime { at, is_live, .. }) = (request.demand(), time);
-        let reserves = is_live && self.state.reserves(&demand, at);
-        let (mut standing, mut reset) = (*standing, reset);
-        if reserves && standing.status.wait > 0 {
-            (standing, _) = self.state.standing_behind_reservations(&demand, at);
-            reset = self.reset(request, &standing, time);
+        if blocked_for == 0 {
+            verdict.allowed = standing.status.wait == 0;
+            return verdict;
         }
-        let mut verdict = self.refused(&standing, reset, time);
-        verdict.allowed = standing.status.wait == 0;
-        if reserves {
-            let wait = Self::by_the_clock(standing.status.wait, time);
-            let longest = self
-                .until_void(time)
-                .max(Self::by_the_clock(RESERVED_WAIT, time));
-            (verdict.retry_after_us, verdict.reset_after_us) =
-                (wait.min(longest), Self::by_the_clock(reset, time));
+        Verdict {
+            remaining: 0,
+            retry_after_us: verdict.retry_after_us.max(blocked_for),
+            reset_after_us: verdict.reset_after_us.max(blocked_for),
+            ..verdict
         }
-        verdict.retry_after_us = verdict.retry_after_us.max(blocked_for);
-        verdict.reset_after_us = verdict.reset_after_us.max(blocked_for);
-        if blocked_for > 0 {
-            return Verdict {
-                allowed: false,
-                remaining: 0,
-                ..verdict
-            }
-            .by_block_for(blocked_for);
-        }
-        verdict
+        .by_block_for(blocked_for)
     }
 }

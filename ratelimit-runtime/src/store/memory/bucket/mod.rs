@@ -54,13 +54,6 @@ impl Bucket {
         with!(self, kept => kept.acquire(request, now))
     }
 
-    /// [`acquire`](Self::acquire) out of line, for a key that is not known.
-    #[cold]
-    #[inline(never)]
-    pub(in crate::store) fn acquire_first(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        self.acquire(request, now)
-    }
-
     /// The verdict of [`acquire`](Self::acquire), without a charge.
     pub(in crate::store) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         with!(self, kept => kept.peek(request, now))
