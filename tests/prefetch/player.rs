@@ -226,7 +226,6 @@ impl Play<'_> {
 
     async fn call(&mut self, store: usize, cost: u64, polls: Option<u64>) {
         let cost = cost.min(self.limits[0].capacity());
-        let lease = Duration::from_micros(LEASE);
         let now = self.now();
         let is_spendable = |held: &Held| {
             held.is_exact && !held.is_forgotten && held.left >= cost && now < held.until
@@ -238,7 +237,8 @@ impl Play<'_> {
         } else {
             Some(self.seen(cost).await)
         };
-        let request = self.request(cost).with_prefetch(lease);
+        let request = self.request(cost);
+        let request = request.with_prefetch(Duration::from_micros(LEASE));
         let asked = self.stores[store].acquire(request);
         let answer = match polls {
             Some(polls) => polled(asked, polls).await,
