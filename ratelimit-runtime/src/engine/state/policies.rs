@@ -111,9 +111,8 @@ impl PolicyBook {
             ));
         }
         let mistake = policies.iter().find_map(|(name, policy)| {
-            let by_rules = used.get(name)?.iter();
-            let mut mistakes = by_rules.filter_map(|by| by.mistake(name, policy, store));
-            mistakes.next()
+            let mut by_rules = used.get(name)?.iter();
+            by_rules.find_map(|by| by.mistake(name, policy, store))
         });
         if let Some(mistake) = mistake {
             return Err(mistake);
