@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and tests what a change may break:
 #
-#   scripts/test.sh              # five minutes
+#   scripts/test.sh              # some ten minutes on two cores
 #   scripts/test.sh --all        # and what takes longer: faults, floods, costs, lints, the examples as processes and in a browser
 #   scripts/test.sh --engines    # and, at the end, the tests on Redis on every other engine that can be had here
 #

@@ -48,7 +48,6 @@ mod limiter;
 pub mod observe;
 mod pace;
 mod parse_error;
-mod real_time;
 #[cfg(feature = "http")]
 mod response;
 mod rule;

@@ -7,18 +7,18 @@
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use super::part::Part;
 use super::state::{Engine, OpenSettlement};
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
-use crate::pace::Backoff;
-use crate::real_time;
+use crate::pace::{self, Backoff};
 use crate::rule::Limit;
 use crate::store::{Answer, BuiltInStore as _, Feature, Health, Reserves, Store};
 
@@ -69,7 +69,7 @@ impl Engine {
     ///
     /// [`RateLimitError::Unavailable`] if settlements or permits are not done after `timeout`.
     pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
-        real_time::timeout(timeout.min(Limit::MAX_WINDOW), self.settled())
+        pace::timeout(timeout.min(Limit::MAX_WINDOW), self.settled())
             .await
             .map_err(|_| {
                 let open = match self.settlements.open() {
@@ -275,7 +275,7 @@ impl OpenCharge {
                 return Err(error);
             }
             is_sent_again |= error.is_lost();
-            real_time::sleep(pauses.pause()).await;
+            tokio::time::sleep(pauses.pause()).await;
         }
     }
 

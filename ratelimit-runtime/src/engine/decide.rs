@@ -3,9 +3,9 @@
 //! that waits for its turn, reserves its cost or asks for a permit.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use smallvec::SmallVec;
+use tokio::time::Instant;
 
 use super::attempt::{self, Attempted};
 use super::charge::{Charge, Reservations};
@@ -57,7 +57,7 @@ pub(crate) async fn decide_later(part: &Part) -> Result<Decision, RateLimitError
     }
     let time = part.time(Instant::now());
     let mut answer = engine.store.acquire(Request {
-        timeout_at: Some(time.end),
+        timeout_at: Some(time.end.into_std()),
         ..check.request
     });
     let outcome = match engine.answered(time, &mut answer).await {

@@ -1,7 +1,7 @@
 //! [`Inquiry`]: a question of a part, for room in its limits or for a permit, and a look at the
 //! answer, which charges nothing.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 use super::part::{At, Part};
 use super::permit::PermitCheck;
@@ -49,7 +49,7 @@ impl<'a> Inquiry<'a> {
         let (engine, check) = (&self.part.engine, self.part.check());
         let request = Request {
             cost,
-            timeout_at: Some(time.end),
+            timeout_at: Some(time.end.into_std()),
             ..check.request
         };
         let mut answer = engine.store.peek(request);

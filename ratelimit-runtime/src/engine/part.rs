@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::bound::BoundRule;
 use super::check::Check;
@@ -78,7 +80,7 @@ impl Part {
             Reserves::Nothing
         };
         check.request.block = check.request.block.without_offences();
-        check.request.timeout_at = Some(time.end);
+        check.request.timeout_at = Some(time.end.into_std());
         check
     }
 
@@ -195,7 +197,7 @@ impl Part {
         permit: &PermitCheck,
         time: Time,
     ) -> Result<u64, StoreError> {
-        let request = permit.request(PermitId::next(), Some(time.end));
+        let request = permit.request(PermitId::next(), Some(time.end.into_std()));
         let mut answer = self.engine.store.in_flight(request);
         self.engine.answered(time, &mut answer).await
     }
@@ -206,7 +208,7 @@ impl Part {
         let (engine, check) = (&self.engine, self.check());
         let request = Request {
             cost: ahead + self.cost,
-            timeout_at: Some(time.end),
+            timeout_at: Some(time.end.into_std()),
             ..check.request
         };
         let mut answer = engine.store.offend(request);
@@ -231,7 +233,7 @@ impl Part {
         let time = self.time(Instant::now());
         let request = Request {
             cost: 1,
-            timeout_at: Some(time.end),
+            timeout_at: Some(time.end.into_std()),
             ..self.key_request()?
         };
         let mut answer = change(&*self.engine.store, request);

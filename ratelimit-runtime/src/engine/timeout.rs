@@ -3,12 +3,14 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::state::Engine;
 use crate::error::StoreError;
 use crate::observe;
-use crate::real_time::{self, Elapsed};
+use crate::pace::{self, Elapsed};
 use crate::store::{Answer, BuiltInStore as _};
 
 /// The time that a check has, with all its parts.
@@ -32,8 +34,7 @@ impl Time {
 }
 
 impl Engine {
-    /// Waits for an answer until the end of `time`, in real time: a server does not know that a
-    /// test has paused its clock.
+    /// Waits for an answer until the end of `time`.
     pub(super) async fn answered<T: Unpin>(
         &self,
         time: Time,
@@ -42,13 +43,13 @@ impl Engine {
         if let Some(result) = answer.take_known() {
             return result;
         }
-        if let Err(why) = real_time::can_wait() {
+        if let Err(why) = pace::can_wait() {
             return Err(StoreError::misconfigured(format!(
                 "a check on this store cannot be made here: {why}"
             )));
         }
         let answer = pin!(async {
-            let answer = real_time::timeout_at(time.start, time.end, answer).await;
+            let answer = pace::timeout_at(time.end, answer).await;
             answer.unwrap_or_else(|Elapsed| Err(time.out()))
         });
         observe::timed(|| self.store.server(), answer).await

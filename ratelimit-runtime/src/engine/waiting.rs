@@ -19,7 +19,7 @@ use super::state::Turn;
 use crate::algorithm::RESERVED_WAIT;
 use crate::decision::{Decision, Source};
 use crate::error::RateLimitError;
-use crate::real_time;
+use crate::pace;
 use crate::store::{BuiltInStore as _, Health};
 
 /// The shortest and longest pause before a waiting call asks for a permit again, in milliseconds.
@@ -41,7 +41,7 @@ pub(super) async fn acquire(stack: &Arc<[Part]>) -> Attempted {
 }
 
 async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
-    if let Err(why) = real_time::can_wait() {
+    if let Err(why) = pace::can_wait() {
         let error = RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}"));
         return Err(Refused { by: first, error });
     }
@@ -110,7 +110,7 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
 
 /// The longest time that an attempt takes: the longest timeout of its parts.
 fn longest_attempt(stack: &[Part]) -> Duration {
-    let now = std::time::Instant::now();
+    let now = Instant::now();
     let ends = stack.iter().map(|part| part.time(now).end);
     ends.fold(now, Ord::max) - now
 }

@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 
-use super::{BETWEEN_CALLS, CALLERS_RETURN, REPLIES_ARRIVE, SOCKETS_ARE_READ};
+use super::{CALLERS_RETURN, READY_TASKS_RUN, REPLIES_ARRIVE, SOCKETS_ARE_READ};
 
 fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -151,7 +151,7 @@ fn a_call_is_on_its_way_after_one_turn() {
         let is_sent = Arc::new(AtomicBool::new(false));
         let sent = Arc::clone(&is_sent);
         tokio::spawn(async move { sent.store(true, Ordering::Relaxed) });
-        BETWEEN_CALLS.pass().await;
+        READY_TASKS_RUN.pass().await;
         assert!(is_sent.load(Ordering::Relaxed));
     });
 }

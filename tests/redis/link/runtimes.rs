@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::__private::Health;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
@@ -17,21 +16,6 @@ const LIMITS: [Limit; 1] = [Limit::per_hour(1_000)];
 
 fn request() -> Request<'static> {
     Request::new(b"runtimes", Algorithm::SlidingWindow, &LIMITS)
-}
-
-/// The clock of a test stands still, or leaps as soon as nothing else is to be done. The server
-/// knows nothing of that.
-#[tokio::test(start_paused = true)]
-async fn a_paused_clock_makes_no_outage() {
-    let server = RedisServer::start();
-    let store = RedisStore::new(&server.url()).unwrap();
-    store.ready().await.unwrap();
-    for _ in 0..20 {
-        assert!(store.acquire(request()).await.unwrap().allowed);
-        tokio::time::advance(Duration::from_secs(30)).await;
-    }
-    assert!(store.acquire(request()).await.unwrap().allowed);
-    assert_eq!(health(&store), Health::Up);
 }
 
 /// A task that blocks its thread keeps the runtime from reading replies, to calls and to PINGs: for

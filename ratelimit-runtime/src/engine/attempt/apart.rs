@@ -13,9 +13,9 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
-use std::time::Instant;
 
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use super::held::{Failed, Held, StepParts};
 use super::together;
@@ -27,7 +27,7 @@ use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::{At, Part};
 use crate::engine::timeout::{Boxed, LATEST, Time, all};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
-use crate::real_time;
+use crate::pace;
 use crate::store::{Answer, Feature, Store as _, Verdict};
 
 /// How a part's charge is given back if another part refuses, in the order of charging.
@@ -208,7 +208,7 @@ async fn charge<'a>(
                 if answer.is_open() && error.kind() == StoreErrorKind::TimedOut {
                     held.late.push(Box::pin(async move {
                         let since = Instant::now();
-                        if let Ok(Ok(verdict)) = real_time::timeout(LATEST, answer).await {
+                        if let Ok(Ok(verdict)) = pace::timeout(LATEST, answer).await {
                             let decision = part.check().decision(&verdict);
                             drop(Charge::new(part, reserves, &decision, since, room));
                         }
@@ -236,8 +236,8 @@ async fn rooms(
     for (id, (engine, many)) in many {
         let settlements = &engine.settlements;
         let mut room = settlements.try_room(many);
-        if room.is_none() && real_time::can_wait().is_ok() {
-            let waited = real_time::timeout_at(time.start, time.end, settlements.room(many)).await;
+        if room.is_none() && pace::can_wait().is_ok() {
+            let waited = pace::timeout_at(time.end, settlements.room(many)).await;
             room = waited.ok().flatten();
         }
         let full = || StoreError::timed_out("too many charges are being settled");

@@ -1,9 +1,9 @@
 //! [`Held`]: the admissions that an attempt has so far. [`Admission`]: the outcome of one part.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use smallvec::SmallVec;
+use tokio::time::Instant;
 
 use crate::decision::{Decision, Source};
 use crate::engine::charge::{Charge, Completion};

@@ -45,7 +45,7 @@ pub(super) async fn step<'a>(
     let requests = limited.iter().map(|(_, part)| part.check().request);
     let requests: Vec<Request<'_>> = requests
         .map(|request| Request {
-            timeout_at: Some(time.end),
+            timeout_at: Some(time.end.into_std()),
             ..request
         })
         .collect();
@@ -95,7 +95,7 @@ async fn ask(
     requests: &[Request<'_>],
     time: Time,
 ) -> Result<PermitVerdict, StoreError> {
-    if let Some(permit) = open.and_then(|open| open.request(Some(time.end))) {
+    if let Some(permit) = open.and_then(|open| open.request(Some(time.end.into_std()))) {
         let mut answer = engine.store.acquire_permit(permit, requests);
         return engine.answered(time, &mut answer).await;
     }

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::file::{PolicyFile, Reading};
 use crate::engine::Engine;
 use crate::error::RateLimitError;
-use crate::{observe, real_time};
+use crate::{observe, pace};
 
 /// How far apart two readings are.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ pub(in crate::limiter) async fn start(
     path: PathBuf,
 ) -> Result<(), RateLimitError> {
     let file = Arc::new(PolicyFile::new(path)?);
-    real_time::can_wait()
+    pace::can_wait()
         .map_err(|none| RateLimitError::misconfigured(format!("no file can be watched: {none}")))?;
     let mut readings = Readings::default();
     loop {

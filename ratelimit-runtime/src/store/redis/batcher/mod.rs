@@ -33,7 +33,7 @@ use self::traffic::{Traffic, few_callers};
 use super::errors;
 use super::link::{Link, LinkStatus, Published};
 use super::scripts::KeyQuestion;
-use crate::pace::{BETWEEN_CALLS, CALLERS_RETURN};
+use crate::pace::{CALLERS_RETURN, READY_TASKS_RUN};
 
 pub(crate) use self::caller::{Failure, Patience};
 
@@ -240,7 +240,7 @@ async fn run(batcher: Weak<Batcher>, wake: Arc<Notify>, mut status: watch::Recei
         batcher.gather().await;
         batcher.link().look().await;
         while batcher.send_next() {
-            BETWEEN_CALLS.pass().await;
+            READY_TASKS_RUN.pass().await;
         }
         drop(batcher);
         // At first without waiting: the link may be up since before its changes were seen.

@@ -26,7 +26,6 @@ use super::link::LinkSettings;
 use super::settings::epochs::Epochs;
 use super::settings::server::{Server, TcpAddress};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::real_time;
 use crate::store::Health;
 
 pub(crate) use super::settings::slot::slot_of;
@@ -115,7 +114,7 @@ impl Cluster {
                         until.is_none_or(|until| Instant::now() + **pause * 2 <= until)
                     };
                     let moving = || StoreError::unavailable("the Redis cluster is moving this key");
-                    real_time::sleep(*pauses.next().filter(is_in_time).ok_or_else(moving)?).await;
+                    tokio::time::sleep(*pauses.next().filter(is_in_time).ok_or_else(moving)?).await;
                     (self.owner(slot).await?, false)
                 }
             };
@@ -172,7 +171,7 @@ impl Cluster {
         loop {
             match self.serves(slot).await {
                 Err(error) if error.kind() != StoreErrorKind::Misconfigured => {
-                    real_time::sleep(ASK_AGAIN).await;
+                    tokio::time::sleep(ASK_AGAIN).await;
                 }
                 served => return served,
             }
@@ -202,7 +201,7 @@ impl Cluster {
                     _ => Ok(()),
                 }
             };
-            let serves = real_time::timeout(ANSWER_TIMEOUT, serves).await;
+            let serves = tokio::time::timeout(ANSWER_TIMEOUT, serves).await;
             let silent = |_| {
                 Err(StoreError::unavailable(
                     "a node of the Redis cluster does not answer",

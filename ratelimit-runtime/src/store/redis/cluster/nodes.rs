@@ -11,7 +11,6 @@ use tokio::task::JoinSet;
 
 use super::slot_map::{Master, SlotMap, SlotRange};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::real_time;
 use crate::store::Health;
 use crate::store::redis::batcher::{Batcher, Failure};
 use crate::store::redis::errors;
@@ -125,7 +124,7 @@ impl Nodes {
             let nodes = Arc::clone(self);
             asked.spawn(async move {
                 if turn > 0 {
-                    real_time::sleep(STAGGER * turn).await;
+                    tokio::time::sleep(STAGGER * turn).await;
                 }
                 let command = cmd("CLUSTER").arg("SLOTS").take();
                 let reply = if let Some(batcher) = batcher {

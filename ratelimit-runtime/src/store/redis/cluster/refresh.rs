@@ -9,7 +9,6 @@ use tokio::task::JoinHandle;
 
 use super::nodes::Nodes;
 use crate::error::StoreError;
-use crate::real_time;
 
 /// The shortest time between two questions for the slots.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -77,15 +76,15 @@ impl Refresh {
             // It fails where the runtime ends.
             let _ = outcome.changed().await;
         } else if takes_long {
-            let _ = real_time::timeout(MOMENT, outcome.changed()).await;
+            let _ = tokio::time::timeout(MOMENT, outcome.changed()).await;
         }
         outcome.borrow().clone().unwrap_or(Ok(()))
     }
 
     async fn ask_again(self: Arc<Self>, at: Instant) {
-        real_time::sleep(at.saturating_duration_since(Instant::now())).await;
+        tokio::time::sleep(at.saturating_duration_since(Instant::now())).await;
         let mut answer = pin!(self.nodes.ask_for_slots());
-        let in_time = real_time::timeout(SLOW, answer.as_mut()).await;
+        let in_time = tokio::time::timeout(SLOW, answer.as_mut()).await;
         let outcome = if let Ok(outcome) = in_time {
             outcome
         } else {

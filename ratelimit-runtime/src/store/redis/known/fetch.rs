@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::yield_now;
 
 use super::grant::Grant;
 use super::grants::Grants;
@@ -15,7 +14,7 @@ use crate::store::redis::batcher::Patience;
 use crate::store::redis::errors::unexpected_reply;
 use crate::store::redis::scripts::{Operation, Question, Reply, own_time};
 use crate::store::redis::servers::Servers;
-use crate::{observe, real_time};
+use crate::{observe, pace};
 
 /// The task of one grant, which belongs to the client and to no caller. The grant ends with it,
 /// also if its runtime ends.
@@ -53,10 +52,10 @@ impl Fetch {
             return;
         };
         let lasts = Duration::from_micros(grant.open(reply, sent, grants.now(grant.key())));
-        let _ = real_time::timeout(lasts, grant.over()).await;
+        let _ = pace::timeout(lasts, grant.over()).await;
         grants.end(grant);
         // Callers that found the lease over put back what they took.
-        yield_now().await;
+        pace::READY_TASKS_RUN.pass().await;
         let left = grant.left();
         let owed = grant.owed(left, grants.now(grant.key()).epoch);
         let mut given_back = 0;

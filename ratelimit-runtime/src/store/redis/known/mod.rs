@@ -29,7 +29,6 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
-use tokio::task::yield_now;
 
 pub(crate) use self::fetch::Fetch;
 pub(crate) use self::grant::Grant;
@@ -38,6 +37,7 @@ use self::moment::{Moment, micros};
 use self::refusals::{Miss, Refusals};
 use crate::clock::Clock;
 use crate::clock::of_tokio::TokioClock;
+use crate::pace::READY_TASKS_RUN;
 use crate::store::redis::settings::epochs::Epochs;
 use crate::store::{Request, Verdict};
 
@@ -238,7 +238,7 @@ impl Known {
             let grant = grants.of(request)?;
             if grant.is_waited_for() {
                 // Those who were woken are ready: behind them.
-                yield_now().await;
+                READY_TASKS_RUN.pass().await;
             }
             let waiting = grant.wait();
             if !is_away {

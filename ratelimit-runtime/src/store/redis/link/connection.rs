@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 
 use super::stream::Opened;
 use crate::error::StoreError;
-use crate::real_time;
+use crate::pace;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
 
@@ -238,7 +238,7 @@ impl Connection {
         reply: impl Future<Output = T>,
     ) -> T {
         let mut reply = pin!(reply);
-        if let Ok(reply) = real_time::timeout_at(sent, sent + time, reply.as_mut()).await {
+        if let Ok(reply) = pace::timeout_at((sent + time).into(), reply.as_mut()).await {
             return reply;
         }
         self.late(sent);

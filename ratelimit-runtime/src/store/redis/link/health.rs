@@ -87,11 +87,6 @@ impl LinkHealth {
         matches!(self.state, LinkState::Up | LinkState::Slow)
     }
 
-    /// `true` if the link waits for the server, in real time.
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.is_connected() || self.ping.is_some()
-    }
-
     pub(super) fn connected(&mut self, now: Instant) {
         (self.state, self.next_ping) = (LinkState::Up, now + HEARTBEAT);
         (self.since, self.connect_at, self.ping, self.doubt) = (now, None, None, false);

@@ -10,17 +10,17 @@
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{Cmd, Value, from_redis_value_ref};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::connect::{Connected, connect, log_in};
 use super::connection::Connection;
 use super::probe::Probed;
 use super::stream::{lead_to_one, within};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::real_time;
 use crate::store::redis::errors;
 use crate::store::redis::settings::deployment::SentinelNames;
 use crate::store::redis::settings::server::{Address, Server, TcpAddress};
@@ -168,7 +168,7 @@ impl Sentinels {
                 }
                 kept = Some(connection);
             }
-            real_time::reach(next).await;
+            tokio::time::sleep_until(next).await;
         }
     }
 }

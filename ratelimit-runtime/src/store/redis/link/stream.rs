@@ -8,7 +8,6 @@ use redis::io::tcp::socket2::{SockRef, Socket, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
-use crate::real_time;
 use crate::store::redis::settings::server::{Address, Server, TcpAddress};
 
 /// The time to connect to one address: where packets are lost, a SYN is sent again after a second.
@@ -81,7 +80,7 @@ pub(super) async fn within<T>(time: Duration, future: impl Future<Output = T>) -
             format!("no answer within {time:?}"),
         )
     };
-    real_time::timeout(time, future).await.map_err(late)
+    tokio::time::timeout(time, future).await.map_err(late)
 }
 
 /// Sends without delay, and lets the kernel notice within 30 seconds that the other end is gone.

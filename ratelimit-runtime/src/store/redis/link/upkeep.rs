@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::sleep;
 
 use super::connect::Connected;
 use super::connection::Connection;
@@ -16,9 +17,9 @@ use super::probe::{Probed, probe};
 use super::status::{LinkSettings, LinkStatus, Published};
 use super::upstream::Upstream;
 use crate::error::StoreError;
+use crate::observe;
 use crate::pace::REPLIES_ARRIVE;
 use crate::store::redis::errors;
-use crate::{observe, real_time};
 
 /// The longest pause between turns of the task while the server is slow or down.
 const BEAT: Duration = Duration::from_millis(50);
@@ -105,12 +106,9 @@ impl Upkeep {
 
     /// Waits for the next event, until `wake`.
     async fn wait(&mut self, wake: Option<Instant>) {
-        let is_waiting = self.health.is_waiting();
         let sleep = async move {
             match wake.map(|wake| wake.saturating_duration_since(Instant::now())) {
-                Some(time) if is_waiting => real_time::sleep(time).await,
-                // An idle connection does not hold up a clock that a test has paused.
-                Some(time) => tokio::time::sleep(time).await,
+                Some(time) => sleep(time).await,
                 None => pending().await,
             }
             // On a runtime with thousands of tasks the driver may not have had its turn for long.
@@ -163,7 +161,7 @@ impl Upkeep {
             Arc::clone(&self.settings.greeting),
         );
         self.tasks.spawn(async move {
-            real_time::reach(Instant::now() + pause).await;
+            sleep(pause).await;
             News::Attempted(Box::new(upstream.connect(&greeting).await))
         });
     }
@@ -190,7 +188,7 @@ impl Upkeep {
         let connection = Arc::new(connection);
         if let Some(old) = self.connection.replace(Arc::clone(&connection)) {
             tokio::spawn(async move {
-                real_time::sleep(LAST_ANSWERS).await;
+                sleep(LAST_ANSWERS).await;
                 old.end(StoreError::unavailable(
                     "another connection to Redis has taken its place",
                 ));

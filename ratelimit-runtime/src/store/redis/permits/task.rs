@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::open::{DuePermit, OpenPermits, member};
 use super::{Question, Servers};
 use crate::clock::Clock;
 use crate::error::StoreError;
+use crate::observe;
 use crate::rule::Limit;
 use crate::store::PermitRequest;
 use crate::store::redis::scripts::own_time;
-use crate::{observe, real_time};
 
 /// The time within which due renewals are sent, so that renewals of about one time share calls.
 const GATHER: Duration = Duration::from_millis(50);
@@ -106,7 +107,7 @@ impl PermitsState {
                 // No permit is of an earlier connection.
                 epoch = self.servers.epoch();
             } else {
-                let _ = real_time::timeout_at(now, now + GATHER, self.wake.notified()).await;
+                let _ = timeout(GATHER, self.wake.notified()).await;
             }
         }
     }

@@ -14,7 +14,6 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::pace::{Backoff, SOCKETS_ARE_READ};
-use crate::real_time;
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::cluster::slot_of;
 use crate::store::redis::errors::{self, unexpected_reply};
@@ -131,7 +130,7 @@ impl<'a> Lent<'a> {
         let replies = self.send(transaction(commands, self.asking), false).await;
         let executed = executed(replies.map_err(StoreError::lost)?)?;
         if executed.is_none() {
-            real_time::sleep(self.pauses.pause()).await;
+            tokio::time::sleep(self.pauses.pause()).await;
         }
         Ok(executed)
     }
