@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use super::Verdict;
-use crate::rule::CallsInFlight;
+use crate::rule::Terms;
 
 /// The id of a permit. The process chooses it before it asks, so it can release a permit although
 /// the reply to its request was lost.
@@ -55,7 +55,7 @@ pub struct PermitRequest {
 
 impl PermitRequest {
     /// The shortest lease.
-    pub const MIN_LEASE: Duration = CallsInFlight::MIN_LEASE;
+    pub const MIN_LEASE: Duration = Terms::MIN_LEASE;
 
     /// A request by hand, with a new permit, as tests of a store make it.
     #[must_use]
@@ -65,7 +65,7 @@ impl PermitRequest {
             key,
             rule: "",
             max,
-            lease: CallsInFlight::DEFAULT_LEASE,
+            lease: Terms::DEFAULT_LEASE,
             id,
             timeout_at: None,
         }
