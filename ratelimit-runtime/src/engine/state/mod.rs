@@ -19,7 +19,6 @@ pub(in crate::engine) use self::counts::PermitCounts;
 use self::fallback::Fallback;
 use self::policies::PolicyBook;
 use self::registry::Registry;
-pub(in crate::engine) use self::settlements::OpenSettlement;
 use self::settlements::Settlements;
 use self::summaries::Summaries;
 pub(in crate::engine) use self::turns::Turn;
