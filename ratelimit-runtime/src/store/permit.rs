@@ -84,7 +84,7 @@ impl fmt::Debug for PermitRequest {
     }
 }
 
-/// The verdict of a store on a permit, and on the limits of the same call.
+/// The verdict of a store on a call's permit, if it asks for one, and on its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermitVerdict {
     /// `true` if other calls hold all permits.
@@ -97,6 +97,16 @@ pub struct PermitVerdict {
 }
 
 impl PermitVerdict {
+    /// The verdict of a call that asks for no permit.
+    #[must_use]
+    pub fn of_limits(verdicts: Vec<Verdict>) -> Self {
+        Self {
+            is_full: false,
+            in_flight: 0,
+            verdicts,
+        }
+    }
+
     /// `true` if the permit is acquired, and all requests are charged.
     #[must_use]
     pub fn is_acquired(&self) -> bool {

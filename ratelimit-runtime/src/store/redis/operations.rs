@@ -278,18 +278,26 @@ impl BuiltInStore for RedisStore {
     }
 
     /// Asks the server about all requests, even if one is known to be refused.
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+    fn acquire_all<'a>(
+        &'a self,
+        permit: Option<PermitRequest>,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
             let lookups = self.known.lookups(requests);
-            let until = requests.iter().filter_map(Request::timeout_at).min();
             let stack = self.stack(requests)?;
-            let replies = self.client()?.servers.ask(&stack, until).await?;
-            let verdicts = replies.into_iter().map(Reply::decision);
-            let verdicts = verdicts.collect::<Result<Vec<_>, _>>()?;
-            let is_charged = verdicts.iter().all(|verdict| verdict.allowed);
+            let verdict = if let Some(permit) = permit {
+                self.must_run_scripts()?;
+                self.client()?.permits.acquire(permit, stack).await?
+            } else {
+                let until = requests.iter().filter_map(Request::timeout_at).min();
+                let replies = self.client()?.servers.ask(&stack, until).await?;
+                let verdicts = replies.into_iter().map(Reply::decision);
+                PermitVerdict::of_limits(verdicts.collect::<Result<_, _>>()?)
+            };
             self.known
-                .note_stack(requests, lookups, &verdicts, is_charged);
-            Ok(verdicts)
+                .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
+            Ok(verdict)
         })
     }
 
@@ -298,22 +306,6 @@ impl BuiltInStore for RedisStore {
             let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Offend, request).await?;
             Ok(self.known.note_refusal(&request, lookup, seen.decision()?))
-        })
-    }
-
-    fn acquire_permit<'a>(
-        &'a self,
-        permit: PermitRequest,
-        requests: &'a [Request<'a>],
-    ) -> Answer<'a, PermitVerdict> {
-        Answer::later(async move {
-            self.must_run_scripts()?;
-            let lookups = self.known.lookups(requests);
-            let stack = self.stack(requests)?;
-            let verdict = self.client()?.permits.acquire(permit, stack).await?;
-            self.known
-                .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
-            Ok(verdict)
         })
     }
 
