@@ -53,7 +53,7 @@ impl Engine {
             return bound;
         };
         let by = PolicyUse::from(rule);
-        let (set, found) = self.policies.used(name, by);
+        let (set, found) = self.policies.used(name, &by);
         let found = found.map(|policy| BoundPolicy {
             name: name.into(),
             policy,

@@ -148,7 +148,7 @@ impl Part {
         };
         let outcome = known.get_or_init(|| {
             let by = policy.by.reserving(self.reserves);
-            let _ = self.engine.policies.used(&policy.name, by);
+            let _ = self.engine.policies.used(&policy.name, &by);
             let mistake = by.mistake(&policy.name, &policy.policy, &self.bound.capabilities);
             mistake.map_or(Ok(()), |why| Err(RateLimitError::misconfigured(why)))
         });

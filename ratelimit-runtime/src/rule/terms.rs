@@ -1,5 +1,6 @@
 //! [`Terms`]: the settings of a rule or a policy, and the mistake if they do not go together.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::algorithm::Algorithm;
@@ -12,7 +13,7 @@ use super::prefetch;
 
 /// The settings of a rule, or of a policy. A policy's replace the rule's, except for those that are
 /// `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     algorithm: Algorithm,
     /// Places behind the limits hold that of [`NONE`](Self::NONE).
@@ -261,5 +262,14 @@ impl Terms {
         }
         self.most = most;
         self
+    }
+}
+
+impl fmt::Debug for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terms")
+            .field("algorithm", &self.algorithm)
+            .field("limits", &self.limits())
+            .finish_non_exhaustive()
     }
 }

@@ -47,12 +47,8 @@ impl Policy {
     /// A policy with one limit, kept as an exact sliding window.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
-        Self::of_terms(Terms::NONE.and(limit))
-    }
-
-    pub(super) fn of_terms(terms: Terms) -> Self {
         Self {
-            terms,
+            terms: Terms::NONE.and(limit),
             overrides: Overrides::default(),
             zone: None,
         }

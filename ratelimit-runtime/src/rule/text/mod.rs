@@ -20,7 +20,7 @@ use super::algorithm::Algorithm;
 use super::limit::Limit;
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
-use super::policy::overrides::Override;
+use super::policy::overrides::{Override, Overrides};
 use super::terms::Terms;
 use crate::parse_error::ParseError;
 
@@ -103,7 +103,11 @@ impl FromStr for Policy {
         };
         let (limits, mut rest) = before_option(rest);
         let limits = limits_in(limits.split(','))?;
-        let mut policy = Self::of_terms(limits.with_algorithm(algorithm));
+        let mut policy = Self {
+            terms: limits.with_algorithm(algorithm),
+            overrides: Overrides::default(),
+            zone: None,
+        };
         let terms = &mut policy.terms;
         let (mut burst, mut given) = (None, Vec::new());
         while !rest.is_empty() {
