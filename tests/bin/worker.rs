@@ -139,7 +139,7 @@ async fn hold(url: &str, key: &str, calls: u64, max: u64) {
                 ..PermitRequest::new(key.as_bytes(), max)
             };
             if store
-                .acquire_permit(permit, &[])
+                .acquire_all(Some(permit), &[])
                 .await
                 .is_ok_and(|verdict| verdict.is_acquired())
             {

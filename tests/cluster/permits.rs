@@ -23,7 +23,7 @@ fn permit(key: &str) -> PermitRequest {
 
 async fn is_acquired(store: &RedisStore, permit: &PermitRequest) -> bool {
     store
-        .acquire_permit(permit.clone(), &[])
+        .acquire_all(Some(permit.clone()), &[])
         .await
         .unwrap()
         .is_acquired()

@@ -118,18 +118,17 @@ async fn keys_of_one_slot_are_decided_together_also_when_some_of_them_have_moved
     ));
     assert!(
         store
-            .acquire_all(&requests)
+            .acquire_all(None, &requests)
             .await
             .unwrap()
-            .iter()
-            .all(|verdict| verdict.allowed)
+            .is_acquired()
     );
 
     cluster.begin_to_move(slot, 0, 1);
     assert_eq!(cluster.move_keys(slot, 0, 1, 1), 1);
     // Half here, half there: it is asked again for a while, and nothing was charged.
     let start = Instant::now();
-    let error = store.acquire_all(&requests).await.unwrap_err();
+    let error = store.acquire_all(None, &requests).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     assert!(
         start.elapsed() < Duration::from_secs(2),
@@ -141,10 +140,10 @@ async fn keys_of_one_slot_are_decided_together_also_when_some_of_them_have_moved
         tokio::spawn(async move {
             loop {
                 match store
-                    .acquire_all(&[request(&first, &limit), request(&second, &limit)])
+                    .acquire_all(None, &[request(&first, &limit), request(&second, &limit)])
                     .await
                 {
-                    Ok(verdicts) => return verdicts,
+                    Ok(verdict) => return verdict.verdicts,
                     Err(error) => assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}"),
                 }
             }
@@ -162,9 +161,10 @@ async fn keys_of_one_slot_are_decided_together_also_when_some_of_them_have_moved
     cluster.end_move(slot, 0, 1);
     assert!(
         store
-            .acquire_all(&requests)
+            .acquire_all(None, &requests)
             .await
             .unwrap()
+            .verdicts
             .iter()
             .all(|verdict| verdict.remaining == 2)
     );

@@ -128,7 +128,7 @@ async fn permits_of_another_node_are_not_renewed_early() {
         };
         let verdict = site
             .store
-            .acquire_permit(permit.clone(), &[])
+            .acquire_all(Some(permit.clone()), &[])
             .await
             .unwrap();
         assert!(verdict.is_acquired());

@@ -84,13 +84,13 @@ impl BuiltInStore for Shared {
         false
     }
 
-    fn acquire_permit<'a>(
+    fn acquire_all<'a>(
         &'a self,
-        permit: PermitRequest,
+        permit: Option<PermitRequest>,
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        self.memory.acquire_permit(permit, requests)
+        self.memory.acquire_all(permit, requests)
     }
 
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {

@@ -66,9 +66,9 @@ impl Store for Flooded {
 }
 
 impl BuiltInStore for Flooded {
-    fn acquire_permit<'a>(
+    fn acquire_all<'a>(
         &'a self,
-        _: PermitRequest,
+        _: Option<PermitRequest>,
         _: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
         Answer::later(pending())

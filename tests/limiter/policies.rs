@@ -111,7 +111,9 @@ async fn a_policy_that_blocks_is_not_used_by_a_rule_that_waits() {
             "{place}: {error:?}"
         );
         assert!(
-            error.to_string().contains("the policy `login` blocks"),
+            error
+                .to_string()
+                .contains("the policy `login`: a call either waits or is blocked"),
             "{place}: {error}"
         );
         limiter
@@ -132,7 +134,9 @@ async fn a_policy_that_blocks_is_not_used_by_a_rule_that_waits() {
             .set_policies([("login", blocks.clone())])
             .unwrap_err();
         assert!(
-            error.to_string().contains("the policy `login` blocks"),
+            error
+                .to_string()
+                .contains("the policy `login`: a call either waits or is blocked"),
             "{place}: {error}"
         );
         assert!(
@@ -188,7 +192,7 @@ async fn a_policy_that_does_not_go_with_what_a_rule_takes_ahead_is_not_used() {
         (blocks, "would block the innocent"),
         (
             of_windows(49),
-            "write at most \"980ms\", or write `prefetch = \"0s\"` in the policy",
+            "write at most \"980ms\" (in the policy, \"0s\" turns",
         ),
     ] {
         for (place, limiter) in everywhere(&FakeClock::new()) {

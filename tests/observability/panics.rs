@@ -94,7 +94,7 @@ fn permit(key: &str) -> PermitRequest {
 async fn acquire(store: &RedisStore, permit: &PermitRequest) {
     assert!(
         store
-            .acquire_permit(permit.clone(), &[])
+            .acquire_all(Some(permit.clone()), &[])
             .await
             .unwrap()
             .is_acquired()

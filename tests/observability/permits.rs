@@ -20,7 +20,7 @@ pub(crate) async fn that_is_lost(server: &RedisServer) -> RedisStore {
     store.ready().await.unwrap();
     assert!(
         store
-            .acquire_permit(permit(&key), &[])
+            .acquire_all(Some(permit(&key)), &[])
             .await
             .unwrap()
             .is_acquired()

@@ -77,7 +77,7 @@ async fn a_check_is_one_command_and_so_is_a_stack() {
             let before = scripts();
             let verdict = store.acquire(request(&one)).await.unwrap();
             let between = scripts();
-            let verdicts = store.acquire_all(&stack).await.unwrap();
+            let verdicts = store.acquire_all(None, &stack).await.unwrap().verdicts;
             let after = scripts();
             admitted += u64::from(verdict.allowed && verdicts.iter().all(|it| it.allowed));
             // What was refused is known.
@@ -289,7 +289,8 @@ async fn stacks(
                     std::slice::from_ref(&limits[at]),
                 )
             });
-            (index, store.acquire_all(&requests).await)
+            let verdict = store.acquire_all(None, &requests).await;
+            (index, verdict.map(|verdict| verdict.verdicts))
         });
     }
     let mut verdicts = running.join_all().await;

@@ -125,7 +125,7 @@ async fn every_write_on_redis_expires_within_its_horizon() {
                     .unwrap();
                 expires(longest, "settle");
             }
-            let _ = store.acquire_all(&[request, request]).await.unwrap();
+            let _ = store.acquire_all(None, &[request, request]).await.unwrap();
             expires(longest, "acquire_all");
         }
         for _ in 0..5 {

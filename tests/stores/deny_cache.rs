@@ -146,20 +146,16 @@ impl BuiltInStore for Far {
         true
     }
 
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        self.far(move |memory| memory.acquire_all(requests))
-    }
-
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         self.far(move |memory| memory.offend(request))
     }
 
-    fn acquire_permit<'a>(
+    fn acquire_all<'a>(
         &'a self,
-        permit: PermitRequest,
+        permit: Option<PermitRequest>,
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
-        self.far(move |memory| memory.acquire_permit(permit, requests))
+        self.far(move |memory| memory.acquire_all(permit, requests))
     }
 
     fn health(&self, _: &Request<'_>) -> Health {

@@ -48,7 +48,8 @@ impl Place {
     }
 
     async fn stack(&self, requests: &[Request<'_>]) -> Vec<bool> {
-        let verdicts = self.store.acquire_all(requests).await.unwrap();
+        let verdict = self.store.acquire_all(None, requests).await.unwrap();
+        let verdicts = verdict.verdicts;
         verdicts.iter().map(|verdict| verdict.allowed).collect()
     }
 }
@@ -143,7 +144,7 @@ async fn a_call_that_concurrent_refuses_is_no_offence() {
         let own = &place.store;
         let in_flight = PermitRequest::new(unique("offence:cc").as_bytes(), 1);
         let verdict = own
-            .acquire_permit(in_flight.clone(), &[place.growing(0)])
+            .acquire_all(Some(in_flight.clone()), &[place.growing(0)])
             .await;
         assert!(verdict.unwrap().is_acquired());
         let another = || PermitRequest {
@@ -151,7 +152,7 @@ async fn a_call_that_concurrent_refuses_is_no_offence() {
             ..in_flight.clone()
         };
         let full = own
-            .acquire_permit(another(), &[place.growing(0)])
+            .acquire_all(Some(another()), &[place.growing(0)])
             .await
             .unwrap();
         assert!(full.is_full && !full.verdicts[0].allowed, "{algorithm}");
@@ -159,7 +160,7 @@ async fn a_call_that_concurrent_refuses_is_no_offence() {
         own.release_permit(&in_flight);
         own.settled().await.unwrap();
         let refused = own
-            .acquire_permit(another(), &[place.growing(0)])
+            .acquire_all(Some(another()), &[place.growing(0)])
             .await
             .unwrap();
         assert!(!refused.is_full && refused.verdicts[0].blocked);

@@ -868,9 +868,11 @@ mod at_once {
                     })
                 };
                 let requests: Vec<Request<'_>> = members.iter().map(request).collect();
-                let ours = runtime.block_on(memory.acquire_all(&requests)).unwrap();
+                let ours = runtime.block_on(memory.acquire_all(None, &requests));
+                let ours = ours.unwrap().verdicts;
                 let theirs = redis.built_in(Sealed).unwrap();
-                let theirs = runtime.block_on(theirs.acquire_all(&requests)).unwrap();
+                let theirs = runtime.block_on(theirs.acquire_all(None, &requests));
+                let theirs = theirs.unwrap().verdicts;
                 let context = format!("{requests:?}: {ours:?} {theirs:?}");
                 let admitted = |told: &[Verdict]| told.iter().all(|verdict| verdict.allowed);
                 assert_eq!(admitted(&ours), admitted(&theirs), "{context}");

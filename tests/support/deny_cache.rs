@@ -119,17 +119,6 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
             .is_ok_and(|inner| inner.decides_together(permit, requests))
     }
 
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::later(async move {
-            let lookups = self.known.lookups(requests);
-            let verdicts = self.built_in_inner()?.acquire_all(requests).await?;
-            let is_charged = verdicts.iter().all(|verdict| verdict.allowed);
-            self.known
-                .note_stack(requests, lookups, &verdicts, is_charged);
-            Ok(verdicts)
-        })
-    }
-
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
             let lookup = self.known.lookup(&request);
@@ -138,17 +127,14 @@ impl<S: Store> BuiltInStore for DenyCache<S> {
         })
     }
 
-    fn acquire_permit<'a>(
+    fn acquire_all<'a>(
         &'a self,
-        permit: PermitRequest,
+        permit: Option<PermitRequest>,
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
             let lookups = self.known.lookups(requests);
-            let verdict = self
-                .built_in_inner()?
-                .acquire_permit(permit, requests)
-                .await?;
+            let verdict = self.built_in_inner()?.acquire_all(permit, requests).await?;
             self.known
                 .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
             Ok(verdict)

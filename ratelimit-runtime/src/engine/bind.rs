@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::bound::{BoundConcurrent, BoundPolicy, BoundRule, Origin};
+use super::bound::{BoundPolicy, BoundRule, Origin};
 use super::state::{Engine, PolicyUse};
 use crate::error::RateLimitError;
 use crate::key::RenderedKinds;
-use crate::rule::{self, CallsInFlight, Rule, Terms};
+use crate::rule::{self, Rule};
 use crate::store::BuiltInStore as _;
 
 impl Engine {
@@ -29,37 +29,46 @@ impl Engine {
         {
             return Arc::clone(bound);
         }
-        let Some(policy) = called.or(rule.policy()) else {
-            let bound = self.registry.rules.find(rule, "").unwrap_or_else(|| {
-                let bound = Arc::new(self.bind_by_itself(rule));
-                self.registry.rules.insert(rule, "", &bound);
-                bound
-            });
-            if bound.has_max_of(rule) {
-                rule.keep(Arc::clone(&bound));
-            }
-            return bound;
+        let policy = called.or(rule.policy());
+        let known = match policy {
+            Some(policy) => self.policies.current().rules.find(rule, policy),
+            None => self.registry.rules.find(rule, ""),
         };
-        if let Some(bound) = self.policies.current().rules.find(rule, policy) {
-            if called.is_none() {
-                rule.keep(Arc::clone(&bound));
-            }
-            return bound;
-        }
-        let by = PolicyUse::from(rule);
-        let (set, found) = self.policies.used(policy, by);
-        let Some(found) = found else {
-            // A call may make up the name, so this is not kept.
-            let mut bound = self.with_terms(rule, rule.terms(), set.version);
-            bound.mistake = Some(RateLimitError::misconfigured(set.unknown(policy)));
-            return Arc::new(bound);
+        let bound = known.unwrap_or_else(|| self.made(rule, policy));
+        let is_kept = match policy {
+            Some(_) => called.is_none() && bound.policy.is_some(),
+            None => bound.has_max_of(rule),
         };
-        let found = BoundPolicy::new(policy, found, by);
-        let bound = Arc::new(self.bind_by_policy(rule, found, set.version));
-        set.rules.insert(rule, policy, &bound);
-        if called.is_none() {
+        if is_kept {
             rule.keep(Arc::clone(&bound));
         }
+        bound
+    }
+
+    /// Makes the bound form of a rule, under this policy if it has one, for further calls to find.
+    fn made(&self, rule: &Rule, policy: Option<&str>) -> Arc<BoundRule> {
+        let Some(name) = policy else {
+            let bound = Arc::new(self.resolve(rule, None, 0));
+            self.registry.rules.insert(rule, "", &bound);
+            return bound;
+        };
+        let by = PolicyUse::from(rule);
+        let (set, found) = self.policies.used(name, &by);
+        let found = found.map(|policy| BoundPolicy {
+            name: name.into(),
+            policy,
+            by,
+            reservations: Default::default(),
+        });
+        let is_known = found.is_some();
+        let mut bound = self.resolve(rule, found, set.version);
+        if !is_known {
+            // A call may make up the name, so this is not kept.
+            bound.mistake = Some(RateLimitError::misconfigured(set.unknown(name)));
+            return Arc::new(bound);
+        }
+        let bound = Arc::new(bound);
+        set.rules.insert(rule, name, &bound);
         bound
     }
 
@@ -69,7 +78,6 @@ impl Engine {
         &self,
         rule: &Rule,
         bound: &BoundRule,
-        called: Option<&str>,
         kinds: RenderedKinds,
         is_max_per_call: bool,
     ) {
@@ -77,147 +85,83 @@ impl Engine {
             return;
         }
         bound.is_noted.store(true, Relaxed);
-        let in_flight = bound.concurrent.as_ref().map(|concurrent| concurrent.limit);
-        let policy = called.or(rule.policy());
+        let policy = bound.policy.as_ref().map(|found| &*found.name);
         let kinds = kinds.list();
-        let summary = rule.summary(&bound.terms, in_flight, policy, kinds, is_max_per_call);
+        let summary = rule.summary(&bound.terms, policy, kinds, is_max_per_call);
         if self.summaries.keep(&summary) {
             self.store.note_rule(&self.prefix, &summary);
         }
     }
 
-    fn bind_by_itself(&self, rule: &Rule) -> BoundRule {
-        let (terms, unzoned) = zoned(rule.terms());
-        let mut bound = self.with_terms(rule, &terms, 0);
-        bound.mistake = bound.mistake.or_else(|| {
-            if rule.has_policy() {
-                // A rule of an attribute is used by hand.
-                return Some(RateLimitError::misconfigured(
-                    "the policy of this rule is named by each call: say which by \
-                     `with_policy_named`",
-                ));
-            }
-            unzoned
-                .or_else(|| mistake_of(rule, &terms))
-                .or_else(|| self.registry.compare(rule, &bound.head).err())
-        });
-        bound
-    }
-
-    fn bind_by_policy(&self, rule: &Rule, found: BoundPolicy, set: u64) -> BoundRule {
-        let policy = &found.policy;
-        let (terms, unzoned) = zoned(&rule.terms().with_policy(policy));
-        let mut bound = self.with_terms(rule, &terms, set);
-        if let Some(concurrent) = &mut bound.concurrent {
-            concurrent.is_by_policy = policy.concurrent.is_some();
-            let CallsInFlight { max, lease } = &mut concurrent.limit;
-            (*max, *lease) = (
-                policy.concurrent.unwrap_or(*max),
-                policy.lease.unwrap_or(*lease),
-            );
-        }
-        bound.mistake = bound.mistake.or_else(|| {
-            let mistake = found.mistake(found.by, &self.capabilities);
-            // An explicit name with a policy may be another's with limits: their keys differ.
-            let compare = || {
-                rule.site()
-                    .map(|_| self.registry.compare(rule, &bound.head))
-            };
-            mistake
-                .or(unzoned)
-                .or_else(|| compare().and_then(Result::err))
-        });
-        bound.is_plain = false;
-        bound.policy = Some(found);
-        bound
-    }
-
-    /// The rule bound by these terms, with the reason if the store cannot keep them.
-    fn with_terms(&self, rule: &Rule, terms: &Terms, policies: u64) -> BoundRule {
-        let names = rule.names();
+    /// The bound form of a rule, by its policy or by itself, with the first mistake in it.
+    fn resolve(&self, rule: &Rule, policy: Option<BoundPolicy>, version: u64) -> BoundRule {
+        let (names, own) = (rule.names(), rule.terms());
+        let of_policy = |found: &BoundPolicy| own.with_policy(&found.policy.terms);
+        let terms = policy.as_ref().map_or(*own, of_policy);
+        let terms = terms.in_zone(own.zone).unwrap_or(terms);
         let head = |push: &dyn Fn(&mut String)| {
             let mut head = String::from(&*self.prefix);
             push(&mut head);
-            Box::from(head.into_bytes())
+            Box::<[u8]>::from(head.into_bytes())
         };
-        let of_concurrent = |head: &mut String| rule::push_in_flight_head(head, &names.escaped);
+        let of_permits = |head: &mut String| rule::push_in_flight_head(head, &names.escaped);
         let of_limits = |head: &mut String| {
             rule::push_head(head, terms.algorithm(), terms.limits(), &names.escaped);
         };
         let is_limited = !terms.limits().is_empty();
-        let in_flight = rule.in_flight_limit();
         let mut bound = BoundRule {
             name: names.name,
-            head: head(if is_limited {
-                &of_limits
-            } else {
-                &of_concurrent
-            }),
-            terms: *terms,
-            policy: None,
-            is_plain: self.key_hasher.is_none(),
-            concurrent: in_flight.map(|limit| BoundConcurrent {
-                head: head(&of_concurrent),
-                limit,
-                is_by_policy: false,
-            }),
+            head: head(if is_limited { &of_limits } else { &of_permits }),
+            terms,
+            is_plain: self.key_hasher.is_none() && policy.is_none(),
+            policy,
+            permit_head: terms.concurrent.map(|_| head(&of_permits)),
             capabilities: self.capabilities,
             mistake: None,
             origin: Origin {
                 limiter: self.id,
-                policies,
-                terms: *rule.terms(),
-                in_flight,
+                policies: version,
+                terms: *own,
                 site: rule.site(),
             },
             is_noted: AtomicBool::new(false),
         };
-        if rule.site().is_none() && names.full.len() > rule::MAX_NAME {
-            bound.mistake = Some(RateLimitError::misconfigured(format!(
-                "the name of a rule has at most {} bytes, and this one is longer: `{}`",
-                rule::MAX_NAME,
-                names.full
-            )));
-        } else if is_limited && !terms.is_calendar_misplaced() {
-            bound.mistake = self.supports(&bound.request()).err().map(Into::into);
-        }
+        bound.mistake = self.keeps(rule, &bound).err();
         bound
     }
-}
 
-/// The terms with their time zone applied, and the reason if that is not possible.
-fn zoned(terms: &Terms) -> (Terms, Option<RateLimitError>) {
-    match terms.in_its_zone() {
-        Ok(zoned) => (zoned, None),
-        Err(why) => (*terms, Some(RateLimitError::misconfigured(why))),
+    /// `Ok` if the limiter can keep the rule.
+    fn keeps(&self, rule: &Rule, bound: &BoundRule) -> Result<(), RateLimitError> {
+        let (full, terms) = (&rule.names().full, &bound.terms);
+        let zone = rule.terms().zone;
+        let mistake = if rule.site().is_none() && full.len() > rule::MAX_NAME {
+            Some(format!(
+                "the name of a rule has at most {} bytes, and this one is longer: `{full}`",
+                rule::MAX_NAME,
+            ))
+        } else if let Some(found) = &bound.policy {
+            found
+                .by
+                .mistake(&found.name, &found.policy, &self.capabilities)
+        } else if rule.has_policy() {
+            // A rule of an attribute is used by hand.
+            let why = "the policy of this rule is named by each call: say which by \
+                       `with_policy_named`";
+            Some(why.to_owned())
+        } else {
+            let mistake = terms.mistake(zone.is_some());
+            mistake.map(|mistake| format!("the rule `{}`: {mistake}", rule.name()))
+        };
+        if let Some(mistake) = mistake.or_else(|| terms.in_zone(zone).err()) {
+            return Err(RateLimitError::misconfigured(mistake));
+        }
+        if !terms.limits().is_empty() {
+            self.supports(terms)?;
+        }
+        // An explicit name with a policy may be another's with limits: their keys differ.
+        if bound.policy.is_none() || rule.site().is_some() {
+            self.registry.compare(rule, &bound.head)?;
+        }
+        Ok(())
     }
-}
-
-/// The mistake in a rule without a policy, if it has one.
-fn mistake_of(rule: &Rule, terms: &Terms) -> Option<RateLimitError> {
-    let name = rule.name();
-    let mistake = if terms.waits_in_vain() {
-        format!(
-            "a call of the rule `{name}` either waits or is blocked: leave `with_wait` out, or the \
-             block"
-        )
-    } else if terms.blocks_never() {
-        format!(
-            "the rule `{name}` has no limit that could block a key: leave the block out, or set a \
-             limit as well"
-        )
-    } else if terms.is_burst_misplaced() {
-        format!("the rule `{name}`: {}", terms.algorithm().lacks_burst())
-    } else if let Some(mistake) = terms.prefetch_mistake() {
-        format!("the rule `{name}`: {mistake}")
-    } else if terms.has_zone() && !terms.has_calendar() {
-        format!(
-            "the rule `{name}` has a time zone and no calendar quota, which alone begins by it: \
-             write a limit such as `Limit::calendar(500, CalendarUnit::Day)`, or leave `with_zone` \
-             out"
-        )
-    } else {
-        return None;
-    };
-    Some(RateLimitError::misconfigured(mistake))
 }

@@ -5,14 +5,14 @@
 //! whether the store can keep them. They are resolved at the first use, so a call only looks them
 //! up.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use super::state::PolicyUse;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
-use crate::rule::{CallsInFlight, Name, Policy, Rule, Terms};
-use crate::store::{Capabilities, Feature, Request, Reserves};
+use crate::rule::{Name, Policy, Rule, Terms};
+use crate::store::{Capabilities, Feature, Reserves};
 
 /// A rule, as one limiter applies it.
 pub(crate) struct BoundRule {
@@ -26,7 +26,8 @@ pub(crate) struct BoundRule {
     /// `true` if calls use their keys and terms unchanged: without a policy, and without hashing
     /// keys.
     pub(super) is_plain: bool,
-    pub(super) concurrent: Option<BoundConcurrent>,
+    /// The beginning of the stored keys of calls in flight, if the rule limits them.
+    pub(super) permit_head: Option<Box<[u8]>>,
     pub(super) capabilities: Capabilities,
     /// The reason why no check of the rule can be made.
     pub(super) mistake: Option<RateLimitError>,
@@ -40,33 +41,8 @@ pub(super) struct BoundPolicy {
     pub(super) name: Box<str>,
     pub(super) policy: Arc<Policy>,
     pub(super) by: PolicyUse,
-    /// The [`Reserves`] that the limiter knows calls of the rule to ask for.
-    pub(super) reserves: AtomicU8,
-}
-
-impl BoundPolicy {
-    pub(super) fn new(name: &str, policy: Arc<Policy>, by: PolicyUse) -> Self {
-        Self {
-            name: name.into(),
-            policy,
-            by,
-            reserves: AtomicU8::new(Reserves::Nothing as u8),
-        }
-    }
-
-    /// The mistake in a use of the policy, if there is one.
-    pub(super) fn mistake(&self, by: PolicyUse, store: &Capabilities) -> Option<RateLimitError> {
-        let mistake = by.mistake(&self.name, &self.policy, store);
-        mistake.map(RateLimitError::misconfigured)
-    }
-}
-
-/// A rule's limit on calls in flight, and the beginning of its stored keys.
-pub(super) struct BoundConcurrent {
-    pub(super) head: Box<[u8]>,
-    pub(super) limit: CallsInFlight,
-    /// `true` if a policy sets the maximum, which no call changes then.
-    pub(super) is_by_policy: bool,
+    /// Whether calls of the rule may reserve a cost, and an estimate, once one did.
+    pub(super) reservations: [OnceLock<Result<(), RateLimitError>>; 2],
 }
 
 /// The values that a rule was bound from, by which further calls find it.
@@ -75,7 +51,6 @@ pub(super) struct Origin {
     /// The version of the limiter's policies; 0 where the rule has none.
     pub(super) policies: u64,
     pub(super) terms: Terms,
-    pub(super) in_flight: Option<CallsInFlight>,
     pub(super) site: Option<usize>,
 }
 
@@ -89,13 +64,7 @@ impl BoundRule {
 
     /// `true` if it was bound from a rule with the settings of `rule`.
     pub(super) fn is_from(&self, rule: &Rule) -> bool {
-        let Origin {
-            terms,
-            in_flight,
-            site,
-            ..
-        } = &self.origin;
-        *site == rule.site() && rule.binds_as(terms, *in_flight)
+        self.origin.site == rule.site() && self.origin.terms.binds_as(rule.terms())
     }
 
     /// `true` if `rule` has the first limit from which this was bound, which a call may change.
@@ -129,13 +98,6 @@ impl BoundRule {
     fn why_not(&self, terms: &Terms, cost: u64, reserves: Reserves) -> Result<(), RateLimitError> {
         self.has_no_mistake()?;
         let (rule, capacity, most) = (self.name.as_str(), terms.capacity(), terms.most());
-        if terms.is_calendar_misplaced() {
-            let algorithm = terms.algorithm();
-            return Err(RateLimitError::misconfigured(format!(
-                "the calendar quota of `{rule}` is kept by `fixed_window` alone, not by \
-                 `{algorithm}`: set that, or a window such as 24 hours"
-            )));
-        }
         let mut limits = (0..).zip(terms.limits());
         if let Some((index, limit)) = limits.find(|(_, limit)| limit.max() == 0) {
             let refusal = Decision::endless(self.name, limit.window_us());
@@ -174,15 +136,5 @@ impl BoundRule {
     pub(super) fn has(&self, feature: Feature) -> bool {
         let algorithm = self.terms.algorithm();
         self.capabilities.supports_feature(algorithm, feature)
-    }
-
-    /// A request with the features that every call of the rule uses.
-    pub(super) fn request(&self) -> Request<'_> {
-        Request {
-            algorithm: self.terms.algorithm(),
-            limits: self.terms.limits(),
-            block: self.terms.block,
-            ..Request::PLAIN
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::bound::BoundRule;
+use super::bound::{BoundPolicy, BoundRule};
 use super::check::Check;
 use super::part::Part;
 use super::permit::PermitCheck;
@@ -43,7 +43,7 @@ impl<'r> CheckBuilder<'r> {
             max: None,
             cost,
             reserves: Reserves::Nothing,
-            shadow,
+            shadow: shadow == Some(true),
             kinds: RenderedKinds::NONE,
             engine,
             policy: None,
@@ -148,9 +148,8 @@ impl<'r> CheckBuilder<'r> {
         let is_max_per_call = self.max.is_some();
         // It may have been bound from a rule with another `max`.
         self.max = self.max.or_else(|| Some(max_of(self.rule.limits())));
-        let called = self.policy.as_deref();
-        let bound = engine.bind(self.rule, called);
-        engine.tell(self.rule, &bound, called, self.kinds, is_max_per_call);
+        let bound = engine.bind(self.rule, self.policy.as_deref());
+        engine.tell(self.rule, &bound, self.kinds, is_max_per_call);
         bound
     }
 
@@ -161,7 +160,7 @@ impl<'r> CheckBuilder<'r> {
     fn change(&mut self, engine: &Engine, bound: &BoundRule) -> Option<Terms> {
         let policy = bound.policy.as_ref().map(|found| &found.policy);
         let changed = if let Some(policy) = policy {
-            self.shadow = policy.shadow.unwrap_or(self.shadow);
+            self.shadow = policy.terms.shadow.unwrap_or(self.shadow);
             let values = policy.overrides.get(&*self.key);
             values.map(|values| bound.terms.with_override(values))
         } else {
@@ -183,22 +182,24 @@ impl<'r> CheckBuilder<'r> {
     /// replaces the rule's maximum, if no policy sets it.
     pub(crate) fn kept_with_permit(&mut self, engine: &Arc<Engine>, max: Option<u64>) -> Part {
         let mut key = self.key.clone();
-        let part = self.kept(engine);
-        let permit = part.bound.concurrent.as_ref().map(|concurrent| {
+        let mut part = self.kept(engine);
+        let bound = &part.bound;
+        let is_max_by_policy = |found: &BoundPolicy| found.policy.terms.concurrent.is_some();
+        let max = max.filter(|_| !bound.policy.as_ref().is_some_and(is_max_by_policy));
+        let permit = bound.permit_head.as_ref().map(|head| {
             if let Some(hasher) = &engine.key_hasher {
-                hasher.hide(&concurrent.head, &mut key);
+                hasher.hide(head, &mut key);
             }
-            PermitCheck {
-                name: part.bound.name,
-                key: key.behind(&concurrent.head).into(),
-                max: max
-                    .filter(|_| !concurrent.is_by_policy)
-                    .unwrap_or(concurrent.limit.max),
-                lease: concurrent.limit.lease,
-                index: 0,
-            }
+            Arc::new(PermitCheck {
+                name: bound.name,
+                key: key.behind(head).into(),
+                max: max.or(bound.terms.concurrent).unwrap_or_default(),
+                lease: bound.terms.lease(),
+                index: u8::try_from(bound.terms.limits().len()).unwrap_or(u8::MAX),
+            })
         });
-        part.with_permit(permit)
+        part.permit = permit;
+        part
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::part::Part;
-use super::state::{Engine, OpenSettlement};
+use super::state::Engine;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
@@ -121,6 +121,8 @@ impl Charge {
                 since,
                 runtime: Handle::try_current().ok(),
                 room,
+                completion: Completion::Commit,
+                error: None,
             }
         });
         let otherwise = match reserves {
@@ -199,39 +201,46 @@ struct OpenCharge {
     /// The runtime on which the call was made.
     runtime: Option<Handle>,
     room: Option<OwnedSemaphorePermit>,
+    completion: Completion,
+    /// The reason why it is not ended yet, once that has begun. It is reported if this is dropped.
+    error: Option<StoreError>,
 }
 
 impl OpenCharge {
     /// Ends the charge. `asks_first` polls the task once before it is spawned.
     fn complete(mut self: Box<Self>, completion: Completion, asks_first: bool) {
-        match self.ask(completion, false).known() {
+        self.completion = completion;
+        let failed = match self.ask(completion, false).known() {
             Ok(Ok(_)) => return,
-            Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => {
-                return self.report(completion, &error);
-            }
+            Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => Some(error),
             // An answer that was not polled has done nothing: see `Answer`.
-            unknown => drop(unknown),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        self.error = failed;
+        if self.error.is_some() {
+            return;
         }
+        let failed = |why: &'static str| Some(StoreError::unavailable(why));
         // It may be dropped where there is no runtime.
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.clone()) else {
-            let error = StoreError::unavailable("there is no tokio runtime to settle it on");
-            return self.report(completion, &error);
+            self.error = failed("there is no tokio runtime to settle it on");
+            return;
         };
-        self.room = self
-            .room
-            .take()
-            .or_else(|| self.part.engine.settlements.try_room(1));
+        let settlements = &self.part.engine.settlements;
+        let room = self.room.take();
+        self.room = room.or_else(|| settlements.try_room(1));
         if self.room.is_none() {
-            let error = StoreError::unavailable("too many charges are being settled");
-            return self.report(completion, &error);
+            self.error = failed("too many charges are being settled");
+            return;
         }
-        let mut task = SettlementTask {
-            _open: self.part.engine.settlements.begin(),
-            charge: self,
-            completion,
-            outcome: Err(StoreError::unavailable("its tokio runtime has ended")),
-        };
-        let mut task = Box::pin(async move { task.run().await });
+        self.error = failed("its tokio runtime has ended");
+        let open = settlements.begin();
+        let mut task = Box::pin(async move {
+            // The failure is reported before the settlement counts as ended.
+            let _open = open;
+            let mut charge = self;
+            charge.error = charge.complete_once_served().await.err();
+        });
         // The runtime polls it again, and so sees what has woken it.
         let context = &mut Context::from_waker(Waker::noop());
         if !(asks_first && task.as_mut().poll(context).is_ready()) {
@@ -245,8 +254,9 @@ impl OpenCharge {
     /// A completion without an answer may have been carried out. It is sent again only where the
     /// ticket names entries, which cannot be completed twice: in the log of a sliding window,
     /// within the window.
-    async fn complete_once_served(&self, completion: Completion) -> Result<(), StoreError> {
+    async fn complete_once_served(&self) -> Result<(), StoreError> {
         let (mut pauses, mut is_sent_again) = (PAUSES, false);
+        let completion = self.completion;
         let check = self.part.check();
         let limits = check.terms.limits().iter();
         let window = limits.map(Limit::window).max();
@@ -298,32 +308,12 @@ impl OpenCharge {
             settled.was_open
         })
     }
-
-    fn report(&self, completion: Completion, error: &StoreError) {
-        observe::log::unsettled(self.part.bound.name.as_str(), &completion, error);
-    }
 }
 
-/// The task that ends a charge. If it is dropped unfinished, also because its runtime has ended, it
-/// reports the failure.
-struct SettlementTask {
-    _open: OpenSettlement,
-    charge: Box<OpenCharge>,
-    completion: Completion,
-    /// The result; until the task is done, the error of a runtime that has ended.
-    outcome: Result<(), StoreError>,
-}
-
-impl SettlementTask {
-    async fn run(&mut self) {
-        self.outcome = self.charge.complete_once_served(self.completion).await;
-    }
-}
-
-impl Drop for SettlementTask {
+impl Drop for OpenCharge {
     fn drop(&mut self) {
-        if let Err(error) = &self.outcome {
-            self.charge.report(self.completion, error);
+        if let Some(error) = &self.error {
+            observe::log::unsettled(self.part.bound.name.as_str(), &self.completion, error);
         }
     }
 }

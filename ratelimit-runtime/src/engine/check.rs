@@ -53,7 +53,7 @@ impl<'a> Check<'a> {
                 reserves,
                 is_sent_again: false,
                 timeout_at: None,
-                prefetch_us: terms.prefetch_us,
+                prefetch_us: terms.prefetch_us.unwrap_or(0),
             },
         }
     }
@@ -72,7 +72,7 @@ impl<'a> Check<'a> {
     /// `true` if a refused call waits for room.
     #[inline]
     pub(super) fn waits(&self) -> bool {
-        !self.shadow && !self.terms.wait.is_zero()
+        !self.shadow && !self.terms.wait().is_zero()
     }
 }
 

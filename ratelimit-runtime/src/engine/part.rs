@@ -1,7 +1,6 @@
 //! [`Part`]: a check that is kept across an `.await`, alone or in a stack.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -48,15 +47,6 @@ impl Part {
             shadow: check.shadow,
             permit: None,
         }
-    }
-
-    /// The part of a call that also asks for this permit, as the last limit of its rule.
-    pub(crate) fn with_permit(self, permit: Option<PermitCheck>) -> Self {
-        let index = u8::try_from(self.bound.terms.limits().len());
-        debug_assert!(index.is_ok(), "a rule has few limits");
-        let index = index.unwrap_or(u8::MAX);
-        let permit = permit.map(|permit| Arc::new(PermitCheck { index, ..permit }));
-        Self { permit, ..self }
     }
 
     pub(crate) fn check(&self) -> Check<'_> {
@@ -125,7 +115,7 @@ impl Part {
     pub(super) fn wait(&self) -> Duration {
         let check = self.check();
         if check.waits() {
-            check.terms.wait
+            check.terms.wait()
         } else {
             Duration::ZERO
         }
@@ -152,14 +142,19 @@ impl Part {
         let Some(policy) = self.bound.policy.as_ref().filter(|_| self.reserves()) else {
             return Ok(());
         };
-        let by = policy.by.reserving(self.reserves);
-        let reserves = self.reserves as u8;
-        if policy.reserves.load(Relaxed) < reserves {
-            policy.reserves.store(reserves, Relaxed);
-            let _ = self.engine.policies.used(&policy.name, by);
-        }
-        let mistake = policy.mistake(by, &self.bound.capabilities);
-        mistake.map_or(Ok(()), Err)
+        let [of_cost, of_estimate] = &policy.reservations;
+        let known = if self.reserves == Reserves::Estimate {
+            of_estimate
+        } else {
+            of_cost
+        };
+        let outcome = known.get_or_init(|| {
+            let by = policy.by.reserving(self.reserves);
+            let _ = self.engine.policies.used(&policy.name, &by);
+            let mistake = by.mistake(&policy.name, &policy.policy, &self.bound.capabilities);
+            mistake.map_or(Ok(()), |why| Err(RateLimitError::misconfigured(why)))
+        });
+        outcome.clone()
     }
 
     /// The error of a call whose rule has no permits.

@@ -4,7 +4,6 @@ mod algorithm;
 mod block;
 mod cache;
 mod calendar;
-mod in_flight;
 mod limit;
 mod name;
 mod on_unavailable;
@@ -23,8 +22,8 @@ pub(crate) use self::block::BlockDuration;
 pub(crate) use self::cache::Names;
 use self::cache::RuleCache;
 pub use self::calendar::CalendarUnit;
-pub(crate) use self::in_flight::CallsInFlight;
 pub use self::limit::Limit;
+use self::limit::MAX_LIMITS;
 pub(crate) use self::name::{FORMAT, MAX_NAME, Name, push_head, push_in_flight_head};
 use self::name::{bounded, from_type_path};
 pub use self::on_unavailable::OnUnavailable;
@@ -55,8 +54,6 @@ pub struct Rule {
     name: RuleName,
     terms: Terms,
     policy: Option<PolicyName>,
-    concurrent: Option<u64>,
-    lease: Duration,
     template: Option<KeyTemplate>,
     cache: RuleCache,
 }
@@ -132,18 +129,14 @@ impl Rule {
             !name.is_empty(),
             "the name of a rule has at least one character"
         );
-        Self::with_terms(
-            RuleName::Given(Cow::Borrowed(name)),
-            Terms::without_limits(),
-        )
-        .with_concurrent(max)
+        Self::with_terms(RuleName::Given(Cow::Borrowed(name)), Terms::NONE).with_concurrent(max)
     }
 
     /// [`in_flight`](Self::in_flight) for the `nth` attribute of the function with this `path`.
     #[doc(hidden)]
     #[must_use]
     pub const fn in_flight_derived(path: fn() -> &'static str, nth: u8, max: u64) -> Self {
-        Self::with_terms(RuleName::Derived(path, nth), Terms::without_limits()).with_concurrent(max)
+        Self::with_terms(RuleName::Derived(path, nth), Terms::NONE).with_concurrent(max)
     }
 
     /// The rule of the `nth` attribute (from 1) of the function whose path `path` gives.
@@ -154,7 +147,7 @@ impl Rule {
     }
 
     const fn with_name(name: RuleName, limit: Limit) -> Self {
-        Self::with_terms(name, Terms::new(limit))
+        Self::with_terms(name, Terms::NONE.and(limit))
     }
 
     #[allow(clippy::large_types_passed_by_value, reason = "it moves in")]
@@ -163,8 +156,6 @@ impl Rule {
             name,
             terms,
             policy: None,
-            concurrent: None,
-            lease: CallsInFlight::DEFAULT_LEASE,
             template: None,
             cache: RuleCache::new(),
         }
@@ -183,6 +174,7 @@ impl Rule {
     /// If the rule has 8 limits already; in a constant, at compile time.
     #[must_use]
     pub const fn and(mut self, limit: Limit) -> Self {
+        assert!(self.terms.len < MAX_LIMITS, "a rule has at most 8 limits");
         self.terms = self.terms.and(limit);
         self.changed()
     }
@@ -243,11 +235,11 @@ impl Rule {
     /// before the first in the queue asks again.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() {
+        self.terms.wait = Some(if wait.as_micros() > Limit::MAX_WINDOW.as_micros() {
             Limit::MAX_WINDOW
         } else {
             wait
-        };
+        });
         self.changed()
     }
 
@@ -304,7 +296,7 @@ impl Rule {
     /// [`RateLimiter::enter`](crate::RateLimiter::enter).
     #[must_use]
     pub const fn with_concurrent(mut self, max: u64) -> Self {
-        self.concurrent = Some(max);
+        self.terms.concurrent = Some(max);
         self.changed()
     }
 
@@ -317,10 +309,10 @@ impl Rule {
     #[must_use]
     pub const fn with_lease(mut self, lease: Duration) -> Self {
         assert!(
-            CallsInFlight::is_lease(lease),
+            Terms::is_lease(lease),
             "a lease lasts at least 5 seconds and at most an hour"
         );
-        self.lease = lease;
+        self.terms.lease = Some(lease);
         self.changed()
     }
 
@@ -375,7 +367,7 @@ impl Rule {
     /// and by blocks that other calls have set; enforced, a block would refuse more.
     #[must_use]
     pub const fn with_shadow(mut self, on: bool) -> Self {
-        self.terms.shadow = on;
+        self.terms.shadow = Some(on);
         self
     }
 
@@ -441,18 +433,6 @@ impl Rule {
         &self.terms
     }
 
-    /// The limit on calls in flight, if the rule has one.
-    #[inline]
-    pub(crate) const fn in_flight_limit(&self) -> Option<CallsInFlight> {
-        match self.concurrent {
-            Some(max) => Some(CallsInFlight {
-                max,
-                lease: self.lease,
-            }),
-            None => None,
-        }
-    }
-
     /// `true` if a policy sets the limits.
     #[inline]
     pub(crate) const fn has_policy(&self) -> bool {
@@ -462,7 +442,7 @@ impl Rule {
     /// How many calls of a key may be in flight at a time; `None` for any number.
     #[must_use]
     pub const fn concurrent(&self) -> Option<u64> {
-        self.concurrent
+        self.terms.concurrent
     }
 
     /// The value that a limiter keeps with the rule as it is now.
@@ -496,7 +476,6 @@ impl Rule {
     pub(crate) fn summary(
         &self,
         terms: &Terms,
-        in_flight: Option<CallsInFlight>,
         policy: Option<&str>,
         kinds: Option<Vec<KeyKind>>,
         is_max_per_call: bool,
@@ -511,7 +490,7 @@ impl Rule {
             algorithm: terms.algorithm(),
             block: (!first.is_zero())
                 .then(|| (first, first.max(Duration::from_micros(block.longest_us())))),
-            concurrent: in_flight.map(|limit| (limit.max, limit.lease)),
+            concurrent: terms.concurrent.map(|max| (max, terms.lease())),
             prefetch: terms.prefetch(),
             template,
             kinds: kinds.unwrap_or_else(|| of_rule.unwrap_or_default().to_vec()),
@@ -522,12 +501,6 @@ impl Rule {
             ),
             is_max_per_call,
         }
-    }
-
-    /// `true` if a limiter binds both alike: they differ at most in values of a call, which are the
-    /// cost, shadow mode and the first `max`.
-    pub(crate) fn binds_as(&self, terms: &Terms, in_flight: Option<CallsInFlight>) -> bool {
-        self.in_flight_limit() == in_flight && self.terms.binds_as(terms)
     }
 }
 

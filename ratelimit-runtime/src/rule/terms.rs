@@ -1,5 +1,6 @@
-//! [`Terms`]: the settings of a rule that hold for every call.
+//! [`Terms`]: the settings of a rule or a policy, and the mistake if they do not go together.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::algorithm::Algorithm;
@@ -7,31 +8,35 @@ use super::block::BlockDuration;
 use super::calendar::Zone;
 use super::limit::{Limit, MAX_LIMITS};
 use super::on_unavailable::OnUnavailable;
-use super::policy::Policy;
 use super::policy::overrides::Override;
 use super::prefetch;
 
-/// The limits of a rule, and how its checks behave.
-#[derive(Clone, Copy)]
+/// The settings of a rule, or of a policy. A policy's replace the rule's, except for those that are
+/// `None`.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     algorithm: Algorithm,
+    /// Places behind the limits hold that of [`NONE`](Self::NONE).
     limits: [Limit; MAX_LIMITS],
-    len: usize,
+    /// The number of limits given; a policy that is not checked may have more than places.
+    pub(super) len: usize,
     /// [`most`](Self::most), updated whenever the limits change.
     most: u64,
     pub(crate) cost: u64,
     pub(crate) block: BlockDuration,
-    /// How long a refused call waits for room.
-    pub(crate) wait: Duration,
-    /// The lease of units taken ahead, in microseconds, as each check has it; 0 takes none ahead.
-    pub(crate) prefetch_us: u32,
-    /// `None` for the limiter's timeout.
+    /// How long a refused call waits for room. `None`, here and below, stands for the default.
+    pub(crate) wait: Option<Duration>,
+    /// The lease of units taken ahead, in microseconds; 0 takes none ahead.
+    pub(crate) prefetch_us: Option<u32>,
     pub(crate) timeout: Option<Duration>,
-    /// `None` for the limiter's setting.
     pub(crate) on_unavailable: Option<OnUnavailable>,
-    pub(crate) shadow: bool,
-    /// The time zone of calendar quotas that have none of their own.
-    pub(super) zone: Option<&'static str>,
+    pub(crate) shadow: Option<bool>,
+    /// How many calls of a key may be in flight at a time; `None` for any number.
+    pub(crate) concurrent: Option<u64>,
+    /// How long the permits of a process that dies stay taken.
+    pub(crate) lease: Option<Duration>,
+    /// The time zone of calendar quotas that have none of their own, in a rule.
+    pub(crate) zone: Option<&'static str>,
 }
 
 #[allow(
@@ -39,35 +44,39 @@ pub(crate) struct Terms {
     reason = "there are never more limits than places; `get` is not const"
 )]
 impl Terms {
-    pub(super) const fn new(limit: Limit) -> Self {
-        let terms = Self {
-            algorithm: Algorithm::SlidingWindow,
-            limits: [limit; MAX_LIMITS],
-            len: 1,
-            most: 0,
-            cost: 1,
-            block: BlockDuration::NONE,
-            wait: Duration::ZERO,
-            prefetch_us: 0,
-            timeout: None,
-            on_unavailable: None,
-            shadow: false,
-            zone: None,
-        };
-        terms.worked_out()
-    }
+    /// No limit, and no setting.
+    pub(crate) const NONE: Self = Self {
+        algorithm: Algorithm::SlidingWindow,
+        limits: [Limit::per_second(Limit::MAX_COUNT); MAX_LIMITS],
+        len: 0,
+        most: u64::MAX,
+        cost: 1,
+        block: BlockDuration::NONE,
+        wait: None,
+        prefetch_us: None,
+        timeout: None,
+        on_unavailable: None,
+        shadow: None,
+        concurrent: None,
+        lease: None,
+        zone: None,
+    };
 
-    /// The terms of a rule that limits only calls in flight.
-    pub(super) const fn without_limits() -> Self {
-        let mut terms = Self::new(Limit::per_second(Limit::MAX_COUNT));
-        terms.len = 0;
-        terms.worked_out()
+    pub(crate) const MIN_LEASE: Duration = Duration::from_secs(5);
+    const MAX_LEASE: Duration = Duration::from_secs(3600);
+    pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
+    /// `true` if permits may have this lease.
+    pub(super) const fn is_lease(lease: Duration) -> bool {
+        lease.as_nanos() >= Self::MIN_LEASE.as_nanos()
+            && lease.as_nanos() <= Self::MAX_LEASE.as_nanos()
     }
 
     /// The terms with one more limit.
     pub(super) const fn and(mut self, limit: Limit) -> Self {
-        assert!(self.len < MAX_LIMITS, "a rule has at most 8 limits");
-        self.limits[self.len] = limit;
+        if self.len < MAX_LIMITS {
+            self.limits[self.len] = limit;
+        }
         self.len += 1;
         self.worked_out()
     }
@@ -83,11 +92,11 @@ impl Terms {
         let micros = lease.as_nanos().div_ceil(1_000);
         #[allow(clippy::cast_possible_truncation, reason = "it is compared before")]
         let fits = micros as u32;
-        self.prefetch_us = if micros > u32::MAX as u128 {
+        self.prefetch_us = Some(if micros > u32::MAX as u128 {
             u32::MAX
         } else {
             fits
-        };
+        });
         self
     }
 
@@ -97,23 +106,30 @@ impl Terms {
         self.worked_out()
     }
 
-    /// The terms with a policy's settings in place of the rule's.
-    pub(crate) fn with_policy(mut self, policy: &Policy) -> Self {
-        self.algorithm = policy.algorithm;
-        self.block = policy.block;
-        self.shadow = policy.shadow.unwrap_or(self.shadow);
-        self.wait = policy.wait.unwrap_or(self.wait);
-        if let Some(lease) = policy.prefetch {
-            self = self.with_prefetch(lease);
+    /// The terms of a rule with a policy's settings in place of its own.
+    pub(crate) fn with_policy(&self, policy: &Self) -> Self {
+        Self {
+            cost: self.cost,
+            wait: policy.wait.or(self.wait),
+            prefetch_us: policy.prefetch_us.or(self.prefetch_us),
+            timeout: policy.timeout.or(self.timeout),
+            on_unavailable: policy.on_unavailable.or(self.on_unavailable),
+            shadow: policy.shadow.or(self.shadow),
+            concurrent: policy.concurrent.or(self.concurrent),
+            lease: policy.lease.or(self.lease),
+            zone: self.zone,
+            ..*policy
         }
-        self.timeout = policy.timeout.or(self.timeout);
-        self.on_unavailable = policy.on_unavailable.or(self.on_unavailable);
-        self.len = 0;
-        for (limit, of_policy) in self.limits.iter_mut().zip(&policy.limits) {
-            *limit = *of_policy;
-            self.len += 1;
+    }
+
+    /// The settings that decide which policies the rule can use: a policy may leave them to it.
+    pub(crate) fn beside_policy(&self) -> Self {
+        Self {
+            wait: self.wait,
+            prefetch_us: self.prefetch_us,
+            concurrent: self.concurrent.map(|_| 1),
+            ..Self::NONE
         }
-        self.worked_out()
     }
 
     /// The terms with the numbers that a policy has for a single key.
@@ -122,56 +138,78 @@ impl Terms {
         self.worked_out()
     }
 
-    /// The terms with their time zone applied to their calendar quotas.
+    /// The terms with this time zone applied to their calendar quotas.
     ///
     /// # Errors
     ///
     /// If there is no such zone.
-    pub(crate) fn in_its_zone(mut self) -> Result<Self, String> {
-        if let Some(zone) = self.zone {
-            let zone = Zone::named(zone)?;
-            for limit in &mut self.limits[..self.len] {
-                *limit = limit.in_zone(zone);
-            }
+    pub(crate) fn in_zone(mut self, zone: Option<&str>) -> Result<Self, String> {
+        if let Some(zone) = zone.map(Zone::named).transpose()? {
+            self.limits = self.limits.map(|limit| limit.in_zone(zone));
         }
         Ok(self)
     }
 
     /// `true` if they differ at most in values of a call: cost, shadow mode and the first `max`.
     pub(crate) fn binds_as(&self, other: &Self) -> bool {
-        let settings = |terms: &Self| {
-            let Self {
-                algorithm,
-                block,
-                wait,
-                prefetch_us,
-                timeout,
-                on_unavailable,
-                zone,
-                ..
-            } = *terms;
-            (
-                (algorithm, block, zone),
-                (wait, prefetch_us, timeout, on_unavailable),
-            )
-        };
-        let max = other.limits().first().map_or(0, Limit::max);
-        settings(self) == settings(other) && self.with_max(max).limits() == other.limits()
+        let Self { cost, shadow, .. } = *other;
+        let alike = self.with_max(other.limits[0].max());
+        *other
+            == Self {
+                cost,
+                shadow,
+                ..alike
+            }
+    }
+
+    /// How long a refused call waits for room; zero if it does not wait.
+    #[inline]
+    pub(crate) fn wait(&self) -> Duration {
+        self.wait.unwrap_or_default()
     }
 
     /// The lease of units taken ahead; zero takes none ahead.
-    pub(crate) const fn prefetch(&self) -> Duration {
-        Duration::from_micros(self.prefetch_us as u64)
+    pub(crate) fn prefetch(&self) -> Duration {
+        Duration::from_micros(self.prefetch_us.unwrap_or_default().into())
     }
 
-    /// `true` if a refusal blocks the key, so that a call would wait in vain.
-    pub(crate) fn waits_in_vain(&self) -> bool {
-        !self.wait.is_zero() && self.block != BlockDuration::NONE
+    /// How long the permits of a process that dies stay taken.
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease.unwrap_or(Self::DEFAULT_LEASE)
     }
 
-    /// The mistake in taking units ahead beside the limits and the block, if there is one.
-    pub(crate) fn prefetch_mistake(&self) -> Option<String> {
-        prefetch::mistake(self.prefetch(), self.limits(), self.block)
+    /// The mistake in settings that do not go together, if there is one. `has_zone`: whether a time
+    /// zone is set.
+    pub(crate) fn mistake(&self, has_zone: bool) -> Option<String> {
+        let (algorithm, limits) = (self.algorithm, self.limits());
+        let by_calendar = limits
+            .iter()
+            .find_map(|limit| Some((limit, limit.calendar_unit()?)));
+        let blocks = self.block != BlockDuration::NONE;
+        let fault = |message: &str| Some(message.to_owned());
+        match by_calendar {
+            Some((limit, unit)) if algorithm != Algorithm::FixedWindow => Some(format!(
+                "a calendar quota, `{limit}`, is kept by `fixed_window` alone, not by \
+                 `{algorithm}`: set the algorithm `fixed_window`, or write a length of time, such \
+                 as `{}/{}`",
+                limit.max(),
+                unit.span(),
+            )),
+            None if has_zone => fault(
+                "`zone` says where a calendar day begins: write a limit such as `500/day`, or \
+                 leave it out",
+            ),
+            _ if !algorithm.has_burst() && limits.iter().any(Limit::has_burst) => {
+                Some(algorithm.lacks_burst())
+            }
+            _ if blocks && !self.wait().is_zero() => {
+                fault("a call either waits or is blocked: leave `wait` out, or `block`")
+            }
+            _ if blocks && limits.is_empty() => {
+                fault("no limit could block a key: leave the block out, or set a limit as well")
+            }
+            _ => prefetch::mistake(self.prefetch(), limits, self.block),
+        }
     }
 
     /// The setting of limits that a rule without limits has nevertheless, if there is one.
@@ -187,46 +225,20 @@ impl Terms {
         }
     }
 
-    /// `true` if nothing sets the block, because the rule has no limits.
-    pub(crate) fn blocks_never(&self) -> bool {
-        self.limits().is_empty() && self.block != BlockDuration::NONE
-    }
-
-    /// `true` if one of the limits has a burst that the algorithm does not have.
-    pub(crate) fn is_burst_misplaced(&self) -> bool {
-        !self.algorithm.has_burst() && self.limits().iter().any(Limit::has_burst)
-    }
-
-    /// `true` if the rule sets a time zone.
-    #[inline]
-    pub(crate) const fn has_zone(&self) -> bool {
-        self.zone.is_some()
-    }
-
-    /// `true` if one of the limits is a calendar quota.
-    pub(crate) fn has_calendar(&self) -> bool {
-        self.limits()
-            .iter()
-            .any(|limit| limit.calendar_unit().is_some())
-    }
-
-    /// `true` if there is a calendar quota under an algorithm that does not keep it.
-    pub(crate) fn is_calendar_misplaced(&self) -> bool {
-        self.algorithm != Algorithm::FixedWindow && self.has_calendar()
-    }
-
     #[inline]
     pub(crate) const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
     #[inline]
-    pub(crate) fn limits(&self) -> &[Limit] {
-        &self.limits[..self.len]
+    pub(crate) const fn limits(&self) -> &[Limit] {
+        match self.limits.split_at_checked(self.len) {
+            Some((limits, _)) => limits,
+            None => &self.limits,
+        }
     }
 
-    /// The highest cost for which a store may be asked. It is 0 if no cost may: there is a limit of
-    /// 0, or a calendar quota under an algorithm that does not keep it.
+    /// The highest cost for which a store may be asked; 0 if there is a limit of 0.
     #[inline]
     pub(crate) const fn most(&self) -> u64 {
         self.most
@@ -240,22 +252,24 @@ impl Terms {
     }
 
     const fn worked_out(mut self) -> Self {
-        self.most = u64::MAX;
-        let mut at = 0;
-        while at < self.len {
-            let limit = &self.limits[at];
-            let is_kept =
-                limit.calendar_unit().is_none() || matches!(self.algorithm, Algorithm::FixedWindow);
-            let most = if is_kept {
-                self.algorithm.most_at_once(limit)
-            } else {
-                0
-            };
-            if most < self.most {
-                self.most = most;
+        let (mut most, mut at) = (u64::MAX, 0);
+        while at < self.limits().len() {
+            let of_limit = self.algorithm.most_at_once(&self.limits[at]);
+            if of_limit < most {
+                most = of_limit;
             }
             at += 1;
         }
+        self.most = most;
         self
+    }
+}
+
+impl fmt::Debug for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terms")
+            .field("algorithm", &self.algorithm)
+            .field("limits", &self.limits())
+            .finish_non_exhaustive()
     }
 }

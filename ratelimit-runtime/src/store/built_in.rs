@@ -21,19 +21,32 @@ pub struct Sealed;
 /// crate sees every decision, so those are asked of the outermost store alone; everything else of
 /// the outermost one that has these operations.
 pub trait BuiltInStore: Send + Sync {
-    /// `true` if these requests are decided in one step by [`acquire_all`](Self::acquire_all), or
-    /// with a permit by [`acquire_permit`](Self::acquire_permit). If not, a limiter looks at all
-    /// requests, reserves all, acquires the permit, and then commits or releases the reservations.
+    /// `true` if these requests, and the permit, are decided in one step by
+    /// [`acquire_all`](Self::acquire_all). If not, a limiter looks at all requests, reserves all,
+    /// acquires the permit, and then commits or releases the reservations.
     fn decides_together(&self, _permit: Option<&PermitRequest>, _requests: &[Request<'_>]) -> bool {
         false
     }
 
-    /// Decides several requests together, with one verdict for each, in order: they are charged if
-    /// all say `allowed`. Where one alone refuses, it sets its block; where several do, none does,
-    /// as the call would not have run but for one of them. Asked only where
+    /// Acquires the permit, if one is asked for and fewer than [`max`](PermitRequest::max) calls
+    /// are in flight, and charges the requests: all of it in one step, or nothing. It is asked for
+    /// a permit without requests, and else only where
     /// [`decides_together`](Self::decides_together) says so.
-    fn acquire_all<'a>(&'a self, _requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::unsupported("this store decides one key at a time")
+    ///
+    /// - A request that refuses sets its block only where a permit is free and all others admit,
+    ///   as the call would not have run but for one of them.
+    /// - Permits are counted over all processes that share the store. Each call is measured against
+    ///   the `max` it brings.
+    /// - A permit is held until it is [released](Self::release_permit), as long as this process
+    ///   lives, and for the [lease](PermitRequest::lease) after that.
+    /// - Where the answer is an error, or is dropped, the permit may be held: the limiter releases
+    ///   it.
+    fn acquire_all<'a>(
+        &'a self,
+        _permit: Option<PermitRequest>,
+        _requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
+        Answer::unsupported(NO_PERMITS)
     }
 
     /// Looks as `Store::peek`; where the limits refuse, sets the block of the request and counts a
@@ -41,25 +54,6 @@ pub trait BuiltInStore: Send + Sync {
     /// or by open reservations alone, sets none.
     fn offend<'a>(&'a self, _request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::unsupported("this store sets a block only as it decides")
-    }
-
-    /// Acquires a permit, if fewer than [`max`](PermitRequest::max) calls are in flight, and
-    /// charges the requests: all of it in one step, or nothing. With requests it is asked only
-    /// where [`decides_together`](Self::decides_together) says so; there may be none.
-    ///
-    /// - A request that refuses sets its block only where a permit is free and all others admit.
-    /// - Permits are counted over all processes that share the store. Each call is measured against
-    ///   the `max` it brings.
-    /// - A permit is held until it is [released](Self::release_permit), as long as this process
-    ///   lives, and for the [lease](PermitRequest::lease) after that.
-    /// - Where the answer is an error, or is dropped, the permit may be held: the limiter releases
-    ///   it.
-    fn acquire_permit<'a>(
-        &'a self,
-        _permit: PermitRequest,
-        _requests: &'a [Request<'a>],
-    ) -> Answer<'a, PermitVerdict> {
-        Answer::unsupported(NO_PERMITS)
     }
 
     /// Releases a permit, if it is held. It returns at once, and may be called on any

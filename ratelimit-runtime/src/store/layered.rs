@@ -31,17 +31,13 @@ impl BuiltInStore for Box<dyn Store> {
         outermost(&**self).decides_together(permit, requests)
     }
 
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        outermost(&**self).acquire_all(requests)
-    }
-
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         built_in(&**self).offend(request)
     }
 
-    fn acquire_permit<'a>(
+    fn acquire_all<'a>(
         &'a self,
-        permit: PermitRequest,
+        permit: Option<PermitRequest>,
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
         let decides = !requests.is_empty();
@@ -50,7 +46,7 @@ impl BuiltInStore for Box<dyn Store> {
         } else {
             built_in(&**self)
         };
-        store.acquire_permit(permit, requests)
+        store.acquire_all(permit, requests)
     }
 
     fn release_permit(&self, permit: &PermitRequest) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use super::Verdict;
-use crate::rule::CallsInFlight;
+use crate::rule::Terms;
 
 /// The id of a permit. The process chooses it before it asks, so it can release a permit although
 /// the reply to its request was lost.
@@ -55,7 +55,7 @@ pub struct PermitRequest {
 
 impl PermitRequest {
     /// The shortest lease.
-    pub const MIN_LEASE: Duration = CallsInFlight::MIN_LEASE;
+    pub const MIN_LEASE: Duration = Terms::MIN_LEASE;
 
     /// A request by hand, with a new permit, as tests of a store make it.
     #[must_use]
@@ -65,7 +65,7 @@ impl PermitRequest {
             key,
             rule: "",
             max,
-            lease: CallsInFlight::DEFAULT_LEASE,
+            lease: Terms::DEFAULT_LEASE,
             id,
             timeout_at: None,
         }
@@ -84,7 +84,7 @@ impl fmt::Debug for PermitRequest {
     }
 }
 
-/// The verdict of a store on a permit, and on the limits of the same call.
+/// The verdict of a store on a call's permit, if it asks for one, and on its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermitVerdict {
     /// `true` if other calls hold all permits.
@@ -97,6 +97,16 @@ pub struct PermitVerdict {
 }
 
 impl PermitVerdict {
+    /// The verdict of a call that asks for no permit.
+    #[must_use]
+    pub fn of_limits(verdicts: Vec<Verdict>) -> Self {
+        Self {
+            is_full: false,
+            in_flight: 0,
+            verdicts,
+        }
+    }
+
     /// `true` if the permit is acquired, and all requests are charged.
     #[must_use]
     pub fn is_acquired(&self) -> bool {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::algorithm::{Demand, Reserves};
-use crate::rule::{Algorithm, BlockDuration, Limit};
+use crate::rule::{Algorithm, BlockDuration, Limit, Terms};
 
 /// One question to a store: a key, the limits that hold for it, and the cost of the call. A limiter
 /// makes it; a store reads it.
@@ -42,6 +42,16 @@ impl Request<'static> {
 }
 
 impl<'a> Request<'a> {
+    /// A call of cost 1 by these terms, for the features that every call by them uses.
+    pub(crate) fn by(terms: &'a Terms) -> Self {
+        Self {
+            algorithm: terms.algorithm(),
+            limits: terms.limits(),
+            block: terms.block,
+            ..Request::PLAIN
+        }
+    }
+
     /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key.
     /// It is unique, and never holds a brace, so it spreads over a cluster's slots.
     #[must_use]

@@ -204,20 +204,16 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
         self.inner_built_in().decides_together(permit, requests)
     }
 
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        self.call(|_| self.inner_built_in().acquire_all(requests))
-    }
-
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         self.call(|_| self.inner_built_in().offend(request))
     }
 
-    fn acquire_permit<'a>(
+    fn acquire_all<'a>(
         &'a self,
-        permit: PermitRequest,
+        permit: Option<PermitRequest>,
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
-        self.call(|_| self.inner_built_in().acquire_permit(permit, requests))
+        self.call(|_| self.inner_built_in().acquire_all(permit, requests))
     }
 
     fn release_permit(&self, permit: &PermitRequest) {

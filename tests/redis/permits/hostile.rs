@@ -40,7 +40,7 @@ async fn a_foreign_value_fails_alone_and_is_not_touched() {
     for error in [
         acquire(&store, &permit(&key, 1)).await.unwrap_err(),
         store
-            .acquire_permit(permit(&key, 1), &request)
+            .acquire_all(Some(permit(&key, 1)), &request)
             .await
             .unwrap_err(),
         store.in_flight(permit(&key, 1)).await.unwrap_err(),

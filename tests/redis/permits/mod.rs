@@ -29,7 +29,7 @@ fn permit(key: &str, max: u64) -> PermitRequest {
 }
 
 async fn acquire(store: &RedisStore, permit: &PermitRequest) -> Result<PermitVerdict, StoreError> {
-    store.acquire_permit(permit.clone(), &[]).await
+    store.acquire_all(Some(permit.clone()), &[]).await
 }
 
 async fn in_flight(store: &RedisStore, key: &str) -> u64 {

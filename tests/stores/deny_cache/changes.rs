@@ -92,7 +92,7 @@ async fn an_admission_here_is_seen_at_once() {
     // So does a stack.
     assert!(ask(&cache, of(5)).await.cached);
     let stack = [of(1), request("other")];
-    let verdicts = cache.acquire_all(&stack).await.unwrap();
+    let verdicts = cache.acquire_all(None, &stack).await.unwrap().verdicts;
     assert!(verdicts.iter().all(|verdict| verdict.allowed));
     assert!(!ask(&cache, of(5)).await.cached);
     assert_eq!(far.asked(), 5);
@@ -123,7 +123,7 @@ async fn a_stack_is_always_asked() {
     cache.block(request("other"), SECOND * 600).await.unwrap();
     assert!(!ask(&cache, request("key")).await.allowed);
     let stack = [request("key"), request("other")];
-    let verdicts = cache.acquire_all(&stack).await.unwrap();
+    let verdicts = cache.acquire_all(None, &stack).await.unwrap().verdicts;
     assert!(
         verdicts
             .iter()

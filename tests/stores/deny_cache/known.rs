@@ -189,7 +189,7 @@ async fn the_refusing_parts_of_a_stack_are_known() {
 }
 
 async fn verdicts(cache: &DenyCache<Far>, stack: &[Request<'_>]) -> Vec<bool> {
-    let verdicts = cache.acquire_all(stack).await.unwrap();
+    let verdicts = cache.acquire_all(None, stack).await.unwrap().verdicts;
     verdicts.iter().map(|verdict| !verdict.allowed).collect()
 }
 
@@ -229,7 +229,7 @@ async fn a_limit_that_refuses_a_permit_is_known() {
     }
     let permit = PermitRequest::new(b"in flight", 1);
     let verdict = cache
-        .acquire_permit(permit.clone(), &stack[..1])
+        .acquire_all(Some(permit.clone()), &stack[..1])
         .await
         .unwrap();
     assert!(!verdict.is_acquired());
@@ -238,14 +238,20 @@ async fn a_limit_that_refuses_a_permit_is_known() {
     // Where no permit is free, the limits are looked at all the same.
     assert!(
         cache
-            .acquire_permit(permit.clone(), &[])
+            .acquire_all(Some(permit.clone()), &[])
             .await
             .unwrap()
             .is_acquired()
     );
     let id = PermitId::next();
     let another = PermitRequest { id, ..permit };
-    assert!(cache.acquire_permit(another, &stack).await.unwrap().is_full);
+    assert!(
+        cache
+            .acquire_all(Some(another), &stack)
+            .await
+            .unwrap()
+            .is_full
+    );
     assert!(at_once(&cache, stack[1]).is_some());
 }
 
@@ -288,13 +294,13 @@ async fn a_peek_from_before_a_change_is_not_kept() {
     far.is(State::Late);
     let stack = [request("key"), request("other")];
     let mut look = cache.peek(request("key"));
-    let mut asked = cache.acquire_all(&stack);
+    let mut asked = cache.acquire_all(None, &stack);
     assert!(waits(&mut look) && waits(&mut asked));
     let mut reset = cache.reset(request("key"));
     assert!(waits(&mut reset));
     far.is(State::Answers);
     assert!(reset.await.unwrap());
     assert!(!look.await.unwrap().allowed);
-    assert!(!asked.await.unwrap()[0].allowed);
+    assert!(!asked.await.unwrap().verdicts[0].allowed);
     assert_eq!(at_once(&cache, request("key")), None);
 }

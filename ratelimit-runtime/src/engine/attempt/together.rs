@@ -95,20 +95,12 @@ async fn ask(
     requests: &[Request<'_>],
     time: Time,
 ) -> Result<PermitVerdict, StoreError> {
-    if let Some(permit) = open.and_then(|open| open.request(Some(time.end.into_std()))) {
-        let mut answer = engine.store.acquire_permit(permit, requests);
-        return engine.answered(time, &mut answer).await;
+    let permit = open.and_then(|open| open.request(Some(time.end.into_std())));
+    if let ([request], None) = (requests, &permit) {
+        let mut answer = engine.store.acquire(*request);
+        let verdict = engine.answered(time, &mut answer).await?;
+        return Ok(PermitVerdict::of_limits(vec![verdict]));
     }
-    let verdicts = if let [request] = *requests {
-        let mut answer = engine.store.acquire(request);
-        vec![engine.answered(time, &mut answer).await?]
-    } else {
-        let mut answer = engine.store.acquire_all(requests);
-        engine.answered(time, &mut answer).await?
-    };
-    Ok(PermitVerdict {
-        is_full: false,
-        in_flight: 0,
-        verdicts,
-    })
+    let mut answer = engine.store.acquire_all(permit, requests);
+    engine.answered(time, &mut answer).await
 }

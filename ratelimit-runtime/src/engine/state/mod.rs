@@ -19,7 +19,6 @@ pub(in crate::engine) use self::counts::PermitCounts;
 use self::fallback::Fallback;
 use self::policies::PolicyBook;
 use self::registry::Registry;
-pub(in crate::engine) use self::settlements::OpenSettlement;
 use self::settlements::Settlements;
 use self::summaries::Summaries;
 pub(in crate::engine) use self::turns::Turn;
@@ -28,7 +27,7 @@ pub(in crate::engine) use self::uses::PolicyUse;
 use crate::error::StoreError;
 use crate::key::KeyHasher;
 use crate::observe;
-use crate::rule::OnUnavailable;
+use crate::rule::{OnUnavailable, Terms};
 use crate::store::memory::MemoryStore;
 use crate::store::{BuiltInStore as _, Capabilities, Request, Store};
 
@@ -108,10 +107,11 @@ impl Engine {
         }
     }
 
-    /// `Ok` if the store keeps what the request asks for.
-    pub(crate) fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        self.store.supports(request)?;
-        self.capabilities.supports(request)
+    /// `Ok` if the store keeps limits by these terms.
+    pub(crate) fn supports(&self, terms: &Terms) -> Result<(), StoreError> {
+        let request = Request::by(terms);
+        self.store.supports(&request)?;
+        self.capabilities.supports(&request)
     }
 }
 

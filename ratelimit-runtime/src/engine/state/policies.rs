@@ -53,15 +53,15 @@ impl PolicyBook {
     pub(in crate::engine) fn used(
         &self,
         name: &str,
-        by: PolicyUse,
+        by: &PolicyUse,
     ) -> (Arc<PolicySet>, Option<Arc<Policy>>) {
         let mut used = self.lock();
         let set = self.current();
         let policy = set.by_name.get(name).cloned();
         if policy.is_some() {
             let known = used.entry(name.to_owned()).or_default();
-            if known.len() < MOST_USES && !known.iter().any(|known| known.is_like(&by)) {
-                known.push(by);
+            if known.len() < MOST_USES && !known.iter().any(|known| known.is_like(by)) {
+                known.push(*by);
             }
         }
         (set, policy)

@@ -15,9 +15,6 @@ pub(in crate::engine) struct Settlements {
     room: Arc<Semaphore>,
 }
 
-/// A settlement that [`Settlements::ended`] waits for until this is dropped.
-pub(in crate::engine) type OpenSettlement = watch::Receiver<()>;
-
 impl Default for Settlements {
     fn default() -> Self {
         Self {
@@ -38,7 +35,8 @@ impl Settlements {
         self.open.closed().await;
     }
 
-    pub(in crate::engine) fn begin(&self) -> OpenSettlement {
+    /// A settlement that [`ended`](Self::ended) waits for until this is dropped.
+    pub(in crate::engine) fn begin(&self) -> watch::Receiver<()> {
         self.open.subscribe()
     }
 

@@ -1,30 +1,22 @@
 //! [`PolicyUse`]: how a rule uses a policy, and the mistake if the two do not go together.
 
-use std::time::Duration;
-
-use crate::rule::{Name, Policy, Rule};
+use crate::rule::{Name, Policy, Rule, Terms};
 use crate::store::{Capabilities, Feature, Reserves};
 
 /// How a rule uses a policy, unless the policy says otherwise.
 #[derive(Clone, Copy, PartialEq)]
 pub(in crate::engine) struct PolicyUse {
     rule: Name,
-    waits: bool,
-    /// `true` if the rule keeps permits of calls in flight.
-    has_permits: bool,
-    /// The lease of units that the rule takes ahead.
-    prefetch: Duration,
+    /// The rule's settings [beside the policy](Terms::beside_policy).
+    terms: Terms,
     reserves: Reserves,
 }
 
 impl From<&Rule> for PolicyUse {
     fn from(rule: &Rule) -> Self {
-        let terms = rule.terms();
         Self {
             rule: rule.names().name,
-            waits: !terms.wait.is_zero(),
-            has_permits: rule.in_flight_limit().is_some(),
-            prefetch: terms.prefetch(),
+            terms: rule.terms().beside_policy(),
             reserves: Reserves::Nothing,
         }
     }
@@ -51,35 +43,30 @@ impl PolicyUse {
         store: &Capabilities,
     ) -> Option<String> {
         let rule = self.rule.as_str();
+        let terms = &policy.terms;
         let reserves = self.reserves != Reserves::Nothing;
-        if self.waits && policy.stops_waiting() {
-            return Some(format!(
-                "the policy `{name}` blocks, and the rule `{rule}`, which uses it, waits: a call \
-                 either waits or is blocked: leave `block` out, or write `wait = \"0s\"` in the \
-                 policy"
-            ));
-        }
-        if !self.has_permits && policy.needs_permits() {
+        let has_permits = self.terms.concurrent.is_some();
+        if !has_permits && (terms.concurrent.is_some() || terms.lease.is_some()) {
             return Some(format!(
                 "the policy `{name}` is for calls in flight, and the rule `{rule}`, which uses it, \
                  does not keep their permits: give it `concurrent` too, or leave `concurrent` and \
                  `lease` out of the policy"
             ));
         }
-        if let Some(mistake) = policy.prefetch_mistake(self.prefetch) {
+        if let Some(mistake) = self.terms.with_policy(terms).mistake(false) {
             return Some(format!(
-                "the rule `{rule}`, which uses the policy `{name}`, takes units ahead: {mistake}, \
-                 or write `prefetch = \"0s\"` in the policy"
+                "the rule `{rule}`, which uses the policy `{name}`: {mistake} (in the policy, \
+                 \"0s\" turns the rule's `wait` or `prefetch` off)"
             ));
         }
-        if reserves && policy.takes_ahead() {
+        if reserves && !terms.prefetch().is_zero() {
             return Some(format!(
                 "the policy `{name}` takes units ahead, and a call of the rule `{rule}`, which uses \
                  it, counts only when it is over: leave `prefetch` out of the policy"
             ));
         }
         let needs = [
-            (self.has_permits, Feature::Concurrent),
+            (has_permits, Feature::Concurrent),
             (reserves, Feature::Reserve),
             (self.reserves == Reserves::Estimate, Feature::ActualCost),
         ];

@@ -10,7 +10,6 @@ use std::iter;
 use crate::engine::Engine;
 use crate::error::{RateLimitError, StoreError};
 use crate::rule::{Policies, Policy, checked};
-use crate::store::Request;
 
 /// Replaces the policies, if the store can keep all of them and none that is in use is missing.
 pub(super) fn replace(
@@ -30,18 +29,10 @@ pub(super) fn replace(
 
 fn supports(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
     for (name, policy) in policies {
-        let overridden = policy
-            .overrides
-            .values()
-            .map(|values| policy.limits_of(values));
-        for limits in iter::once(policy.limits.clone()).chain(overridden) {
-            let request = Request {
-                algorithm: policy.algorithm(),
-                limits: &limits,
-                block: policy.block,
-                ..Request::PLAIN
-            };
-            if let Err(error) = engine.supports(&request) {
+        let overridden = policy.overrides.values();
+        let overridden = overridden.map(|values| policy.terms.with_override(values));
+        for terms in iter::once(policy.terms).chain(overridden) {
+            if let Err(error) = engine.supports(&terms) {
                 let message = format!("the store cannot keep the policy `{name}`: {error}");
                 return Err(StoreError::new(error.kind(), message).into());
             }

@@ -5,17 +5,13 @@ pub(super) mod overrides;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use self::overrides::{Override, Overrides};
 use crate::key::Key;
 use crate::rule::algorithm::Algorithm;
 use crate::rule::block::BlockDuration;
-use crate::rule::calendar::Zone;
-use crate::rule::in_flight::CallsInFlight;
 use crate::rule::limit::{Limit, MAX_LIMITS};
 use crate::rule::on_unavailable::OnUnavailable;
-use crate::rule::prefetch;
+use crate::rule::terms::Terms;
 
 /// The longest wait for room, and the bounds of a timeout; those of the attribute are equal.
 const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
@@ -41,17 +37,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    pub(crate) algorithm: Algorithm,
-    pub(crate) limits: SmallVec<[Limit; 2]>,
-    pub(crate) block: BlockDuration,
-    /// `None`, here and below, leaves the rule's own setting.
-    pub(crate) shadow: Option<bool>,
-    pub(crate) wait: Option<Duration>,
-    pub(crate) prefetch: Option<Duration>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) on_unavailable: Option<OnUnavailable>,
-    pub(crate) concurrent: Option<u64>,
-    pub(crate) lease: Option<Duration>,
+    pub(crate) terms: Terms,
     pub(crate) overrides: Overrides,
     /// The name of the time zone of calendar quotas, as given.
     pub(crate) zone: Option<String>,
@@ -61,21 +47,8 @@ impl Policy {
     /// A policy with one limit, kept as an exact sliding window.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
-        Self::of_limits(SmallVec::from_slice(&[limit]))
-    }
-
-    pub(super) fn of_limits(limits: SmallVec<[Limit; 2]>) -> Self {
         Self {
-            algorithm: Algorithm::default(),
-            limits,
-            block: BlockDuration::NONE,
-            shadow: None,
-            wait: None,
-            prefetch: None,
-            timeout: None,
-            on_unavailable: None,
-            concurrent: None,
-            lease: None,
+            terms: Terms::NONE.and(limit),
             overrides: Overrides::default(),
             zone: None,
         }
@@ -84,21 +57,21 @@ impl Policy {
     /// Adds a limit on the same key. A call is charged to all limits, or to none.
     #[must_use]
     pub fn and(mut self, limit: Limit) -> Self {
-        self.limits.push(limit);
+        self.terms = self.terms.and(limit);
         self
     }
 
     /// Sets the algorithm that keeps the limits.
     #[must_use]
     pub fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
-        self.algorithm = algorithm;
+        self.terms = self.terms.with_algorithm(algorithm);
         self
     }
 
     /// Sets how long a key is refused once the limits refuse it.
     #[must_use]
     pub fn with_block(mut self, block: Duration) -> Self {
-        self.block = BlockDuration::fixed(block);
+        self.terms.block = BlockDuration::fixed(block);
         self
     }
 
@@ -116,7 +89,7 @@ impl Policy {
             BlockDuration::is_range(first, longest),
             "a block grows from more than 0 to something longer, at most 366 days"
         );
-        self.block = BlockDuration::growing(first, longest);
+        self.terms.block = BlockDuration::growing(first, longest);
         self
     }
 
@@ -124,7 +97,7 @@ impl Policy {
     /// `shadow`. A block of the policy is set only by calls that may be refused.
     #[must_use]
     pub fn with_shadow(mut self, on: bool) -> Self {
-        self.shadow = Some(on);
+        self.terms.shadow = Some(on);
         self
     }
 
@@ -133,7 +106,7 @@ impl Policy {
     /// waits.
     #[must_use]
     pub fn with_wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
+        self.terms.wait = Some(wait);
         self
     }
 
@@ -142,21 +115,21 @@ impl Policy {
     /// attribute does.
     #[must_use]
     pub fn with_prefetch(mut self, lease: Duration) -> Self {
-        self.prefetch = Some(lease);
+        self.terms = self.terms.with_prefetch(lease);
         self
     }
 
     /// Sets how long a check may take, from 1 ms to 1 min.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.terms.timeout = Some(timeout);
         self
     }
 
     /// Sets the answer while the store cannot answer.
     #[must_use]
     pub fn with_on_unavailable(mut self, answer: OnUnavailable) -> Self {
-        self.on_unavailable = Some(answer);
+        self.terms.on_unavailable = Some(answer);
         self
     }
 
@@ -164,14 +137,14 @@ impl Policy {
     /// them](crate::Rule::with_concurrent); any other rule with this policy is `Misconfigured`.
     #[must_use]
     pub fn with_concurrent(mut self, max: u64) -> Self {
-        self.concurrent = Some(max);
+        self.terms.concurrent = Some(max);
         self
     }
 
     /// Sets how long the permits of a process that dies stay taken, from 5 s to 1 h.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
+        self.terms.lease = Some(lease);
         self
     }
 
@@ -206,115 +179,53 @@ impl Policy {
     /// The limits, in the order in which they were given.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
-        &self.limits
+        self.terms.limits()
     }
 
     /// The algorithm that keeps the limits.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
-        self.algorithm
+        self.terms.algorithm()
     }
 
-    /// The limits of a key with this override.
-    pub(crate) fn limits_of(&self, values: &Override) -> SmallVec<[Limit; 2]> {
-        let mut limits = self.limits.clone();
-        values.apply(&mut limits);
-        limits
-    }
-
-    /// The policy with its time zone applied to its calendar quotas. It must be
-    /// [checked](Self::check).
-    fn in_its_zone(mut self) -> Self {
-        if let Some(Ok(zone)) = self.zone.as_deref().map(Zone::named) {
-            for limit in &mut self.limits {
-                *limit = limit.in_zone(zone);
-            }
-        }
-        self
-    }
-
-    /// `true` if it takes units ahead, whatever the rule does.
-    pub(crate) fn takes_ahead(&self) -> bool {
-        self.prefetch.is_some_and(|lease| !lease.is_zero())
-    }
-
-    /// `true` if only rules that keep permits of calls in flight can use the policy.
-    pub(crate) fn needs_permits(&self) -> bool {
-        self.concurrent.is_some() || self.lease.is_some()
-    }
-
-    /// `true` if a rule that waits cannot use the policy.
-    pub(crate) fn stops_waiting(&self) -> bool {
-        self.block != BlockDuration::NONE && self.wait != Some(Duration::ZERO)
-    }
-
-    /// The mistake in using it for a rule that takes units ahead for `of_rule`, if there is one.
-    pub(crate) fn prefetch_mistake(&self, of_rule: Duration) -> Option<String> {
-        let lease = self.prefetch.unwrap_or(of_rule);
-        prefetch::mistake(lease, &self.limits, self.block)
-    }
-
-    /// `Ok` if a limiter can use the policy, on any store; else the mistake.
-    pub(super) fn check(&self) -> Result<(), String> {
-        let limits = self.limits.len();
-        let wait = self.wait.filter(|wait| !wait.is_zero());
-        let by_calendar = self
-            .limits
-            .iter()
-            .find_map(|limit| Some((limit, limit.calendar_unit()?)));
+    /// The terms in their time zone.
+    ///
+    /// # Errors
+    ///
+    /// If no limiter can use the policy, whatever its store: the mistake.
+    pub(super) fn check(&self) -> Result<Terms, String> {
+        let terms = &self.terms;
+        let limits = terms.len;
         if limits > MAX_LIMITS {
             return Err(format!(
                 "a policy has at most {MAX_LIMITS} limits, not {limits}"
             ));
         }
-        if let Some((limit, unit)) = by_calendar
-            && self.algorithm != Algorithm::FixedWindow
-        {
-            return Err(format!(
-                "a calendar quota, `{limit}`, is kept by `fixed_window` alone, not by `{}`: set the algorithm `fixed_window`, or \
-                 write a length of time, such as `{}/{}`",
-                self.algorithm,
-                limit.max(),
-                unit.span(),
-            ));
-        }
-        let fault = |message: &str| Err(message.to_owned());
-        if self.zone.as_deref().map(Zone::named).transpose()?.is_some() && by_calendar.is_none() {
-            return fault(
-                "`zone` says where a calendar day begins: write a limit such as `500/day`, or leave it out",
-            );
-        }
-        if !self.algorithm.has_burst() && self.limits.iter().any(Limit::has_burst) {
-            return Err(self.algorithm.lacks_burst());
-        }
-        if wait.is_some() && self.block != BlockDuration::NONE {
-            return fault("a call either waits or is blocked: leave `wait` out, or `block`");
-        }
-        if wait.is_some() && self.shadow == Some(true) {
-            return fault("`wait` is never used: with `shadow` no call is refused, so none waits");
-        }
-        if wait.is_some_and(|wait| !(MIN_TIME..=MAX_WAIT).contains(&wait)) {
-            return fault("this wait is out of bounds: write one from \"1ms\" to \"1h\"");
-        }
-        if self
-            .timeout
-            .is_some_and(|timeout| !(MIN_TIME..=MAX_TIMEOUT).contains(&timeout))
-        {
-            return fault("this timeout is out of bounds: write one from \"1ms\" to \"60s\"");
-        }
-        if let Some(mistake) = self.prefetch_mistake(Duration::ZERO) {
+        if let Some(mistake) = terms.mistake(self.zone.is_some()) {
             return Err(mistake);
         }
-        if self.concurrent == Some(0) {
+        let wait = terms.wait.filter(|wait| !wait.is_zero());
+        let is_within = |time: Option<Duration>, longest| {
+            time.is_none_or(|time| (MIN_TIME..=longest).contains(&time))
+        };
+        let fault = |message: &str| Err(message.to_owned());
+        if wait.is_some() && terms.shadow == Some(true) {
+            return fault("`wait` is never used: with `shadow` no call is refused, so none waits");
+        }
+        if !is_within(wait, MAX_WAIT) {
+            return fault("this wait is out of bounds: write one from \"1ms\" to \"1h\"");
+        }
+        if !is_within(terms.timeout, MAX_TIMEOUT) {
+            return fault("this timeout is out of bounds: write one from \"1ms\" to \"60s\"");
+        }
+        if terms.concurrent == Some(0) {
             return fault("`concurrent` is at least 1");
         }
-        if self
-            .lease
-            .is_some_and(|lease| !CallsInFlight::is_lease(lease))
-        {
+        if !terms.lease.is_none_or(Terms::is_lease) {
             return fault("this lease is out of bounds: write one from \"5s\" to \"1h\"");
         }
-        overrides::check(&self.overrides, self.algorithm, limits)
+        overrides::check(&self.overrides, terms.algorithm(), limits)?;
+        terms.in_zone(self.zone.as_deref())
     }
 }
 
@@ -326,12 +237,11 @@ pub(crate) fn checked(
     policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
 ) -> Result<Policies, String> {
     let mut checked = Policies::new();
-    for (name, policy) in policies {
+    for (name, mut policy) in policies {
         let name = name.into();
-        policy
+        policy.terms = policy
             .check()
             .map_err(|fault| format!("the policy `{name}`: {fault}"))?;
-        let mut policy = policy.in_its_zone();
         overrides::add_renderings(&mut policy.overrides);
         if checked.insert(name.clone(), policy).is_some() {
             return Err(format!("the policy `{name}` is defined twice"));

@@ -75,7 +75,7 @@ impl Override {
     }
 
     /// `Ok` if the override fits a policy with this number of limits; else the mistake.
-    fn check(&self, algorithm: Algorithm, limits: usize) -> Result<(), String> {
+    pub(in crate::rule) fn check(&self, algorithm: Algorithm, limits: usize) -> Result<(), String> {
         if self.max.is_empty() && self.burst.is_none() {
             return Err("it changes nothing: write `max`, `burst` or both".to_owned());
         }
@@ -89,21 +89,12 @@ impl Override {
                 "a `max` of 0 refuses every call: write 1 or more, or block the key".to_owned(),
             );
         }
-        check_burst(self.burst, algorithm, limits)
-    }
-}
-
-/// `Ok` if a policy with this number of limits may have the burst; else the mistake.
-pub(in crate::rule) fn check_burst(
-    burst: Option<u64>,
-    algorithm: Algorithm,
-    limits: usize,
-) -> Result<(), String> {
-    match burst {
-        Some(_) if !algorithm.has_burst() => Err(algorithm.lacks_burst()),
-        Some(_) if limits != 1 => Err("`burst` goes with one limit".to_owned()),
-        Some(0) => Err("a burst of 0 refuses every call: write 1 or more".to_owned()),
-        _ => Ok(()),
+        match self.burst {
+            Some(_) if !algorithm.has_burst() => Err(algorithm.lacks_burst()),
+            Some(_) if limits != 1 => Err("`burst` goes with one limit".to_owned()),
+            Some(0) => Err("a burst of 0 refuses every call: write 1 or more".to_owned()),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
-use smallvec::SmallVec;
 
 use super::{duration, finished, limits_in};
 use crate::parse_error::ParseError;
 use crate::rule::algorithm::Algorithm;
 use crate::rule::block::BlockDuration;
-use crate::rule::limit::Limit;
 use crate::rule::on_unavailable::OnUnavailable;
 use crate::rule::policy::Policy;
 use crate::rule::policy::overrides::{Override, Overrides, key_as_listed};
+use crate::rule::terms::Terms;
 
 /// Reads a string as for [`FromStr`], or a table of `limits` (a string, or a list), `algorithm`,
 /// `zone`, `burst`, `block`, `wait`, `prefetch`, `timeout`, `on_unavailable`, `concurrent`,
@@ -42,18 +41,21 @@ impl<'de> Visitor<'de> for PolicyVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Policy, A::Error> {
         let table = Table::deserialize(MapAccessDeserializer::new(fields))?;
+        let algorithm = table.algorithm.unwrap_or_default();
+        let mut terms = table.limits.with_algorithm(algorithm);
+        terms.block = table.block.unwrap_or_default();
+        terms.shadow = table.shadow;
+        terms.wait = table.wait;
+        terms.timeout = table.timeout;
+        terms.on_unavailable = table.on_unavailable;
+        terms.concurrent = table.concurrent;
+        terms.lease = table.lease;
         let policy = Policy {
-            block: table.block.unwrap_or_default(),
-            shadow: table.shadow,
-            wait: table.wait.map(|DurationText(wait)| wait),
-            prefetch: table.prefetch.map(|DurationText(lease)| lease),
-            timeout: table.timeout.map(|DurationText(timeout)| timeout),
-            on_unavailable: table.on_unavailable,
-            concurrent: table.concurrent,
-            lease: table.lease.map(|DurationText(lease)| lease),
+            terms: table
+                .prefetch
+                .map_or(terms, |lease| terms.with_prefetch(lease)),
             overrides: table.overrides,
             zone: table.zone,
-            ..Policy::of_limits(table.limits).with_algorithm(table.algorithm.unwrap_or_default())
         };
         finished(policy, table.burst).map_err(Error::custom)
     }
@@ -63,23 +65,23 @@ impl<'de> Visitor<'de> for PolicyVisitor {
 #[serde(deny_unknown_fields)]
 struct Table {
     #[serde(deserialize_with = "limits")]
-    limits: SmallVec<[Limit; 2]>,
+    limits: Terms,
     #[serde(default, deserialize_with = "text")]
     algorithm: Option<Algorithm>,
     burst: Option<u64>,
     #[serde(default, deserialize_with = "text")]
     block: Option<BlockDuration>,
-    #[serde(default, deserialize_with = "text")]
-    wait: Option<DurationText>,
-    #[serde(default, deserialize_with = "text")]
-    prefetch: Option<DurationText>,
-    #[serde(default, deserialize_with = "text")]
-    timeout: Option<DurationText>,
+    #[serde(default, deserialize_with = "time")]
+    wait: Option<Duration>,
+    #[serde(default, deserialize_with = "time")]
+    prefetch: Option<Duration>,
+    #[serde(default, deserialize_with = "time")]
+    timeout: Option<Duration>,
     #[serde(default, deserialize_with = "text")]
     on_unavailable: Option<OnUnavailable>,
     concurrent: Option<u64>,
-    #[serde(default, deserialize_with = "text")]
-    lease: Option<DurationText>,
+    #[serde(default, deserialize_with = "time")]
+    lease: Option<Duration>,
     shadow: Option<bool>,
     #[serde(default, deserialize_with = "overrides")]
     overrides: Overrides,
@@ -97,10 +99,10 @@ enum Limits {
     List(Vec<String>),
 }
 
-fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SmallVec<[Limit; 2]>, D::Error> {
+fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Terms, D::Error> {
     match Limits::deserialize(deserializer)? {
-        Limits::Line(line) => limits_in(&line),
-        Limits::List(limits) => limits.iter().map(|limit| limit.parse()).collect(),
+        Limits::Line(line) => limits_in(line.split(',')),
+        Limits::List(limits) => limits_in(limits.iter().map(String::as_str)),
     }
     .map_err(Error::custom)
 }
@@ -115,14 +117,10 @@ fn text<'de, T: FromStr<Err = ParseError>, D: Deserializer<'de>>(
         .map_err(Error::custom)
 }
 
-struct DurationText(Duration);
-
-impl FromStr for DurationText {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        duration::read(text).map(Self)
-    }
+/// Reads a duration from its text.
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let read = duration::read(&String::deserialize(deserializer)?);
+    read.map(Some).map_err(Error::custom)
 }
 
 /// An [`Override`] as a configuration writes it: a `max`, or a table.

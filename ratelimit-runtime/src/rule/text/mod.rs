@@ -11,8 +11,6 @@ mod summary;
 use std::fmt;
 use std::str::FromStr;
 
-use smallvec::SmallVec;
-
 #[cfg(feature = "watch")]
 pub(crate) use self::config::Entries;
 #[cfg(feature = "serde")]
@@ -22,7 +20,8 @@ use super::algorithm::Algorithm;
 use super::limit::Limit;
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
-use super::policy::overrides::check_burst;
+use super::policy::overrides::{Override, Overrides};
+use super::terms::Terms;
 use crate::parse_error::ParseError;
 
 /// Reads `max/window`, such as `5/1m` or `1000/1h 30m`, or `max/unit` of the calendar, such as
@@ -103,7 +102,13 @@ impl FromStr for Policy {
             _ => (Algorithm::default(), line.as_str()),
         };
         let (limits, mut rest) = before_option(rest);
-        let mut policy = Self::of_limits(limits_in(limits)?).with_algorithm(algorithm);
+        let limits = limits_in(limits.split(','))?;
+        let mut policy = Self {
+            terms: limits.with_algorithm(algorithm),
+            overrides: Overrides::default(),
+            zone: None,
+        };
+        let terms = &mut policy.terms;
         let (mut burst, mut given) = (None, Vec::new());
         while !rest.is_empty() {
             let (name, behind) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -111,19 +116,19 @@ impl FromStr for Policy {
             match name {
                 "zone" => policy.zone = Some(value.to_owned()),
                 "burst" => burst = Some(count(value)?),
-                "block" => policy.block = value.parse()?,
-                "wait" => policy.wait = Some(duration::read(value)?),
-                "prefetch" => policy.prefetch = Some(duration::read(value)?),
-                "timeout" => policy.timeout = Some(duration::read(value)?),
-                "on_unavailable" => policy.on_unavailable = Some(value.parse()?),
-                "concurrent" => policy.concurrent = Some(count(value)?),
-                "lease" => policy.lease = Some(duration::read(value)?),
+                "block" => terms.block = value.parse()?,
+                "wait" => terms.wait = Some(duration::read(value)?),
+                "prefetch" => *terms = terms.with_prefetch(duration::read(value)?),
+                "timeout" => terms.timeout = Some(duration::read(value)?),
+                "on_unavailable" => terms.on_unavailable = Some(value.parse()?),
+                "concurrent" => terms.concurrent = Some(count(value)?),
+                "lease" => terms.lease = Some(duration::read(value)?),
                 _ => {
                     let on = value.is_empty()
                         || value
                             .parse()
                             .map_err(|_| "write `shadow`, or `shadow false`".to_owned())?;
-                    policy.shadow = Some(on);
+                    terms.shadow = Some(on);
                 }
             }
             if given.contains(&name) {
@@ -161,19 +166,20 @@ fn before_option(text: &str) -> (&str, &str) {
     (before.trim_end(), rest)
 }
 
-/// Reads limits such as `5/1m, 50/1d`.
-fn limits_in(text: &str) -> Result<SmallVec<[Limit; 2]>, ParseError> {
-    text.split(',').map(str::parse).collect()
+/// Reads limits such as `5/1m`.
+fn limits_in<'t>(mut limits: impl Iterator<Item = &'t str>) -> Result<Terms, ParseError> {
+    limits.try_fold(Terms::NONE, |terms, limit| Ok(terms.and(limit.parse()?)))
 }
 
 /// The policy with its burst, checked for use.
 fn finished(mut policy: Policy, burst: Option<u64>) -> Result<Policy, ParseError> {
-    if policy.limits.is_empty() {
+    if policy.limits().is_empty() {
         return Err("a policy has at least one limit".to_owned().into());
     }
-    check_burst(burst, policy.algorithm, policy.limits.len())?;
-    if let (Some(limit), Some(burst)) = (policy.limits.first_mut(), burst) {
-        *limit = limit.with_burst(burst);
+    if let Some(burst) = burst {
+        let burst = Override::burst(burst);
+        burst.check(policy.algorithm(), policy.limits().len())?;
+        policy.terms = policy.terms.with_override(&burst);
     }
     policy.check()?;
     Ok(policy)

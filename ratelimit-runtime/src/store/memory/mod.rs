@@ -290,21 +290,20 @@ impl BuiltInStore for MemoryStore {
         true
     }
 
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::ready(Ok(self.decide_all(requests)))
-    }
-
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::ready(Ok(self.with(&request, |shard, hash, now| {
             shard.offend(&request, hash, now)
         })))
     }
 
-    fn acquire_permit<'a>(
+    fn acquire_all<'a>(
         &'a self,
-        permit: PermitRequest,
+        permit: Option<PermitRequest>,
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
+        let Some(permit) = permit else {
+            return Answer::ready(Ok(PermitVerdict::of_limits(self.decide_all(requests))));
+        };
         let verdict = self.with_permits(&permit.key, |permits| {
             permits.acquire(&permit, |is_free| {
                 if is_free {

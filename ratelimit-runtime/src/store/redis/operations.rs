@@ -11,7 +11,7 @@ use super::RedisStore;
 use super::clients::Client;
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
-use super::known::Lookup;
+use super::known::{Grant, Lookup};
 use super::rules;
 use super::scriptless::Route;
 use super::scripts::{KeyQuestion, Operation, Question, Reply, own_time};
@@ -90,10 +90,7 @@ impl RedisStore {
     /// Asks the server to decide, and takes units ahead if the key is busy. Units that this store
     /// holds do not refuse its own call: they are given back, and it asks again.
     async fn ask(&self, request: Request<'_>, lookup: Lookup) -> Result<Verdict, StoreError> {
-        let held = self.known.take_back(&request);
-        if held.is_none() {
-            self.take_ahead(&request)?;
-        }
+        let held = self.take_ahead(&request)?;
         let acquire = || self.carry_out(Operation::Acquire, request);
         let mut verdict = acquire().await?.decision()?;
         if let Some(held) = held {
@@ -109,16 +106,19 @@ impl RedisStore {
     }
 
     /// Takes units ahead, after a request that is about to be asked, if its key is busy: by a task,
-    /// which runs once this one waits.
-    fn take_ahead(&self, request: &Request<'_>) -> Result<(), StoreError> {
+    /// which runs once this one waits. If too few are left for the request of those taken before,
+    /// these are given back instead, and their grant is returned.
+    fn take_ahead(&self, request: &Request<'_>) -> Result<Option<Arc<Grant>>, StoreError> {
         if request.prefetch_us == 0 || self.route(request)? != Route::Script {
-            return Ok(());
+            return Ok(None);
         }
-        if let Some(fetch) = self.known.fetch(request) {
+        let wanted = self.known.fetch(request);
+        if let Ok(Some(fetch)) = wanted {
             let servers = Arc::clone(&self.client()?.servers);
             tokio::spawn(fetch.run(servers, self.settings.clock.clone()));
+            return Ok(None);
         }
-        Ok(())
+        Ok(wanted.err())
     }
 
     /// Carries out an operation by hand, which voids units taken ahead.
@@ -151,15 +151,6 @@ impl RedisStore {
             )
         };
         Ok(requests.iter().map(question).collect())
-    }
-
-    fn must_run_scripts(&self) -> Result<(), StoreError> {
-        let why = "without scripts, calls in flight cannot be limited: choose RedisMode::Scripts";
-        self.settings
-            .mode
-            .runs_scripts()
-            .then_some(())
-            .ok_or_else(|| StoreError::unsupported(why))
     }
 }
 
@@ -278,18 +269,25 @@ impl BuiltInStore for RedisStore {
     }
 
     /// Asks the server about all requests, even if one is known to be refused.
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+    fn acquire_all<'a>(
+        &'a self,
+        permit: Option<PermitRequest>,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
             let lookups = self.known.lookups(requests);
-            let until = requests.iter().filter_map(Request::timeout_at).min();
             let stack = self.stack(requests)?;
-            let replies = self.client()?.servers.ask(&stack, until).await?;
-            let verdicts = replies.into_iter().map(Reply::decision);
-            let verdicts = verdicts.collect::<Result<Vec<_>, _>>()?;
-            let is_charged = verdicts.iter().all(|verdict| verdict.allowed);
+            let verdict = if let Some(permit) = permit {
+                self.client()?.permits.acquire(permit, stack).await?
+            } else {
+                let until = requests.iter().filter_map(Request::timeout_at).min();
+                let replies = self.client()?.servers.ask(&stack, until).await?;
+                let verdicts = replies.into_iter().map(Reply::decision);
+                PermitVerdict::of_limits(verdicts.collect::<Result<_, _>>()?)
+            };
             self.known
-                .note_stack(requests, lookups, &verdicts, is_charged);
-            Ok(verdicts)
+                .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
+            Ok(verdict)
         })
     }
 
@@ -298,22 +296,6 @@ impl BuiltInStore for RedisStore {
             let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Offend, request).await?;
             Ok(self.known.note_refusal(&request, lookup, seen.decision()?))
-        })
-    }
-
-    fn acquire_permit<'a>(
-        &'a self,
-        permit: PermitRequest,
-        requests: &'a [Request<'a>],
-    ) -> Answer<'a, PermitVerdict> {
-        Answer::later(async move {
-            self.must_run_scripts()?;
-            let lookups = self.known.lookups(requests);
-            let stack = self.stack(requests)?;
-            let verdict = self.client()?.permits.acquire(permit, stack).await?;
-            self.known
-                .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
-            Ok(verdict)
         })
     }
 
@@ -327,10 +309,7 @@ impl BuiltInStore for RedisStore {
     }
 
     fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
-        Answer::later(async move {
-            self.must_run_scripts()?;
-            self.client()?.permits.in_flight(permit).await
-        })
+        Answer::later(async move { self.client()?.permits.in_flight(permit).await })
     }
 
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {

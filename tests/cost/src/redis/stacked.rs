@@ -80,7 +80,7 @@ fn asked(
                     .map(|(key, limits)| Request::new(key.as_bytes(), algorithm, limits));
                 let mut admitted = 0;
                 for _ in 0..calls {
-                    let verdicts = store.acquire_all(&requests).await.unwrap();
+                    let verdicts = store.acquire_all(None, &requests).await.unwrap().verdicts;
                     admitted += u64::from(
                         verdicts.len() == 2 && verdicts.iter().all(|verdict| verdict.allowed),
                     );

@@ -10,7 +10,7 @@ mod redirect;
 mod refresh;
 mod slot_map;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::{cmd, from_redis_value_ref};
@@ -48,7 +48,6 @@ const UNSERVED: &str = "no node of the Redis cluster serves the slot of this key
 /// A Redis Cluster, for one runtime. Dropping it ends its links.
 pub(crate) struct Cluster {
     nodes: Arc<Nodes>,
-    refresh: Arc<Refresh>,
 }
 
 impl Cluster {
@@ -67,10 +66,9 @@ impl Cluster {
             epochs,
             runtime: runtime.clone(),
             map: Mutex::new(SlotMap::empty()),
-            refresh: OnceLock::new(),
+            refresh: Refresh::default(),
         });
-        let refresh = Refresh::new(Arc::clone(&nodes));
-        Self { nodes, refresh }
+        Self { nodes }
     }
 
     /// Runs one operation on keys of a slot. `ask` gets the batcher of the slot's master, and
@@ -100,7 +98,7 @@ impl Cluster {
             };
             let redirect = Redirect::of(&error, slot, &master.address.host);
             if !matches!(redirect, Some(Redirect::Ask(_)) | None) {
-                self.refresh.begin();
+                self.nodes.refresh();
             }
             let may_follow = redirects.next().is_some();
             (master, asking) = match redirect {
@@ -125,7 +123,7 @@ impl Cluster {
     /// away, or a replica, asks for the slots again: another node may serve them now.
     async fn failed(&self, error: StoreError) -> StoreError {
         if error.kind() == StoreErrorKind::Unavailable {
-            let _ = self.refresh.outcome().await;
+            let _ = self.nodes.refreshed().await;
         }
         error
     }
@@ -136,7 +134,7 @@ impl Cluster {
         if let Some(owner) = known() {
             return Ok(owner);
         }
-        let refreshed = self.refresh.outcome().await;
+        let refreshed = self.nodes.refreshed().await;
         known().ok_or_else(|| {
             refreshed
                 .err()
@@ -156,7 +154,7 @@ impl Cluster {
     pub(crate) fn health(&self, slot: u16) -> Health {
         let owner = self.nodes.map().owner(slot).cloned();
         let Some(owner) = owner else {
-            self.refresh.begin();
+            self.nodes.refresh();
             return Health::Down;
         };
         self.nodes.batcher(&owner).link().health()
@@ -183,7 +181,7 @@ impl Cluster {
             vec![self.owner(slot).await?]
         } else {
             if !self.nodes.map().is_whole() {
-                self.refresh.outcome().await?;
+                self.nodes.refreshed().await?;
             }
             self.all()?
         };
@@ -209,7 +207,7 @@ impl Cluster {
             };
             serves
                 .unwrap_or_else(silent)
-                .inspect_err(|_| self.refresh.begin())?;
+                .inspect_err(|_| self.nodes.refresh())?;
         }
         Ok(())
     }

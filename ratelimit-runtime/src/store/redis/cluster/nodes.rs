@@ -2,13 +2,14 @@
 //! slow ones are not waited for.
 
 use std::slice;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value, cmd};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
+use super::refresh::Refresh;
 use super::slot_map::{Master, SlotMap, SlotRange};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Health;
@@ -39,8 +40,7 @@ pub(super) struct Nodes {
     pub(super) epochs: Option<Epochs>,
     pub(super) runtime: Handle,
     pub(super) map: Mutex<SlotMap>,
-    /// Called while a master does not serve: it asks for the slots.
-    pub(super) refresh: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    pub(super) refresh: Refresh,
 }
 
 impl Nodes {
@@ -98,6 +98,20 @@ impl Nodes {
             Some(epochs) => epochs.begin_of(slots.iter().map(|(slot, _)| *slot)),
             None => (self.link.reconnected)(),
         }
+    }
+
+    /// Asks for the slots again, by a task, unless one is about to.
+    pub(super) fn refresh(self: &Arc<Self>) {
+        self.refresh.begin(|at| {
+            let nodes = Arc::clone(self);
+            let ask = async move { nodes.refresh.ask(at, nodes.ask_for_slots()).await };
+            self.runtime.spawn(ask)
+        });
+    }
+
+    /// [`refresh`](Self::refresh)es, and returns the last [outcome](Refresh::outcome).
+    pub(super) async fn refreshed(self: &Arc<Self>) -> Result<(), StoreError> {
+        self.refresh.outcome(|| self.refresh()).await
     }
 
     /// Asks for the slots, and replaces the map by the first answer that names any.
@@ -168,10 +182,8 @@ async fn refresh_while_away(nodes: Weak<Nodes>, link: Weak<Link>) {
         let (Some(nodes), Some(link)) = (nodes.upgrade(), link.upgrade()) else {
             return;
         };
-        if matches!(link.status(), LinkStatus::Slow(..) | LinkStatus::Down(_))
-            && let Some(refresh) = nodes.refresh.get()
-        {
-            refresh();
+        if matches!(link.status(), LinkStatus::Slow(..) | LinkStatus::Down(_)) {
+            nodes.refresh();
         }
     }
 }

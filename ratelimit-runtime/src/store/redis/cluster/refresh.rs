@@ -1,13 +1,12 @@
-//! [`Refresh`]: the task that asks for the slot map, one at a time and not too often.
+//! [`Refresh`]: the question for the slots, asked by one task at a time and not too often.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::nodes::Nodes;
 use crate::error::StoreError;
 
 /// The shortest time between two questions for the slots.
@@ -18,9 +17,9 @@ const SLOW: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_millis(150);
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// Asks the nodes of a cluster for the slots again.
+/// The last question for the slots, and its outcome.
+#[derive(Default)]
 pub(super) struct Refresh {
-    nodes: Arc<Nodes>,
     last: Mutex<Option<LastRefresh>>,
     /// The last outcome; `None` until the first.
     outcome: watch::Sender<Option<Result<(), StoreError>>>,
@@ -34,42 +33,29 @@ struct LastRefresh {
 }
 
 impl Refresh {
-    pub(super) fn new(nodes: Arc<Nodes>) -> Arc<Self> {
-        Arc::new_cyclic(|refresh: &Weak<Self>| {
-            let refresh = Weak::clone(refresh);
-            let begin = move || refresh.upgrade().iter().for_each(Self::begin);
-            let is_first = nodes.refresh.set(Box::new(begin)).is_ok();
-            debug_assert!(is_first, "nodes have one refresh");
-            Self {
-                nodes,
-                last: Mutex::default(),
-                outcome: watch::Sender::new(None),
-            }
-        })
-    }
-
     fn last(&self) -> MutexGuard<'_, Option<LastRefresh>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to ask for the slots, once in [`ASK_EVERY`], unless that is under way.
-    pub(super) fn begin(self: &Arc<Self>) {
+    /// Starts a task that [asks](Self::ask) for the slots at a time, once in [`ASK_EVERY`], unless
+    /// one does so already.
+    pub(super) fn begin(&self, start: impl FnOnce(Instant) -> JoinHandle<()>) {
         let (mut last, now) = (self.last(), Instant::now());
         if last.as_ref().is_none_or(|last| last.task.is_finished()) {
             let at = last
                 .as_ref()
                 .map_or(now, |last| now.max(last.at + ASK_EVERY));
-            let task = self.nodes.runtime.spawn(Arc::clone(self).ask_again(at));
+            let task = start(at);
             *last = Some(LastRefresh { task, at });
         }
     }
 
-    /// [`begin`](Self::begin)s, and returns the last outcome. Waits for the first one, and for a
-    /// moment if one takes long: a runtime that runs only while a caller blocks on it would never
-    /// finish the task if its calls were answered at once.
-    pub(super) async fn outcome(self: &Arc<Self>) -> Result<(), StoreError> {
+    /// Returns the last outcome, after `begin`. Waits for the first one, and for a moment if one
+    /// takes long: a runtime that runs only while a caller blocks on it would never finish the task
+    /// if its calls were answered at once.
+    pub(super) async fn outcome(&self, begin: impl FnOnce()) -> Result<(), StoreError> {
         let mut outcome = self.outcome.subscribe();
-        self.begin();
+        begin();
         let takes_long = |last: &LastRefresh| !last.task.is_finished() && last.at.elapsed() > LONG;
         let takes_long = self.last().as_ref().is_some_and(takes_long);
         if outcome.borrow_and_update().is_none() {
@@ -81,9 +67,14 @@ impl Refresh {
         outcome.borrow().clone().unwrap_or(Ok(()))
     }
 
-    async fn ask_again(self: Arc<Self>, at: Instant) {
+    /// Waits for the `answer` about the slots, which is asked for at a time.
+    pub(super) async fn ask(
+        &self,
+        at: Instant,
+        answer: impl Future<Output = Result<(), StoreError>>,
+    ) {
         tokio::time::sleep(at.saturating_duration_since(Instant::now())).await;
-        let mut answer = pin!(self.nodes.ask_for_slots());
+        let mut answer = pin!(answer);
         let in_time = tokio::time::timeout(SLOW, answer.as_mut()).await;
         let outcome = if let Ok(outcome) = in_time {
             outcome

@@ -26,20 +26,23 @@ pub(crate) struct Fetch {
 
 impl Fetch {
     /// The task for a request that the server is asked, if a grant is [wanted](Grants::wanted).
-    pub(super) fn of(grants: &Arc<Grants>, request: &Request<'_>) -> Option<Self> {
-        let grant = grants.wanted(request)?;
-        Some(Self {
+    pub(super) fn of(
+        grants: &Arc<Grants>,
+        request: &Request<'_>,
+    ) -> Result<Option<Self>, Arc<Grant>> {
+        let wanted = grants.wanted(request)?;
+        Ok(wanted.map(|grant| Self {
             _open: [grants.opened(), grant.opened()],
             grants: Arc::clone(grants),
             grant,
-        })
+        }))
     }
 
     /// Takes units ahead, after the call that found none, and gives back the rest when the lease is
     /// over.
     pub(crate) async fn run(self, servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>) {
         let (grants, grant) = (&self.grants, &self.grant);
-        let (sent, operation) = (grants.now(grant.key()), Operation::Grant(grant.lease));
+        let (sent, operation) = (grants.now(&grant.of.key), Operation::Grant(grant.lease));
         let own_clock = clock.as_deref();
         let granted = self.ask(
             &servers,
@@ -51,13 +54,13 @@ impl Fetch {
         let Ok(reply) = granted.await.and_then(Reply::granted) else {
             return;
         };
-        let lasts = Duration::from_micros(grant.open(reply, sent, grants.now(grant.key())));
+        let lasts = Duration::from_micros(grant.open(reply, sent, grants.now(&grant.of.key)));
         let _ = pace::timeout(lasts, grant.over()).await;
         grants.end(grant);
         // Callers that found the lease over put back what they took.
         pace::READY_TASKS_RUN.pass().await;
         let left = grant.left();
-        let owed = grant.owed(left, grants.now(grant.key()).epoch);
+        let owed = grant.owed(left, grants.now(&grant.of.key).epoch);
         let mut given_back = 0;
         if let Some(granted) = owed {
             let operation = Operation::GiveBack(granted);

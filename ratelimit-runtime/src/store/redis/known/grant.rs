@@ -5,12 +5,12 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use smallvec::SmallVec;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{Notify, watch};
 
+use super::known_key::KnownKey;
 use super::moment::Moment;
-use crate::rule::{Algorithm, Limit};
+use crate::rule::Algorithm;
 use crate::store::redis::scripts::{GrantReply, Granted};
 use crate::store::{Request, Verdict};
 
@@ -20,10 +20,7 @@ const OVER: u64 = 1 << 63;
 const TOLD: u64 = 1 << 62;
 
 pub(crate) struct Grant {
-    pub(super) hash: u64,
-    key: Box<[u8]>,
-    limits: SmallVec<[Limit; 1]>,
-    pub(super) algorithm: Algorithm,
+    pub(super) of: KnownKey,
     /// The lease for which units are taken, in microseconds.
     pub(super) lease: u64,
     /// The number of units to take.
@@ -32,8 +29,6 @@ pub(crate) struct Grant {
     runtime: Option<Id>,
     left: AtomicU64,
     taken: OnceLock<Lease>,
-    /// When units were last asked for, in microseconds.
-    pub(super) used: AtomicU64,
     /// `true` if the server has forgotten the grant.
     is_forgotten: AtomicBool,
     over: Notify,
@@ -57,16 +52,12 @@ impl Grant {
     /// A grant to fetch for this request.
     pub(super) fn new(request: &Request<'_>, hash: u64, wanted: u64, now: u64) -> Self {
         Self {
-            hash,
-            key: request.key().into(),
-            limits: SmallVec::from_slice(request.limits()),
-            algorithm: request.algorithm(),
+            of: KnownKey::new(request, hash, now),
             lease: request.prefetch_us.into(),
             wanted,
             runtime: current(),
             left: AtomicU64::new(0),
             taken: OnceLock::new(),
-            used: AtomicU64::new(now),
             is_forgotten: AtomicBool::new(false),
             over: Notify::new(),
             waiting: AtomicU64::new(0),
@@ -78,28 +69,12 @@ impl Grant {
     /// The request that takes `units`, or gives them back.
     pub(super) fn request(&self, units: u64) -> Request<'_> {
         Request {
-            key: &self.key,
-            algorithm: self.algorithm,
-            limits: &self.limits,
+            key: &self.of.key,
+            algorithm: self.of.algorithm,
+            limits: &self.of.limits,
             cost: units,
             ..Request::PLAIN
         }
-    }
-
-    pub(super) fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    #[inline]
-    pub(super) fn is_about(&self, hash: u64, key: &[u8]) -> bool {
-        self.hash == hash && *self.key == *key
-    }
-
-    #[inline]
-    pub(super) fn is_of(&self, hash: u64, request: &Request<'_>) -> bool {
-        self.is_about(hash, request.key())
-            && *self.limits == *request.limits()
-            && self.algorithm == request.algorithm()
     }
 
     /// `true` if callers have waited for the grant: no other call may spend before them.
@@ -166,8 +141,8 @@ impl Grant {
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
             return None;
         }
-        self.used.store(now.time, Ordering::Relaxed);
-        Some(taken.verdict(self.algorithm, before - units, now))
+        self.of.note_use(now.time);
+        Some(taken.verdict(self.of.algorithm, before - units, now))
     }
 
     /// `true` if a call of this cost that finds too few units is to fetch the next grant.
@@ -255,7 +230,7 @@ impl Grant {
     pub(super) fn owed(&self, left: u64, epoch: u64) -> Option<Granted> {
         let Lease { reply, at, .. } = self.taken.get()?;
         let is_known = !self.is_forgotten.load(Ordering::Relaxed) && at.epoch == epoch;
-        let is_owed = left > 0 || self.algorithm.has_burst() && reply.granted.units > 0;
+        let is_owed = left > 0 || self.of.algorithm.has_burst() && reply.granted.units > 0;
         (is_known && is_owed).then_some(reply.granted)
     }
 }

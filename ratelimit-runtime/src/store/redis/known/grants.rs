@@ -4,7 +4,6 @@
 //! no other key waits for that.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::watch;
 
@@ -61,7 +60,7 @@ impl Grants {
         }
         let hash = self.sets.hash(request.key());
         let set = self.sets.read(hash)?;
-        let grant = set.iter().find(|grant| grant.is_of(hash, request))?;
+        let grant = set.iter().find(|grant| grant.of.is_of(hash, request))?;
         if grant.is_waited_for() {
             return None;
         }
@@ -76,16 +75,25 @@ impl Grants {
 
     /// The grant to fetch for a request that the server is asked, if its key is busy and has none
     /// yet.
-    pub(super) fn wanted(&self, request: &Request<'_>) -> Option<Arc<Grant>> {
+    ///
+    /// # Errors
+    ///
+    /// The grant of a request that costs more than is left of it, which ends and is given back.
+    pub(super) fn wanted(&self, request: &Request<'_>) -> Result<Option<Arc<Grant>>, Arc<Grant>> {
         if !may_spend(request) {
-            return None;
+            return Ok(None);
         }
         let (hash, now) = (self.sets.hash(request.key()), self.now(request.key()));
-        let known = self.find(hash, request);
-        let is_known = known.is_some();
-        let used_up = known.filter(|grant| grant.is_used_up(request.cost(), now));
-        if let Some(used_up) = &used_up {
-            self.end(used_up);
+        let mut is_known = false;
+        if let Some(known) = self.find(hash, request) {
+            let has_too_few = known.has_too_few(request.cost());
+            is_known = !has_too_few && !known.is_used_up(request.cost(), now);
+            if !is_known {
+                self.end(&known);
+            }
+            if has_too_few {
+                return Err(known);
+            }
         }
         let lease = request.prefetch_us.into();
         let recent = self.recent.add(hash, request.cost(), now.time, lease);
@@ -95,33 +103,21 @@ impl Grants {
             MOST
         };
         let units = recent.min(most);
-        let is_wanted = units >= LEAST && recent / request.cost() >= BUSY;
-        if !is_wanted || is_known && used_up.is_none() {
-            return None;
+        if is_known || units < LEAST || recent / request.cost() < BUSY {
+            return Ok(None);
         }
-        self.begin(request, hash, units, now.time)
-    }
-
-    /// Ends the grant of a request that costs more than is left of it, and gives it, while it is
-    /// given back.
-    pub(super) fn take_back(&self, request: &Request<'_>) -> Option<Arc<Grant>> {
-        let grant = self.find(self.sets.hash(request.key()), request)?;
-        let is_taken_back = may_spend(request) && grant.has_too_few(request.cost());
-        is_taken_back.then(|| {
-            self.end(&grant);
-            grant
-        })
+        Ok(self.begin(request, hash, units, now.time))
     }
 
     /// Adds a grant to fetch, unless there is one. The least recently used one makes room.
     fn begin(&self, request: &Request<'_>, hash: u64, units: u64, now: u64) -> Option<Arc<Grant>> {
         let mut set = self.sets.write(hash)?;
-        if set.iter().any(|grant| grant.is_of(hash, request)) {
+        if set.iter().any(|grant| grant.of.is_of(hash, request)) {
             return None;
         }
         let grant = Arc::new(Grant::new(request, hash, units, now));
         let least = set.iter().enumerate().filter(|_| set.len() >= SET_SIZE);
-        let least = least.min_by_key(|(_, grant)| grant.used.load(Ordering::Relaxed));
+        let least = least.min_by_key(|(_, grant)| grant.of.last_use());
         if let Some((at, _)) = least {
             set.swap_remove(at).end();
         }
@@ -133,10 +129,10 @@ impl Grants {
     pub(super) fn end(&self, grant: &Arc<Grant>) {
         let spent = grant.end();
         if spent > 0 {
-            let now = self.now(grant.key()).time;
-            self.recent.add(grant.hash, spent, now, grant.lease);
+            let now = self.now(&grant.of.key).time;
+            self.recent.add(grant.of.hash, spent, now, grant.lease);
         }
-        if let Some(mut set) = self.sets.write(grant.hash) {
+        if let Some(mut set) = self.sets.write(grant.of.hash) {
             set.retain(|other| !Arc::ptr_eq(other, grant));
         }
     }
@@ -146,7 +142,7 @@ impl Grants {
     pub(super) fn void(&self, key: &[u8], is_forgotten: bool) {
         let hash = self.sets.hash(key);
         if let Some(mut set) = self.sets.write(hash) {
-            for grant in set.extract_if(.., |grant| grant.is_about(hash, key)) {
+            for grant in set.extract_if(.., |grant| grant.of.is_about(hash, key)) {
                 if is_forgotten {
                     grant.forget();
                 }
@@ -176,7 +172,9 @@ impl Grants {
 
     fn find(&self, hash: u64, request: &Request<'_>) -> Option<Arc<Grant>> {
         let set = self.sets.read(hash)?;
-        set.iter().find(|grant| grant.is_of(hash, request)).cloned()
+        set.iter()
+            .find(|grant| grant.of.is_of(hash, request))
+            .cloned()
     }
 }
 

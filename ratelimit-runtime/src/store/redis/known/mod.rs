@@ -44,6 +44,7 @@ use crate::store::{Request, Verdict};
 mod fetch;
 mod grant;
 mod grants;
+mod known_key;
 mod moment;
 mod recent;
 mod refusals;
@@ -254,25 +255,15 @@ impl Known {
 
     /// The admission of a request by units of its key that were taken ahead, if enough are left.
     pub(crate) fn spend(&self, request: &Request<'_>) -> Option<Verdict> {
-        if request.prefetch_us == 0 {
-            return None;
-        }
         self.grants.get()?.spend(request)
     }
 
-    /// The grant of which too few units are left for the request: it is over, and given back.
-    pub(crate) fn take_back(&self, request: &Request<'_>) -> Option<Arc<Grant>> {
-        if request.prefetch_us == 0 {
-            return None;
-        }
-        self.grants.get()?.take_back(request)
-    }
-
     /// The task that takes units ahead, if the request is one of many of its key.
-    pub(crate) fn fetch(&self, request: &Request<'_>) -> Option<Fetch> {
-        if request.prefetch_us == 0 {
-            return None;
-        }
+    ///
+    /// # Errors
+    ///
+    /// The grant of which too few units are left for the request: it is over, and given back.
+    pub(crate) fn fetch(&self, request: &Request<'_>) -> Result<Option<Fetch>, Arc<Grant>> {
         let grants = self.grants.get_or_init(|| {
             let own_clock = self.is_own_clock.then(|| Arc::clone(&self.clock));
             Arc::new(Grants::new(own_clock, self.epochs.clone()))

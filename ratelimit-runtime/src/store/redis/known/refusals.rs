@@ -1,13 +1,10 @@
 //! [`Refusals`]: requests that were refused, bounded in number, and how long each refusal holds.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use smallvec::SmallVec;
-
+use super::known_key::KnownKey;
 use super::moment::Moment;
 use super::sets::{SET_SIZE, Set, Sets};
 use crate::algorithm::RESERVED_WAIT;
-use crate::rule::{Algorithm, BlockDuration, Limit};
+use crate::rule::BlockDuration;
 use crate::store::{Request, Verdict};
 
 pub(super) struct Refusals {
@@ -35,14 +32,9 @@ pub(super) struct Miss {
 
 /// A request and the refusal that answered it. Only the newest is known of a key and its limits.
 struct KnownRefusal {
-    hash: u64,
-    key: Box<[u8]>,
-    limits: SmallVec<[Limit; 1]>,
+    of: KnownKey,
     cost: u64,
     block: BlockDuration,
-    algorithm: Algorithm,
-    /// When the refusal was last given as an answer.
-    used: AtomicU64,
     /// When the request was about to be sent.
     sent_at: Moment,
     /// When the verdict arrived, which the store reached between the two.
@@ -78,7 +70,7 @@ impl Refusals {
         let refusal = set
             .refusals
             .iter()
-            .find(|refusal| refusal.is_of(hash, request))
+            .find(|refusal| refusal.of.is_of(hash, request))
             .filter(|refusal| refusal.refuses(request));
         let answer =
             refusal.and_then(|refusal| refusal.answer(request, now(), self.staleness, is_away));
@@ -114,12 +106,13 @@ impl Refusals {
         if verdict.blocked {
             // Under another `max` the key may have been refused before the block, and for a shorter
             // time.
-            refusals.retain(|other| other.verdict.blocked || !other.is_about(hash, request.key()));
+            refusals
+                .retain(|other| other.verdict.blocked || !other.of.is_about(hash, request.key()));
         }
         let newcomer = KnownRefusal::new(request, hash, sent_at, now.time, verdict);
         let has_room = refusals.len() < SET_SIZE;
         let mut places = refusals.iter_mut();
-        if let Some(known) = places.find(|refusal| refusal.is_of(hash, request)) {
+        if let Some(known) = places.find(|refusal| refusal.of.is_of(hash, request)) {
             // What a clock shows that was set back is newer all the same.
             if known.sent_at.time <= sent_at.time || now.time < known.sent_at.time {
                 *known = newcomer;
@@ -128,7 +121,7 @@ impl Refusals {
             refusals.push(newcomer);
         } else if let Some(least) = refusals
             .iter_mut()
-            .min_by_key(|refusal| refusal.used.load(Ordering::Relaxed))
+            .min_by_key(|refusal| refusal.of.last_use())
         {
             *least = newcomer;
         }
@@ -144,7 +137,8 @@ impl Refusals {
     pub(super) fn forget_of(&self, hash: u64, key: &[u8]) {
         if let Some(mut set) = self.sets.write(hash) {
             set.changes += 1;
-            set.refusals.retain(|refusal| !refusal.is_about(hash, key));
+            set.refusals
+                .retain(|refusal| !refusal.of.is_about(hash, key));
         }
     }
 }
@@ -165,34 +159,13 @@ impl KnownRefusal {
             verdict
         };
         Self {
-            hash,
-            key: request.key().into(),
-            limits: SmallVec::from_slice(request.limits()),
+            of: KnownKey::new(request, hash, sent_at.time),
             cost: request.cost(),
             block: request.block,
-            algorithm: request.algorithm(),
-            used: AtomicU64::new(sent_at.time),
             sent_at,
             replied,
             verdict,
         }
-    }
-
-    #[inline]
-    fn is_about(&self, hash: u64, key: &[u8]) -> bool {
-        self.hash == hash && *self.key == *key
-    }
-
-    /// `true` if the request is about this key, under equal limits and algorithm.
-    #[inline]
-    fn is_of(&self, hash: u64, request: &Request<'_>) -> bool {
-        self.is_about(hash, request.key())
-            && match (self.limits.as_slice(), request.limits()) {
-                // Without a loop, as most rules have it.
-                ([own], [limit]) => own == limit,
-                (own, limits) => own == limits,
-            }
-            && self.algorithm == request.algorithm()
     }
 
     /// `true` if the request is refused while this refusal holds: by a block, whatever its cost; by
@@ -230,7 +203,7 @@ impl KnownRefusal {
         if is_over || (elapsed >= staleness && !(verdict.blocked && is_away())) {
             return None;
         }
-        self.used.store(now.time, Ordering::Relaxed);
+        self.of.note_use(now.time);
         Some(Verdict {
             cached: true,
             ..verdict.aged(now.time.saturating_sub(self.replied))
