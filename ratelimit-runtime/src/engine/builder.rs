@@ -188,9 +188,11 @@ impl<'r> CheckBuilder<'r> {
             if let Some(hasher) = &engine.key_hasher {
                 hasher.hide(&concurrent.head, &mut key);
             }
+            let key = key.behind(&concurrent.head);
             PermitCheck {
                 name: part.bound.name,
-                key: key.behind(&concurrent.head).into(),
+                key: key.into(),
+                queue: part.bound.queue(key),
                 max: max
                     .filter(|_| !concurrent.is_by_policy)
                     .unwrap_or(concurrent.limit.max),
