@@ -22,6 +22,7 @@ mod outages;
 mod prefetch;
 mod room;
 mod settlement;
+mod shaky;
 mod size;
 mod stacks;
 mod stores;

@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod alike;
 mod byhand;
 mod cancellation;
 mod finding;

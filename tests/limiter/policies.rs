@@ -781,3 +781,32 @@ async fn a_policy_with_concurrent_is_misconfigured_for_a_rule_without() {
         assert!(limiter.acquire(&rule, &alice()).await.is_ok());
     }
 }
+
+/// A limit is raised because calls wait: those that come then do not wait behind them.
+#[tokio::test(start_paused = true)]
+async fn new_calls_have_a_raised_limit_while_others_wait_under_the_old_one() {
+    let policy = |max, concurrent| {
+        let policy = Policy::new(Limit::per_hour(max)).with_concurrent(concurrent);
+        [("raised", policy)]
+    };
+    for (max, concurrent) in [(1, 9), (9, 1)] {
+        let limiter = RateLimiter::builder()
+            .policies(policy(max, concurrent))
+            .build()
+            .unwrap();
+        let rule = Rule::new("raised", Limit::per_hour(1))
+            .with_policy("raised")
+            .with_concurrent(1)
+            .with_wait(60 * MINUTE);
+        let key = alice();
+        let enter = async || limiter.enter(&rule, &key).await.unwrap();
+        let _first = enter().await;
+        let mut waiter = Box::pin(limiter.enter(&rule, &key));
+        assert!(futures_util::poll!(&mut waiter).is_pending());
+        limiter.set_policies(policy(9, 9)).unwrap();
+        let start = tokio::time::Instant::now();
+        let _others = [enter().await, enter().await];
+        assert_eq!(start.elapsed(), Duration::ZERO, "{max} {concurrent}");
+        assert!(futures_util::poll!(&mut waiter).is_pending());
+    }
+}

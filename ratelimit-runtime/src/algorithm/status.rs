@@ -16,7 +16,7 @@ pub(crate) struct LimitStatus {
     pub(crate) reset: u64,
     /// `true` if the limit refuses, also if all reservations were released.
     pub(crate) is_exceeded: bool,
-    /// `true` if `count` reserves a part of the limit.
+    /// `true` if a part of the limit is reserved by `count` or, in a log, also by an estimate.
     pub(crate) is_reserved: bool,
 }
 

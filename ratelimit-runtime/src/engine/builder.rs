@@ -190,9 +190,11 @@ impl<'r> CheckBuilder<'r> {
             if let Some(hasher) = &engine.key_hasher {
                 hasher.hide(head, &mut key);
             }
+            let key = key.behind(head);
             Arc::new(PermitCheck {
                 name: bound.name,
-                key: key.behind(head).into(),
+                key: key.into(),
+                queue: bound.queue(key),
                 max: max.or(bound.terms.concurrent).unwrap_or_default(),
                 lease: bound.terms.lease(),
                 index: u8::try_from(bound.terms.limits().len()).unwrap_or(u8::MAX),

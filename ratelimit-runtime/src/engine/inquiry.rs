@@ -33,6 +33,11 @@ impl<'a> Inquiry<'a> {
         self.permit.map_or_else(limits, |permit| &permit.key)
     }
 
+    /// The queue in which its callers wait.
+    pub(super) fn queue(&self) -> Box<[u8]> {
+        self.part.bound.queue(self.key())
+    }
+
     pub(super) fn cost(&self) -> u64 {
         let limits = || self.part.check().request.cost();
         self.permit.map_or_else(limits, |_| 1)

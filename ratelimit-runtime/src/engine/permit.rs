@@ -15,6 +15,8 @@ use crate::store::{BuiltInStore as _, PermitId, PermitRequest};
 pub(crate) struct PermitCheck {
     pub(super) name: Name,
     pub(super) key: Arc<[u8]>,
+    /// The queue of the calls that wait for a permit.
+    pub(super) queue: Box<[u8]>,
     /// The most calls that may be in flight.
     pub(super) max: u64,
     pub(super) lease: Duration,
@@ -151,7 +153,7 @@ impl Drop for OpenPermit {
         if self.is_counted {
             self.engine
                 .turns
-                .wake(&self.check.key, !self.engine.in_memory);
+                .wake(&self.check.queue, !self.engine.in_memory);
         }
     }
 }

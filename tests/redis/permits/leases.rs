@@ -149,6 +149,37 @@ async fn a_caller_who_gives_up_takes_no_permit() {
     }
 }
 
+/// A server that has lost its scripts is sent the call once more, perhaps behind the release.
+#[tokio::test]
+async fn a_permit_that_is_acquired_behind_its_release_is_free_soon() {
+    let server = RedisServer::start();
+    let (store, key) = (on(&server).await, unique("behind"));
+    server.freeze();
+    // Others are on their way, and the last one is never sent.
+    let permits: Vec<_> = (0..20).map(|_| permit(&key, 100)).collect();
+    for permit in &permits {
+        let acquiring = acquire(&store, permit);
+        assert!(
+            tokio::time::timeout(Duration::from_millis(1), acquiring)
+                .await
+                .is_err()
+        );
+        store.release_permit(permit);
+    }
+    server.thaw();
+    store.settled().await.unwrap();
+    let last = permits.last().unwrap().id;
+    let member = format!(
+        "{:016x}.{}.{}",
+        last.process,
+        last.number,
+        LEASE.as_millis()
+    );
+    let ends = server.now_us() + i64::try_from(LEASE.as_micros()).unwrap();
+    assert_eq!(server.cli(&["ZADD", &key, &ends.to_string(), &member]), "1");
+    gone(&server, &key).await;
+}
+
 /// The connection is lost in the middle of the answer.
 #[tokio::test]
 async fn a_call_whose_answer_is_lost_takes_no_permit() {

@@ -279,3 +279,22 @@ async fn a_full_store_has_room_for_another_block() {
         }
     }
 }
+
+/// What the call did cost is charged when it ends: its estimate may be a small part of that.
+#[tokio::test]
+async fn a_flood_drops_no_open_estimate_of_a_log() {
+    let (store, limits) = (store(64), [per(MAX, DAY)]);
+    let request = Request::new(b"patient", Algorithm::SlidingWindow, &limits).reserving_estimate();
+    let admitted = store.acquire(request).await.unwrap();
+    let minting = Bucket {
+        store: &store,
+        algorithm: Algorithm::SlidingWindow,
+        limits: &limits,
+    };
+    for minted in 0..2_000 {
+        minting.calls(&format!("minted {minted}"), 3).await;
+    }
+    let settled = store.settle(request, admitted.ticket, MAX).await.unwrap();
+    assert!(settled.was_open);
+    assert_eq!(minting.remaining("patient").await, 0);
+}

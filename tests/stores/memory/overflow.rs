@@ -1,5 +1,7 @@
 //! The memory store full of keys that have too much to lose to make room: newcomers share buckets.
 
+use ratelimit_runtime::{Key, RateLimiter, Rule};
+
 use super::*;
 
 struct Flooded {
@@ -133,5 +135,34 @@ async fn a_newcomer_is_not_blocked_for_strangers_and_has_a_bucket_of_its_own_onc
             flooded.store.acquire(blocking).await.unwrap().blocked,
             "{algorithm:?}"
         );
+    }
+}
+
+/// The keys that filled the store are over: a call finds room, and so does what looks before it.
+#[tokio::test]
+async fn a_stack_and_a_peek_find_the_room_that_a_call_finds() {
+    for &algorithm in ALGORITHMS {
+        let clock = FakeClock::new();
+        let store = MemoryStore::with_capacity(64).with_clock(clock.clone());
+        let limiter = RateLimiter::with_store(store);
+        let rule = |name, window| Rule::named(name, per(1, window)).with_algorithm(algorithm);
+        let (minute, day) = (rule("a minute", MINUTE), rule("a day", DAY));
+        let other = rule("another", MINUTE);
+        for minted in 0..64 {
+            let admitted = limiter.acquire(&minute, &Key::of(&minted)).await;
+            assert!(admitted.is_ok(), "{algorithm:?}");
+        }
+        // They share sixteen overflow buckets.
+        for guest in 0..1_000 {
+            drop(limiter.acquire(&day, &Key::of(&guest)).await);
+        }
+        clock.advance(micros(3 * MINUTE));
+        for newcomer in 1_000..1_010 {
+            let key = Key::of(&newcomer);
+            let peeked = limiter.peek(&day, &key).await.unwrap();
+            assert!(peeked.is_allowed(), "{algorithm:?}: {peeked:?}");
+            let both = limiter.acquire_all([(&day, &key), (&other, &key)]).await;
+            assert!(both.is_ok(), "{algorithm:?}: {both:?}");
+        }
     }
 }

@@ -157,7 +157,10 @@ impl Long {
         let view = self.view(limit, now);
         let status = self.status_of_charges(view, limit, cost, now);
         if !self.reserves() {
-            return status;
+            return LimitStatus {
+                is_reserved: !self.is_plain(),
+                ..status
+            };
         }
         let last = last_in_excess(view.used - self.reserved(view), limit, cost)
             .and_then(|before| self.units.get(self.behind_reserved(view, before)));

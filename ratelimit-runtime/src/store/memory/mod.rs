@@ -34,8 +34,9 @@ mod table;
 /// Expired keys are removed while new keys arrive. Once as many keys are live as the capacity
 /// allows, each new key takes the room of another: of a few keys drawn at random from the rule with
 /// the most keys, the one that has used the smallest share of its limits. A key that has used more
-/// than half of a limit, is blocked, or holds a reservation is never dropped. If only such keys are
-/// found, new keys of a rule share overflow buckets until there is room.
+/// than half of a limit, is blocked, or holds a reservation (under an algorithm that keeps sums,
+/// one by `count`) is never dropped. If only such keys are found, new keys of a rule share overflow
+/// buckets until there is room.
 ///
 /// Eviction can add to a limit: a key that is dropped has the used part of its limit, at most half,
 /// once more, and to have a given key dropped takes, on average, at least a quarter as many new

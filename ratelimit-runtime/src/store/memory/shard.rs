@@ -114,8 +114,12 @@ impl Shard {
     }
 
     pub(super) fn peek(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        let has_room = self.table.len() < self.capacity;
-        match self.known(request, hash, !has_room) {
+        // A key for which a call would make room has a bucket of its own.
+        let is_full = !self.overflow.is_empty()
+            && self.table.len() >= self.capacity
+            && self.table.find(request.key(), hash).is_none()
+            && self.eviction.choose(&mut self.table, now).is_none();
+        match self.known(request, hash, is_full) {
             Some(bucket) => bucket.peek(request, now),
             None => Bucket::new(request.algorithm()).peek(request, now),
         }

@@ -73,6 +73,9 @@ struct HeldPermit {
     due: Option<(Instant, usize)>,
     /// The number of connections to the server of its key when that was last looked at.
     epoch: u64,
+    /// `true` until it is known to be acquired: a call that was given up may be carried out later,
+    /// behind the release, where the server has to be sent the script.
+    is_awaited: bool,
     /// Until when the release of the permit is tried, if it is to be. By then its lease has ended.
     release_until: Option<Instant>,
 }
@@ -116,6 +119,7 @@ impl OpenPermits {
                 request: request.clone(),
                 due: None,
                 epoch,
+                is_awaited: true,
                 release_until: None,
             },
         );
@@ -150,11 +154,12 @@ impl OpenPermits {
     pub(super) fn acquired(&mut self, id: PermitId, sent_at: Instant) {
         let Some(permit) = self
             .permits
-            .get(&id)
+            .get_mut(&id)
             .filter(|permit| permit.release_until.is_none())
         else {
             return;
         };
+        permit.is_awaited = false;
         // Permits that were acquired together are not renewed together.
         let sixth = permit.request.lease / RENEWALS / 2;
         let part = u32::try_from(id.number % 64).unwrap_or_default();
@@ -240,9 +245,10 @@ impl OpenPermits {
                 "the calls of a server are known while one is pending"
             );
         }
-        let Some(release_until) = self.permits.get(&id).map(|permit| permit.release_until) else {
+        let Some(permit) = self.permits.get_mut(&id) else {
             return false;
         };
+        let release_until = permit.release_until;
         match (done, release_until) {
             (Some(true), None) => self.set_due(id, sent_at + lease / RENEWALS),
             (None, None) => self.set_due(id, now + RETRY),
@@ -250,6 +256,11 @@ impl OpenPermits {
             (Some(true), Some(_)) if !call.is_release => self.set_due(id, now),
             (None, Some(until)) if now <= until => {
                 self.set_due(id, if call.is_release { now + RETRY } else { now });
+            }
+            // It was not held, and may be by now. No caller waits for that release.
+            (Some(false), Some(_)) if std::mem::take(&mut permit.is_awaited) => {
+                self.releases.remove(&(Arc::clone(&call.request.key), id));
+                self.set_due(id, now + RETRY);
             }
             // It is released or was not held, or its lease is over.
             _ => self.forget(id),
