@@ -368,12 +368,13 @@ impl fmt::Display for Report {
                 zone,
                 unread,
             }) => {
+                let rule = &escaped(rule);
                 let width = width(keys.iter().map(|standing| name(&standing.key)));
                 for standing in keys {
                     writeln!(f, "{:width$}  {standing}", name(&standing.key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) => write!(
+                    (0, true) if unread.is_empty() => write!(
                         f,
                         "no keys of {rule} are stored; {}",
                         hint(rule, zone.as_deref())
@@ -393,12 +394,13 @@ impl fmt::Display for Report {
                 complete,
                 unread,
             }) => {
+                let rule = &escaped(rule);
                 let width = width(keys.iter().map(|calls| name(&calls.key)));
                 for CallsInFlight { key, in_flight } in keys {
                     writeln!(f, "{:width$}  {in_flight} in flight", name(key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) => {
+                    (0, true) if unread.is_empty() => {
                         write!(f, "no calls of {rule} are in flight; {}", hint(rule, None))
                     }
                     (1, true) => write!(f, "1 key of {rule}"),
