@@ -156,8 +156,8 @@ impl Pattern {
         values(&self.fields, after(line, &self.head)?)
     }
 
-    /// `true` if a field between quotes may end later, in front of another address. Not every server
-    /// escapes the quotes that clients send.
+    /// `true` if a field between quotes may end later, in front of another address. Not every
+    /// server escapes the quotes that clients send.
     fn is_ambiguous(&self, line: &str, clients: &Clients) -> bool {
         let mut rest = after(line, &self.head).unwrap_or_default();
         let mut fields = &*self.fields;

@@ -19,8 +19,8 @@ const TIMES: std::ops::Range<u64> = 946_684_800_000_000..4_102_444_800_000_000;
 /// The name of the first address of a line. Others have a number behind it.
 const ADDRESS: &str = "address";
 
-/// The pattern that fits most of these lines, if any of them has a time and an address. Of the lines
-/// it holds no more than punctuation, so that it names nobody.
+/// The pattern that fits most of these lines, if any of them has a time and an address. Of the
+/// lines it holds no more than punctuation, so that it names nobody.
 pub(crate) fn suggested(lines: &[&str], clients: &Clients) -> Option<String> {
     let is_one = |address: Cow<'_, str>| clients.named(&address).is_some();
     let fits = |text: &str| {
