@@ -60,8 +60,16 @@ pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, F
     }
     let start = range.start + length(&inside) - length(inside.trim_start_matches(' '));
     let at = |part: Range<usize>| start + part.start..start + part.end;
-    // A name that is a keyword elsewhere, as in `<type>`, is one here.
-    let expr = syn::parse_str::<Expr>(text).or_else(|_| syn::parse_str(&format!("r#{text}")));
+    // A name that is a keyword elsewhere, as in `<type>` and `<event.type>`, is one here.
+    let named = |part: &str| {
+        let is_name = syn::parse_str::<Ident>(part).is_ok() || part == "await";
+        let raw = Some(format!("r#{part}")).filter(|raw| syn::parse_str::<Ident>(raw).is_ok());
+        raw.filter(|_| !is_name).unwrap_or_else(|| part.to_owned())
+    };
+    let expr = syn::parse_str::<Expr>(text).or_else(|_| {
+        let parts: Vec<_> = text.split('.').map(named).collect();
+        syn::parse_str(&parts.join("."))
+    });
     let mut steps = Vec::new();
     match expr.map(|expr| path(&expr, &mut steps)) {
         Ok(Ok(ident)) if !text.contains(' ') => {
