@@ -61,13 +61,18 @@ pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, F
     let start = range.start + length(&inside) - length(inside.trim_start_matches(' '));
     let at = |part: Range<usize>| start + part.start..start + part.end;
     // A name that is a keyword elsewhere, as in `<type>` and `<event.type>`, is one here.
-    let named = |part: &str| {
-        let is_name = syn::parse_str::<Ident>(part).is_ok() || part == "await";
-        let raw = Some(format!("r#{part}")).filter(|raw| syn::parse_str::<Ident>(raw).is_ok());
-        raw.filter(|_| !is_name).unwrap_or_else(|| part.to_owned())
+    let is_name = |name: &str| syn::parse_str::<Ident>(name).is_ok();
+    let named = |(at, part): (usize, &str)| {
+        let raw = format!("r#{part}");
+        let waits = at > 0 && part == "await";
+        if is_name(part) || waits || !is_name(&raw) {
+            part.to_owned()
+        } else {
+            raw
+        }
     };
     let expr = syn::parse_str::<Expr>(text).or_else(|_| {
-        let parts: Vec<_> = text.split('.').map(named).collect();
+        let parts: Vec<_> = text.split('.').enumerate().map(named).collect();
         syn::parse_str(&parts.join("."))
     });
     let mut steps = Vec::new();
