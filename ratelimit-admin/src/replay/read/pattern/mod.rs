@@ -2,6 +2,7 @@
 
 mod suggested;
 
+use std::cell::LazyCell;
 use std::str::FromStr;
 
 pub(super) use self::suggested::suggested;
@@ -146,9 +147,9 @@ impl Pattern {
 
     /// The values of the fields that have names.
     fn named<'a>(&'a self, values: &[&'a str]) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let names = self.fields.iter().map(|field| &*field.name);
-        let named = names.zip(values.iter().copied());
-        named.filter(|(name, _)| !name.is_empty())
+        let fields = self.fields.iter().zip(values.iter().copied());
+        let fields = fields.map(|(field, value)| (&*field.name, value));
+        fields.filter(|(name, _)| !name.is_empty())
     }
 
     /// The values of all fields.
@@ -183,12 +184,13 @@ impl Pattern {
     /// address would be that of the one, and its time that of the other.
     fn is_joined(&self, line: &str, found: &[&str], clients: &Clients) -> bool {
         let is_address = |(_, value): &(&str, &str)| clients.named(value).is_some();
-        let has_time = self.named(found).any(is_time);
-        let address = self.named(found).find(is_address).map(|(name, _)| name);
+        // Few lines have the text of another request.
+        let has_time = LazyCell::new(|| self.named(found).any(is_time));
+        let address = LazyCell::new(|| Some(self.named(found).find(is_address)?.0));
         let is_request = |values: &[&str]| {
             let mut addresses = self.named(values).filter(is_address);
-            (!has_time || self.named(values).any(is_time))
-                && address.is_none_or(|address| addresses.any(|(name, _)| name == address))
+            address.is_none_or(|address| addresses.any(|(name, _)| name == address))
+                && (!*has_time || self.named(values).any(is_time))
         };
         let (Some((first, others)), Some(value)) = (self.fields.split_first(), found.first())
         else {
