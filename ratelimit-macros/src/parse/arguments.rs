@@ -65,7 +65,7 @@ arguments! {
     name: "name", "name = \"send_code\"", synonyms [];
     limiter: "limiter", "limiter = self.limiter", synonyms ["store"];
     on_refused: "on_refused", "on_refused = |error| …", synonyms ["error", "message", "response"];
-    on_unavailable: "on_unavailable", "on_unavailable = \"deny\"", synonyms ["fail_open", "fail_closed", "fallback"];
+    on_unavailable: "on_unavailable", "on_unavailable = \"deny\"", synonyms ["fail_open"];
     timeout: "timeout", "timeout = \"50ms\"", synonyms [];
     shadow: "shadow", "shadow = …", synonyms ["dry_run"], stands_alone;
     limits: "limits", "limits = [\"3/60s\", \"20/1d\"]", synonyms ["rates", "quotas"];
