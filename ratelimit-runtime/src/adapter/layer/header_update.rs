@@ -52,7 +52,7 @@ impl HeaderUpdate {
             &self.responses.names,
         );
         let strictest = standings.strictest().filter(|_| self.responses.legacy);
-        // Fields of the refusal are among these; fields that a layer further in has written are not.
+        // Fields of the refusal are among these; those that a layer further in has written are not.
         standings.yield_to(headers.all("ratelimit").filter(|_| refusal.is_none()));
         for (name, value) in standings.fields() {
             let further_in = headers.all(name).filter(|_| refusal.is_none());
