@@ -240,7 +240,8 @@ pub(crate) struct Bucket {
     /// The key as `list` prints it, each value in brackets and escaped: '<acme>/<7>'. A single
     /// value needs no brackets, and no text around it where Redis knows the rule:
     /// alice@example.com; a single IPv6 address stands for its /64, unless Redis holds a key with
-    /// the address itself
+    /// the address itself. '<>' is the empty text
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     key: Option<String>,
     /// The rule has no key: all callers share one bucket
     #[arg(long, conflicts_with = "key")]

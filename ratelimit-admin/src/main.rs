@@ -452,7 +452,7 @@ impl Failure {
             Self::Limiter(error) | Self::Change(error) => (error.to_string(), 2),
             Self::Arguments(message) => (message, 2),
         };
-        eprintln!("error: {message}");
+        eprintln!("error: {}", printable::of_error(&message));
         ExitCode::from(code)
     }
 }

@@ -15,6 +15,12 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
+/// Each line of an error, escaped: it may quote what servers, files and other programs wrote.
+pub(crate) fn of_error(error: &str) -> String {
+    let lines: Vec<_> = error.lines().map(escaped).collect();
+    lines.join("\n")
+}
+
 /// `true` if a character is invisible. A combining mark is visible together with the letter before
 /// it.
 pub(crate) fn is_unprintable(c: char) -> bool {

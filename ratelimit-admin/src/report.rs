@@ -368,22 +368,18 @@ impl fmt::Display for Report {
                 zone,
                 unread,
             }) => {
+                let rule = &escaped(rule);
                 let width = width(keys.iter().map(|standing| name(&standing.key)));
                 for standing in keys {
                     writeln!(f, "{:width$}  {standing}", name(&standing.key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) => write!(
+                    (0, true) if unread.is_empty() => write!(
                         f,
                         "no keys of {rule} are stored; {}",
                         hint(rule, zone.as_deref())
                     ),
-                    (1, true) => write!(f, "1 key of {rule}"),
-                    (keys, true) => write!(f, "{keys} keys of {rule}"),
-                    (keys, false) => write!(
-                        f,
-                        "{keys} keys of {rule}, and there are more: see --max-keys"
-                    ),
+                    (keys, complete) => f.write_str(&keys_of_a_rule(keys, rule, *complete)),
                 }?;
                 unread.fmt(f)
             }
@@ -393,20 +389,16 @@ impl fmt::Display for Report {
                 complete,
                 unread,
             }) => {
+                let rule = &escaped(rule);
                 let width = width(keys.iter().map(|calls| name(&calls.key)));
                 for CallsInFlight { key, in_flight } in keys {
                     writeln!(f, "{:width$}  {in_flight} in flight", name(key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) => {
+                    (0, true) if unread.is_empty() => {
                         write!(f, "no calls of {rule} are in flight; {}", hint(rule, None))
                     }
-                    (1, true) => write!(f, "1 key of {rule}"),
-                    (keys, true) => write!(f, "{keys} keys of {rule}"),
-                    (keys, false) => write!(
-                        f,
-                        "{keys} keys of {rule}, and there are more: see --max-keys"
-                    ),
+                    (keys, complete) => f.write_str(&keys_of_a_rule(keys, rule, *complete)),
                 }?;
                 unread.fmt(f)
             }
@@ -444,6 +436,17 @@ impl fmt::Display for Report {
             }
         }
     }
+}
+
+/// The number of keys of a rule, and whether there are more.
+fn keys_of_a_rule(keys: usize, rule: &str, complete: bool) -> String {
+    let of = if keys == 1 { "key" } else { "keys" };
+    let more = if complete {
+        ""
+    } else {
+        ", and there are more: see --max-keys"
+    };
+    format!("{keys} {of} of {rule}{more}")
 }
 
 impl Standing {

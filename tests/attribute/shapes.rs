@@ -113,8 +113,16 @@ async fn patterns(
     Ok(())
 }
 
-#[rate_limit(key = "<type>", window = "60s", max = 1)]
-async fn raw_identifier(r#type: &str) -> Outcome {
+struct Event {
+    r#type: u32,
+}
+
+#[rate_limit(
+    key = "<await>:<event.type>:<event.r#type>:<type>",
+    window = "60s",
+    max = 1
+)]
+async fn raw_identifier(r#type: &str, r#await: u8, event: Event) -> Outcome {
     Ok(())
 }
 
@@ -178,8 +186,8 @@ async fn functions_are_limited_whatever_they_take() {
     let call = async |b| patterns((1, 2), (b, 0), Point { x: 3, y: 4 }, [1; 3], "n", 0, "").await;
     one_each(async || call(1).await, async || call(2).await).await;
     one_each(
-        async || raw_identifier("a").await,
-        async || raw_identifier("b").await,
+        async || raw_identifier("a", 1, Event { r#type: 1 }).await,
+        async || raw_identifier("a", 1, Event { r#type: 2 }).await,
     )
     .await;
     one_each(

@@ -639,6 +639,10 @@ fn a_wrong_command_is_an_error_and_changes_nothing() {
             "`1 parsec` is not a duration",
         ),
         (
+            vec!["reset", "login", "", "--limits", "5/1h"],
+            "a value is required for '[KEY]'",
+        ),
+        (
             vec!["reset", "login", "<alice", "--limits", "5/1h"],
             "each value stands in its own `<` and `>`",
         ),

@@ -10,12 +10,12 @@ use crate::replay::{failed, printed, rows};
 
 /// What `replay` says of a log: the requests, the field of the key, the keys that a rule of one an
 /// hour refuses, and the lines that were left out.
-struct Said {
-    all: String,
+pub(crate) struct Said {
+    pub(crate) all: String,
 }
 
 impl Said {
-    fn of(arguments: &[&str], log: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn of(arguments: &[&str], log: impl AsRef<[u8]>) -> Self {
         let rule = ["--rule", "1/1h", "--show-keys"];
         Self {
             all: printed(&[&rule, arguments].concat(), log),
@@ -23,28 +23,28 @@ impl Said {
     }
 
     /// The keys, with the number of requests of each.
-    fn keys(&self) -> Vec<(String, u64)> {
+    pub(crate) fn keys(&self) -> Vec<(String, u64)> {
         rows(&self.all, "1/1h")[1..]
             .iter()
             .map(|row| (row[0].clone(), row[1].parse().expect("a number")))
             .collect()
     }
 
-    fn left_out(&self) -> Option<&str> {
+    pub(crate) fn left_out(&self) -> Option<&str> {
         self.all
             .lines()
             .find(|line| line.starts_with("lines left out: "))
     }
 
     /// The other fields that hold addresses.
-    fn others(&self) -> String {
+    pub(crate) fn others(&self) -> String {
         let mut lines = self.all.lines();
         let others = lines.find_map(|line| line.strip_prefix("addresses also stand in "));
         let names = others.map(|line| line.split(':').next().unwrap_or_default());
         names.unwrap_or_default().replace('`', "")
     }
 
-    fn taken(&self) -> &str {
+    pub(crate) fn taken(&self) -> &str {
         let mut lines = self.all.lines();
         let line = lines.find(|line| line.starts_with("key: "));
         line.unwrap_or_else(|| panic!("no field of the key: {}", self.all))
@@ -61,11 +61,11 @@ const CLIENTS: [&str; 5] = [
 ];
 
 /// A log of these clients: `{}` is the address, `{s}` the second.
-fn log(line: &str) -> String {
+pub(crate) fn log(line: &str) -> String {
     log_of(line, CLIENTS)
 }
 
-fn log_of(line: &str, clients: [&str; 5]) -> String {
+pub(crate) fn log_of(line: &str, clients: [&str; 5]) -> String {
     let lines = (10..).zip(clients).map(|(second, client)| {
         let second = f32::to_string(&(second as f32));
         line.replace("{s}", &second).replace("{}", client) + "\n"
@@ -74,7 +74,12 @@ fn log_of(line: &str, clients: [&str; 5]) -> String {
 }
 
 /// The three requests of one client are found, and no line is left out.
-fn finds_the_client(name: &str, arguments: &[&str], log: impl AsRef<[u8]>, field: &str) -> Said {
+pub(crate) fn finds_the_client(
+    name: &str,
+    arguments: &[&str],
+    log: impl AsRef<[u8]>,
+    field: &str,
+) -> Said {
     let said = Said::of(arguments, log);
     assert_eq!(
         said.keys(),
@@ -97,7 +102,7 @@ fn finds_the_client(name: &str, arguments: &[&str], log: impl AsRef<[u8]>, field
     said
 }
 
-const COMBINED: &str = concat!(
+pub(crate) const COMBINED: &str = concat!(
     r#"{} - - [10/Oct/2026:13:55:{s} +0200] "GET /a HTTP/1.1" 200 12 "#,
     r#""https://example.com/?q=a, b" "Mozilla/5.0 (X11; rv:1.0)""#
 );
@@ -203,7 +208,9 @@ fn the_client_is_found_in_access_logs_with_whatever_stands_around_it() {
 
 /// Logs of servers, balancers and networks. Behind `##` stand the name, the field of the client
 /// (in access logs with its word) and, behind `also`, other fields that hold addresses; or, behind
-/// `error`, why the log cannot be read. A line with `{s}` is that of a request.
+/// `pattern`, the pattern that its error suggests, which finds the client (in `address`, or in the
+/// field behind `key`); or, behind `error`, why
+/// the log cannot be read. A line with `{s}` is that of a request.
 const SERVERS: &str = include_str!("server_logs.txt");
 
 /// The name of each of these logs, what is said of it, and its lines.
@@ -213,6 +220,13 @@ fn servers() -> impl Iterator<Item = (&'static str, &'static str, &'static str)>
         let (name, said) = title.split_once(": ").expect("a field");
         (name, said, lines)
     })
+}
+
+/// A pattern, the field of the client in it, and other fields that hold addresses.
+fn pattern_of(said: &str) -> (&str, &str, &str) {
+    let (said, others) = said.split_once(", also ").unwrap_or((said, ""));
+    let (pattern, field) = said.split_once(", key ").unwrap_or((said, "address"));
+    (pattern, field, others)
 }
 
 /// The log, and the line of a request in it.
@@ -234,6 +248,14 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
         if let Some(why) = said.strip_prefix("error ") {
             let error = failed(&["--rule", "1/1h"], log);
             assert!(error.contains(why), "{name}: {error}");
+        } else if let Some(said) = said.strip_prefix("pattern ") {
+            let (pattern, field, others) = pattern_of(said);
+            let error = failed(&["--rule", "1/1h"], &log);
+            let suggested = format!("this reads it: --pattern '{pattern}'\n");
+            assert!(error.ends_with(&suggested), "{name}: {error}");
+            let arguments = ["--pattern", pattern, "--key-field", field];
+            let said = finds_the_client(name, &arguments, log, &format!("`{field}`"));
+            assert_eq!(said.others(), others, "{name}");
         } else {
             let (field, others) = said.split_once(", also ").unwrap_or((said, ""));
             let field = match field.split_once(' ') {
@@ -245,7 +267,7 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
         }
         count += 1;
     }
-    assert_eq!(count, 127);
+    assert_eq!(count, 145);
     // An unbracketed IPv6 address, and its port.
     let line = concat!(
         "{}:56789 [10/Oct/2026:11:55:{s}.655] in web/a 1/0/3/6/10 200 27 ",
@@ -644,7 +666,7 @@ fn one_quotation_mark_of_csv_ends_with_its_line() {
 }
 
 /// Lines that would name another client are left out and counted.
-fn leaves_out(name: &str, arguments: &[&str], log: &str, lines: &str) {
+pub(crate) fn leaves_out(name: &str, arguments: &[&str], log: &str, lines: &str) {
     let said = Said::of(arguments, format!("{log}{lines}"));
     let (count, left_out) = (lines.lines().count(), said.left_out().unwrap_or_default());
     assert!(
@@ -753,7 +775,7 @@ fn a_name_that_an_object_has_twice_leaves_its_line_out() {
 
 #[test]
 fn a_cut_line_that_goes_on_with_the_next_one_is_left_out() {
-    let joined = |name: &str, before: &str, line: &str| {
+    let joined = |name: &str, arguments: &[&str], before: &str, line: &str| {
         let first = line.replace("{s}", "15").replace("{}", "192.0.2.99");
         let next = line.replace("{s}", "16").replace("{}", "192.0.2.98");
         // Behind the address: from a beginning of the next word on.
@@ -767,19 +789,23 @@ fn a_cut_line_that_goes_on_with_the_next_one_is_left_out() {
             .step_by(step)
             .filter_map(|at| first.get(..at));
         let cuts: String = cuts.map(|cut| format!("{cut}{next}\n")).collect();
-        leaves_out(name, &[], before, &cuts);
+        leaves_out(name, arguments, before, &cuts);
     };
     for (name, said, lines) in servers() {
-        if !said.starts_with("error ") {
-            let (log, line) = log_with(lines);
-            joined(name, &log, line);
+        let (log, line) = log_with(lines);
+        if let Some(said) = said.strip_prefix("pattern ") {
+            let (pattern, field, _) = pattern_of(said);
+            let arguments = ["--pattern", pattern, "--key-field", field];
+            joined(name, &arguments, &log, line);
+        } else if !said.starts_with("error ") {
+            joined(name, &[], &log, line);
         }
     }
     for line in [
         COMBINED,
         "{} - - [10/Oct/2026:13:55:{s} +0200] \"GET /a HTTP/1.1\" 200 -",
     ] {
-        joined(line, &log(line), line);
+        joined(line, &[], &log(line), line);
     }
     for head in [
         "192.0.2.99 - ",

@@ -14,6 +14,7 @@ mod grpc;
 mod in_flight;
 mod logs;
 mod outbound;
+mod patterns;
 mod playground;
 mod policies;
 mod replay;
@@ -22,6 +23,7 @@ mod rules_in_force;
 mod store;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

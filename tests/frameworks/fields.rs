@@ -309,9 +309,33 @@ async fn a_name_stands_once_however_many_layers_tell_of_it() {
     let field = |name: &str| response.headers()[name].to_str().unwrap();
     assert_eq!(
         field("ratelimit-policy"),
-        r#""behind";q=7;w=1, "shared";q=3"#
+        r#""behind";q=7;w=1, "shared";q=5;w=60"#
     );
     assert_eq!(field("ratelimit"), r#""shared";r=0;t=60, "behind";r=6"#);
+}
+
+/// Clients get the last part of a name.
+#[tokio::test(start_paused = true)]
+async fn the_limits_of_a_name_and_what_is_left_are_those_of_one_rule() {
+    let mails = Rule::new("mails.send", Limit::new(100, Duration::from_secs(600)));
+    let letters = Rule::new("letters.send", Limit::per_minute(5));
+    for (used, expected) in [(98, [100, 600, 1]), (0, [5, 60, 4])] {
+        for [inner, outer] in [[&mails, &letters], [&letters, &mails]] {
+            let limiter = RateLimiter::memory();
+            for _ in 0..used {
+                assert!(limiter.acquire(&mails, &Key::global()).await.is_ok());
+            }
+            let layer = |rule| {
+                let layer = RateLimitLayer::new().limiter(limiter.clone());
+                layer.rule(rule, |_: &Request| Key::global())
+            };
+            let app = Router::new().route("/", get(async || "hello"));
+            let answer = ask(&app.layer(layer(inner)).layer(layer(outer)), request("/")).await;
+            let [q, w, r] = expected;
+            assert_eq!(answer.policies, [item("send", &[("q", q), ("w", w)])]);
+            assert_eq!(answer.standings, [item("send", &[("r", r), ("t", w)])]);
+        }
+    }
 }
 
 mod mails {

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 
 use crate::replay::candidate::Candidate;
+use crate::replay::read::pattern::Pattern;
 use crate::replay::time::Unit;
 
 /// Choose a limit: replay a log of requests against candidate rules
@@ -67,6 +68,13 @@ pub(crate) struct Input {
     /// Format of the log; unless given, it is guessed from the first hundred lines
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
+
+    /// Where the fields of a line stand, for other formats: '[GIN] {time} | {status} | {} |
+    /// {address} | {}'. A field is a name between braces, or none if it is not read, and ends where
+    /// the text behind it begins; a blank stands for any number of blanks and tabs, {{ for a brace.
+    /// A log that cannot be read has such a pattern in its error
+    #[arg(long, value_name = "PATTERN", conflicts_with = "format")]
+    pub(crate) pattern: Option<Pattern>,
 
     /// The field with the time: RFC 3339, the form of access logs (10/Oct/2026:13:55:36 +0200), or
     /// a number of seconds, milliseconds, microseconds or nanoseconds [default: time, or the

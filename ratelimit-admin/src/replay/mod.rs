@@ -29,6 +29,7 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 pub(crate) use self::arguments::Args;
 use self::read::Read;
+use crate::printable::of_error;
 
 pub(crate) async fn run(args: &Args) -> ExitCode {
     match replay(args).await {
@@ -38,7 +39,7 @@ pub(crate) async fn run(args: &Args) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(problem) => {
-            eprintln!("error: {problem}");
+            eprintln!("error: {}", of_error(&problem.to_string()));
             ExitCode::from(2)
         }
     }

@@ -138,10 +138,11 @@ const FORMS: &[&str] = &[
     "%Y-%m-%dT%H:%M:%S%.f",
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y/%m/%d %H:%M:%S%.f",
+    "%Y/%m/%d - %H:%M:%S",
     "%d/%b/%Y:%H:%M:%S%.f",
     "%d/%b/%Y %H:%M:%S%.f",
     "%a, %d %b %Y %H:%M:%S",
-    "%a %b %e %H:%M:%S %Y",
+    "%a %b %e %H:%M:%S%.f %Y",
 ];
 
 /// The time as RFC 3339.

@@ -61,11 +61,11 @@ arguments! {
     key: "key", "key = \"<email>\"", synonyms ["by", "id"];
     window: "window", "window = \"60s\"", synonyms ["per", "period", "interval", "duration", "time", "seconds"];
     max: "max", "max = 3", synonyms ["limit", "rate", "requests", "times"];
-    when: "when", "when = !user.is_admin", synonyms ["condition"];
+    when: "when", "when = !user.is_admin", synonyms ["condition", "unless"];
     name: "name", "name = \"send_code\"", synonyms [];
-    limiter: "limiter", "limiter = self.limiter", synonyms [];
-    on_refused: "on_refused", "on_refused = |error| …", synonyms ["error"];
-    on_unavailable: "on_unavailable", "on_unavailable = \"deny\"", synonyms [];
+    limiter: "limiter", "limiter = self.limiter", synonyms ["store"];
+    on_refused: "on_refused", "on_refused = |error| …", synonyms ["error", "message", "response"];
+    on_unavailable: "on_unavailable", "on_unavailable = \"deny\"", synonyms ["fail_open"];
     timeout: "timeout", "timeout = \"50ms\"", synonyms [];
     shadow: "shadow", "shadow = …", synonyms ["dry_run"], stands_alone;
     limits: "limits", "limits = [\"3/60s\", \"20/1d\"]", synonyms ["rates", "quotas"];

@@ -93,8 +93,14 @@ impl AttributeReader<'_> {
         let text = name.unraw().to_string();
         let Some(parameter) = arguments::find(&text) else {
             let unknown = self.unknown(&name, &text, input);
-            skip(input);
-            return Err(unknown);
+            self.diagnostics.push(unknown);
+            // Its end is known, unless the value cannot be read either.
+            let is_read = input.peek(Token![,])
+                || input.parse::<Token![=]>().is_ok() && input.parse::<Expr>().is_ok();
+            if !is_read {
+                skip(input);
+            }
+            return Ok(());
         };
         let again = self.attempted.contains(&parameter.name);
         self.attempted.push(parameter.name);
@@ -341,6 +347,8 @@ mod tests {
         let (_, errors) = parse("3, 60");
         assert_eq!(errors.len(), 2, "{errors:?}");
         assert!(errors.concat().contains("`window = \"60s\"`"), "{errors:?}");
+        let (_, errors) = parse("window = \"1s\", max = 3, foo, bar = |a, b| a, shadwo, baz");
+        assert_eq!(errors.len(), 4, "{errors:?}");
         let (_, errors) = parse("limits, policy =, cost, block, wait");
         assert_eq!(errors.len(), 5, "{errors:?}");
     }

@@ -60,8 +60,21 @@ pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, F
     }
     let start = range.start + length(&inside) - length(inside.trim_start_matches(' '));
     let at = |part: Range<usize>| start + part.start..start + part.end;
-    // A name that is a keyword elsewhere, as in `<type>`, is one here.
-    let expr = syn::parse_str::<Expr>(text).or_else(|_| syn::parse_str(&format!("r#{text}")));
+    // A name that is a keyword elsewhere, as in `<type>` and `<event.type>`, is one here.
+    let is_name = |name: &str| syn::parse_str::<Ident>(name).is_ok();
+    let named = |(at, part): (usize, &str)| {
+        let raw = format!("r#{part}");
+        let waits = at > 0 && part == "await";
+        if is_name(part) || waits || !is_name(&raw) {
+            part.to_owned()
+        } else {
+            raw
+        }
+    };
+    let expr = syn::parse_str::<Expr>(text).or_else(|_| {
+        let parts: Vec<_> = text.split('.').enumerate().map(named).collect();
+        syn::parse_str(&parts.join("."))
+    });
     let mut steps = Vec::new();
     match expr.map(|expr| path(&expr, &mut steps)) {
         Ok(Ok(ident)) if !text.contains(' ') => {

@@ -171,6 +171,26 @@ impl<'a> Standings<'a> {
         }
     }
 
+    /// Leaves out the rules under whose names these lines of `RateLimit`, which layers further in
+    /// have written, leave no more: their own limits and what is left belong together.
+    #[cfg(feature = "_layer")]
+    pub(crate) fn yield_to<'l>(&mut self, further_in: impl Iterator<Item = &'l [u8]>) {
+        for entry in further_in.flat_map(parse) {
+            let ListEntry::Item(ListItem { bare_item, params }) = entry else {
+                continue;
+            };
+            let left = params.get(R).and_then(BareItem::as_integer).map(i64::from);
+            self.0.retain(|item| {
+                let name = name(item.name, item.decision.limit_index());
+                let own = i64::try_from(item.decision.remaining()).ok();
+                bare_item
+                    .as_string()
+                    .is_none_or(|known| known.as_str() != name)
+                    || item.is_known() && own < left
+            });
+        }
+    }
+
     #[cfg(feature = "_layer")]
     fn has_room(&self, item: &Item<'_>) -> bool {
         let bytes = |item: &Item<'_>| item.name.len() * item.quotas.len();
@@ -301,12 +321,16 @@ pub(super) fn name(rule: &str, index: usize) -> String {
     name
 }
 
+/// The members of a line; none if it is no list, as in earlier drafts.
+#[cfg(feature = "_layer")]
+fn parse(line: &[u8]) -> List {
+    Parser::new(line).parse().unwrap_or_default()
+}
+
 /// The list of the lines that layers further in and the handler have written, followed by `own`. A
-/// name stands once in it, with the item that is closest to a refusal. A line that is no list, as
-/// earlier drafts had it, is left out.
+/// name stands once in it, with its last item.
 #[cfg(feature = "_layer")]
 pub(crate) fn joined<'l>(further_in: impl Iterator<Item = &'l [u8]>, own: String) -> String {
-    let parse = |line: &[u8]| Parser::new(line).parse::<List>().unwrap_or_default();
     let mut further_in = further_in.flat_map(parse).peekable();
     if further_in.peek().is_none() {
         return own;
@@ -314,8 +338,7 @@ pub(crate) fn joined<'l>(further_in: impl Iterator<Item = &'l [u8]>, own: String
     let mut list = List::new();
     for entry in further_in.chain(parse(own.as_bytes())) {
         match list.iter_mut().find(|known| is_same_name(known, &entry)) {
-            Some(known) if rank(&entry) < rank(known) => *known = entry,
-            Some(_) => {}
+            Some(known) => *known = entry,
             None => list.push(entry),
         }
     }
@@ -330,18 +353,6 @@ fn is_same_name(one: &ListEntry, other: &ListEntry) -> bool {
         (ListEntry::Item(one), ListEntry::Item(other)) => one.bare_item == other.bare_item,
         _ => false,
     }
-}
-
-/// The number by which an item is close to a refusal: what is left, or the quota.
-#[cfg(feature = "_layer")]
-fn rank(entry: &ListEntry) -> i64 {
-    let ListEntry::Item(ListItem { params, .. }) = entry else {
-        return i64::MAX;
-    };
-    let number = params.get(R).or_else(|| params.get(Q));
-    number
-        .and_then(BareItem::as_integer)
-        .map_or(i64::MAX, i64::from)
 }
 
 fn string(name: &str) -> Option<&StringRef> {

@@ -62,7 +62,8 @@ impl Columns {
             return Err(format!(
                 "it is no header with a column `{time_field}`, nor does it begin with a time, nor \
                  is it JSON or the line of an access log that is known: --format names the format, \
-                 --time-field the column; or make it CSV with the columns time and key"
+                 --time-field the column, --pattern where the fields stand; or make it CSV with \
+                 the columns time and key"
             ));
         }
         if columns > HEADLESS.len() {

@@ -34,6 +34,7 @@ pub(super) const TIMES: &[&str] = &[
     "request_time",
     "req_time_sec",
     "event_time",
+    "eventTimestamp",
     "EdgeStartTimestamp",
     "StartUTC",
     "request_received_timestamp",
@@ -72,6 +73,9 @@ const ADDRESSES: &[&str] = &[
     "source_ip_address",
     "x-forwarded-for",
     "ip",
+    "src_ip",
+    "source_ips",
+    "src",
 ];
 
 /// The objects in which logs have the fields of a request.
@@ -284,12 +288,12 @@ impl<'a> Fields<'a> {
         let status = input.status_field.clone();
         let status = status.or_else(|| usual(&owned(STATUSES), records, |_| true));
         let (key, kind) = key_of(records, input, clients);
-        let instead = if key.is_none() {
-            one_of(records, is_address)
-        } else if time.is_none() {
+        let instead = if time.is_none() && !is_in_two {
             one_of(records, |value| {
                 is_time(value) && time::exact(value, unit).is_some()
             })
+        } else if key.is_none() {
+            one_of(records, is_address)
         } else {
             String::new()
         };

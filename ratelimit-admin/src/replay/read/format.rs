@@ -6,6 +6,7 @@ use super::client::Clients;
 use super::columns::Columns;
 use super::fields::has_key;
 use super::json::Object;
+use super::pattern::Pattern;
 use super::record::Record;
 use super::words::{self, Access, Place};
 use crate::replay::arguments::{Format, Input};
@@ -14,6 +15,8 @@ use crate::replay::arguments::{Format, Input};
 pub(super) struct Reader {
     format: Format,
     columns: Columns,
+    /// What the operator says, in place of a format.
+    pattern: Option<Pattern>,
     /// Whether most lines begin with their JSON object: then no other line has one.
     is_bare: bool,
     /// Where a line of an access log has the client's address.
@@ -23,7 +26,11 @@ pub(super) struct Reader {
 impl Reader {
     /// A reader of the log with these first lines. A line that is not of the log decides nothing.
     pub(super) fn of(lines: &[&str], input: &Input, clients: &Clients) -> Result<Self, String> {
-        let mut format = input.format;
+        let pattern = input.pattern.as_ref().map(|pattern| pattern.of(lines));
+        let mut format = match &pattern {
+            Some(_) => Some(Format::Pairs),
+            None => input.format,
+        };
         let mut columns = Columns::default();
         if format.is_none() && lines.iter().any(|line| Columns::of_w3c(line).is_some()) {
             format = Some(Format::W3c);
@@ -53,6 +60,7 @@ impl Reader {
         Ok(Self {
             format,
             columns,
+            pattern,
             is_bare: bare * 2 > lines.len(),
             address: match format {
                 Format::Common | Format::Combined => words::address(lines, clients),
@@ -87,6 +95,9 @@ impl Reader {
         line: &'a str,
         clients: &Clients,
     ) -> Result<Option<Record<'a>>, String> {
+        if let Some(pattern) = &self.pattern {
+            return pattern.record(line, clients).map(Some);
+        }
         let record = match self.format {
             Format::Csv => return self.columns.csv(line),
             Format::W3c => return self.columns.w3c(line),
@@ -156,9 +167,19 @@ pub(super) fn wrapper(lines: &[&str], input: &Input, clients: &Clients) -> Optio
     }
     LINES.iter().copied().find(|name| {
         let texts = records.iter().filter_map(|record| record.get(name).ok()?);
-        let lines = texts.filter(|text| of_line(text.trim(), clients).is_some());
+        let is_line = |text: &str| match &input.pattern {
+            Some(pattern) => pattern.fits(text),
+            None => of_line(text, clients).is_some(),
+        };
+        let lines = texts.filter(|text| is_line(text.trim()));
         lines.count() * 2 > records.len()
     })
+}
+
+/// The line that another program has written into a field of this one, if it is an object.
+pub(super) fn wrapped(line: &str) -> Option<String> {
+    let mut texts = LINES.iter().map(|name| unwrapped(line, name));
+    texts.find_map(Result::ok)
 }
 
 /// The line in a field of an object.

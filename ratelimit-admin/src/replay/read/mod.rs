@@ -5,6 +5,7 @@ mod columns;
 mod fields;
 mod format;
 mod json;
+pub(crate) mod pattern;
 mod record;
 mod source;
 mod words;
@@ -16,7 +17,7 @@ use indexmap::IndexSet;
 
 use self::client::{Clients, masked};
 use self::fields::Fields;
-use self::format::{Reader, distinct, unwrapped};
+use self::format::{Reader, distinct, unwrapped, wrapped};
 use self::json::Object;
 use self::record::Record;
 use self::source::{Lines, Numbered, decompressed};
@@ -44,6 +45,8 @@ pub(crate) struct Read<'a> {
     pub(crate) repeated: Vec<String>,
     /// The fields that the keys were taken from, each once.
     pub(crate) taken: Vec<Taken>,
+    /// How to read a log of which nothing could be read.
+    suggested: Option<String>,
     input: &'a Input,
     clients: Clients,
     /// The text of the last time and its value: many lines of a busy server have the same time.
@@ -101,6 +104,7 @@ impl<'a> Read<'a> {
             has_local_times: false,
             repeated: Vec::new(),
             taken: Vec::new(),
+            suggested: None,
             input,
             clients: clients.map_err(|error| error.to_string())?,
             last_time: None,
@@ -145,13 +149,22 @@ impl<'a> Read<'a> {
             return Ok(());
         }
         let wrong = |why| bad(format!("line {first}: {why}"));
-        let mut reader = Reader::of(&texts, self.input, &self.clients).map_err(wrong)?;
+        let mut reader = Reader::of(&texts, self.input, &self.clients).map_err(|why| {
+            wrong(match self.suggested(&texts) {
+                Some(pattern) => format!("{why}. {}", read_by(&pattern)),
+                None => why,
+            })
+        })?;
         let records: Vec<Record<'_>> = texts
             .iter()
             .filter_map(|line| reader.record(line, &self.clients).ok()?)
             .collect();
         let records: Vec<_> = records.iter().collect();
         let fields = Fields::of(&records, self.input, &self.clients).map_err(bad)?;
+        let is_request = |record: &&Record<'_>| fields.request(record, &self.clients).is_ok();
+        if !records.iter().any(is_request) {
+            self.suggested = self.suggested(&texts);
+        }
         reader.begin();
         self.take_from(&fields, reader.address);
         let lines = lines.map(|line| line.map(|(number, line)| (number, line.and_then(inner))));
@@ -196,16 +209,32 @@ impl<'a> Read<'a> {
     /// If there were lines, and none could be read.
     pub(crate) fn sorted(mut self) -> io::Result<Self> {
         if let (true, Some(first)) = (self.log.requests().is_empty(), &self.first_bad) {
-            let how = if first.contains("--") {
-                ""
-            } else {
-                "; --format, --time-field and --key-field say how to read a log"
+            let how = match &self.suggested {
+                Some(pattern) => format!(". {}", read_by(pattern)),
+                None if first.contains("--") => String::new(),
+                None => "; --format, --pattern, --time-field and --key-field say how to read a log"
+                    .to_owned(),
             };
             let lines = self.bad_lines;
             return Err(bad(format!("no line of {lines} can be read; {first}{how}")));
         }
         self.log.sort();
         Ok(self)
+    }
+
+    /// A pattern for a log with these lines, or with those that other programs wrote into fields of
+    /// these.
+    fn suggested(&self, lines: &[&str]) -> Option<String> {
+        if self.input.pattern.is_some() {
+            return None;
+        }
+        let inner: Vec<_> = lines.iter().map(|line| wrapped(line)).collect();
+        let lines = lines.iter().zip(&inner);
+        let lines: Vec<_> = lines
+            .map(|(line, inner)| inner.as_deref().unwrap_or(line))
+            .filter(|line| !line.starts_with('{'))
+            .collect();
+        pattern::suggested(&lines, &self.clients)
     }
 
     /// The next requests have their keys from this field, in access logs the address from a word.
@@ -316,6 +345,11 @@ fn counts(status: &str, input: &Input) -> Result<bool, String> {
         .parse()
         .map_err(|_| format!("the status `{status}` is not a number"))?;
     Ok(input.status.iter().any(|statuses| statuses.has(number)))
+}
+
+/// Says how a log can be read, of which nothing could be.
+fn read_by(pattern: &str) -> String {
+    format!("If {{address}} is the client in it, this reads it: --pattern '{pattern}'")
 }
 
 /// `true` if this is the beginning of an array of objects.

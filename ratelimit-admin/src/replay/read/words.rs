@@ -402,14 +402,14 @@ fn split(line: &str) -> Vec<(&str, bool)> {
 }
 
 /// The text between the next two quotes, and the text after them.
-fn quoted(text: &str) -> Option<(&str, &str)> {
+pub(super) fn quoted(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start().strip_prefix('"')?;
     let end = quote(text)?;
     Some((text.get(..end)?, text.get(end + 1..)?))
 }
 
 /// The index of the next quote that is not escaped.
-fn quote(text: &str) -> Option<usize> {
+pub(super) fn quote(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.bytes().position(|byte| {
         let found = byte == b'"' && !escaped;

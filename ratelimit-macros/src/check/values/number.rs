@@ -1,6 +1,6 @@
 //! Numbers: the values of `max`, `cost`, `burst` and `concurrent`.
 
-use syn::{Expr, Lit, UnOp};
+use syn::{BinOp, Expr, Lit, UnOp};
 
 use crate::check::values::constant;
 use crate::literal::bare;
@@ -90,6 +90,25 @@ pub(crate) fn read(argument: &Argument, wording: &Wording) -> Result<Number, Str
         {
             format!("a {noun} cannot be negative: write `{name} = 1` or more")
         }
+        Expr::Binary(binary)
+            if matches!(binary.op, BinOp::Div(_))
+                && literal(&binary.left)
+                    .zip(literal(&binary.right))
+                    .is_some_and(|(left, right)| left < right) =>
+        {
+            format!("whole numbers are divided, so this is 0: write {example}")
+        }
         _ => return Ok(Number::Computed(argument.value.clone())),
     })
+}
+
+/// The number that an expression is, if it is a literal.
+fn literal(expr: &Expr) -> Option<u64> {
+    match bare(expr) {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Int(integer) => integer.base10_parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
 }

@@ -46,21 +46,22 @@ impl HeaderUpdate {
         refusal: Option<RefusalDecision>,
         headers: &mut impl Fields,
     ) {
-        let standings = Standings::after(
+        let mut standings = Standings::after(
             &self.decisions,
             refusal.as_ref().map(|RefusalDecision(decision)| decision),
             &self.responses.names,
         );
+        let strictest = standings.strictest().filter(|_| self.responses.legacy);
+        // Fields of the refusal are among these; those that a layer further in has written are not.
+        standings.yield_to(headers.all("ratelimit").filter(|_| refusal.is_none()));
         for (name, value) in standings.fields() {
-            // Fields of the refusal are among these; fields that a layer further in has written are
-            // not.
             let further_in = headers.all(name).filter(|_| refusal.is_none());
             let line = joined(further_in, value);
             headers.set(name, line);
         }
         // These are of one rule. Of a refused call it is the one that refuses, which may have more
         // left than others.
-        if let Some(strictest) = standings.strictest().filter(|_| self.responses.legacy)
+        if let Some(strictest) = strictest
             && (refusal.is_some()
                 || remaining(headers).is_none_or(|remaining| {
                     if is_refusal {

@@ -42,6 +42,9 @@ async fn max_bool(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<email>", window = "60s", max = 2.5)]
 async fn max_float(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<email>", window = "60s", max = 3/60)]
+async fn max_fraction(email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<email>", window = "60s", max = -1)]
 async fn max_negative(email: &str) -> Outcome { Ok(()) }
 
