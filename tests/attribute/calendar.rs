@@ -144,9 +144,7 @@ async fn a_zone_beside_limits_without_a_calendar_is_misconfigured() {
                 panic!("a span")
             };
             assert!(
-                error
-                    .to_string()
-                    .contains("write a limit such as `Limit::calendar(500"),
+                error.to_string().contains("in code `Limit::calendar(500"),
                 "{error}"
             );
         }

@@ -196,8 +196,8 @@ impl Terms {
                 unit.span(),
             )),
             None if has_zone => fault(
-                "`zone` says where a calendar day begins: write a limit such as `500/day`, or \
-                 leave it out",
+                "`zone` says where a calendar day begins: write a limit such as `500/day`, in code \
+                 `Limit::calendar(500, CalendarUnit::Day)`, or leave it out",
             ),
             _ if !algorithm.has_burst() && limits.iter().any(Limit::has_burst) => {
                 Some(algorithm.lacks_burst())
