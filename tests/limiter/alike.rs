@@ -8,13 +8,13 @@ use std::fmt::Debug;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use ratelimit_runtime::store::{Answer, Request, Verdict};
 use ratelimit_runtime::{
-    Decision, Limit, Override, Permit, Policy, RateLimitError, Reservation, Rule, Store,
+    Decision, Limit, Override, Permit, Policy, RateLimitError, Reservation, Rule,
 };
 
 use super::*;
 use crate::support::deployment::Deployment;
+use crate::support::layer::Layer;
 use crate::support::settled;
 
 const RULES: usize = 11;
@@ -24,27 +24,6 @@ const IN_FLIGHT: usize = 9;
 /// The rule whose limits a policy gives.
 const BY_POLICY: usize = 6;
 const HOUR: Duration = Duration::from_secs(3_600);
-
-/// A layer of an application: every decision goes through it, one key at a time.
-struct Layer<S>(S);
-
-impl<S: Store> Store for Layer<S> {
-    fn inner(&self) -> Option<&dyn Store> {
-        Some(&self.0)
-    }
-
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.acquire(request)
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.reset(request)
-    }
-}
 
 fn rules() -> Vec<Rule> {
     let minute = Limit::per_minute;

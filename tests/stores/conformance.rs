@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use ratelimit_conformance::conformance;
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::store::{Answer, Feature, Request, Store, Verdict};
+use ratelimit_runtime::store::{Feature, Request, Store};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Limit, MemoryStore, RedisStore};
 
+use crate::support::layer::Layer;
 use crate::support::redis::shared;
 use crate::support::unique;
 
@@ -32,31 +33,10 @@ async fn redis_store() -> (RedisStore, FakeClock) {
     (store, clock)
 }
 
-/// The least that a layer implements.
-struct Least<S>(S);
-
-impl<S: Store> Store for Least<S> {
-    fn inner(&self) -> Option<&dyn Store> {
-        Some(&self.0)
-    }
-
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.acquire(request)
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.reset(request)
-    }
-}
-
 /// Behind a pointer, which is a store like any other.
 async fn least_layer_around_memory() -> (Box<dyn Store>, FakeClock) {
     let (store, clock) = memory_store().await;
-    (Box::new(Least(store)), clock)
+    (Box::new(Layer(store)), clock)
 }
 
 /// What the guide tells an operator to allow a user, in the words of an ACL.

@@ -9,6 +9,7 @@ pub(crate) mod cluster;
 pub(crate) mod deny_cache;
 pub(crate) mod deployment;
 pub(crate) mod fake_sentinel;
+pub(crate) mod layer;
 pub(crate) mod listing;
 pub(crate) mod pair;
 pub(crate) mod proxy;

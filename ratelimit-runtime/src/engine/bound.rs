@@ -62,12 +62,6 @@ impl BoundRule {
         origin.limiter == limiter && (origin.policies == 0 || origin.policies == policies())
     }
 
-    /// The queue of the calls that wait for this key: calls under a new set of policies wait behind
-    /// none of an older one.
-    pub(super) fn queue(&self, key: &[u8]) -> Box<[u8]> {
-        [key, &self.origin.policies.to_le_bytes()].concat().into()
-    }
-
     /// `true` if it was bound from a rule with the settings of `rule`.
     pub(super) fn is_from(&self, rule: &Rule) -> bool {
         self.origin.site == rule.site() && self.origin.terms.binds_as(rule.terms())

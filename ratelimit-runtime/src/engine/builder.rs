@@ -190,11 +190,10 @@ impl<'r> CheckBuilder<'r> {
             if let Some(hasher) = &engine.key_hasher {
                 hasher.hide(head, &mut key);
             }
-            let key = key.behind(head);
             Arc::new(PermitCheck {
                 name: bound.name,
-                key: key.into(),
-                queue: bound.queue(key),
+                key: key.behind(head).into(),
+                policies: bound.origin.policies,
                 max: max.or(bound.terms.concurrent).unwrap_or_default(),
                 lease: bound.terms.lease(),
                 index: u8::try_from(bound.terms.limits().len()).unwrap_or(u8::MAX),

@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use super::part::{At, Part};
 use super::permit::PermitCheck;
+use super::state::QueueKey;
 use super::timeout::{Boxed, Time, all};
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError};
@@ -34,8 +35,11 @@ impl<'a> Inquiry<'a> {
     }
 
     /// The queue in which its callers wait.
-    pub(super) fn queue(&self) -> Box<[u8]> {
-        self.part.bound.queue(self.key())
+    pub(super) fn queue(&self) -> QueueKey<'a> {
+        QueueKey {
+            key: self.key(),
+            policies: self.part.bound.origin.policies,
+        }
     }
 
     pub(super) fn cost(&self) -> u64 {

@@ -5,7 +5,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::state::Engine;
+use super::state::{Engine, QueueKey};
 use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
 use crate::observe;
 use crate::rule::Name;
@@ -15,8 +15,8 @@ use crate::store::{BuiltInStore as _, PermitId, PermitRequest};
 pub(crate) struct PermitCheck {
     pub(super) name: Name,
     pub(super) key: Arc<[u8]>,
-    /// The queue of the calls that wait for a permit.
-    pub(super) queue: Box<[u8]>,
+    /// The version of the policies that the rule is bound by.
+    pub(super) policies: u64,
     /// The most calls that may be in flight.
     pub(super) max: u64,
     pub(super) lease: Duration,
@@ -151,9 +151,11 @@ impl Drop for OpenPermit {
         // Once it is released: the caller that wakes asks at once. Permits of a memory that only
         // this limiter has are wanted by no other process.
         if self.is_counted {
-            self.engine
-                .turns
-                .wake(&self.check.queue, !self.engine.in_memory);
+            let queue = QueueKey {
+                key: &self.check.key,
+                policies: self.check.policies,
+            };
+            self.engine.turns.wake(queue, !self.engine.in_memory);
         }
     }
 }

@@ -56,10 +56,10 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     let (mut retry_at, mut has_asked_for_permit) = (start, false);
     // A caller that comes while others wait is behind them.
     let mut next = waited_for(stack)
-        .find(|inquiry| inquiry.part.engine.turns.front(&inquiry.queue()).is_some());
+        .find(|inquiry| inquiry.part.engine.turns.front(inquiry.queue()).is_some());
     loop {
         if let Some(inquiry) = next {
-            let (turns, queue) = (&inquiry.part.engine.turns, &*inquiry.queue());
+            let (turns, queue) = (&inquiry.part.engine.turns, inquiry.queue());
             // The turn of another key is given up first, so that no caller waits for one key while
             // it keeps the turn of another.
             let kept = turn.take().filter(|turn| turn.is_of(turns, queue));
@@ -152,7 +152,7 @@ async fn out_of_time(
         .or_else(known)
         .unwrap_or_else(|| check.unasked(RESERVED_WAIT));
     // A unit may be free already, but not for this caller.
-    let first = part.engine.turns.front(&inquiry.queue());
+    let first = part.engine.turns.front(inquiry.queue());
     let first = first.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
     let at_least = first.max(Duration::from_millis(1)).as_micros();
     let at_least = u64::try_from(at_least).unwrap_or(u64::MAX);

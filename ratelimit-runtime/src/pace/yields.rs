@@ -21,10 +21,12 @@ pub(crate) const SOCKETS_ARE_READ: Yields = Yields(2);
 /// in the third and has run after the fourth.
 pub(crate) const REPLIES_ARRIVE: Yields = Yields(4);
 
-/// Enough for the tasks that are ready to run once: a call that was handed to its task is sent
-/// before the next is made (two written at once are answered at once, and then client and server
-/// wait for each other in turns); who was woken for a unit taken ahead takes it before a newcomer;
-/// who found its lease over puts it back.
+/// Enough for the tasks that are ready to run once:
+///
+/// - A call that was handed to its task is sent before the next is made. Two written at once are
+///   answered at once: then client and server wait for each other in turns.
+/// - A caller that is woken because units were taken ahead spends them before a later one.
+/// - A caller that finds the lease of units over puts them back before they are counted.
 pub(crate) const READY_TASKS_RUN: Yields = Yields(1);
 
 impl Yields {

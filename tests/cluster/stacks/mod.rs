@@ -21,6 +21,7 @@ use ratelimit_runtime::{
 };
 
 use super::slots;
+use crate::support::layer::Layer;
 use crate::support::{cluster, polled, redis, settled, strict, unique};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -277,27 +278,6 @@ fn refused_by<T: std::fmt::Debug>(outcome: Result<T, RateLimitError>) -> &'stati
         panic!("{error:?}")
     };
     refusal.rule()
-}
-
-/// A layer as the documentation of `Store` has it.
-struct Layer<S>(S);
-
-impl<S: Store> Store for Layer<S> {
-    fn inner(&self) -> Option<&dyn Store> {
-        Some(&self.0)
-    }
-
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.acquire(request)
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.reset(request)
-    }
 }
 
 /// Remembers the key that it was asked about last.

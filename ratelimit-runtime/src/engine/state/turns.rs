@@ -28,6 +28,20 @@ const LATE: Duration = Duration::from_secs(1);
 /// other processes: these only ask now and then, and must find a permit.
 const MOST_IN_A_ROW: u8 = 8;
 
+/// The key that callers wait for, and the version of the policies that they go by: calls under a
+/// new set wait behind none of an older one.
+#[derive(Clone, Copy)]
+pub(in crate::engine) struct QueueKey<'a> {
+    pub(in crate::engine) key: &'a [u8],
+    pub(in crate::engine) policies: u64,
+}
+
+impl QueueKey<'_> {
+    fn owned(self) -> Box<[u8]> {
+        [self.key, &self.policies.to_le_bytes()].concat().into()
+    }
+}
+
 /// The queues of one limiter, one for each key that callers wait for.
 #[derive(Default)]
 pub(in crate::engine) struct Turns {
@@ -61,17 +75,19 @@ impl Turns {
     }
 
     /// When the first caller in the queue of this key tries again; `None` if no caller waits.
-    pub(in crate::engine) fn front(&self, key: &[u8]) -> Option<Instant> {
+    pub(in crate::engine) fn front(&self, key: QueueKey<'_>) -> Option<Instant> {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        self.lock().by_key.get(key).map(|queue| queue.retry_at)
+        let key = key.owned();
+        self.lock().by_key.get(&key).map(|queue| queue.retry_at)
     }
 
     /// Joins the queue of a key at its end; `None` if too many callers wait.
-    pub(in crate::engine) fn join(self: &Arc<Self>, key: &[u8]) -> Option<Turn> {
+    pub(in crate::engine) fn join(self: &Arc<Self>, key: QueueKey<'_>) -> Option<Turn> {
+        let key = key.owned();
         let mut queues = self.lock();
-        let of_key = queues.by_key.get(key);
+        let of_key = queues.by_key.get(&key);
         let of_key = of_key.map_or(0, |queue| queue.waiters.len());
         let of_limiter = self.waiting.load(Ordering::Relaxed);
         if of_key >= MAX_OF_KEY || (of_limiter >= MAX_OF_LIMITER && of_key >= FIRST_OF_KEY) {
@@ -79,10 +95,10 @@ impl Turns {
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let comes = Arc::new(Notify::new());
-        let number = queues.join(key, &comes);
+        let number = queues.join(&key, &comes);
         Some(Turn {
             turns: Arc::clone(self),
-            key: key.into(),
+            key,
             number,
             comes,
         })
@@ -90,12 +106,13 @@ impl Turns {
 
     /// Wakes the first caller that waits for this key, because a permit was released. A caller that
     /// joins at this moment finds the permit when it asks.
-    pub(in crate::engine) fn wake(&self, key: &[u8], is_shared: bool) {
+    pub(in crate::engine) fn wake(&self, key: QueueKey<'_>, is_shared: bool) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }
+        let key = key.owned();
         let mut queues = self.lock();
-        let Some(queue) = queues.by_key.get_mut(key) else {
+        let Some(queue) = queues.by_key.get_mut(&key) else {
             return;
         };
         if is_shared && queue.wakes_in_a_row >= MOST_IN_A_ROW {
@@ -156,8 +173,8 @@ pub(in crate::engine) struct Turn {
 }
 
 impl Turn {
-    pub(in crate::engine) fn is_of(&self, turns: &Arc<Turns>, key: &[u8]) -> bool {
-        Arc::ptr_eq(&self.turns, turns) && *self.key == *key
+    pub(in crate::engine) fn is_of(&self, turns: &Arc<Turns>, key: QueueKey<'_>) -> bool {
+        Arc::ptr_eq(&self.turns, turns) && self.key == key.owned()
     }
 
     /// Waits for the turn. A caller that has it waits until `retry_at` or, if `is_woken`, until a
