@@ -66,8 +66,8 @@ pub(crate) fn log(line: &str) -> String {
 }
 
 pub(crate) fn log_of(line: &str, clients: [&str; 5]) -> String {
-    let lines = (10..).zip(clients).map(|(second, client)| {
-        let second = f32::to_string(&(second as f32));
+    let lines = (10_u8..).zip(clients).map(|(second, client)| {
+        let second = f32::from(second).to_string();
         line.replace("{s}", &second).replace("{}", client) + "\n"
     });
     lines.collect()
@@ -232,9 +232,12 @@ fn pattern_of(said: &str) -> (&str, &str, &str) {
 /// The log, and the line of a request in it.
 fn log_with(lines: &str) -> (String, &str) {
     let of_requests = |line: &&str| line.contains("{s}");
-    let requests = |line: &str| match of_requests(&line) {
-        true => log(line),
-        false => format!("{line}\n"),
+    let requests = |line: &str| {
+        if of_requests(&line) {
+            log(line)
+        } else {
+            format!("{line}\n")
+        }
     };
     let line = lines.lines().find(of_requests).expect("a request");
     (lines.lines().map(requests).collect(), line)
@@ -607,13 +610,13 @@ fn a_line_that_is_not_of_the_log_does_not_decide_its_format() {
 #[test]
 fn hostile_lines_are_left_out_and_control_no_terminal() {
     let mut log = log(COMBINED).into_bytes();
-    let long = format!(
+    let endless = format!(
         "203.0.113.7 - - [{}] \"GET / HTTP/1.1\" 200 1",
         "x".repeat(1 << 20)
     );
     log.extend(b"203.0.113.7 - - [\x1b]0;title\x07] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\n");
     for hostile in [
-        long.as_bytes(),
+        endless.as_bytes(),
         b"\0\0\0\0",
         b"\"",
         b"[",
@@ -647,8 +650,8 @@ fn hostile_lines_are_left_out_and_control_no_terminal() {
         Said::of(&[], json.concat()).keys(),
         [("203.0.113.7".to_owned(), 2)]
     );
-    let long = format!("{}\n{}\n", "x".repeat(1 << 20), "y".repeat(1 << 20));
-    let error = failed(&["--rule", "1/1h"], long);
+    let endless = format!("{}\n{}\n", "x".repeat(1 << 20), "y".repeat(1 << 20));
+    let error = failed(&["--rule", "1/1h"], endless);
     assert!(
         error.contains("no line of 2 can be read; line 1: it is longer than 256 KiB"),
         "{error}"
@@ -785,10 +788,9 @@ fn a_cut_line_that_goes_on_with_the_next_one_is_left_out() {
             .and_then(|rest| rest.find([' ', ',', '\t']));
         let from = word.map_or(first.len(), |end| address + end + 3);
         let step = ((first.len() - from) / 3).max(1);
-        let cuts = (from..=first.len())
-            .step_by(step)
-            .filter_map(|at| first.get(..at));
-        let cuts: String = cuts.map(|cut| format!("{cut}{next}\n")).collect();
+        let cuts = (from..=first.len()).step_by(step);
+        let cuts = cuts.filter_map(|at| Some([first.get(..at)?, &next, "\n"].concat()));
+        let cuts: String = cuts.collect();
         leaves_out(name, arguments, before, &cuts);
     };
     for (name, said, lines) in servers() {

@@ -26,6 +26,7 @@ fn renew(one: &mut One) {
     server.show(&authority.identity(&LOCAL));
 }
 
+#[allow(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn cases() -> impl Iterator<Item = Case> {
     let fault = Fault::<One>::new;
     let rows = [

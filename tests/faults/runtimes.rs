@@ -59,9 +59,11 @@ fn calls_on_a_runtime_of_their_own(fault: &'static str, url: String, proxy: Prox
         let (runtime, limiters, mut calls) = (runtime(), limiters(&url), Tally::default());
         let mut all_are_answered = || {
             thread::sleep(REST);
-            limiters.iter().fold(true, |all, limiter| {
-                runtime.block_on(call(&mut calls, limiter)) && all
-            })
+            let mut all = true;
+            for limiter in &limiters {
+                all &= runtime.block_on(call(&mut calls, limiter));
+            }
+            all
         };
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(500) {

@@ -80,7 +80,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
             assert!(
                 all.servers[0].cli(&["ROLE"]).starts_with("master"),
                 "the old one is one still"
-            )
+            );
         }),
         fault(
             "sentinel::one_killed",
@@ -102,7 +102,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         .hardly_noticed()
         .begins(|all| all.sentinels.iter_mut().for_each(RedisServer::stop))
         .ends(1_500, |all| {
-            drop(all.servers[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]))
+            drop(all.servers[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]));
         })
         .within(1_000)
         .then(|_, account| assert!(account.degraded() <= 3 * CALLERS, "{}", account.degraded())),

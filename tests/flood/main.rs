@@ -1,7 +1,11 @@
 //! A flood does not make its own outage. A binary of its own, one test at a time: what is measured
 //! here is the machine, too.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails"
+)]
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 #[path = "../support/mod.rs"]

@@ -176,6 +176,14 @@ fn the_rules_that_redis_knows_are_listed() {
     }
 }
 
+/// All of these parts are printed, and no control sequence.
+fn contains_all(printed: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(printed.contains(part), "{part} in {printed}");
+    }
+    assert!(!printed.contains('\u{1b}'), "{printed:?}");
+}
+
 /// Another program, or a later release, may write under the prefix of a limiter.
 #[test]
 fn keys_that_cannot_be_read_are_named_and_the_others_shown() {
@@ -217,12 +225,6 @@ fn keys_that_cannot_be_read_are_named_and_the_others_shown() {
     bench
         .server
         .cli(&["ZADD", "rl1:sw-3600s:login:<dora>", "1", "x"]);
-    let contains_all = |printed: &str, parts: &[&str]| {
-        for part in parts {
-            assert!(printed.contains(part), "{part} in {printed}");
-        }
-        assert!(!printed.contains('\u{1b}'), "{printed:?}");
-    };
 
     let foreign = "is left out: a key of the rate limiter holds something that another program";
     let listed = says_in_part(&bench.with(&["list", "login", "--limits", "5/1h"]));

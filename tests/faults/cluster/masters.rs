@@ -62,12 +62,14 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
             0,
         )
         .begins(|nodes| {
-            [0, 1]
-                .into_iter()
-                .for_each(|node| nodes.cluster.freeze(node))
+            for node in [0, 1] {
+                nodes.cluster.freeze(node);
+            }
         })
         .ends(4_000, |nodes| {
-            [0, 1].into_iter().for_each(|node| nodes.cluster.thaw(node))
+            for node in [0, 1] {
+                nodes.cluster.thaw(node);
+            }
         })
         .within(FAIL_OVER)
         .then(|nodes, _| nodes.assert_sick(&[0, 1, 2])),

@@ -243,15 +243,15 @@ pub(crate) async fn random_faults() -> Row {
         let choosing = tokio::task::spawn_blocking(move || {
             (Nodes::of(&cluster, &mut bringing), cluster, bringing)
         });
-        let (nodes, mut faulty, mut bringing) = choosing.await.unwrap();
+        let (chosen, mut sick, mut bringing) = choosing.await.unwrap();
         // As late as possible: what is admitted between this mark and the fault counts beside what
         // the replica admits that takes over.
         if fault.can_forget() {
             load.store_forgets();
         }
         let healing = tokio::task::spawn_blocking(move || {
-            fault.bring_about(&mut faulty, &mut bringing, nodes);
-            faulty
+            fault.bring_about(&mut sick, &mut bringing, chosen);
+            sick
         });
         cluster = healing.await.unwrap();
         load.healed();

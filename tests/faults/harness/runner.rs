@@ -100,9 +100,9 @@ pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
     let order: Vec<_> = cases.iter().map(|case| case.name).collect();
     let (wanted, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| wanted(case.name));
     if std::env::args().any(|word| word == "--list") {
-        wanted
-            .iter()
-            .for_each(|case| println!("{}: test", case.name));
+        for case in wanted {
+            println!("{}: test", case.name);
+        }
         return ExitCode::SUCCESS;
     }
     log::listen();

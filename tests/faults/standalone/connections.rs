@@ -31,6 +31,7 @@ fn limiters() -> u64 {
     u64::try_from(POLICIES.len()).unwrap()
 }
 
+#[allow(clippy::too_many_lines, reason = "a table")]
 pub(super) fn rows() -> Vec<Fault<One>> {
     let fault = Fault::<One>::new;
     vec![

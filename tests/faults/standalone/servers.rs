@@ -41,6 +41,7 @@ fn nothing_goes_unchecked(_: &One, account: &Account) {
     assert!(account.during(OnUnavailable::Allow, Answered::Fallback) > 0);
 }
 
+#[allow(clippy::too_many_lines, reason = "a table")]
 pub(super) fn rows() -> Vec<Fault<One>> {
     let fault = Fault::<One>::new;
     vec![
@@ -129,7 +130,7 @@ pub(super) fn rows() -> Vec<Fault<One>> {
             one.server_mut().restart();
         })
         .then(|one, _| {
-            assert!(Logged::about(&one.server().address()).with("Redis does not serve") > 0)
+            assert!(Logged::about(&one.server().address()).with("Redis does not serve") > 0);
         }),
         // Shorter than it takes to give the connection up: it is kept.
         fault(
@@ -168,7 +169,7 @@ pub(super) fn rows() -> Vec<Fault<One>> {
             thread::spawn(move || other.send(&["EVAL", "while true do end", "0"]));
         })
         .ends(1_000, |one| {
-            assert_eq!(one.server().cli(&["SCRIPT", "KILL"]), "OK")
+            assert_eq!(one.server().cli(&["SCRIPT", "KILL"]), "OK");
         })
         .then(is_logged_once),
         // It answers every write, and PING, with MISCONF.
