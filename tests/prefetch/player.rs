@@ -2,9 +2,12 @@
 //! test moves. A model knows what each store holds, from what the server counts before and after
 //! each step: who is admitted without asking must have been charged before, within the lease, and
 //! by nothing that is void; who asks is told what the server counts.
+//!
+//! The server expires keys, and the store ends leases, by clocks that the test does not move. The
+//! first is undone after each write; where the machine was too slow for either, the steps end.
 
 use std::cell::Cell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -16,10 +19,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 
 use crate::oracle::{Admission, check};
-use crate::support::redis::shared;
+use crate::support::redis::{Link, shared};
 use crate::support::{polled, unique};
 
-/// Longer than a run of steps takes, so that only the clock of the test ends a lease.
+/// Longer than most runs of steps take, so that only the clock of the test ends a lease.
 const LEASE: u64 = 10_000_000;
 /// In microseconds: of a lease so much is used.
 const SPENDABLE: u64 = LEASE / 500 * 499;
@@ -129,6 +132,8 @@ struct Held {
     until: u64,
     /// Until when all that is left counts, so that as much is given back.
     counts: u64,
+    /// When the store gives it back by a clock that the test does not move.
+    ends: Instant,
     /// How much was taken, and how much is left: so much at most, or exactly.
     units: u64,
     left: u64,
@@ -148,6 +153,9 @@ struct Play<'a> {
     stores: &'a [RedisStore; 2],
     /// Never takes anything ahead.
     observer: &'a RedisStore,
+    link: Link,
+    /// Whether a key has expired, or a lease has ended, by another clock than that of the test.
+    is_late: bool,
     start: u64,
     held: [Option<Held>; 2],
     /// And the ticket of each. A refund removes it.
@@ -173,6 +181,18 @@ impl Play<'_> {
         self.observer.peek(self.request(cost)).await.unwrap()
     }
 
+    /// Keeps the server from expiring the key, which is there if it was `written`.
+    fn keep(&mut self, written: bool) {
+        self.link.send(&["PERSIST", &self.key]).unwrap();
+        self.is_late |= written && self.link.send(&["EXISTS", &self.key]).unwrap() == "0";
+    }
+
+    fn is_late(&mut self) -> bool {
+        let now = Instant::now();
+        self.is_late |= self.held.iter().flatten().any(|held| now >= held.ends);
+        self.is_late
+    }
+
     /// Waits until a store has nothing on its way: what it has asked before is answered first.
     async fn quiet(&self, store: usize) {
         for _ in 0..2 {
@@ -195,6 +215,9 @@ impl Play<'_> {
                 for _ in 0..calls {
                     self.clock.advance(Duration::from_micros(pause));
                     self.call(store, cost, None).await;
+                    if self.is_late {
+                        return;
+                    }
                 }
             }
             Step::Fill { store } => {
@@ -237,6 +260,7 @@ impl Play<'_> {
         } else {
             Some(self.seen(cost).await)
         };
+        let sent = Instant::now();
         let request = self.request(cost);
         let request = request.with_prefetch(Duration::from_micros(LEASE));
         let asked = self.stores[store].acquire(request);
@@ -245,6 +269,11 @@ impl Play<'_> {
             None => Some(asked.await),
         };
         let answer = answer.map(Result::unwrap);
+        let is_charged = answer.is_some_and(|told| told.allowed && !told.cached);
+        self.keep(is_charged);
+        if self.is_late() {
+            return;
+        }
         if let Some(told) = answer.filter(|told| told.allowed) {
             self.admitted(cost, &told);
         }
@@ -275,6 +304,10 @@ impl Play<'_> {
             None => (0, if most >= cost { cost } else { 0 }),
         };
         self.quiet(store).await;
+        self.keep(is_charged);
+        if self.is_late() {
+            return;
+        }
         let given_back = self.used_up(store, cost, answer.is_some());
         let after = self.seen(cost).await;
         if answer.is_none() {
@@ -297,7 +330,7 @@ impl Play<'_> {
         );
         assert!(ahead.0 == 0 || ahead.1 >= 8, "{ahead:?} were taken ahead");
         if ahead.1 >= 8 {
-            let new = self.taken(ahead, &after);
+            let new = self.taken(ahead, &after, sent);
             // Of a call that was dropped nobody knows which of the two is held.
             let held = self.held[store].map_or(new, |held| Held {
                 left: held.left.max(new.left),
@@ -330,7 +363,7 @@ impl Play<'_> {
     }
 
     /// What was taken ahead just now.
-    fn taken(&self, (least, most): Range, after: &Verdict) -> Held {
+    fn taken(&self, (least, most): Range, after: &Verdict, sent: Instant) -> Held {
         let (at, window) = (self.now(), micros(self.limits[0].window()));
         let (until, counts) = match self.algorithm {
             Algorithm::SlidingWindow => (at + SPENDABLE, at + LEASE + window),
@@ -343,6 +376,7 @@ impl Play<'_> {
         Held {
             until,
             counts,
+            ends: sent + Duration::from_micros((until - at) / 500 * 499),
             units: most,
             left: most,
             // Where a window ends, so does the lease, and its units are fewer.
@@ -402,6 +436,7 @@ impl Play<'_> {
     /// What a store has taken ahead is void. Gives how much is given back.
     async fn void(&mut self, store: usize) -> Range {
         self.quiet(store).await;
+        self.is_late();
         let held = self.held[store].take();
         held.map_or((0, 0), |held| self.returned(&held))
     }
@@ -416,6 +451,10 @@ impl Play<'_> {
         let is_changed = refund.await.unwrap();
         let given_back = self.void(store).await;
         let after = self.seen(1).await;
+        self.keep(false);
+        if self.is_late() {
+            return;
+        }
         if is_changed {
             self.admissions.remove(which);
             // Others may have what had drained meanwhile.
@@ -525,6 +564,8 @@ impl Table {
             clock: self.clock.clone(),
             stores: &self.stores,
             observer: &self.observer,
+            link: shared().connect(),
+            is_late: false,
             start: micros(self.clock.now()),
             held: [None; 2],
             admissions: Vec::new(),
@@ -535,6 +576,10 @@ impl Table {
         self.runtime.block_on(async {
             for step in steps {
                 play.step(step).await;
+                if play.is_late() {
+                    println!("{algorithm}: the machine was too slow for {steps:?}");
+                    return play.by_grant;
+                }
             }
             play.end().await
         })

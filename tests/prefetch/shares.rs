@@ -1,6 +1,9 @@
 //! What becomes of units taken ahead: they are spent, as far as another would have admitted as
 //! much, and else given back.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -188,6 +191,8 @@ impl Held {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_ends_amid_calls_loses_next_to_nothing() {
     let (server, length) = (RedisServer::start(), Duration::from_millis(700));
+    // On a machine so slow that a lease has few calls, none is worth a question.
+    let (patience, enough) = (Duration::from_secs(20), 100);
     let limiter = strict().redis(&server.url()).build().unwrap();
     limiter.ready().await.unwrap();
     for &algorithm in Algorithm::ALL {
@@ -196,23 +201,26 @@ async fn a_lease_that_ends_amid_calls_loses_next_to_nothing() {
             .with_algorithm(algorithm)
             .with_prefetch(Duration::from_millis(10));
         let (start, mut callers) = (Instant::now(), JoinSet::new());
+        let by_grants = Arc::new(AtomicU64::new(0));
         for caller in 0..4 {
             let (limiter, rule) = (limiter.clone(), rule.with_cost(1 + caller));
+            let by_grants = Arc::clone(&by_grants);
             callers.spawn(async move {
-                let (mut spent, mut calls, mut by_grants) = (0, 0, 0);
-                while start.elapsed() < length {
+                let (mut spent, mut calls) = (0, 0);
+                let is_enough = || by_grants.load(Relaxed) >= enough || start.elapsed() > patience;
+                while start.elapsed() < length || !is_enough() {
                     let decision = limiter.acquire(&rule, &Key::global()).await.unwrap();
                     spent += rule.cost();
                     calls += 1;
-                    by_grants += u64::from(decision.source() == Source::Grant);
+                    by_grants.fetch_add(u64::from(decision.source() == Source::Grant), Relaxed);
                 }
-                (spent, calls, by_grants)
+                (spent, calls)
             });
         }
         let all = callers.join_all().await;
-        let (spent, calls, by_grants) = all.iter().fold((0, 0, 0), |all, one| {
-            (all.0 + one.0, all.1 + one.1, all.2 + one.2)
-        });
+        let all = all.iter();
+        let (spent, calls) = all.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        let by_grants = by_grants.load(Relaxed);
         settled(&limiter).await;
         let seen = limiter.peek(&rule, &Key::global()).await.unwrap();
         let used = limit.max() - seen.remaining();
@@ -226,6 +234,6 @@ async fn a_lease_that_ends_amid_calls_loses_next_to_nothing() {
             (spent - drained..=spent + LOST + calls / 10_000).contains(&used),
             "{algorithm}: {spent} units were spent, and {used} are used"
         );
-        assert!(by_grants > calls / 10);
+        assert!(by_grants >= enough, "{algorithm}: {by_grants} by grants");
     }
 }
