@@ -97,7 +97,8 @@ async fn units_that_were_taken_ahead_of_another_node_are_spent_and_given_back() 
         let key = site.deployment.key_on(0);
         let request = request(&key, algorithm);
         let (start, mut admitted, mut ahead, mut ended) = (Instant::now(), 0, 0, 0);
-        while start.elapsed() < PAUSE * ENDS {
+        let is_enough = |ahead| ahead > 0 || start.elapsed() > PATIENCE;
+        while start.elapsed() < PAUSE * ENDS || !is_enough(ahead) {
             if start.elapsed() > PAUSE * ended {
                 site.end();
                 ended += 1;

@@ -1,15 +1,16 @@
 //! A check has one timeout, whatever it consists of.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimiter, Rule, rate_limit};
+use tokio::time::Instant;
 
 use crate::{Flooded, Outcome};
 
 const TIMEOUT: Duration = Duration::from_millis(100);
-/// What a check may take beyond its timeout, on a machine that does other things as well.
-const SLACK: Duration = Duration::from_millis(60);
+/// The resolution of timers.
+const SLACK: Duration = Duration::from_millis(2);
 
 fn silent() -> RateLimiter {
     let store = FaultyStore::new(MemoryStore::new());
@@ -37,7 +38,7 @@ async fn on_three_servers(a: &RateLimiter, b: &RateLimiter, c: &RateLimiter) -> 
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn stacked_limits_on_three_silent_servers_take_one_timeout() {
     for limiter in [silent, flooded] {
         let (a, b, c) = (limiter(), limiter(), limiter());
@@ -54,7 +55,7 @@ async fn with_a_shadow(a: &RateLimiter, b: &RateLimiter) -> Outcome {
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_shadow_rule_adds_no_timeout_to_that_of_its_call() {
     let (a, b) = (silent(), silent());
     let start = Instant::now();
@@ -62,7 +63,7 @@ async fn a_shadow_rule_adds_no_timeout_to_that_of_its_call() {
     assert!(start.elapsed() < TIMEOUT + SLACK, "{:?}", start.elapsed());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_peek_at_limits_and_permits_takes_one_timeout() {
     let rule = Rule::new("looked_at", Limit::per_hour(9)).with_concurrent(2);
     for on_unavailable in [OnUnavailable::Local, OnUnavailable::Allow] {
@@ -75,7 +76,7 @@ async fn a_peek_at_limits_and_permits_takes_one_timeout() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_wait_ends_by_its_time_and_one_timeout() {
     let limiter = flooded();
     let rule = Rule::new("wait", Limit::per_hour(1)).with_wait(Duration::from_millis(50));
@@ -85,26 +86,6 @@ async fn a_wait_ends_by_its_time_and_one_timeout() {
         let _ = limiter.acquire(&rule, &Key::global()).await;
         assert!(start.elapsed() < TIMEOUT + SLACK, "{:?}", start.elapsed());
     }
-}
-
-/// A test with a paused clock does not wait for a store that hangs.
-#[tokio::test(start_paused = true)]
-async fn a_timeout_goes_by_the_clock_of_tokio() {
-    let limiter = silent();
-    let (start, real) = (tokio::time::Instant::now(), Instant::now());
-    for calls in 1..=50 {
-        let decision = limiter
-            .acquire(&Rule::new("paused", Limit::per_hour(50)), &Key::global())
-            .await
-            .unwrap();
-        assert!(decision.is_degraded());
-        let (elapsed, expected) = (start.elapsed(), TIMEOUT * calls);
-        assert!(
-            elapsed >= expected && elapsed < expected + SLACK,
-            "{elapsed:?}"
-        );
-    }
-    assert!(real.elapsed() < TIMEOUT * 25, "{:?}", real.elapsed());
 }
 
 #[tokio::test]
