@@ -1,10 +1,5 @@
 //! What the arguments of the attribute do at run time.
 #![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-#![allow(
     clippy::unused_async,
     clippy::manual_async_fn,
     clippy::needless_pass_by_value,

@@ -1,11 +1,5 @@
 //! Calendar quotas: 500 from midnight to midnight, by the attribute, by hand and by policies.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::time::{Duration, SystemTime};
 
 use ratelimit_runtime::testkit::FakeClock;

@@ -1,11 +1,6 @@
 //! `concurrent`: a call is in flight as long as its body runs, however that ends.
 
 #![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-#![allow(
     clippy::manual_async_fn,
     clippy::needless_return,
     clippy::items_after_statements,

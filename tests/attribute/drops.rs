@@ -1,5 +1,4 @@
 //! Arguments are dropped in the order in which they are without the attribute.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 

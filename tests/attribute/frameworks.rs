@@ -1,8 +1,6 @@
 //! Handlers whose return types are their framework's: refused as clients of that framework expect,
 //! without `on_refused`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use actix_web::body::to_bytes as actix_body;
 use actix_web::test::{TestRequest, call_service, init_service};
 use actix_web::{App, HttpResponse, web};

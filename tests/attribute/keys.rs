@@ -2,7 +2,7 @@
 
 use ratelimit_runtime::{RateLimitError, rate_limit};
 
-use super::{Outcome, one_each};
+use super::Outcome;
 
 #[rate_limit(key = ("<email>"), window = ("60s"), max = (1))]
 async fn in_parentheses(email: &str) -> Outcome {
@@ -66,22 +66,22 @@ impl<T: Tenant, const N: usize> Of<T, N> {
 
 #[tokio::test]
 async fn parameters_of_the_impl_may_be_keys() {
-    one_each(
-        Of::<A, 1>::by_its_const_parameter,
-        Of::<A, 2>::by_its_const_parameter,
-    )
-    .await;
-    one_each(Of::<A, 1>::by_a_text_with_it, Of::<A, 2>::by_a_text_with_it).await;
-    one_each(
-        Of::<A, 1>::by_a_constant_of_its_type,
-        Of::<B, 1>::by_a_constant_of_its_type,
-    )
-    .await;
-    one_each(
-        Of::<A, 1>::by_a_constant_of_its_trait,
-        Of::<B, 1>::by_a_constant_of_its_trait,
-    )
-    .await;
+    one_each!(
+        Of::<A, 1>::by_its_const_parameter(),
+        Of::<A, 2>::by_its_const_parameter()
+    );
+    one_each!(
+        Of::<A, 1>::by_a_text_with_it(),
+        Of::<A, 2>::by_a_text_with_it()
+    );
+    one_each!(
+        Of::<A, 1>::by_a_constant_of_its_type(),
+        Of::<B, 1>::by_a_constant_of_its_type()
+    );
+    one_each!(
+        Of::<A, 1>::by_a_constant_of_its_trait(),
+        Of::<B, 1>::by_a_constant_of_its_trait()
+    );
 }
 
 #[rate_limit(key = N, window = "60s", max = 1)]
@@ -173,45 +173,23 @@ async fn body_of_one_macro(email: &str) -> Outcome {
 
 #[tokio::test]
 async fn every_caller_has_a_key_of_its_own() {
-    one_each(
-        async || in_parentheses("a").await,
-        async || in_parentheses("b").await,
-    )
-    .await;
-    one_each(
-        async || in_a_block("a").await,
-        async || in_a_block("b").await,
-    )
-    .await;
-    one_each(async || formatted("a").await, async || formatted("b").await).await;
-    one_each(A::send, B::send).await;
-    one_each(by_const_parameter::<1>, by_const_parameter::<2>).await;
-    one_each(
-        async || TENANT.scope(1, by_a_task_local()).await,
-        async || TENANT.scope(2, by_a_task_local()).await,
-    )
-    .await;
-    one_each(
-        async || by_a_macro("a@b").await,
-        async || by_a_macro("c@b").await,
-    )
-    .await;
-    one_each(
-        async || Service { id: 1 }.by_a_macro().await,
-        async || Service { id: 2 }.by_a_macro().await,
-    )
-    .await;
+    one_each!(in_parentheses("a"), in_parentheses("b"));
+    one_each!(in_a_block("a"), in_a_block("b"));
+    one_each!(formatted("a"), formatted("b"));
+    one_each!(A::send(), B::send());
+    one_each!(by_const_parameter::<1>(), by_const_parameter::<2>());
+    one_each!(
+        TENANT.scope(1, by_a_task_local()),
+        TENANT.scope(2, by_a_task_local())
+    );
+    one_each!(by_a_macro("a@b"), by_a_macro("c@b"));
+    one_each!(
+        Service { id: 1 }.by_a_macro(),
+        Service { id: 2 }.by_a_macro()
+    );
     let account = |name: &str| Account {
         name: name.to_owned(),
     };
-    one_each(
-        async || by_a_place(account("a")).await,
-        async || by_a_place(account("b")).await,
-    )
-    .await;
-    one_each(
-        async || body_of_one_macro("a").await,
-        async || body_of_one_macro("b").await,
-    )
-    .await;
+    one_each!(by_a_place(account("a")), by_a_place(account("b")));
+    one_each!(body_of_one_macro("a"), body_of_one_macro("b"));
 }

@@ -1,5 +1,26 @@
 //! What the attribute does to functions at run time.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+/// Admits one call of the first, none after it, and one of the other, which has another key.
+macro_rules! one_each {
+    ($first:expr, $other:expr) => {
+        $crate::alone(async {
+            assert!($first.await.is_ok());
+            assert!($crate::is_exceeded(&$first.await));
+            assert!($other.await.is_ok(), "another key");
+            assert!($crate::is_exceeded(&$other.await));
+        })
+        .await
+    };
+}
+
 mod arguments;
 mod auto_traits;
 mod calendar;
@@ -26,18 +47,4 @@ fn is_exceeded<T>(result: &Result<T, RateLimitError>) -> bool {
 /// Runs a scenario on a limiter of its own.
 async fn alone<F: Future>(scenario: F) -> F::Output {
     RateLimiter::memory().scope(scenario).await
-}
-
-/// Admits one call of `first`, none after it, and one of `other`, which has another key.
-async fn one_each<T>(
-    first: impl AsyncFn() -> Result<T, RateLimitError>,
-    other: impl AsyncFn() -> Result<T, RateLimitError>,
-) {
-    alone(async {
-        assert!(first().await.is_ok());
-        assert!(is_exceeded(&first().await));
-        assert!(other().await.is_ok(), "another key");
-        assert!(is_exceeded(&other().await));
-    })
-    .await;
 }

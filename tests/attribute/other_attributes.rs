@@ -1,10 +1,9 @@
 //! The attribute beside others, and several of it on one function.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ratelimit_runtime::rate_limit;
 use tracing::instrument;
 
-use super::{Outcome, alone, one_each};
+use super::{Outcome, alone};
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
 #[instrument(skip_all, fields(id), err)]
@@ -57,20 +56,12 @@ impl Mail for Mailer {
 
 #[tokio::test]
 async fn instrument_stands_above_below_and_between() {
-    one_each(async || above(1).await, async || above(2).await).await;
-    one_each(async || below(1).await, async || below(2).await).await;
-    one_each(async || by_cfg_attr(1).await, async || by_cfg_attr(2).await).await;
+    one_each!(above(1), above(2));
+    one_each!(below(1), below(2));
+    one_each!(by_cfg_attr(1), by_cfg_attr(2));
     let mailer = Mailer { region: "eu" };
-    one_each(
-        async || mailer.above((1, "a")).await,
-        async || mailer.above((2, "a")).await,
-    )
-    .await;
-    one_each(
-        async || mailer.below((1, "a")).await,
-        async || mailer.below((1, "b")).await,
-    )
-    .await;
+    one_each!(mailer.above((1, "a")), mailer.above((2, "a")));
+    one_each!(mailer.below((1, "a")), mailer.below((1, "b")));
     alone(async {
         assert!(around(1).await.is_ok());
         assert!(
@@ -148,5 +139,5 @@ async fn functions_inside_functions_have_buckets_of_their_own() {
         }
     }
 
-    one_each(async || send(1).await, async || other::send(1).await).await;
+    one_each!(send(1), other::send(1));
 }

@@ -1,12 +1,6 @@
 //! The arguments for limits, costs, outcomes and refused calls at run time: in memory, with tokio's
 //! clock stopped.
 #![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-#![allow(
     clippy::unused_async,
     clippy::needless_pass_by_value,
     reason = "the shapes are the point"

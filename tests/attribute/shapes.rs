@@ -46,7 +46,7 @@ use std::sync::{Arc, LazyLock};
 use once_cell::sync::Lazy;
 use ratelimit_runtime::{KeyPart, RateLimitError, RateLimiter, key, rate_limit};
 
-use super::{Outcome, alone, is_exceeded, one_each};
+use super::{Outcome, alone, is_exceeded};
 
 #[rate_limit(key = "<email>", window = "60s", max = 1)]
 async fn free(email: &str) -> Outcome {
@@ -167,50 +167,21 @@ async fn by_a_lazy(id: u32) -> Outcome {
 
 #[tokio::test]
 async fn functions_are_limited_whatever_they_take() {
-    one_each(async || free("a").await, async || free("b").await).await;
-    one_each(
-        async || mutable("a".to_owned()).await,
-        async || mutable("b".to_owned()).await,
-    )
-    .await;
-    one_each(
-        async || early_return(1).await,
-        async || early_return(-1).await,
-    )
-    .await;
-    one_each(
-        async || items_in_the_body(2).await,
-        async || items_in_the_body(3).await,
-    )
-    .await;
+    one_each!(free("a"), free("b"));
+    one_each!(mutable("a".to_owned()), mutable("b".to_owned()));
+    one_each!(early_return(1), early_return(-1));
+    one_each!(items_in_the_body(2), items_in_the_body(3));
     let call = async |b| patterns((1, 2), (b, 0), Point { x: 3, y: 4 }, [1; 3], "n", 0, "").await;
-    one_each(async || call(1).await, async || call(2).await).await;
-    one_each(
-        async || raw_identifier("a", 1, Event { r#type: 1 }).await,
-        async || raw_identifier("a", 1, Event { r#type: 2 }).await,
-    )
-    .await;
-    one_each(
-        async || attributes_of_arguments(1, 2).await,
-        async || attributes_of_arguments(2, 2).await,
-    )
-    .await;
-    one_each(
-        async || combining_marks(1).await,
-        async || combining_marks(2).await,
-    )
-    .await;
-    one_each(
-        async || digits_in_groups(1).await,
-        async || digits_in_groups(2).await,
-    )
-    .await;
-    one_each(
-        async || by_a_lazy_lock(1).await,
-        async || by_a_lazy_lock(2).await,
-    )
-    .await;
-    one_each(async || by_a_lazy(1).await, async || by_a_lazy(2).await).await;
+    one_each!(call(1), call(2));
+    one_each!(
+        raw_identifier("a", 1, Event { r#type: 1 }),
+        raw_identifier("a", 1, Event { r#type: 2 })
+    );
+    one_each!(attributes_of_arguments(1, 2), attributes_of_arguments(2, 2));
+    one_each!(combining_marks(1), combining_marks(2));
+    one_each!(digits_in_groups(1), digits_in_groups(2));
+    one_each!(by_a_lazy_lock(1), by_a_lazy_lock(2));
+    one_each!(by_a_lazy(1), by_a_lazy(2));
     alone(async {
         let (max, cost) = (NonZero::<i64>::MAX, NonZero::<i8>::MAX);
         assert!(signed_non_zero_numbers(1, max, cost).await.is_ok());
@@ -425,45 +396,21 @@ impl Boxed for Service {
 #[tokio::test]
 async fn methods_are_limited_whatever_their_receivers() {
     let [one, two] = [1, 2].map(Service::new);
-    one_each(async || one.by_ref().await, async || two.by_ref().await).await;
+    one_each!(one.by_ref(), two.by_ref());
     assert_eq!(one.ran.load(Ordering::SeqCst), 1, "a refused body ran");
-    one_each(
-        async || Service::associated(1).await,
-        async || Service::associated(2).await,
-    )
-    .await;
-    one_each(
-        async || Service::new(1).by_mut().await,
-        async || Service::new(2).by_mut().await,
-    )
-    .await;
-    one_each(
-        async || Service::new(1).by_value().await,
-        async || Service::new(2).by_value().await,
-    )
-    .await;
+    one_each!(Service::associated(1), Service::associated(2));
+    one_each!(Service::new(1).by_mut(), Service::new(2).by_mut());
+    one_each!(Service::new(1).by_value(), Service::new(2).by_value());
     let arc = |id| Arc::new(Service::new(id));
-    one_each(
-        async || arc(1).by_arc().await,
-        async || arc(2).by_arc().await,
-    )
-    .await;
-    one_each(
-        async || arc(1).inferred("a").await,
-        async || arc(1).inferred("b").await,
-    )
-    .await;
+    one_each!(arc(1).by_arc(), arc(2).by_arc());
+    one_each!(arc(1).inferred("a"), arc(1).inferred("b"));
     let patterns = async |y| Service::new(1).patterns((1, "a"), Point { x: 1, y }).await;
-    one_each(async || patterns(1).await, async || patterns(2).await).await;
+    one_each!(patterns(1), patterns(2));
 }
 
 #[tokio::test]
 async fn implementations_of_one_trait_method_have_buckets_of_their_own() {
-    one_each(
-        async || Service::new(1).call(7).await,
-        async || Other.call(7).await,
-    )
-    .await;
+    one_each!(Service::new(1).call(7), Other.call(7));
     let (account, kinds) = (
         Account { id: 1, name: "a" },
         [Kind::Guest, Kind::User { id: 1 }],

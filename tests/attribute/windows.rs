@@ -1,7 +1,5 @@
 //! When windows of the calendar begin and end, whatever time zones do.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::time::{Duration, SystemTime};
 
 use ratelimit_runtime::testkit::FakeClock;

@@ -1,7 +1,13 @@
 //! A client that mints keys fills no memory: a million distinct keys cost a bounded part of it. A
 //! binary of its own, one test at a time: it measures the process.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 #[path = "../support/mod.rs"]

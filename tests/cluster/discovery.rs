@@ -99,7 +99,7 @@ async fn a_single_server_is_told_from_a_cluster_and_a_cluster_from_a_single_serv
         assert!(error.message().contains("write redis://"), "{error}");
     }
     let cluster = shared();
-    let store = RedisStore::new(&cluster.node(0).url()).unwrap();
+    let store = cluster.node(0).store();
     let error = acquire_in_time(&store, &key_on(cluster, 1), Limit::per_hour(3))
         .await
         .unwrap_err();

@@ -54,7 +54,7 @@ async fn keys_of_all_masters_are_listed_wherever_slots_have_moved() {
 async fn a_replica_that_takes_over_is_listed() {
     let mut cluster = RedisCluster::start(3, 1);
     // A hash of rules would be one key more.
-    let store = RedisStore::new(&cluster.url()).unwrap().write_rules(false);
+    let store = cluster.store().write_rules(false);
     let limiter = strict().store(store).build().unwrap();
     let expected = charge(&limiter, &RULE, 150).await;
     let keys_on = |node: usize| cluster.node(node).number(&["DBSIZE"]);

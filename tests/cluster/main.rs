@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
@@ -23,7 +24,6 @@ mod redirects;
 mod script;
 mod slots;
 mod stacks;
-mod two_nodes;
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ const DEADLINE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(15);
 
 async fn on(cluster: &RedisCluster) -> RedisStore {
-    let store = RedisStore::new(&cluster.url()).unwrap().deny_cache(false);
+    let store = cluster.store().deny_cache(false);
     store.ready().await.unwrap();
     store
 }

@@ -3,9 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use ratelimit_runtime::{
-    Key, Limit, RateLimitError, RateLimiter, RedisStore, Rule, key, rate_limit,
-};
+use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, Rule, key, rate_limit};
 
 use crate::support::cluster::{RedisCluster, shared};
 use crate::support::{strict, unique, until};
@@ -56,9 +54,7 @@ fn the_cluster_counts_slots_as_this_test_does() {
 #[tokio::test]
 async fn a_call_goes_to_the_node_that_has_its_slot_on_the_connection_to_it() {
     let cluster = RedisCluster::start(3, 0);
-    let store = RedisStore::new(&cluster.url())
-        .unwrap()
-        .client_name("slots");
+    let store = cluster.store().client_name("slots");
     let all = async || {
         for key in [
             "123456789",

@@ -30,7 +30,7 @@ struct Site {
 impl Site {
     async fn new() -> Self {
         let deployment = Deployment::cluster();
-        let store = RedisStore::new(&deployment.url()).unwrap();
+        let store = deployment.store();
         let store = Arc::new(ready(store).await);
         let (calling, key) = (Arc::clone(&store), deployment.key_on(1));
         let mut tasks = JoinSet::new();

@@ -23,7 +23,7 @@ impl Processes {
         let clocks = [FakeClock::new(), FakeClock::new()];
         clocks[1].advance(AHEAD);
         let store = |clock: &FakeClock| {
-            let store = RedisStore::new(&deployment.url()).unwrap();
+            let store = deployment.store();
             store.with_clock(clock.clone())
         };
         let [first, second] = clocks.each_ref().map(store);

@@ -21,7 +21,7 @@ fn request<'a>(key: &'a str, limits: &'a [Limit]) -> Request<'a> {
 /// A store that keeps a refusal for as long as that says, not for a second only: what else ends it
 /// is seen.
 async fn store(deployment: &Deployment) -> RedisStore {
-    let mut store = RedisStore::new(&deployment.url()).unwrap();
+    let mut store = deployment.store();
     store.known_mut().set_staleness(HOUR);
     ready(store).await
 }
@@ -191,7 +191,7 @@ async fn a_second_runtime_that_connects_leaves_what_is_known() {
 async fn a_fail_over_voids_what_is_known() {
     let limits = [Limit::per_hour(1)];
     for mut deployment in [Deployment::sentinel(), Deployment::replicated_cluster()] {
-        let store = ready(RedisStore::new(&deployment.url()).unwrap()).await;
+        let store = ready(deployment.store()).await;
         let key = deployment.key();
         let request = request(&key, &limits);
         let _ = refused(&store, request).await;
@@ -235,13 +235,13 @@ async fn a_fail_over_that_one_call_is_told_of_voids_what_is_known_of_other_keys(
 async fn a_block_that_another_process_lifts_after_a_fail_over_ends_soon() {
     let limits = [Limit::per_hour(1)];
     for mut deployment in [Deployment::sentinel(), Deployment::replicated_cluster()] {
-        let store = ready(RedisStore::new(&deployment.url()).unwrap()).await;
+        let store = ready(deployment.store()).await;
         let key = deployment.key();
         let request = request(&key, &limits);
         store.block(request, HOUR).await.unwrap();
         assert!(refused(&store, request).await.blocked);
         deployment.lose_master();
-        let operator = ready(RedisStore::new(&deployment.url()).unwrap()).await;
+        let operator = ready(deployment.store()).await;
         assert!(operator.unblock(request).await.unwrap(), "{deployment}");
         let is_admitted = async || store.acquire(request).await.is_ok_and(|call| call.allowed);
         let took = until("the block ends", PATIENCE, is_admitted).await;

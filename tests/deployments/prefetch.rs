@@ -65,15 +65,8 @@ fn each_algorithm(deployment: &Deployment) -> Vec<Spent> {
 async fn units_that_were_taken_ahead_pass_no_bound_across_a_fail_over() {
     const LEASE: Duration = Duration::from_secs(10);
     for deployment in [Deployment::sentinel(), Deployment::replicated_cluster()] {
-        let store = ready(
-            RedisStore::new(&deployment.url())
-                .unwrap()
-                .deny_cache(false),
-        )
-        .await;
-        let other = RedisStore::new(&deployment.url())
-            .unwrap()
-            .deny_cache(false);
+        let store = ready(deployment.store().deny_cache(false)).await;
+        let other = deployment.store().deny_cache(false);
         let mut all = each_algorithm(&deployment);
         for spent in &mut all {
             while spent.ahead == 0 {
@@ -139,7 +132,7 @@ async fn callers_who_spend_units_taken_ahead_while_their_slot_moves_lose_no_leas
     const TALK: Duration = Duration::from_millis(100);
     // Of two masters that disagree on who has a slot, no third one says who is right.
     let deployment = Deployment::Cluster(RedisCluster::start(3, 0));
-    let store = RedisStore::new(&deployment.url()).unwrap();
+    let store = deployment.store();
     let store = Arc::new(ready(store).await);
     let spending: Vec<_> = each_algorithm(&deployment)
         .into_iter()

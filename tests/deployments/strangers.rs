@@ -130,7 +130,7 @@ async fn keys_that_one_client_mints_ask_their_own_node_and_forget_no_strangers_r
     const MINTED: u64 = 1_000;
     let deployment = Deployment::cluster();
     for master in [0, 1] {
-        let mut store = RedisStore::new(&deployment.url()).unwrap();
+        let mut store = deployment.store();
         store.known_mut().set_capacity(256);
         let store = ready(store).await;
         let (strangers, free) = (deployment.key_on(master), deployment.key_on(master));

@@ -8,6 +8,9 @@ use ratelimit_runtime::{
     rate_limit,
 };
 
+use crate::support::layer::forward;
+use crate::support::{misconfigured, says};
+
 /// A store that admits everything, whatever the request says.
 pub(crate) struct Careless;
 
@@ -26,13 +29,6 @@ impl Store for Careless {
 
     fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, bool> {
         Answer::ready(Ok(false))
-    }
-}
-
-fn words<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) -> String {
-    match answer {
-        Err(RateLimitError::Misconfigured(error)) => error.to_string(),
-        other => panic!("{other:?}"),
     }
 }
 
@@ -55,39 +51,34 @@ async fn a_rule_that_its_store_cannot_keep_is_misconfigured_at_first_use() {
     let admission = limiter.acquire(&rule, &key).await.unwrap();
 
     let block = rule.clone().with_block(Duration::from_secs(1));
-    assert!(words(limiter.acquire(&block, &key).await).contains("block"));
+    says(&misconfigured(limiter.acquire(&block, &key).await), "block");
     let several = Rule::new("several", Limit::per_hour(2)).and(Limit::per_day(3));
-    assert!(words(limiter.acquire(&several, &key).await).contains("several limits"));
-    let bucket = Rule::new("bucket", Limit::per_hour(2)).with_algorithm(Algorithm::TokenBucket);
-    assert!(words(limiter.acquire(&bucket, &key).await).contains("token_bucket"));
-    assert!(words(limiter.peek(&block, &key).await).contains("block"));
-    assert!(words(limiter.refund(&rule, &key, &admission).await).contains("refunds"));
-    assert!(words(limiter.block(&rule, &key, Duration::from_secs(1)).await).contains("block"));
-    assert!(words(limiter.unblock(&rule, &key).await).contains("block"));
-    assert!(words(counted(&limiter).await).contains("count"));
-    // Where one limit refuses, the store could not give back the charge of the other.
-    assert!(words(stacked(&limiter).await).contains("refunds"));
-    assert!(words(limiter.reserve(&rule, &key).await).contains("reservations"));
-}
-
-#[rate_limit(limiter = one, window = "1h", max = 1)]
-#[rate_limit(limiter = other, window = "1h", max = 2)]
-async fn on_two_limiters(one: &RateLimiter, other: &RateLimiter) -> Result<(), RateLimitError> {
-    Ok(())
-}
-
-/// It is charged last, so nothing of it has to be given back.
-#[tokio::test]
-async fn one_limit_of_a_stack_may_be_on_a_store_that_gives_nothing_back() {
-    let (careless, memory) = (RateLimiter::with_store(Careless), RateLimiter::memory());
-    on_two_limiters(&memory, &careless).await.unwrap();
-    let refused = on_two_limiters(&memory, &careless).await.unwrap_err();
-    assert!(
-        matches!(refused, RateLimitError::Exceeded(_)),
-        "{refused:?}"
+    says(
+        &misconfigured(limiter.acquire(&several, &key).await),
+        "several limits",
     );
-    on_two_limiters(&careless, &memory).await.unwrap();
-    assert!(words(on_two_limiters(&careless, &careless.clone()).await).contains("refunds"));
+    let bucket = Rule::new("bucket", Limit::per_hour(2)).with_algorithm(Algorithm::TokenBucket);
+    says(
+        &misconfigured(limiter.acquire(&bucket, &key).await),
+        "token_bucket",
+    );
+    says(&misconfigured(limiter.peek(&block, &key).await), "block");
+    says(
+        &misconfigured(limiter.refund(&rule, &key, &admission).await),
+        "refunds",
+    );
+    says(
+        &misconfigured(limiter.block(&rule, &key, Duration::from_secs(1)).await),
+        "block",
+    );
+    says(&misconfigured(limiter.unblock(&rule, &key).await), "block");
+    says(&misconfigured(counted(&limiter).await), "count");
+    // Where one limit refuses, the store could not give back the charge of the other.
+    says(&misconfigured(stacked(&limiter).await), "refunds");
+    says(
+        &misconfigured(limiter.reserve(&rule, &key).await),
+        "reservations",
+    );
 }
 
 #[tokio::test]
@@ -97,13 +88,16 @@ async fn a_policy_that_its_store_cannot_keep_is_named_when_the_limiter_is_built(
         .store(Careless)
         .policy("login", policy.clone())
         .build();
-    let error = words(built);
+    let error = misconfigured(built);
     assert!(
         error.contains("`login`") && error.contains("block"),
         "{error}"
     );
     let limiter = RateLimiter::with_store(Careless);
-    assert_eq!(words(limiter.set_policies([("login", policy)])), error);
+    assert_eq!(
+        misconfigured(limiter.set_policies([("login", policy)])),
+        error
+    );
 }
 
 /// A memory that has features under `sliding_window` alone.
@@ -114,17 +108,7 @@ impl Store for Partial {
         Some(&self.0)
     }
 
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.acquire(request)
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.reset(request)
-    }
+    forward!(0: acquire, peek, reset);
 
     fn capabilities(&self) -> Capabilities {
         use Feature::{ActualCost, Block, Concurrent, GrowingBlock, Limits, Refund, Reserve};
@@ -236,7 +220,7 @@ async fn a_policy_that_a_rule_in_use_cannot_have_is_refused_when_it_is_set() {
             let outcome = set(text);
             assert_eq!(outcome.is_err(), mistake.is_some(), "{context}");
             if let Some((_, setting)) = mistake {
-                for error in [words(first), words(outcome)] {
+                for error in [misconfigured(first), misconfigured(outcome)] {
                     assert!(
                         error.contains("`policed`") && error.contains(setting),
                         "{context}: {error}"

@@ -14,7 +14,8 @@ use ratelimit_runtime::{
 use tokio::time::Instant;
 
 use crate::capabilities::Careless;
-use crate::support::settled;
+use crate::support::layer::forward;
+use crate::support::{misconfigured, says, settled};
 use crate::{Flooded, Outcome};
 
 static TWO: Rule = Rule::in_flight("two", 2);
@@ -62,17 +63,7 @@ impl Store for Shared {
         Some(&*self.memory)
     }
 
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.memory.acquire(request)
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.memory.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.memory.reset(request)
-    }
+    forward!(memory: acquire, peek, reset);
 
     fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
         Some(self)
@@ -453,31 +444,50 @@ async fn a_policy_gives_the_limits_beside_concurrent() {
 
 #[tokio::test]
 async fn operations_that_do_not_fit_concurrent_are_misconfigured() {
-    fn words<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) -> String {
-        let error = answer.unwrap_err();
-        assert!(
-            matches!(error, RateLimitError::Misconfigured(_)),
-            "{error:?}"
-        );
-        error.to_string()
-    }
     let plain = RateLimiter::with_store(Careless);
-    assert!(words(plain.enter(&TWO, &alice()).await).contains("`concurrent`"));
-    assert!(words(plain.in_flight(&TWO, &alice()).await).contains("`concurrent`"));
-    assert!(words(plain.peek(&TWO, &alice()).await).contains("`concurrent`"));
+    says(
+        &misconfigured(plain.enter(&TWO, &alice()).await),
+        "`concurrent`",
+    );
+    says(
+        &misconfigured(plain.in_flight(&TWO, &alice()).await),
+        "`concurrent`",
+    );
+    says(
+        &misconfigured(plain.peek(&TWO, &alice()).await),
+        "`concurrent`",
+    );
 
     let limiter = RateLimiter::memory();
     let hourly = Rule::new("limited", Limit::per_hour(1));
-    assert!(words(limiter.enter(&hourly, &alice()).await).contains("`acquire`"));
-    assert!(words(limiter.in_flight(&hourly, &alice()).await).contains("`limited`"));
-    assert!(words(limiter.acquire(&TWO, &alice()).await).contains("`enter`"));
-    assert!(words(limiter.reserve(&TWO, &alice()).await).contains("`enter`"));
-    assert!(words(limiter.reset(&TWO, &alice()).await).contains("calls in flight"));
-    assert!(
-        words(limiter.block(&TWO, &alice(), Duration::from_secs(1)).await)
-            .contains("calls in flight")
+    says(
+        &misconfigured(limiter.enter(&hourly, &alice()).await),
+        "`acquire`",
     );
-    assert!(words(limiter.unblock(&TWO, &alice()).await).contains("calls in flight"));
+    says(
+        &misconfigured(limiter.in_flight(&hourly, &alice()).await),
+        "`limited`",
+    );
+    says(
+        &misconfigured(limiter.acquire(&TWO, &alice()).await),
+        "`enter`",
+    );
+    says(
+        &misconfigured(limiter.reserve(&TWO, &alice()).await),
+        "`enter`",
+    );
+    says(
+        &misconfigured(limiter.reset(&TWO, &alice()).await),
+        "calls in flight",
+    );
+    says(
+        &misconfigured(limiter.block(&TWO, &alice(), Duration::from_secs(1)).await),
+        "calls in flight",
+    );
+    says(
+        &misconfigured(limiter.unblock(&TWO, &alice()).await),
+        "calls in flight",
+    );
 }
 
 /// That of a customer who may not call, for now: it does not wait either.

@@ -3,7 +3,9 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
 #![allow(clippy::unused_async, reason = "the attribute awaits")]

@@ -8,6 +8,7 @@ use ratelimit_runtime::store::{Answer, Request, Verdict};
 use ratelimit_runtime::{MemoryStore, RateLimiter, Store, rate_limit};
 
 use crate::Outcome;
+use crate::support::layer::forward;
 
 /// A layer whose answers come later than the questions, and the second charge of each stack of two
 /// later than the first of any.
@@ -46,9 +47,7 @@ impl Store for Opposed {
         })
     }
 
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.memory.reset(request)
-    }
+    forward!(memory: reset);
 }
 
 #[rate_limit(key = "<key>", window = "100ms", max = 1, wait = "4s", name = "first")]

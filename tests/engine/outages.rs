@@ -14,6 +14,7 @@ use ratelimit_runtime::{
 
 use crate::Flooded;
 use crate::support::deny_cache::DenyCache;
+use crate::support::layer::forward;
 
 fn on(store: &FaultyStore<MemoryStore>, policy: OnUnavailable) -> RateLimiter {
     RateLimiter::builder()
@@ -72,13 +73,7 @@ impl Store for Unread {
         })
     }
 
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.memory.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.memory.reset(request)
-    }
+    forward!(memory: peek, reset);
 }
 
 /// With N processes, late replies let through N + 1 times the limit, and no more however often they

@@ -13,6 +13,7 @@ use ratelimit_runtime::{
 };
 
 use crate::Outcome;
+use crate::support::layer::forward;
 
 const LEASE: Duration = Duration::from_millis(100);
 
@@ -39,13 +40,7 @@ impl Store for Ahead {
         })
     }
 
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.store.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.store.reset(request)
-    }
+    forward!(store: peek, reset);
 }
 
 impl Ahead {

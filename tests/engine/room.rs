@@ -13,6 +13,8 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, advance, sleep};
 
+use crate::support::layer::forward;
+
 const SECOND: Duration = Duration::from_secs(1);
 /// How many callers may wait for a key.
 const MOST: usize = 1_000;
@@ -148,13 +150,7 @@ impl Store for Late {
         })
     }
 
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.memory.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.memory.reset(request)
-    }
+    forward!(memory: peek, reset);
 }
 
 /// The first in a queue asks a store that is late, and goes; so do others, one after the other. A

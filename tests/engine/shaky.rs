@@ -1,8 +1,6 @@
 //! A layer whose looks and charges fail now and then, each by itself: whatever of a stack fails, it
 //! is charged as a whole or not at all, to the store and to the memory for outages.
 
-#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +13,7 @@ use ratelimit_runtime::{
     Store,
 };
 
+use crate::support::layer::forward;
 use crate::support::random::{Random, seed};
 use crate::support::settled;
 
@@ -60,9 +59,7 @@ impl Store for Shaky {
         self.asked(|| self.inner.peek(request))
     }
 
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.inner.reset(request)
-    }
+    forward!(inner: reset);
 }
 
 /// Windows in which nothing leaves or drains during a test.

@@ -18,6 +18,7 @@ use ratelimit_runtime::{
 use tokio::sync::watch;
 
 use crate::Outcome;
+use crate::support::layer::forward;
 use crate::support::settled;
 
 const MAX: u64 = 5;
@@ -157,9 +158,7 @@ impl Store for Held {
         }
     }
 
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.inner.reset(request)
-    }
+    forward!(inner: reset);
 
     fn settle<'a>(
         &'a self,
@@ -367,13 +366,7 @@ impl Store for Foreign {
         self.0.acquire(request)
     }
 
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.reset(request)
-    }
+    forward!(0: peek, reset);
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         self.has(Feature::Refund);

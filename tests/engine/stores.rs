@@ -14,6 +14,7 @@ use ratelimit_runtime::{
 
 use crate::Outcome;
 use crate::support::deny_cache::DenyCache;
+use crate::support::layer::forward;
 
 #[tokio::test]
 async fn pointers_to_stores_are_stores() {
@@ -67,13 +68,7 @@ impl<S: Store> Store for Counted<S> {
         self.store.acquire(request)
     }
 
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.store.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.store.reset(request)
-    }
+    forward!(store: peek, reset);
 }
 
 fn counted<S: Store>(store: S) -> Arc<Counted<S>> {

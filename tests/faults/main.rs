@@ -10,9 +10,9 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::indexing_slicing,
     clippy::panic,
-    reason = "a case that cannot go on fails"
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
 )]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table")]
 

@@ -2,8 +2,10 @@
 //! here is the machine, too.
 
 #![allow(
-    clippy::indexing_slicing,
     clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{
-    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source,
-};
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, Source};
 use tokio::task::JoinSet;
 
 use crate::support::redis::RedisServer;
@@ -93,7 +91,7 @@ async fn flood(limiter: &RateLimiter, time: Duration) -> (Duration, [u64; 4]) {
 }
 
 async fn limiter(server: &RedisServer, cached: bool, policy: OnUnavailable) -> RateLimiter {
-    let store = RedisStore::new(&server.url()).unwrap().deny_cache(cached);
+    let store = server.store().deny_cache(cached);
     let limiter = RateLimiter::builder()
         .store(store)
         .on_unavailable(policy)
@@ -139,57 +137,4 @@ async fn callers_that_are_refused_at_once_leave_the_runtime_to_others() {
         is_calm,
         "sleeps come later with the deny cache than without"
     );
-}
-
-/// How many scripts the server has run.
-fn scripts_run(server: &RedisServer) -> u64 {
-    let stats = server.info("commandstats", "cmdstat_evalsha");
-    let calls = stats
-        .split(',')
-        .find_map(|stat| stat.strip_prefix("calls="));
-    calls.map_or(0, |calls| calls.parse().unwrap())
-}
-
-/// Callers for whom there is no room to wait, and those whose time is over before their turn, are
-/// told what is known.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_is_full_asks_the_server_nothing() {
-    let _alone = ALONE.lock().await;
-    for cached in [true, false] {
-        let server = RedisServer::start();
-        let limiter = limiter(&server, cached, OnUnavailable::Deny).await;
-        let rule = Rule::new("full", Limit::per_hour(1)).with_wait(Duration::from_secs(7200));
-        let impatient = Rule::new("full", Limit::per_hour(1)).with_wait(Duration::from_millis(300));
-        let acquire = async |rule: &Rule| limiter.acquire(rule, &Key::global()).await;
-        let _ = acquire(&rule).await.unwrap();
-        let mut waiting = JoinSet::new();
-        let wait = |rule: &Rule| {
-            let (limiter, rule) = (limiter.clone(), rule.clone());
-            async move { limiter.acquire(&rule, &Key::global()).await }
-        };
-        waiting.spawn(wait(&rule));
-        // Once it has been refused, it alone asks: first in an hour.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let asked = scripts_run(&server);
-        let mut short = JoinSet::new();
-        for _ in 0..499 {
-            waiting.spawn(wait(&rule));
-            short.spawn(wait(&impatient));
-        }
-        for refused in short.join_all().await {
-            assert!(refused.unwrap_err().retry_after() > Some(Duration::from_secs(3500)));
-        }
-        for _ in 0..500 {
-            waiting.spawn(wait(&rule));
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let start = Instant::now();
-        for _ in 0..10_000 {
-            let refused = acquire(&rule).await.unwrap_err();
-            assert!(refused.retry_after() > Some(Duration::from_secs(3500)));
-        }
-        println!("10,000 refusals in {:?}", start.elapsed());
-        assert_eq!(scripts_run(&server), asked);
-        assert!(waiting.try_join_next().is_none(), "all of them still wait");
-    }
 }

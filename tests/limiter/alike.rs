@@ -2,14 +2,12 @@
 //! with reservations, permits and policies that change, in memory, through a layer, which decides
 //! stacks in several steps, on one server, and on a cluster of two nodes.
 
-#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
-
 use std::fmt::Debug;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::{
-    Decision, Limit, Override, Permit, Policy, RateLimitError, Reservation, Rule,
+    Decision, Limit, Override, Permit, Policy, RateLimitError, RedisStore, Reservation, Rule,
 };
 
 use super::*;

@@ -1,14 +1,13 @@
 //! Callers who give up at any moment: 10,000 dropped futures leave nothing locked, and are counted
 //! at most once each.
 
-#![allow(clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures for the reader of the log")]
 
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::{
-    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store,
+    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Store,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -135,9 +134,7 @@ async fn ten_thousand_dropped_futures_leave_nothing_behind() {
     // Of so many calls on each key, all are admitted, or few.
     for max in [1_000_000, 60] {
         for (what, deny_cache) in [("shared", false), ("shared and cached", true)] {
-            let store = RedisStore::new(&server.url())
-                .unwrap()
-                .deny_cache(deny_cache);
+            let store = server.store().deny_cache(deny_cache);
             store.ready().await.unwrap();
             let made = connections(&server);
             dropped +=

@@ -1,5 +1,4 @@
 //! A call finds the limiter of its scope, of its thread, or of the process.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
 

@@ -2,9 +2,12 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
+#![allow(clippy::print_stdout, reason = "where a test fails")]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -26,9 +29,7 @@ use std::time::Duration;
 use crate::support::redis::shared;
 use crate::support::{strict, unique};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{
-    Algorithm, Key, MemoryStore, RateLimiter, RateLimiterBuilder, RedisStore, key,
-};
+use ratelimit_runtime::{Algorithm, Key, MemoryStore, RateLimiter, RateLimiterBuilder, key};
 
 const ALGORITHMS: &[Algorithm] = ratelimit_conformance::ALGORITHMS;
 
@@ -40,16 +41,13 @@ fn in_memory(clock: &FakeClock) -> RateLimiterBuilder {
 
 fn on_redis(clock: &FakeClock, prefix: &str) -> RateLimiterBuilder {
     strict()
-        .store(
-            RedisStore::new(&shared().url())
-                .unwrap()
-                .with_clock(clock.clone()),
-        )
+        .store(shared().store().with_clock(clock.clone()))
         .prefix(prefix)
 }
 
-/// In memory and on Redis, with readable keys and with hashed ones.
-fn everywhere(clock: &FakeClock) -> Vec<(&'static str, RateLimiter)> {
+/// In memory and on Redis, with readable keys and with hashed ones. What a test prints where it
+/// fails begins with the place.
+fn everywhere(clock: &FakeClock) -> impl Iterator<Item = RateLimiter> + use<> {
     let (plain, hashed) = (unique("byhand"), unique("byhand"));
     let limiters = [
         ("memory", in_memory(clock)),
@@ -63,10 +61,10 @@ fn everywhere(clock: &FakeClock) -> Vec<(&'static str, RateLimiter)> {
             on_redis(clock, &hashed).hash_keys("secret"),
         ),
     ];
-    limiters
-        .into_iter()
-        .map(|(name, builder)| (name, builder.build().unwrap()))
-        .collect()
+    limiters.into_iter().map(|(place, builder)| {
+        println!("{place}:");
+        builder.build().unwrap()
+    })
 }
 
 fn alice() -> Key {

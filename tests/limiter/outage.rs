@@ -1,10 +1,5 @@
 //! Answers of a check, and their deadlines, while its store gives none.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
 #![allow(clippy::unused_async, reason = "the attribute awaits")]
 
 use std::future::Future;

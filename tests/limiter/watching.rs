@@ -1,12 +1,6 @@
 //! A file of policies that is followed: half-written, replaced by links, gone. The clock is moved,
 //! and each reading happens while it stands still.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll, Waker};

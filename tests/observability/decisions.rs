@@ -10,6 +10,7 @@ use ratelimit_runtime::{
 
 use crate::samples::{Samples, record};
 use crate::support::deny_cache::DenyCache;
+use crate::support::layer::forward;
 use crate::support::unique;
 
 fn rule(name: &str, max: u64) -> Rule {
@@ -28,13 +29,7 @@ impl Store for Knowing {
         })
     }
 
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.reset(request)
-    }
+    forward!(0: peek, reset);
 }
 
 /// Asks as often as these outcomes, by these sources, are to be counted; nothing else is counted.

@@ -121,15 +121,13 @@ async fn connections_are_made_and_leases_renewed_while_recorder_and_subscriber_p
     server.cli(&["ACL", "SETUSER", "default", "-role", "-eval"]);
     let is_login_known = Arc::new(AtomicBool::new(true));
     let known = Arc::clone(&is_login_known);
-    let store = RedisStore::new(&server.url())
-        .unwrap()
-        .credentials(move || {
-            let is_known = known.load(Ordering::Relaxed);
-            async move {
-                let login = RedisCredentials::new("default", "any").renew_after(Duration::ZERO);
-                is_known.then_some(login).ok_or("none")
-            }
-        });
+    let store = server.store().credentials(move || {
+        let is_known = known.load(Ordering::Relaxed);
+        async move {
+            let login = RedisCredentials::new("default", "any").renew_after(Duration::ZERO);
+            is_known.then_some(login).ok_or("none")
+        }
+    });
     store.ready().await.unwrap();
 
     let key = unique("kept");

@@ -16,7 +16,7 @@ fn permit(key: &str) -> PermitRequest {
 
 /// A store with a call in flight whose permit another process has taken.
 pub(crate) async fn that_is_lost(server: &RedisServer) -> RedisStore {
-    let (store, key) = (RedisStore::new(&server.url()).unwrap(), unique("lost"));
+    let (store, key) = (server.store(), unique("lost"));
     store.ready().await.unwrap();
     assert!(
         store

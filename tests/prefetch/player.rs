@@ -542,7 +542,7 @@ impl Table {
         let clock = FakeClock::new();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let store = || {
-            let store = RedisStore::new(&shared().url()).unwrap();
+            let store = shared().store();
             let store = store.with_clock(clock.clone()).deny_cache(false);
             runtime.block_on(store.ready()).unwrap();
             store

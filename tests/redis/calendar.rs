@@ -1,7 +1,5 @@
 //! Calendar quotas: whose clock and whose zone data decide, in one call and in shared ones.
 
-#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
-
 use std::time::Duration;
 
 use ratelimit_runtime::__private::BuiltInStore as _;
@@ -24,7 +22,7 @@ fn hourly(max: u64) -> Limit {
 }
 
 async fn on(server: &RedisServer) -> RedisStore {
-    let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
+    let store = server.store().deny_cache(false);
     store.ready().await.unwrap();
     store
 }

@@ -1,13 +1,6 @@
 //! Values that no script has written: none of them admits for ever or is counted for more than it
 //! may be, and none fails the keys beside it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -94,8 +87,8 @@ async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
         .copied()
         .filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
     {
-        let store = RedisStore::new(&server.url())
-            .unwrap()
+        let store = server
+            .store()
             .with_clock(FakeClock::new())
             .deny_cache(false);
         store.ready().await.unwrap();
@@ -140,7 +133,7 @@ async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
 /// A level is said to count for longer than any bucket takes to refill.
 #[tokio::test]
 async fn a_block_keeps_a_bucket_for_two_years_at_most() {
-    let (store, key) = (RedisStore::new(&shared().url()).unwrap(), unique("kept"));
+    let (store, key) = (shared().store(), unique("kept"));
     let value: Vec<u8> = [1.0, 9e15, 1.0]
         .into_iter()
         .flat_map(f64::to_le_bytes)
@@ -166,8 +159,8 @@ async fn a_block_keeps_a_bucket_for_two_years_at_most() {
 async fn a_key_that_is_gone_is_new() {
     let server = shared();
     for &algorithm in ratelimit_conformance::ALGORITHMS {
-        let store = RedisStore::new(&server.url())
-            .unwrap()
+        let store = server
+            .store()
             .with_clock(FakeClock::new())
             .deny_cache(false);
         store.ready().await.unwrap();
@@ -207,10 +200,7 @@ async fn an_expiry_that_was_taken_away_is_set_again_after_the_window_at_the_late
         .chain(without_scripts.map(|(algorithm, form)| (RedisMode::Transactions, algorithm, form)));
     let window = i64::try_from(WINDOW.as_millis()).unwrap();
     for (row, (mode, algorithm, form)) in (0..).zip(rows) {
-        let store = RedisStore::new(&server.url())
-            .unwrap()
-            .mode(mode)
-            .deny_cache(false);
+        let store = server.store().mode(mode).deny_cache(false);
         let (key, limits) = (unique("persisted"), [Limit::new(5, WINDOW)]);
         let request = Request::new(key.as_bytes(), algorithm, &limits);
         let stored = format!("{key}{form}");
@@ -236,7 +226,7 @@ async fn no_bucket_ends_with_other_units_taken_ahead_than_a_lease_can_have() {
     let server = shared();
     let clock = FakeClock::new();
     let now = clock.now().as_secs_f64() * 1e6;
-    let store = RedisStore::new(&server.url()).unwrap().with_clock(clock);
+    let store = server.store().with_clock(clock);
     store.ready().await.unwrap();
     let (max, limits) = (1_000, [Limit::new(1_000, WINDOW)]);
     let late = now + 11e6;
@@ -285,10 +275,7 @@ async fn no_bucket_ends_with_other_units_taken_ahead_than_a_lease_can_have() {
 async fn foreign_members_of_a_log_are_an_error_in_every_operation() {
     let server = shared();
     for (mode, form) in [(RedisMode::Scripts, ""), (RedisMode::Transactions, "%log")] {
-        let store = RedisStore::new(&server.url())
-            .unwrap()
-            .with_clock(FakeClock::new())
-            .mode(mode);
+        let store = server.store().with_clock(FakeClock::new()).mode(mode);
         for (member, score) in [
             ("1e18", "1"),
             ("nan", "1"),
@@ -339,7 +326,7 @@ async fn foreign_members_of_a_log_are_an_error_in_every_operation() {
 #[tokio::test]
 async fn the_error_of_a_key_that_holds_something_else_says_what_to_do() {
     let server = shared();
-    let store = RedisStore::new(&server.url()).unwrap();
+    let store = server.store();
     let limits = [Limit::new(1, WINDOW)];
     let (text, foreign) = (unique("text"), unique("foreign"));
     server.cli(&["SET", &text, "hello"]);

@@ -2,11 +2,6 @@
 //! fails is a new format.
 
 #![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-#![allow(
     clippy::unused_async,
     unused_variables,
     reason = "the attribute awaits, and takes what is in a key"

@@ -1,13 +1,6 @@
 //! Calls and stacks that share commands: each is decided as if it had come alone, and
 //! whatever happens to one of them happens to no other.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::collections::BTreeSet;
 use std::future::Future as _;
 use std::pin::Pin;
@@ -34,7 +27,7 @@ fn calls(server: &RedisServer, command: &str) -> i64 {
 }
 
 async fn on(server: &RedisServer) -> Arc<RedisStore> {
-    let store = Arc::new(RedisStore::new(&server.url()).unwrap());
+    let store = Arc::new(server.store());
     store.ready().await.unwrap();
     store
 }
@@ -233,9 +226,7 @@ async fn cancelled_callers_are_not_sent_and_the_others_are_answered() {
 async fn callers_with_a_clock_of_their_own_share_a_call_at_the_latest_time_of_them() {
     let server = RedisServer::start();
     let clock = FakeClock::new();
-    let store = RedisStore::new(&server.url())
-        .unwrap()
-        .with_clock(clock.clone());
+    let store = server.store().with_clock(clock.clone());
     store.ready().await.unwrap();
     let limits = [Limit::new(9, MINUTE)];
     let ask = |key: &'static str| {

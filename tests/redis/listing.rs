@@ -1,19 +1,10 @@
 //! Lists of keys: bounded pages of a server of any size, also across lost connections.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::{Request, StoreErrorKind};
-use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, RateLimitError, RedisStore, Rule, Store,
-};
+use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, RateLimitError, Rule, Store};
 
 use crate::support::listing::{charge, rest};
 use crate::support::proxy::Proxy;
@@ -77,7 +68,7 @@ async fn a_list_goes_on_where_its_connection_was_lost() {
 #[tokio::test]
 async fn a_cursor_that_no_list_gave_is_an_error() {
     let (server, memory) = (RedisServer::start(), MemoryStore::new());
-    let redis = RedisStore::new(&server.url()).unwrap();
+    let redis = server.store();
     let (redis, memory): (&dyn Store, &dyn Store) = (&redis, &memory);
     let limits = [Limit::per_hour(5)];
     let request = Request::new(b"rl1:", Algorithm::SlidingWindow, &limits);

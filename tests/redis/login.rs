@@ -1,12 +1,5 @@
 //! Who the store says it is, and what becomes of it when that changes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::io::{self, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,19 +127,17 @@ async fn a_token_is_renewed_by_a_connection_that_takes_the_place_of_the_old_one(
     let server = server_with_user("1");
     let tokens = Arc::new(AtomicU64::new(0));
     let next = Arc::clone(&tokens);
-    let store = RedisStore::new(&server.url())
-        .unwrap()
-        .credentials(move || {
-            let token = next.fetch_add(1, Ordering::Relaxed) + 1;
-            let credentials = RedisCredentials::new("limiter", token.to_string());
-            async move {
-                Ok::<_, io::Error>(if token < 4 {
-                    credentials.renew_after(Duration::from_secs(1))
-                } else {
-                    credentials
-                })
-            }
-        });
+    let store = server.store().credentials(move || {
+        let token = next.fetch_add(1, Ordering::Relaxed) + 1;
+        let credentials = RedisCredentials::new("limiter", token.to_string());
+        async move {
+            Ok::<_, io::Error>(if token < 4 {
+                credentials.renew_after(Duration::from_secs(1))
+            } else {
+                credentials
+            })
+        }
+    });
     ready(&store).await;
     // The third is refused: it is asked again.
     for token in ["2", "4"] {
@@ -239,7 +230,7 @@ async fn a_store_has_the_settings_of_the_client_it_is_made_from() {
 /// Settings of connections may come after the first use.
 #[tokio::test]
 async fn a_setting_after_the_first_call_holds_from_then_on() {
-    let store = RedisStore::new(&shared().url()).unwrap();
+    let store = shared().store();
     ready(&store).await;
     let name = unique("late");
     let store = store.client_name(&name);

@@ -3,7 +3,9 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
 
@@ -53,8 +55,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Its logs are sorted sets.
 async fn store_with_fake_clock() -> (RedisStore, FakeClock) {
     let clock = FakeClock::new();
-    let store = RedisStore::new(&shared().url())
-        .unwrap()
+    let store = shared()
+        .store()
         .with_clock(clock.clone())
         .mode(RedisMode::Scripts);
     store.ready().await.unwrap();

@@ -54,7 +54,7 @@ async fn decided(store: &RedisStore, key: &str, limit: Limit) -> Verdict {
 /// admitted again.
 async fn forgotten_after(policy: &str, minted: Limit, most: usize) -> Option<usize> {
     let server = full_server(policy);
-    let store = Arc::new(RedisStore::new(&server.url()).unwrap().deny_cache(false));
+    let store = Arc::new(server.store().deny_cache(false));
     store.ready().await.unwrap();
     let limit = Limit::per_hour(3);
     while decided(&store, "attacker", limit).await.allowed {}
@@ -133,7 +133,7 @@ async fn a_full_disk_is_never_answered_by_allow() {
     }
     assert_eq!(admitted, 3);
     // Nor is a call that was late meanwhile.
-    let store = RedisStore::new(&server.url()).unwrap();
+    let store = server.store();
     let limits = [Limit::per_hour(3)];
     let request = Request::new(b"late", Algorithm::SlidingWindow, &limits);
     assert_eq!(

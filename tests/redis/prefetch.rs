@@ -30,18 +30,14 @@ fn limits() -> [Limit; 1] {
 }
 
 async fn store(server: &RedisServer) -> RedisStore {
-    let store = RedisStore::new(&server.url()).unwrap();
+    let store = server.store();
     store.ready().await.unwrap();
     store
 }
 
 /// Stores by one clock.
 async fn stores<const N: usize>(clock: &FakeClock) -> [RedisStore; N] {
-    let stores = [(); N].map(|()| {
-        RedisStore::new(&shared().url())
-            .unwrap()
-            .with_clock(clock.clone())
-    });
+    let stores = [(); N].map(|()| shared().store().with_clock(clock.clone()));
     for store in &stores {
         store.ready().await.unwrap();
     }
@@ -219,7 +215,7 @@ async fn what_is_left_when_a_connection_has_ended_is_not_given_back_on_the_next_
     let (server, next) = (RedisServer::start(), RedisServer::start());
     for &algorithm in Algorithm::ALL {
         let proxy = Proxy::start(server.port()).await;
-        let (store, other) = (RedisStore::new(&proxy.url()).unwrap(), store(&next).await);
+        let (store, other) = (proxy.store(), store(&next).await);
         store.answers_within(PATIENCE);
         store.ready().await.unwrap();
         let (key, limits) = (unique("left"), limits());
@@ -238,54 +234,6 @@ async fn what_is_left_when_a_connection_has_ended_is_not_given_back_on_the_next_
         }
         store.settled().await.unwrap();
         assert_eq!(used(&other, request).await, 100, "{algorithm}");
-    }
-}
-
-#[tokio::test]
-async fn two_stores_that_take_ahead_admit_exactly_max() {
-    let [first, second] = [store(shared()).await, store(shared()).await].map(Arc::new);
-    for algorithm in [
-        Algorithm::SlidingWindow,
-        Algorithm::SlidingCounter,
-        Algorithm::FixedWindow,
-        Algorithm::TokenBucket,
-    ] {
-        let key = unique("exactly");
-        let mut callers = Vec::new();
-        for store in [&first, &second] {
-            for _ in 0..4 {
-                let (store, key) = (Arc::clone(store), key.clone());
-                callers.push(tokio::spawn(async move {
-                    let limits = limits();
-                    let request =
-                        Request::new(key.as_bytes(), algorithm, &limits).with_prefetch(LEASE);
-                    let (mut admitted, mut ahead) = (0, 0);
-                    for _ in 0..MAX / 4 {
-                        let verdict = store.acquire(request).await.unwrap();
-                        admitted += u64::from(verdict.allowed);
-                        ahead += u64::from(verdict.allowed && verdict.cached);
-                        tokio::task::yield_now().await;
-                    }
-                    (admitted, ahead)
-                }));
-            }
-        }
-        let (mut admitted, mut ahead) = (0, 0);
-        for caller in callers {
-            let (its, from_memory) = caller.await.unwrap();
-            admitted += its;
-            ahead += from_memory;
-        }
-        assert!(ahead > 0, "{algorithm}");
-        // What a store holds when the other is refused is given back within the lease.
-        assert!(
-            (MAX - 300..=MAX).contains(&admitted),
-            "{algorithm}: {admitted}, {ahead}"
-        );
-        sleep(LEASE + Duration::from_millis(50)).await;
-        let limits = limits();
-        let request = Request::new(key.as_bytes(), algorithm, &limits);
-        assert_eq!(used(&first, request).await, admitted, "{algorithm}");
     }
 }
 
@@ -502,9 +450,8 @@ async fn a_rule_with_prefetch_admits_by_grants_which_new_policies_give_back() {
 
 #[tokio::test]
 async fn a_rule_with_prefetch_is_decided_call_by_call_without_scripts() {
-    let store = RedisStore::new(&shared().url()).unwrap();
-    let limiter = strict().store(store.mode(RedisMode::Transactions)).build();
-    let limiter = limiter.unwrap();
+    let store = shared().store().mode(RedisMode::Transactions);
+    let limiter = strict().store(store).build().unwrap();
     limiter.ready().await.unwrap();
     let rule = Rule::named(unique("plain"), limits()[0]).with_prefetch(LEASE);
     for call in 1..30 {

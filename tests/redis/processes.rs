@@ -1,11 +1,5 @@
 //! Limits across processes, across runtimes, and across the death of a process.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +9,7 @@ use crate::support::worker::Worker;
 use crate::support::{eventually, unique};
 use futures_util::future::join_all;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, rate_limit,
+    Algorithm, Key, Limit, RateLimitError, RateLimiter, RedisMode, Rule, rate_limit,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -45,10 +39,7 @@ fn processes(
     } else {
         RedisMode::Scripts
     };
-    let store = RedisStore::new(&server.url())
-        .unwrap()
-        .mode(mode)
-        .deny_cache(false);
+    let store = server.store().mode(mode).deny_cache(false);
     // However busy the machine is, the store answers, and not the fallback.
     let limiter = RateLimiter::builder()
         .store(store)

@@ -1,23 +1,16 @@
 //! What is admitted, and what stays on the server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::time::{Duration, Instant};
 
 use super::{MICROSECOND, MINUTE, PATIENCE, acquire, peek, store_with_fake_clock};
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, Store};
 
 #[tokio::test]
 async fn the_servers_clock_frees_a_unit_at_the_promised_microsecond() {
-    let store = RedisStore::new(&shared().url()).unwrap();
+    let store = shared().store();
     let (key, limit) = (unique("promise"), Limit::new(1, Duration::from_millis(100)));
     let mut promises = 0;
     for _ in 0..6 {
@@ -120,7 +113,7 @@ async fn expired_entries_are_removed_in_bounded_portions() {
 #[tokio::test]
 async fn refusals_and_peeks_write_nothing() {
     let server = RedisServer::start();
-    let store = RedisStore::new(&server.url()).unwrap();
+    let store = server.store();
     let (key, limit) = (unique("quiet"), Limit::new(2, MINUTE));
     for _ in 0..2 {
         assert!(acquire(&store, &key, limit).await.unwrap().allowed);

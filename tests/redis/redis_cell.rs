@@ -2,12 +2,6 @@
 //!
 //! The module is the one that `RATELIMIT_TEST_REDIS_CELL` names; scripts/redis-cell.sh builds it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -30,9 +24,7 @@ fn server() -> &'static RedisServer {
 }
 
 fn cell(server: &RedisServer) -> RedisStore {
-    RedisStore::new(&server.url())
-        .unwrap()
-        .mode(RedisMode::RedisCell)
+    server.store().mode(RedisMode::RedisCell)
 }
 
 fn limit(max: u64, seconds: u64, burst: u64) -> Limit {
@@ -176,9 +168,7 @@ async fn a_key_that_is_not_utf8_does_not_end_the_server() {
 
 #[tokio::test]
 async fn what_the_module_cannot_do_is_unsupported() {
-    let store = RedisStore::new(&shared().url())
-        .unwrap()
-        .mode(RedisMode::RedisCell);
+    let store = shared().store().mode(RedisMode::RedisCell);
     let key = unique("cannot");
     let fine = [limit(60, 60, 9)];
     let two = [limit(60, 60, 9), limit(600, 3_600, 9)];
@@ -215,8 +205,8 @@ async fn what_the_module_cannot_do_is_unsupported() {
         .block(request(&fine), Duration::from_secs(1))
         .await
         .unwrap_err();
-    let own_clock = RedisStore::new(&shared().url())
-        .unwrap()
+    let own_clock = shared()
+        .store()
         .mode(RedisMode::RedisCell)
         .with_clock(FakeClock::new());
     let clock = own_clock.acquire(request(&fine)).await.unwrap_err();

@@ -1,12 +1,6 @@
 //! Replies that come twice, not at all, in another order, or empty: no caller is told what was said
 //! to another one, or nobody.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -195,7 +189,7 @@ async fn a_damaged_reply_answers_no_other_caller() {
     for mischief in MISCHIEFS {
         let proxy = Proxy::start(server.port()).await;
         proxy.mistreat(Some(mischief));
-        let store = RedisStore::new(&proxy.url()).unwrap();
+        let store = proxy.store();
         let (answers, wrong) = told(&server, store, || proxy.mistreated() >= ENOUGH).await;
         assert_eq!(
             wrong, 0,

@@ -75,7 +75,7 @@ async fn callers_who_are_only_refused_leave_a_master_that_has_become_a_replica()
 async fn a_replica_that_takes_writes_is_not_used() {
     let server = RedisServer::start_with(&["--replica-read-only", "no"]);
     assert_eq!(server.cli(&["REPLICAOF", "127.0.0.1", "1"]), "OK");
-    let store = RedisStore::new(&server.url()).unwrap();
+    let store = server.store();
     let error = store.ready().await.unwrap_err();
     assert!(error.message().contains("replica"), "{error}");
     assert!(acquire(&store, "key", Limit::per_hour(1)).await.is_err());

@@ -1,11 +1,5 @@
 //! The rules that limiters write for operators: where, when, and what else they leave alone.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::time::Duration;
 
 use super::PATIENCE;
@@ -14,8 +8,7 @@ use crate::support::redis::RedisServer;
 use crate::support::sentinel::Sentinels;
 use crate::support::{strict, until};
 use ratelimit_runtime::{
-    Key, KeyKind, Limit, Policy, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule,
-    rate_limit,
+    Key, KeyKind, Limit, Policy, RateLimitError, RateLimiter, RedisMode, Rule, rate_limit,
 };
 use serde_json::{Value, json};
 
@@ -155,7 +148,7 @@ async fn it_is_written_by_every_deployment_and_without_scripts() {
     let limiter = on(&sentinels.url());
     acquire(&limiter, &rule).await;
     let server = RedisServer::start();
-    let store = RedisStore::new(&server.url()).unwrap();
+    let store = server.store();
     let store = store.mode(RedisMode::Transactions);
     let without_scripts = strict().store(store).prefix("shop").build().unwrap();
     acquire(&without_scripts, &rule).await;
@@ -214,7 +207,7 @@ async fn the_hash_is_never_there_without_its_expiry() {
 #[tokio::test]
 async fn a_store_that_is_told_not_to_writes_nothing() {
     let server = RedisServer::start();
-    let store = RedisStore::new(&server.url()).unwrap().write_rules(false);
+    let store = server.store().write_rules(false);
     let limiter = strict().store(store).build().unwrap();
     acquire(&limiter, &LOGIN).await;
     tokio::time::sleep(Duration::from_secs(2)).await;

@@ -1,12 +1,5 @@
 //! The Redis store without scripts, on a server that lets its user run none.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 mod conformance;
 mod deaths;
 mod fixed_window;

@@ -1,11 +1,5 @@
 //! Sentinel: the store uses the master that the sentinels name, wherever it goes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::time::{Duration, Instant};
 
 use super::{MINUTE, PATIENCE, acquire};

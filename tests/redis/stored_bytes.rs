@@ -1,12 +1,6 @@
 //! The bytes of every form in which a key is kept on Redis, as `docs/redis_format.md`
 //! describes them. Frozen from the first release on: a test here that fails is a new format.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
 #![allow(clippy::string_slice, reason = "hexadecimal digits")]
 
 use std::time::Duration;
@@ -32,9 +26,7 @@ struct Key {
 impl Key {
     fn new(algorithm: Algorithm, limits: &[Limit]) -> Self {
         let clock = FakeClock::new();
-        let store = RedisStore::new(&shared().url())
-            .unwrap()
-            .with_clock(clock.clone());
+        let store = shared().store().with_clock(clock.clone());
         Self {
             store,
             clock,
@@ -380,9 +372,7 @@ async fn calendar_periods_have_the_bytes_that_are_written_down() {
 #[tokio::test]
 async fn without_scripts_a_fixed_window_is_stored_as_a_number() {
     let mut key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(10)]);
-    key.store = RedisStore::new(&shared().url())
-        .unwrap()
-        .mode(RedisMode::Transactions);
+    key.store = shared().store().mode(RedisMode::Transactions);
     let _ = key.acquire(3).await;
     assert_eq!(key.bytes("%plain"), 3_u64.to_be_bytes());
 }

@@ -1,7 +1,5 @@
 //! TLS: whom the store trusts, and what it shows.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use super::{MINUTE, PATIENCE, acquire, acquire_in_time};
 use crate::support::redis::shared;
 use crate::support::tls::{Authority, TlsServer};

@@ -1,11 +1,5 @@
 //! URLs: what they name, and what is said of those that name nothing.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-
 use ratelimit_runtime::RedisStore;
 use ratelimit_runtime::store::StoreErrorKind;
 

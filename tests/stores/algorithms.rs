@@ -4,13 +4,6 @@
 //! An interval is half-open, `(t − window, t]`, unless a test says closed: `[t − window, t]`, whose
 //! both ends count.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

@@ -1,13 +1,6 @@
 //! The table of `guide/algorithms.md` that says what works where: it is what the stores
 //! declare, which the conformance suite holds them to; and what that page says a key takes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +11,7 @@ use crate::support::unique;
 use ratelimit_runtime::__private::Sealed;
 use ratelimit_runtime::store::{Feature, Request};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, Store};
 
 const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/algorithms.md");
 
@@ -50,12 +43,8 @@ fn store(name: &str) -> Arc<dyn Store> {
     let clock = FakeClock::new();
     let store: Arc<dyn Store> = match name {
         "memory" => Arc::new(MemoryStore::new().with_clock(clock)),
-        "Redis" => Arc::new(RedisStore::new(&shared().url()).unwrap().with_clock(clock)),
-        "Redis without scripts" => Arc::new(
-            RedisStore::new(&shared().url())
-                .unwrap()
-                .mode(RedisMode::Transactions),
-        ),
+        "Redis" => Arc::new(shared().store().with_clock(clock)),
+        "Redis without scripts" => Arc::new(shared().store().mode(RedisMode::Transactions)),
         other => panic!("the table names an unknown store: {other}"),
     };
     // As a limiter tells it: each use connects anew, and a busy machine takes its time.
@@ -233,7 +222,7 @@ fn yes_or_no(yes: bool) -> &'static str {
 #[tokio::test]
 async fn a_key_takes_as_many_bytes_as_the_guide_says() {
     let server = shared();
-    let store = RedisStore::new(&server.url()).unwrap();
+    let store = server.store();
     let limits = [Limit::per_minute(126), Limit::per_hour(1_000_000)];
     for algorithm in ratelimit_conformance::ALGORITHMS
         .iter()

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{MemoryStore, RedisStore, Store as _};
+use ratelimit_runtime::{MemoryStore, Store as _};
 
 use crate::support::redis::shared;
 use crate::support::unique;
@@ -71,9 +71,7 @@ async fn a_memory_clock_that_stands_at_an_end_of_time_admits_no_more() {
 #[tokio::test]
 async fn a_store_on_redis_may_go_by_a_clock_that_shows_any_time_since_1970() {
     let (clock, limits) = (FakeClock::new(), [per(3, MINUTE)]);
-    let store = RedisStore::new(&shared().url())
-        .unwrap()
-        .with_clock(clock.clone());
+    let store = shared().store().with_clock(clock.clone());
     for now in [1, 999_999, 1_000_000, 1_000_001, 1 << 51] {
         clock.set(SystemTime::UNIX_EPOCH + micros(now));
         for &algorithm in ALGORITHMS {

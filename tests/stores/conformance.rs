@@ -1,7 +1,5 @@
 //! The stores of the runtime crate, held to the contract of a store by its own conformance suite.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::time::Duration;
 
 use ratelimit_conformance::conformance;
@@ -26,9 +24,7 @@ async fn memory_store() -> (MemoryStore, FakeClock) {
 
 async fn redis_store() -> (RedisStore, FakeClock) {
     let clock = FakeClock::new();
-    let store = RedisStore::new(&shared().url())
-        .unwrap()
-        .with_clock(clock.clone());
+    let store = shared().store().with_clock(clock.clone());
     store.ready().await.unwrap();
     (store, clock)
 }
@@ -69,7 +65,7 @@ async fn every_write_on_redis_expires_within_its_horizon() {
         Limit::new(5, Duration::from_millis(90_001)),
     ];
     for &algorithm in ratelimit_conformance::ALGORITHMS {
-        let store = RedisStore::new(&server.url()).unwrap();
+        let store = server.store();
         let key = unique("expires");
         let request = Request::new(key.as_bytes(), algorithm, &limits);
         // One that is in use lives longer, so that its expiry need not be written each time.

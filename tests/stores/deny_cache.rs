@@ -1,11 +1,6 @@
 //! The deny cache: it answers again what was refused, for as long as that is right.
 
 #![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-#![allow(
     clippy::unchecked_time_subtraction,
     reason = "shorter from longer constants"
 )]
@@ -28,6 +23,7 @@ use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 use tokio::sync::watch;
 
 use crate::support::deny_cache::DenyCache;
+use crate::support::layer::forward;
 
 const LIMITS: [Limit; 1] = [Limit::per_minute(1)];
 const SECOND: Duration = Duration::from_secs(1);
@@ -288,13 +284,7 @@ async fn a_refusal_with_a_rounded_retry_after_is_not_kept() {
             Answer::ready(decided.map(Verdict::rounded))
         }
 
-        fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-            self.0.peek(request)
-        }
-
-        fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-            self.0.reset(request)
-        }
+        forward!(0: peek, reset);
     }
 
     let cache = DenyCache::new(Rounding(MemoryStore::new()));

@@ -6,7 +6,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test"
+    reason = "a test that cannot go on fails"
 )]
 
 #[path = "../support/mod.rs"]

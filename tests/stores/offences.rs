@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ratelimit_runtime::__private::{BuiltInStore as _, PermitId, PermitRequest};
-use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
+use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, Store};
 
+use crate::support::layer::forward;
 use crate::support::random::{Random, seed};
 use crate::support::redis::{Link, shared};
 use crate::support::unique;
@@ -59,7 +60,7 @@ async fn places() -> Vec<Place> {
     let place = async |&algorithm: &Algorithm, on_redis: bool| {
         let clock = FakeClock::new();
         let store: Box<dyn Store> = if on_redis {
-            let redis = RedisStore::new(&shared().url()).unwrap();
+            let redis = shared().store();
             let redis = redis.with_clock(clock.clone()).deny_cache(false);
             redis.ready().await.unwrap();
             Box::new(redis)
@@ -225,7 +226,7 @@ struct Pair {
 impl Pair {
     async fn new() -> Self {
         let clock = FakeClock::new();
-        let redis = RedisStore::new(&shared().url()).unwrap();
+        let redis = shared().store();
         let redis = redis.with_clock(clock.clone()).deny_cache(false);
         redis.ready().await.unwrap();
         Self {
@@ -331,17 +332,7 @@ async fn a_store_of_another_crate_cannot_be_asked_for_an_offence() {
     struct Other(MemoryStore);
 
     impl Store for Other {
-        fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-            self.0.acquire(request)
-        }
-
-        fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-            self.0.peek(request)
-        }
-
-        fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-            self.0.reset(request)
-        }
+        forward!(0: acquire, peek, reset);
     }
 
     let other = Other(MemoryStore::new());

@@ -25,7 +25,7 @@ use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::__private::{BuiltInStore as _, Sealed};
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, Store};
 use tokio::runtime::Runtime;
 
 #[derive(Debug, Clone)]
@@ -314,9 +314,7 @@ impl Kind {
             Column::Scripts => RedisMode::Scripts,
             Column::Transactions => RedisMode::Transactions,
         };
-        let redis = RedisStore::new(&shared().url())
-            .unwrap()
-            .with_clock(clock.clone());
+        let redis = shared().store().with_clock(clock.clone());
         let redis = redis.mode(mode).deny_cache(false);
         runtime.block_on(redis.ready()).unwrap();
         (runtime, Box::new(redis))

@@ -1,7 +1,6 @@
 //! A store asked as a limiter asks it: until a moment, and told when that passed in vain.
 
 #![allow(
-    clippy::unwrap_used,
     clippy::unchecked_time_subtraction,
     reason = "a test that cannot go on fails"
 )]

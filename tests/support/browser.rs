@@ -1,12 +1,5 @@
 //! [`Browser`]: a headless Chromium, driven over pipes by the protocol of its developer tools.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test without its browser fails"
-)]
-
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;

@@ -1,11 +1,5 @@
 //! [`RedisCluster`]: a Redis Cluster of a test's own, on loopback.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test without its cluster fails"
-)]
-
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
@@ -15,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use ratelimit_runtime::RedisStore;
 
 use super::redis::{How, RedisServer};
 use super::unique;
@@ -127,6 +123,10 @@ impl RedisCluster {
             .map(|node| format!("127.0.0.1:{}", node.port()))
             .collect();
         format!("redis+cluster://{}", seeds.join(","))
+    }
+
+    pub(crate) fn store(&self) -> RedisStore {
+        RedisStore::new(&self.url()).unwrap()
     }
 
     pub(crate) fn node(&self, at: usize) -> &RedisServer {

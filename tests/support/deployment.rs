@@ -1,13 +1,8 @@
 //! [`Deployment`]: servers of a kind, of which a test asks what it may ask of any.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::fmt;
+
+use ratelimit_runtime::RedisStore;
 
 use super::cluster::RedisCluster;
 use super::redis::RedisServer;
@@ -53,6 +48,10 @@ impl Deployment {
             Self::Sentinel(all) => all.url(),
             Self::Cluster(cluster) => cluster.url(),
         }
+    }
+
+    pub(crate) fn store(&self) -> RedisStore {
+        RedisStore::new(&self.url()).unwrap()
     }
 
     /// The nodes, or the master and its replica.

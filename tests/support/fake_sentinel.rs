@@ -1,7 +1,5 @@
 //! [`FakeSentinel`]: answers as a sentinel does, whatever it is told to.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,7 +1,28 @@
 //! [`Layer`]: the least that a layer around a store implements.
 
 use ratelimit_runtime::Store;
-use ratelimit_runtime::store::{Answer, Request, Verdict};
+
+/// Methods of [`Store`] that ask the store in this field.
+macro_rules! forward {
+    ($field:tt: $($method:ident),*) => {
+        $(forward!(@$method $field);)*
+    };
+    (@reset $field:tt) => {
+        forward!(@reset $field bool);
+    };
+    (@$method:ident $field:tt) => {
+        forward!(@$method $field ratelimit_runtime::store::Verdict);
+    };
+    (@$method:ident $field:tt $output:ty) => {
+        fn $method<'a>(
+            &'a self,
+            request: ratelimit_runtime::store::Request<'a>,
+        ) -> ratelimit_runtime::store::Answer<'a, $output> {
+            self.$field.$method(request)
+        }
+    };
+}
+pub(crate) use forward;
 
 /// A layer as the documentation of `Store` has it. Each decision goes through it, one key at a
 /// time.
@@ -12,15 +33,5 @@ impl<S: Store> Store for Layer<S> {
         Some(&self.0)
     }
 
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.acquire(request)
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.0.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.reset(request)
-    }
+    self::forward!(0: acquire, peek, reset);
 }

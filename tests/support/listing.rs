@@ -1,11 +1,5 @@
 //! Lists of keys that are read to their end.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 

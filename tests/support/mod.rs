@@ -19,6 +19,7 @@ pub(crate) mod sentinel;
 pub(crate) mod tls;
 pub(crate) mod worker;
 
+use std::fmt::Debug;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +50,21 @@ pub(crate) fn strict() -> RateLimiterBuilder {
     RateLimiter::builder()
         .timeout(Duration::from_secs(30))
         .on_unavailable(OnUnavailable::Deny)
+}
+
+/// The text of the error of a mistake in the program.
+#[track_caller]
+pub(crate) fn misconfigured<T: Debug>(outcome: Result<T, RateLimitError>) -> String {
+    match outcome {
+        Err(RateLimitError::Misconfigured(error)) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Fails where the text has not this part.
+#[track_caller]
+pub(crate) fn says(text: &str, part: &str) {
+    assert!(text.contains(part), "{part:?} is not in {text}");
 }
 
 /// Waits until the limiter has nothing left to settle.

@@ -1,7 +1,5 @@
 //! [`Pair`]: a master and its replica, as a fail-over makes one of the other.
 
-#![allow(clippy::expect_used, reason = "a test that cannot go on fails")]
-
 use super::clock::ServerClock;
 use super::eventually;
 use super::proxy::Proxy;

@@ -1,11 +1,11 @@
 //! [`Proxy`]: a way to a server on which things happen.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use ratelimit_runtime::RedisStore;
 
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -140,6 +140,10 @@ impl Proxy {
 
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    pub(crate) fn store(&self) -> RedisStore {
+        RedisStore::new(&self.url()).unwrap()
     }
 
     /// New connections go to the server at this port, as if a name led elsewhere.

@@ -1,6 +1,5 @@
 //! Random choices that can be made again: the seed is printed, and `RATELIMIT_SEED` gives it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "the seed, to repeat a failure")]
 
 use std::hash::{BuildHasher as _, RandomState};

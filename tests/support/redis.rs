@@ -1,11 +1,5 @@
 //! [`RedisServer`]: a redis-server process of a test's own.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test without its server fails"
-)]
-
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
@@ -15,6 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::RedisStore;
 
 /// The server is the child of a shell that waits for its standard input to end. However the test
 /// process dies, its end of that pipe closes, and the server goes with it. `$1` is the log, `$2`
@@ -162,6 +159,13 @@ impl RedisServer {
     /// `redis://127.0.0.1:<port>/`
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// A store by which the server of a busy machine is not slow, unless its limiter says so.
+    pub(crate) fn store(&self) -> RedisStore {
+        let store = RedisStore::new(&self.url()).unwrap();
+        store.answers_within(PATIENCE);
+        store
     }
 
     /// Kills the server at once (SIGKILL); all its data is gone. [`restart`](Self::restart) brings

@@ -1,7 +1,5 @@
 //! [`Sentinels`]: a master, a replica, and sentinels that watch over them.
 
-#![allow(clippy::indexing_slicing, reason = "a test with too few servers fails")]
-
 use super::eventually;
 use super::redis::RedisServer;
 

@@ -1,7 +1,5 @@
 //! Certificates of a test's own, and Redis servers that show them.
 
-#![allow(clippy::expect_used, reason = "a test without its certificates fails")]
-
 use std::fs;
 use std::path::PathBuf;
 

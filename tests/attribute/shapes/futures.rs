@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use ratelimit_runtime::{RateLimitError, rate_limit};
 
-use super::{Outcome, alone, is_exceeded, one_each};
+use super::{Outcome, alone, is_exceeded};
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
 fn plain(id: u32) -> impl Future<Output = Outcome> + Send + 'static {
@@ -68,20 +68,12 @@ fn of_the_block(id: u32) -> Pin<Box<dyn Future<Output = Outcome>>> {
 
 #[tokio::test]
 async fn every_accepted_shape_is_limited() {
-    one_each(async || plain(0).await, async || plain(1).await).await;
-    one_each(async || boxed(1).await, async || boxed(2).await).await;
-    one_each(async || returned(1).await, async || returned(2).await).await;
-    one_each(async || Mailer.send(1).await, async || Mailer.send(2).await).await;
-    one_each(
-        async || of_the_function(1).await,
-        async || of_the_function(2).await,
-    )
-    .await;
-    one_each(
-        async || of_the_block(1).await,
-        async || of_the_block(2).await,
-    )
-    .await;
+    one_each!(plain(0), plain(1));
+    one_each!(boxed(1), boxed(2));
+    one_each!(returned(1), returned(2));
+    one_each!(Mailer.send(1), Mailer.send(2));
+    one_each!(of_the_function(1), of_the_function(2));
+    one_each!(of_the_block(1), of_the_block(2));
 }
 
 #[tokio::test]

@@ -39,17 +39,25 @@ enum Kind {
     LayerOnMemory,
     TwoLimiters,
     WithoutScripts,
+    ClusterWithoutScripts,
     OneServer,
     Memory,
 }
 
-const KINDS: [Kind; 8] = [
+impl Kind {
+    fn has_scripts(self) -> bool {
+        !matches!(self, Self::WithoutScripts | Self::ClusterWithoutScripts)
+    }
+}
+
+const KINDS: [Kind; 9] = [
     Kind::Cluster,
     Kind::CachedCluster,
     Kind::LayerOnRedis,
     Kind::LayerOnMemory,
     Kind::TwoLimiters,
     Kind::WithoutScripts,
+    Kind::ClusterWithoutScripts,
     Kind::OneServer,
     Kind::Memory,
 ];
@@ -77,7 +85,9 @@ impl Site {
         Self::of_prefix(self.kind, None, self.prefix.clone()).await
     }
 
+    /// What a test prints where it fails begins with the kind.
     async fn of_prefix(kind: Kind, clock: Option<&FakeClock>, prefix: String) -> Self {
+        println!("{kind:?}:");
         let redis = |url: &str| {
             let store = RedisStore::new(url).unwrap();
             match clock {
@@ -100,6 +110,9 @@ impl Site {
             Kind::LayerOnRedis => Box::new(Layer(server())),
             Kind::LayerOnMemory => Box::new(Layer(memory())),
             Kind::WithoutScripts => Box::new(server().mode(RedisMode::Transactions)),
+            Kind::ClusterWithoutScripts => {
+                Box::new(cluster().deny_cache(false).mode(RedisMode::Transactions))
+            }
             Kind::TwoLimiters | Kind::OneServer => Box::new(server()),
             Kind::Memory => Box::new(memory()),
         };
@@ -120,11 +133,14 @@ impl Site {
     }
 
     fn blocks(&self) -> bool {
-        self.kind != Kind::WithoutScripts
+        self.kind.has_scripts()
     }
 
     fn is_cluster(&self) -> bool {
-        matches!(self.kind, Kind::Cluster | Kind::CachedCluster)
+        matches!(
+            self.kind,
+            Kind::Cluster | Kind::CachedCluster | Kind::ClusterWithoutScripts
+        )
     }
 
     fn limiter(&self, place: usize) -> &RateLimiter {
@@ -134,7 +150,8 @@ impl Site {
     /// Keys whose state under this rule this node of the cluster keeps; elsewhere any keys.
     fn keys(&self, rule: &Rule, node: usize) -> impl Iterator<Item = u64> + use<> {
         let (head, is_cluster) = (self.head(rule), self.is_cluster());
-        (0..).filter(move |key| !is_cluster || node_of(&format!("{head}<{key}>")) == node)
+        let form = if self.kind.has_scripts() { "" } else { "%log" };
+        (0..).filter(move |key| !is_cluster || node_of(&format!("{head}<{key}>{form}")) == node)
     }
 
     fn key(&self, rule: &Rule, node: usize) -> u64 {

@@ -45,11 +45,11 @@ async fn a_key_twice_in_a_stack_is_charged_twice_or_not_at_all() {
         stack.0[2].as_mut().unwrap().limiter = limiter;
         drop(stack.clone().call().await.unwrap());
         for _ in 0..2 {
-            assert_eq!(refused_by(stack.clone().call().await), "first", "{kind:?}");
+            assert_eq!(refused_by(stack.clone().call().await), "first");
         }
         site.settled().await;
-        assert_eq!(site.left(0, &first, twice).await, 1, "{kind:?}");
-        assert_eq!(site.left(1, &second, once).await, 8, "{kind:?}");
+        assert_eq!(site.left(0, &first, twice).await, 1);
+        assert_eq!(site.left(1, &second, once).await, 8);
     }
 }
 
@@ -62,14 +62,14 @@ async fn a_part_in_shadow_mode_refuses_nothing_and_is_not_asked_where_another_re
         for left in [[2, 0, 8], [1, 0, 7]] {
             drop(stack.clone().call().await.unwrap());
             site.settled().await;
-            assert_eq!(site.all_left(&rules, &keys).await, left, "{kind:?}");
+            assert_eq!(site.all_left(&rules, &keys).await, left);
         }
         drop(stack.clone().call().await.unwrap());
         let reset = site.limiter(1).reset(&rules[1], &Key::of(&keys[1])).await;
         assert!(reset.unwrap());
-        assert_eq!(refused_by(stack.call().await), "first", "{kind:?}");
+        assert_eq!(refused_by(stack.call().await), "first");
         site.settled().await;
-        assert_eq!(site.all_left(&rules, &keys).await, [0, 1, 6], "{kind:?}");
+        assert_eq!(site.all_left(&rules, &keys).await, [0, 1, 6]);
     }
 }
 
@@ -87,18 +87,16 @@ async fn a_stack_waits_for_the_part_that_refuses() {
         for _ in 0..3 {
             drop(stack.clone().call().await.unwrap());
         }
-        assert!(start.elapsed() >= 2 * WINDOW, "{kind:?}");
-        assert_eq!(refused_by(stack.call().await), "first", "{kind:?}");
+        assert!(start.elapsed() >= 2 * WINDOW);
+        assert_eq!(refused_by(stack.call().await), "first");
         site.settled().await;
-        assert_eq!(site.left(0, &rules[0], keys[0]).await, 0, "{kind:?}");
+        assert_eq!(site.left(0, &rules[0], keys[0]).await, 0);
     }
 }
 
 /// Without scripts there are no reservations.
 fn kinds_with_reservations() -> impl Iterator<Item = Kind> {
-    KINDS
-        .into_iter()
-        .filter(|kind| *kind != Kind::WithoutScripts)
+    KINDS.into_iter().filter(|kind| kind.has_scripts())
 }
 
 #[tokio::test]
@@ -117,12 +115,12 @@ async fn outcomes_settle_the_parts_that_they_decide() {
             let running = stack.clone().call().await.unwrap();
             running.end([first, Commit, third]);
             site.settled().await;
-            assert_eq!(site.all_left(&rules, &keys).await, left, "{kind:?}");
+            assert_eq!(site.all_left(&rules, &keys).await, left);
         }
         // A call that is cancelled counts as it was estimated.
         drop(stack.call().await.unwrap());
         site.settled().await;
-        assert_eq!(site.all_left(&rules, &keys).await, [6, 5, 2], "{kind:?}");
+        assert_eq!(site.all_left(&rules, &keys).await, [6, 5, 2]);
     }
 }
 
@@ -137,7 +135,7 @@ async fn each_reservation_is_settled_by_its_own_outcome_where_a_part_is_left_out
         let running = stack.call().await.unwrap();
         running.end([Completion::Release, Completion::Release, Completion::Commit]);
         site.settled().await;
-        assert_eq!(site.all_left(&rules, &keys).await, [9, 9, 8], "{kind:?}");
+        assert_eq!(site.all_left(&rules, &keys).await, [9, 9, 8]);
     }
 }
 
@@ -153,7 +151,7 @@ async fn blocks_grow_by_offences_alone() {
             let outcome = stack.clone().call().await;
             let error = outcome.unwrap_err();
             let refusal = error.decision().unwrap();
-            assert_eq!(refusal.rule(), by, "{kind:?}");
+            assert_eq!(refusal.rule(), by);
             site.settled().await;
             site.peek(0, &rules[0], keys[0]).await
         };
@@ -161,7 +159,7 @@ async fn blocks_grow_by_offences_alone() {
         let mut minutes = 1;
         for _ in 0..3 {
             let blocked = refused("first").await;
-            assert!(blocked.is_blocked(), "{kind:?}");
+            assert!(blocked.is_blocked());
             assert_eq!(
                 blocked.retry_after(),
                 Some(minutes * MINUTE).max(blocked.retry_after())
@@ -171,16 +169,13 @@ async fn blocks_grow_by_offences_alone() {
             clock.advance(minutes * MINUTE);
             assert!(
                 !site.peek(0, &rules[0], keys[0]).await.is_blocked(),
-                "{kind:?}: {minutes}"
+                "{minutes}"
             );
             minutes *= 2;
         }
         site.charge(1, &rules[1], keys[1], 1).await;
         for _ in 0..3 {
-            assert!(
-                !refused("second").await.is_blocked(),
-                "{kind:?}: both refuse"
-            );
+            assert!(!refused("second").await.is_blocked(), "both refuse");
         }
     }
 }
@@ -256,11 +251,11 @@ async fn a_part_that_cannot_be_asked_ends_the_call_before_any_is_charged() {
                 [(&first, alice), (&part, key)],
             ] {
                 let error = site.stack(&parts).call().await.unwrap_err();
-                assert!(is_it(&error), "{kind:?}: {error:?}");
+                assert!(is_it(&error), "{error:?}");
             }
         }
         site.settled().await;
-        assert_eq!(site.left(0, &first, alice).await, 5, "{kind:?}");
+        assert_eq!(site.left(0, &first, alice).await, 5);
     }
 }
 
@@ -293,11 +288,11 @@ async fn stacks_in_opposite_order_use_up_their_limits_and_no_more() {
         let admitted = callers.join_all().await;
         let admitted = admitted.iter().filter(|is| **is).count();
         // Without scripts a charge that is about to be given back tells others the whole wait.
-        let is_all = admitted == 7 || (kind == Kind::WithoutScripts && admitted < 7);
-        assert!(is_all, "{kind:?}: {admitted}");
+        let is_all = admitted == 7 || (!kind.has_scripts() && admitted < 7);
+        assert!(is_all, "{admitted}");
         site.settled().await;
         let left = 7 - u64::try_from(admitted).unwrap();
-        assert_eq!(site.all_left(&rules, &keys).await, [left; 2], "{kind:?}");
+        assert_eq!(site.all_left(&rules, &keys).await, [left; 2]);
     }
 }
 
@@ -316,19 +311,19 @@ async fn what_was_charged_is_refunded_at_once() {
                 let keys = keys.map(|key| Key::of(&key));
                 let stack = rules.iter().zip(&keys);
                 let admitted = limiter.acquire_all(stack.clone()).await;
-                if kind == Kind::WithoutScripts && admitted.is_err() {
+                if !kind.has_scripts() && admitted.is_err() {
                     break; // Only logs give back.
                 }
                 for ((rule, key), admission) in stack.clone().zip(&admitted.unwrap()) {
                     let refunded = limiter.refund(rule, key, admission).await;
-                    assert!(refunded.unwrap(), "{kind:?}, {algorithm}");
+                    assert!(refunded.unwrap(), "{algorithm}");
                 }
                 site.settled().await;
                 for (rule, key) in stack {
                     let left = limiter.peek(rule, key).await.unwrap().remaining();
                     // A bucket keeps what would have drained until the commit.
                     let least = if algorithm.has_burst() { 8 } else { 9 };
-                    assert!(left >= least, "{kind:?}, {algorithm}: {left}");
+                    assert!(left >= least, "{algorithm}: {left}");
                 }
             }
         }

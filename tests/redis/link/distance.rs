@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
+use ratelimit_runtime::{Algorithm, Limit, Store as _};
 
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
@@ -16,7 +16,7 @@ async fn a_call_to_a_distant_server_does_not_wait_for_the_reply_to_another() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
     proxy.delay(Duration::from_millis(20));
-    let store = RedisStore::new(&proxy.url()).unwrap().deny_cache(false);
+    let store = proxy.store().deny_cache(false);
     store.ready().await.unwrap();
     let limits = [Limit::per_hour(1_000)];
     let call = async |key: &str, after: Duration| {

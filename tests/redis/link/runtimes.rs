@@ -58,7 +58,7 @@ fn a_runtime_that_runs_only_during_calls_makes_no_outage() {
 #[test]
 fn a_runtime_without_io_is_a_misconfiguration() {
     let server = RedisServer::start();
-    let store = RedisStore::new(&server.url()).unwrap();
+    let store = server.store();
     let builder = tokio::runtime::Builder::new_current_thread;
     let runtime = builder().enable_time().build().unwrap();
     let error = runtime
@@ -78,7 +78,7 @@ fn a_runtime_without_io_is_a_misconfiguration() {
 #[test]
 fn each_runtime_has_its_connection_and_takes_it_along() {
     let server = RedisServer::start();
-    let store = Arc::new(RedisStore::new(&server.url()).unwrap());
+    let store = Arc::new(server.store());
     let (key, limit) = (unique("runtimes"), Limit::new(100, MINUTE));
     let runtime = || {
         tokio::runtime::Builder::new_multi_thread()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, Store};
 
 use super::super::MINUTE;
 use super::{LEASE, acquire, in_flight, members, on, permit};
@@ -147,7 +147,7 @@ async fn a_clock_that_is_set_forward_ends_a_lease_and_the_permit_is_lost() {
     let first = permit(&key, 1);
     assert!(acquire(&store, &first).await.unwrap().is_acquired());
     clock.set_ms(10_000);
-    let other = RedisStore::new(&server.url()).unwrap();
+    let other = server.store();
     let second = permit(&key, 1);
     assert!(
         acquire(&other, &second).await.unwrap().is_acquired(),

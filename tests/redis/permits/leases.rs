@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::clock::{Clock, SystemClock};
-use ratelimit_runtime::{RateLimitError, RateLimiter, RedisStore, rate_limit};
+use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
 use tokio::time::sleep;
 
 use super::{LEASE, acquire, gone, members, on, permit};
@@ -55,9 +55,7 @@ async fn a_clock_that_panics_once_loses_no_permit() {
         Arc::new(PanickingClock::default()),
         unique("panics"),
     );
-    let store = RedisStore::new(&server.url())
-        .unwrap()
-        .with_clock(Arc::clone(&clock));
+    let store = server.store().with_clock(Arc::clone(&clock));
     let held = permit(&key, 1);
     assert!(acquire(&store, &held).await.unwrap().is_acquired());
     let ends = members(server, &key)[0].1;
@@ -118,7 +116,7 @@ async fn many_leases_are_renewed_by_few_calls_of_at_most_64() {
 async fn a_caller_who_gives_up_takes_no_permit() {
     {
         let server = RedisServer::start();
-        let store = RedisStore::new(&server.url()).unwrap();
+        let store = server.store();
         store.ready().await.unwrap();
         let key = unique("given_up");
         server.freeze();
@@ -185,7 +183,7 @@ async fn a_permit_that_is_acquired_behind_its_release_is_free_soon() {
 async fn a_call_whose_answer_is_lost_takes_no_permit() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
-    let (store, key) = (RedisStore::new(&proxy.url()).unwrap(), unique("lost"));
+    let (store, key) = (proxy.store(), unique("lost"));
     store.ready().await.unwrap();
     proxy.cut_replies(1);
     let lost = permit(&key, 1);

@@ -1,7 +1,5 @@
 //! Permits of calls in flight: what is stored, when each is released, and what renews leases.
 
-#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
-
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::__private::BuiltInStore as _;
@@ -37,7 +35,7 @@ async fn in_flight(store: &RedisStore, key: &str) -> u64 {
 }
 
 async fn on(server: &RedisServer) -> RedisStore {
-    let store = RedisStore::new(&server.url()).unwrap();
+    let store = server.store();
     store.ready().await.unwrap();
     store
 }

@@ -17,7 +17,7 @@ fn runtime() -> Runtime {
 }
 
 fn store(server: &RedisServer) -> Arc<RedisStore> {
-    Arc::new(RedisStore::new(&server.url()).unwrap())
+    Arc::new(server.store())
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn the_permits_of_a_runtime_that_has_ended_are_free_after_the_lease_and_not_befo
 fn releases_before_the_store_is_dropped_are_still_sent() {
     let (server, key) = (shared(), unique("dropped"));
     runtime().block_on(async {
-        let store = RedisStore::new(&server.url()).unwrap();
+        let store = server.store();
         let held = permit(&key, 1);
         assert!(acquire(&store, &held).await.unwrap().is_acquired());
         store.release_permit(&held);

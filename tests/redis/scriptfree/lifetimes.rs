@@ -98,10 +98,7 @@ async fn used_by(
 const MODES: [(RedisMode, &str); 2] = [(RedisMode::Transactions, "%log"), (RedisMode::Scripts, "")];
 
 fn store(server: &RedisServer, mode: RedisMode) -> RedisStore {
-    RedisStore::new(&server.url())
-        .unwrap()
-        .mode(mode)
-        .deny_cache(false)
+    server.store().mode(mode).deny_cache(false)
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ratelimit_runtime::{Key, RateLimitError, RateLimiter, RedisStore, Rule, Source};
+use ratelimit_runtime::{Key, RateLimitError, RateLimiter, Rule, Source};
 
 use super::*;
 use crate::support::redis::RedisServer;
@@ -57,7 +57,7 @@ async fn calls(limiter: &RateLimiter, calls: u64) -> (u64, u64) {
 #[tokio::test]
 async fn a_thousand_refused_calls_ask_once_a_second() {
     let server = RedisServer::start();
-    let limiter = limiter(RedisStore::new(&server.url()).unwrap()).await;
+    let limiter = limiter(server.store()).await;
     let (before, start) = (scripts_run(&server), Instant::now());
     let (by_store, by_cache) = calls(&limiter, 1_001).await;
     // A refusal is asked for anew after seven eighths of a second; the text of the script is sent
@@ -78,7 +78,7 @@ async fn a_thousand_refused_calls_ask_once_a_second() {
 #[tokio::test]
 async fn a_client_that_varies_its_cost_asks_no_more_often() {
     let server = RedisServer::start();
-    let store = RedisStore::new(&server.url()).unwrap();
+    let store = server.store();
     store.ready().await.unwrap();
     let limits = [Limit::per_hour(1_000)];
     for &algorithm in Algorithm::ALL {
@@ -99,7 +99,7 @@ async fn a_client_that_varies_its_cost_asks_no_more_often() {
 #[tokio::test]
 async fn callers_whose_known_refusal_is_too_old_ask_together() {
     let server = RedisServer::start();
-    let mut store = RedisStore::new(&server.url()).unwrap();
+    let mut store = server.store();
     store.known_mut().set_staleness(Duration::ZERO);
     store.ready().await.unwrap();
     let limits = [Limit::per_hour(1)];
@@ -117,7 +117,7 @@ async fn callers_whose_known_refusal_is_too_old_ask_together() {
 #[tokio::test]
 async fn a_server_that_was_replaced_is_asked_anew() {
     let mut server = RedisServer::start();
-    let mut store = RedisStore::new(&server.url()).unwrap();
+    let mut store = server.store();
     store.known_mut().set_staleness(SECOND * 3600);
     store.ready().await.unwrap();
     assert!(ask(&store, request("key")).await.allowed);

@@ -1,11 +1,5 @@
 //! The memory store when it is full, and when threads share it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-
 mod minted_keys;
 mod overflow;
 mod swept;
