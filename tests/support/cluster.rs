@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ratelimit_runtime::RedisStore;
 
-use super::redis::{How, RedisServer};
+use super::redis::{How, RedisServer, patient};
 use super::unique;
 
 const SLOTS: usize = 16_384;
@@ -126,7 +126,7 @@ impl RedisCluster {
     }
 
     pub(crate) fn store(&self) -> RedisStore {
-        RedisStore::new(&self.url()).unwrap()
+        patient(&self.url())
     }
 
     pub(crate) fn node(&self, at: usize) -> &RedisServer {

@@ -5,7 +5,7 @@ use std::fmt;
 use ratelimit_runtime::RedisStore;
 
 use super::cluster::RedisCluster;
-use super::redis::RedisServer;
+use super::redis::{RedisServer, patient};
 use super::sentinel::Sentinels;
 use super::{eventually, unique};
 
@@ -51,7 +51,7 @@ impl Deployment {
     }
 
     pub(crate) fn store(&self) -> RedisStore {
-        RedisStore::new(&self.url()).unwrap()
+        patient(&self.url())
     }
 
     /// The nodes, or the master and its replica.

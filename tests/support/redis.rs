@@ -161,11 +161,8 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// A store by which the server of a busy machine is not slow, unless its limiter says so.
     pub(crate) fn store(&self) -> RedisStore {
-        let store = RedisStore::new(&self.url()).unwrap();
-        store.answers_within(PATIENCE);
-        store
+        patient(&self.url())
     }
 
     /// Kills the server at once (SIGKILL); all its data is gone. [`restart`](Self::restart) brings
@@ -277,6 +274,13 @@ impl RedisServer {
     fn running(&self) -> &Running {
         self.running.as_ref().expect("the server runs")
     }
+}
+
+/// A store by which the servers of a busy machine are not slow, unless its limiter says so.
+pub(crate) fn patient(url: &str) -> RedisStore {
+    let store = RedisStore::new(url).unwrap();
+    store.answers_within(PATIENCE);
+    store
 }
 
 /// One server for all tests of the process. Use unique keys, and leave the server as it was.
