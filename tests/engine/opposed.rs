@@ -64,7 +64,7 @@ async fn the_other_way(key: u32) -> Outcome {
 
 /// Each has the last unit that the other needs. Both give back, and would meet again at each try if
 /// both waited equally long.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn stacks_that_charge_the_last_units_in_opposite_order_are_both_admitted() {
     for key in 0..3 {
         let store = Arc::new(Opposed {

@@ -290,7 +290,7 @@ async fn a_part_that_its_policy_refuses_ends_the_call_before_another_is_charged(
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn where_there_is_no_room_for_settlements_the_policy_answers() {
     const ROOM: u64 = 10_000;
     for policy in [OnUnavailable::Deny, OnUnavailable::Local] {

@@ -5,7 +5,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test"
+    reason = "a test that cannot go on fails"
 )]
 
 mod admin;

@@ -1,7 +1,8 @@
 //! Logs whose format `ratelimit-admin replay` does not know, read by `--pattern`.
 
 use crate::logs::{Said, finds_the_client, leaves_out, log, log_of};
-use crate::replay::failed;
+use crate::replay::{RULE, failed};
+use crate::support::says;
 
 const GIN: &str = "[GIN] 2026/10/10 - 11:55:{s} | 200 |  12.3µs |     {} | GET      \"/a\"";
 const OF_GIN: &str = "[GIN] {time} | {status} | {} | {address} | {} \"{path}\"";
@@ -10,7 +11,7 @@ const OF_GIN: &str = "[GIN] {time} | {status} | {} | {address} | {} \"{path}\"";
 fn a_pattern_names_the_fields_of_a_log() {
     let by = |pattern: &'static str| ["--pattern", pattern];
     let said = finds_the_client("gin", &by(OF_GIN), log(GIN), "`address`");
-    assert!(said.all.contains("times without an offset"), "{}", said.all);
+    says(&said.all, "times without an offset");
     for (pattern, line) in [
         ("{day}; {time} {key}", "x; 17916333{s} {}"),
         ("{time} {address} {}", "10/Oct/2026:11:55:{s} +0000   {}"),
@@ -31,17 +32,13 @@ fn a_pattern_names_the_fields_of_a_log() {
     finds_the_client("named", &named, log("17916333{s} a {} b"), "`who`");
     let refused = [&by(OF_GIN)[..], &["--status", "4xx"]].concat();
     let said = Said::of(&refused, log(GIN));
-    assert!(
-        said.all.contains("counted: 0, by their status"),
-        "{}",
-        said.all
-    );
+    says(&said.all, "counted: 0, by their status");
     let paths = [&by(OF_GIN)[..], &["--key-field", "path"]].concat();
     assert_eq!(Said::of(&paths, log(GIN)).keys(), [("/a".to_owned(), 5)]);
     let proxies = ["--trusted-proxies", "10.0.0.0/8"];
     let forwarded = [&by("{time} {address} \"{x-forwarded-for}\"")[..], &proxies].concat();
     let said = Said::of(&forwarded, log("17916333{s} 10.0.0.1 \"{}, 10.0.0.2\""));
-    assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 3)], "{}", said.all);
+    said.finds_three("beside others");
     let docker = log(r#"{"log":"[GIN] 17916333{s} {}\n","time":"2026-10-10T00:00:00Z"}"#);
     finds_the_client("Docker", &by("[GIN] {time} {address}"), docker, "`address`");
 }
@@ -79,7 +76,7 @@ fn what_a_client_sends_shifts_no_field_of_a_pattern() {
 #[test]
 fn a_suggested_pattern_names_nobody() {
     let line = "2026-10-10T11:55:{s}Z web alice@example.com {} user=bob GET /secret?q=carol";
-    let error = failed(&["--rule", "1/1h"], log(line));
+    let error = failed(&RULE, log(line));
     let pattern = "{time} {} {} {address} {}";
     assert!(
         error.ends_with(&format!(": --pattern '{pattern}'\n")),
@@ -88,21 +85,15 @@ fn a_suggested_pattern_names_nobody() {
     finds_the_client("suggested", &["--pattern", pattern], log(line), "`address`");
     // Lines that are no requests, and a request with other words, suggest nothing.
     let mixed = log("starting 17916333{s} at 10.0.0.1") + &log(line).repeat(3);
-    let error = failed(&["--rule", "1/1h"], mixed);
-    assert!(
-        error.contains(&format!(": --pattern '{pattern}'")),
-        "{error}"
-    );
+    let error = failed(&RULE, mixed);
+    says(&error, &format!(": --pattern '{pattern}'"));
     for line in [
         "2026-10-10T11:55:{s}Z no address, but 1.2 and 11:55:{s}",
         "{} 250 no time, but 11:55:{s}",
     ] {
-        let error = failed(&["--rule", "1/1h"], log_of(line, ["203.0.113.7"; 5]));
+        let error = failed(&RULE, log_of(line, ["203.0.113.7"; 5]));
         assert!(!error.contains("--pattern '"), "{error}");
-        assert!(
-            error.contains("--pattern where the fields stand"),
-            "{error}"
-        );
+        says(&error, "--pattern where the fields stand");
     }
 }
 
@@ -121,8 +112,10 @@ fn a_wrong_pattern_is_an_error_that_says_what_is_wrong() {
             "it has no fields, as in '{time} {address} {}'",
         ),
     ] {
-        let error = failed(&["--rule", "1/1h", "--pattern", pattern], log(GIN));
-        assert!(error.contains(why), "{error}");
+        says(
+            &failed(&["--rule", "1/1h", "--pattern", pattern], log(GIN)),
+            why,
+        );
     }
     for (pattern, why) in [
         ("{time} / {address}", "line 1: it is not as --pattern says"),

@@ -18,7 +18,7 @@ use tower_http::request_id::{
     MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer,
 };
 
-use crate::{PER_IP, Seen, item, search};
+use crate::{PER_IP, Seen, policy, search, standing};
 
 pub(crate) async fn seen(response: Response) -> Seen {
     let (parts, body) = response.into_parts();
@@ -78,17 +78,14 @@ async fn every_rule_of_a_request_is_in_the_fields_and_shadows_are_not() {
     assert_eq!(
         answer.policies,
         [
-            item("search", &[("q", 2), ("w", 60)]),
-            item("export", &[("q", 2), ("w", 10)]),
-            item("export/2", &[("q", 100), ("w", 86_400)]),
+            policy("search", 2, 60),
+            policy("export", 2, 10),
+            policy("export/2", 100, 86_400),
         ]
     );
     assert_eq!(
         answer.standings,
-        [
-            item("search", &[("r", 1), ("t", 60)]),
-            item("export", &[("r", 1), ("t", 10)])
-        ]
+        [standing("search", 1, 60), standing("export", 1, 10)]
     );
 }
 
@@ -110,7 +107,7 @@ async fn a_handler_that_answers_with_a_status_gets_the_fields_too() {
         ),
         (429, Some("60"), "")
     );
-    assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])]);
+    assert_eq!(refused.standings, [standing("search", 0, 60)]);
 }
 
 async fn refused(responses: Responses) -> Response {

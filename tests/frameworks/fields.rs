@@ -18,7 +18,7 @@ use tonic::{Code, Status};
 use tower::ServiceExt as _;
 
 use crate::axum_server::{ask, request};
-use crate::{Item, item, parsed};
+use crate::{Item, item, parsed, policy, standing};
 
 async fn refusal(rule: &Rule) -> RateLimitError {
     let limiter = RateLimiter::memory();
@@ -68,7 +68,7 @@ async fn names_and_numbers_fit_structured_fields() {
         .with_algorithm(Algorithm::FixedWindow);
     assert_eq!(
         field(&refusal(&huge).await, "ratelimit-policy"),
-        [item("huge", &[("q", 999_999_999_999_999), ("w", 60)])]
+        [policy("huge", 999_999_999_999_999, 60)]
     );
 }
 
@@ -113,7 +113,7 @@ async fn a_bucket_says_its_burst() {
             answer.policies,
             [
                 item("upload", &[("q", 1000), ("w", 3600), ("burst", 2)]),
-                item("upload/2", &[("q", 2000), ("w", 86_400)]),
+                policy("upload/2", 2000, 86_400),
             ]
         );
         assert_eq!(
@@ -156,15 +156,12 @@ async fn a_refusal_about_calls_in_flight_has_their_unit_and_no_time() {
 async fn a_refusal_that_knows_the_burst_alone_states_no_policy() {
     let error = refusal(&UPLOAD).await;
     assert_eq!(field(&error, "ratelimit-policy"), []);
-    assert_eq!(
-        field(&error, "ratelimit"),
-        [item("upload", &[("r", 0), ("t", 4)])]
-    );
+    assert_eq!(field(&error, "ratelimit"), [standing("upload", 0, 4)]);
 
     let even = Rule::named("even", Limit::per_minute(2)).with_algorithm(Algorithm::LeakyBucket);
     assert_eq!(
         field(&refusal(&even).await, "ratelimit-policy"),
-        [item("even", &[("q", 2), ("w", 60)])]
+        [policy("even", 2, 60)]
     );
 }
 
@@ -209,11 +206,7 @@ async fn a_call_that_is_settled_later_leaves_no_number() {
     let app = Router::new().fallback(handler).layer(layer);
     for path in ["/works", "/works", "/fails", "/fails"] {
         let answer = ask(&app, request(path)).await;
-        assert_eq!(
-            answer.policies,
-            [item("login", &[("q", 2), ("w", 60)])],
-            "{path}"
-        );
+        assert_eq!(answer.policies, [policy("login", 2, 60)], "{path}");
         assert_eq!(answer.standings, [], "{path}");
     }
     let refused = ask(&app, request("/works")).await;
@@ -291,17 +284,14 @@ async fn a_name_stands_once_however_many_layers_tell_of_it() {
         let layer = RateLimitLayer::new().limiter(limiter.clone());
         layer.rule(&SHARED, move |_: &Request| Key::of(key))
     };
-    let policies = [item("shared", &[("q", 5), ("w", 60)])];
+    let policies = [policy("shared", 5, 60)];
     // Whichever of them is the outer one.
     for (keys, left) in [(["used", "new"], 2), (["new", "used"], 1)] {
         let [inner, outer] = keys.map(layer);
         let app = Router::new().route("/", get(async || "hello"));
         let answer = ask(&app.layer(inner).layer(outer), request("/")).await;
         assert_eq!(answer.policies, policies);
-        assert_eq!(
-            answer.standings,
-            [item("shared", &[("r", left), ("t", 60)])]
-        );
+        assert_eq!(answer.standings, [standing("shared", left, 60)]);
     }
     let proxied = Router::new().route("/", get(handler));
     let proxied = proxied.layer(layer("new")).layer(layer("used"));
@@ -332,8 +322,8 @@ async fn the_limits_of_a_name_and_what_is_left_are_those_of_one_rule() {
             let app = Router::new().route("/", get(async || "hello"));
             let answer = ask(&app.layer(layer(inner)).layer(layer(outer)), request("/")).await;
             let [q, w, r] = expected;
-            assert_eq!(answer.policies, [item("send", &[("q", q), ("w", w)])]);
-            assert_eq!(answer.standings, [item("send", &[("r", r), ("t", w)])]);
+            assert_eq!(answer.policies, [policy("send", q, w)]);
+            assert_eq!(answer.standings, [standing("send", r, w)]);
         }
     }
 }
@@ -367,8 +357,8 @@ async fn rules_that_clients_see_under_one_name_are_one_item() {
     let app = Router::new().fallback(handler).layer(layer);
     for (path, left) in [("/mails-first", 1), ("/", 0), ("/", 0)] {
         let answer = ask(&app, request(path)).await;
-        assert_eq!(answer.policies, [item("send", &[("q", 2), ("w", 10)])]);
-        assert_eq!(answer.standings, [item("send", &[("r", left), ("t", 10)])]);
+        assert_eq!(answer.policies, [policy("send", 2, 10)]);
+        assert_eq!(answer.standings, [standing("send", left, 10)]);
     }
 }
 
@@ -415,10 +405,7 @@ async fn the_refusing_rule_is_named_however_many_rules_were_asked() {
     assert_eq!(ask(&app, request("/")).await.standings.len(), 10);
     let refused = ask(&app, request("/")).await;
     assert_eq!((refused.status, refused.standings.len()), (429, 10));
-    assert_eq!(
-        refused.standings[9],
-        item("rule 11", &[("r", 0), ("t", 60)])
-    );
+    assert_eq!(refused.standings[9], standing("rule 11", 0, 60));
 }
 
 /// Proxies have 4 to 16 kB for all headers of a response.
@@ -472,7 +459,7 @@ async fn clients_are_not_told_where_in_the_source_a_limit_is() {
     );
     assert_eq!(
         field(&error, "ratelimit-policy"),
-        [item("derived", &[("q", 1), ("w", 60)])]
+        [policy("derived", 1, 60)]
     );
 }
 
@@ -484,10 +471,7 @@ async fn a_moment_is_rounded_up_and_the_same_in_both_fields() {
     ))
     .await;
     assert_eq!(error.to_http_response().headers()["retry-after"], "2");
-    assert_eq!(
-        field(&error, "ratelimit"),
-        [item("short", &[("r", 0), ("t", 2)])]
-    );
+    assert_eq!(field(&error, "ratelimit"), [standing("short", 0, 2)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
+#![allow(clippy::print_stdout, reason = "for the output of a test that fails")]
 #![allow(
     clippy::result_large_err,
     reason = "key functions answer with responses"
@@ -33,7 +34,7 @@ mod tonic_server;
 use std::time::Duration;
 
 use ratelimit_runtime::{Limit, RateLimitError, Rule, rate_limit};
-use seen::{Item, Seen, item, parsed};
+use seen::{Item, Seen, item, parsed, policy, standing};
 
 /// The work of all servers in these tests, twice a minute.
 #[rate_limit(key = "<user>", window = "60s", max = 2, name = "search")]

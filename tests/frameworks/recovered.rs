@@ -13,7 +13,7 @@ use ratelimit_runtime::{
 use tower::ServiceExt as _;
 
 use crate::axum_server::{ask, request};
-use crate::{item, search};
+use crate::{search, standing};
 
 #[rate_limit(window = "60s", max = 1, name = "observed", shadow)]
 async fn observed() -> Result<(), RateLimitError> {
@@ -80,7 +80,7 @@ async fn a_refusal_after_more_admissions_than_are_kept_lends_its_wait() {
     });
     let answer = ask(&app, request("/")).await;
     assert_eq!(answer.retry_after.as_deref(), Some("60"));
-    assert_eq!(answer.standings, [item("rows", &[("r", 0), ("t", 60)])]);
+    assert_eq!(answer.standings, [standing("rows", 0, 60)]);
 }
 
 fn legacy(response: &Response) -> [Vec<&str>; 3] {

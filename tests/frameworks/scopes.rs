@@ -20,7 +20,7 @@ use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimitLayer, RateLimiter,
 use serde_json::Value;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-use crate::{Seen, actix, axum_server, item, poem_server, search};
+use crate::{Seen, actix, axum_server, poem_server, search, standing};
 
 /// A limiter whose answers differ from those of any other.
 fn limiter() -> RateLimiter {
@@ -90,10 +90,7 @@ async fn a_refused_middleware_of_actix_is_answered_as_the_limiter_says() {
             (refused.status, refused.retry_after.as_deref()),
             (429, Some("60"))
         );
-        let standings = [
-            item("search", &[("r", 0), ("t", 60)]),
-            item("wide", &[("r", 6), ("t", 60)]),
-        ];
+        let standings = [standing("search", 0, 60), standing("wide", 6, 60)];
         assert_eq!(refused.standings, standings);
     }
 }
@@ -173,11 +170,7 @@ async fn errors_of_poem_but_refusals_reach_the_handlers_around_the_layer() {
             (429, Some("60")),
             "{path}"
         );
-        assert_eq!(
-            refused.standings,
-            [item("search", &[("r", 0), ("t", 60)])],
-            "{path}"
-        );
+        assert_eq!(refused.standings, [standing("search", 0, 60)], "{path}");
     }
     assert_ours(&ask("/refused").await, 429);
 }

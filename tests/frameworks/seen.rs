@@ -47,6 +47,16 @@ pub fn item(name: &str, numbers: &[(&str, i64)]) -> Item {
     )
 }
 
+/// What `RateLimit-Policy` says of a rule: so many in a window of so many seconds.
+pub fn policy(name: &str, max: i64, window: i64) -> Item {
+    item(name, &[("q", max), ("w", window)])
+}
+
+/// What `RateLimit` says of a rule: so many are left, and all of them after so many seconds.
+pub fn standing(name: &str, left: i64, time: i64) -> Item {
+    item(name, &[("r", left), ("t", time)])
+}
+
 /// An answer as a client sees it.
 #[derive(Debug, PartialEq)]
 pub struct Seen {

@@ -312,7 +312,9 @@ impl Server {
         }
     }
 
+    /// The framework is printed, for the output of a test that fails.
     pub(crate) async fn answer(&self, ask: Ask) -> Seen {
+        println!("{}: {}", self.name, ask.path);
         (self.serve)(ask).await
     }
 }

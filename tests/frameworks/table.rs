@@ -12,7 +12,7 @@ use ratelimit_runtime::{
 use serde_json::{Value, json};
 
 use crate::servers::{Handler, KeyOf, Parts, Site, ask, each};
-use crate::{ApiKey, PER_IP, PER_KEY, item, search, without_key};
+use crate::{ApiKey, PER_IP, PER_KEY, item, policy, search, standing, without_key};
 
 #[allow(
     clippy::unnecessary_wraps,
@@ -63,56 +63,20 @@ async fn responses_report_decisions() {
     for server in each(RateLimiter::memory, Site::behind).await {
         for left in [1, 0] {
             let answer = server.answer(ask("/alice")).await;
-            assert_eq!(
-                (answer.status, answer.body.as_str()),
-                (200, "hello alice"),
-                "{}",
-                server.name
-            );
-            assert_eq!(
-                answer.policies,
-                [item("search", &[("q", 2), ("w", 60)])],
-                "{}",
-                server.name
-            );
-            assert_eq!(
-                answer.standings,
-                [item("search", &[("r", left), ("t", 60)])],
-                "{}",
-                server.name
-            );
-            assert!(
-                answer.retry_after.is_none() && !answer.no_store,
-                "{}",
-                server.name
-            );
+            assert_eq!((answer.status, answer.body.as_str()), (200, "hello alice"));
+            assert_eq!(answer.policies, [policy("search", 2, 60)]);
+            assert_eq!(answer.standings, [standing("search", left, 60)]);
+            assert!(answer.retry_after.is_none() && !answer.no_store);
         }
         let refused = server.answer(ask("/alice")).await;
         assert_eq!(
             (refused.status, refused.retry_after.as_deref()),
-            (429, Some("60")),
-            "{}",
-            server.name
+            (429, Some("60"))
         );
-        assert_eq!(
-            refused.policies,
-            [item("search", &[("q", 2), ("w", 60)])],
-            "{}",
-            server.name
-        );
-        assert_eq!(
-            refused.standings,
-            [item("search", &[("r", 0), ("t", 60)])],
-            "{}",
-            server.name
-        );
+        assert_eq!(refused.policies, [policy("search", 2, 60)]);
+        assert_eq!(refused.standings, [standing("search", 0, 60)]);
         let body = r#"{"code":429,"message":"too many requests, try again in 60s","data":null}"#;
-        assert_eq!(
-            (refused.body.as_str(), refused.no_store),
-            (body, true),
-            "{}",
-            server.name
-        );
+        assert_eq!((refused.body.as_str(), refused.no_store), (body, true));
     }
 }
 
@@ -122,12 +86,7 @@ async fn a_scope_holds_for_the_whole_request() {
     let users = ["/alice", "/bob", "/carol"];
     for (server, user) in each(|| ours.clone(), Site::behind).await.iter().zip(users) {
         for status in [200, 200, 429] {
-            assert_eq!(
-                server.answer(ask(user)).await.status,
-                status,
-                "{}",
-                server.name
-            );
+            assert_eq!(server.answer(ask(user)).await.status, status);
         }
     }
     for (server, user) in each(RateLimiter::memory, Site::behind)
@@ -138,8 +97,7 @@ async fn a_scope_holds_for_the_whole_request() {
         assert_eq!(
             server.answer(ask(user)).await.status,
             200,
-            "{}: another limiter",
-            server.name
+            "another limiter"
         );
     }
 }
@@ -154,33 +112,16 @@ async fn a_layer_limits_by_itself() {
         let missing = server.answer(ask("/alice")).await;
         assert_eq!(
             (missing.status, missing.body),
-            (400, without_key("is missing")),
-            "{}",
-            server.name
+            (400, without_key("is missing"))
         );
-        assert!(
-            missing.policies.is_empty() && missing.standings.is_empty() && missing.no_store,
-            "{}",
-            server.name
-        );
+        assert!(missing.policies.is_empty() && missing.standings.is_empty() && missing.no_store);
         for (path, api_key, body) in [("/alice", "a", "hello alice"), ("/bob", "b", "hello bob")] {
             let answer = server.answer(ask(path).with_key(api_key)).await;
-            assert_eq!(
-                (answer.status, answer.body.as_str()),
-                (200, body),
-                "{}",
-                server.name
-            );
-            let policies = [
-                item("per-key", &[("q", 3), ("w", 10)]),
-                item("search", &[("q", 2), ("w", 60)]),
-            ];
-            assert_eq!(answer.policies, policies, "{}", server.name);
-            let standings = [
-                item("per-key", &[("r", 2), ("t", 10)]),
-                item("search", &[("r", 1), ("t", 60)]),
-            ];
-            assert_eq!(answer.standings, standings, "{}", server.name);
+            assert_eq!((answer.status, answer.body.as_str()), (200, body));
+            let policies = [policy("per-key", 3, 10), policy("search", 2, 60)];
+            assert_eq!(answer.policies, policies);
+            let standings = [standing("per-key", 2, 10), standing("search", 1, 60)];
+            assert_eq!(answer.standings, standings);
         }
         for _ in 0..2 {
             let _ = server.answer(ask("/carol").with_key("a")).await;
@@ -188,21 +129,14 @@ async fn a_layer_limits_by_itself() {
         let refused = server.answer(ask("/dave").with_key("a")).await;
         assert_eq!(
             (refused.status, refused.retry_after.as_deref()),
-            (429, Some("10")),
-            "{}",
-            server.name
+            (429, Some("10"))
         );
         assert_eq!(
             refused.policies,
-            [item("per-key", &[("q", 3), ("w", 10)])],
+            [policy("per-key", 3, 10)],
             "the handler was not asked"
         );
-        assert_eq!(
-            refused.standings,
-            [item("per-key", &[("r", 0), ("t", 10)])],
-            "{}",
-            server.name
-        );
+        assert_eq!(refused.standings, [standing("per-key", 0, 10)]);
     }
 }
 
@@ -217,16 +151,11 @@ async fn a_layer_skips_requests_that_are_exempt() {
     {
         for status in [200, 200, 429] {
             let answer = server.answer(ask("/health")).await;
-            assert_eq!(answer.status, status, "{}", server.name);
-            assert_eq!(
-                answer.policies,
-                [item("search", &[("q", 2), ("w", 60)])],
-                "{}",
-                server.name
-            );
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.policies, [policy("search", 2, 60)]);
         }
         let missing = server.answer(ask("/healthy")).await;
-        assert_eq!(missing.status, 400, "{}", server.name);
+        assert_eq!(missing.status, 400);
     }
 }
 
@@ -250,17 +179,12 @@ async fn a_layer_limits_by_address() {
                 .answer(ask("/alice").from(peer).field("x-forwarded-for", forwarded))
                 .await;
             // The handler itself admits two.
-            assert_eq!(
-                answer.status, status,
-                "{}: {peer} for {forwarded}",
-                server.name
-            );
+            assert_eq!(answer.status, status, "{peer} for {forwarded}");
         }
         let nowhere = server.answer(ask("/alice")).await;
         assert_eq!(
             nowhere.status, 500,
-            "{}: not one bucket for all whose address is not known",
-            server.name
+            "not one bucket for all whose address is not known"
         );
     }
 }
@@ -278,22 +202,17 @@ async fn extractors_are_parts_of_keys() {
                 .field("x-forwarded-for", forwarded)
                 .with_key("abc");
             let answer = server.answer(ask).await;
-            assert_eq!(
-                answer.status, status,
-                "{}: {peer} for {forwarded}",
-                server.name
-            );
+            assert_eq!(answer.status, status, "{peer} for {forwarded}");
             if status == 200 {
                 let client = if peer == "10.0.0.1" { forwarded } else { peer };
-                assert_eq!(answer.body, format!("{client} 3"), "{}", server.name);
+                assert_eq!(answer.body, format!("{client} 3"));
             }
         }
         let from = ask("/by-ip").from("9.9.9.9");
         assert_eq!(
             server.answer(from.clone().with_key("abd")).await.status,
             200,
-            "{}: another key",
-            server.name
+            "another key"
         );
         let several = from.clone().with_key("a").with_key("b");
         for (ask, says) in [
@@ -303,12 +222,7 @@ async fn extractors_are_parts_of_keys() {
         ] {
             let answer = server.answer(ask).await;
             let expected = (400, without_key(says), true);
-            assert_eq!(
-                (answer.status, answer.body, answer.no_store),
-                expected,
-                "{}",
-                server.name
-            );
+            assert_eq!((answer.status, answer.body, answer.no_store), expected);
         }
     }
 }
@@ -316,18 +230,8 @@ async fn extractors_are_parts_of_keys() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_return_an_opaque_type() {
     for server in each(RateLimiter::memory, Site::behind).await {
-        assert_eq!(
-            server.answer(ask("/opaque")).await.body,
-            "anything",
-            "{}",
-            server.name
-        );
-        assert_eq!(
-            server.answer(ask("/opaque")).await.status,
-            429,
-            "{}",
-            server.name
-        );
+        assert_eq!(server.answer(ask("/opaque")).await.body, "anything");
+        assert_eq!(server.answer(ask("/opaque")).await.status, 429);
     }
 }
 
@@ -361,19 +265,13 @@ async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_th
         {
             let _ = server.answer(ask("/alice")).await;
             let answer = server.answer(ask("/bob")).await;
-            assert_eq!(
-                (answer.status, answer.no_store),
-                (status, true),
-                "{}",
-                server.name
-            );
-            assert_eq!(answer.body, says(status), "{}", server.name);
+            assert_eq!((answer.status, answer.no_store), (status, true));
+            assert_eq!(answer.body, says(status));
             let is_told = answer.retry_after.is_some();
             assert_eq!(
                 is_told,
                 status == 429,
-                "{}: {status} does not say when to try again",
-                server.name
+                "{status} does not say when to try again"
             );
         }
     }
@@ -381,9 +279,7 @@ async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_th
     for server in each(|| with(&plain), of_key).await {
         assert_eq!(
             server.answer(ask("/alice")).await.body,
-            "400: the header x-api-key is missing",
-            "{}",
-            server.name
+            "400: the header x-api-key is missing"
         );
     }
     let problem = json!({
@@ -398,9 +294,7 @@ async fn answers_in_place_of_a_handler_are_not_to_be_stored_and_have_the_body_th
             .await;
         assert_eq!(
             serde_json::from_str::<Value>(&answer.body).unwrap(),
-            problem,
-            "{}",
-            server.name
+            problem
         );
     }
 }
@@ -435,9 +329,9 @@ async fn a_body_of_a_refusal_may_depend_on_the_request() {
             let ask = api_key.map_or(refused(path), |api_key| refused(path).with_key(api_key));
             let _ = server.answer(ask.clone()).await;
             let answer = server.answer(ask).await;
-            assert!(answer.status >= 400, "{}: {answer:?}", server.name);
+            assert!(answer.status >= 400, "{answer:?}");
             let says = format!("GET {path} HTTP/1.1 [\"7\", \"8\"]");
-            assert_eq!(answer.body, says, "{}", server.name);
+            assert_eq!(answer.body, says);
         }
     }
 }
@@ -477,7 +371,7 @@ async fn the_request_is_that_of_the_innermost_layer_that_copies_it() {
             } else {
                 ""
             };
-            assert_eq!(body, seen, "{}", server.name);
+            assert_eq!(body, seen);
         }
     }
 }
@@ -498,12 +392,7 @@ async fn a_missing_key_is_401_where_it_is_a_credential() {
             (one.with_key("b"), 400),
         ] {
             let answer = server.answer(ask).await;
-            assert_eq!(
-                (answer.status, answer.no_store),
-                (status, status != 200),
-                "{}",
-                server.name
-            );
+            assert_eq!((answer.status, answer.no_store), (status, status != 200));
         }
     }
     let (limiter, missing) = (
@@ -526,10 +415,10 @@ async fn a_limit_of_0_is_429_without_retry_after() {
     for server in Site::limited(layer(), &suspended, of_all).serve().await {
         let answer = server.answer(ask("/alice")).await;
         assert_eq!((answer.status, answer.retry_after), (429, None));
-        let policy = item("suspended", &[("q", 0), ("w", 60)]);
-        assert_eq!(answer.policies, [policy], "{}", server.name);
+        let policy = policy("suspended", 0, 60);
+        assert_eq!(answer.policies, [policy]);
         assert_eq!(answer.standings, [item("suspended", &[("r", 0)])]);
-        assert!(answer.no_store, "{}", server.name);
+        assert!(answer.no_store);
     }
     let refused = RateLimiter::memory()
         .acquire(&suspended, &key!("all"))
@@ -555,16 +444,10 @@ async fn a_cost_above_the_limit_has_the_status_that_the_limiter_says() {
     .await
     {
         let answer = server.answer(ask("/alice")).await;
-        assert_eq!(
-            (answer.status, answer.retry_after),
-            (499, None),
-            "{}",
-            server.name
-        );
+        assert_eq!((answer.status, answer.retry_after), (499, None));
         assert!(
             answer.body.contains("\"title\":\"Refused\""),
-            "{}: {}",
-            server.name,
+            "{}",
             answer.body
         );
     }
@@ -640,8 +523,8 @@ async fn of_several_layers_legacy_headers_report_the_one_that_leaves_least() {
         for server in each(limiter, |layer| of_two(&layer, rules)).await {
             for (status, left) in [(200, "1"), (200, "0"), (429, "0")] {
                 let answer = server.answer(ask("/alice")).await;
-                assert_eq!(answer.status, status, "{}", server.name);
-                assert_eq!(answer.legacy, ["2", left, "60"], "{}", server.name);
+                assert_eq!(answer.status, status);
+                assert_eq!(answer.legacy, ["2", left, "60"]);
             }
         }
     }
@@ -664,22 +547,20 @@ async fn a_rule_without_a_name_for_clients_is_in_no_field_and_is_waited_for_all_
         for server in each(|| with(&responses), |layer| of_two(&layer, rules)).await {
             for left in [99, 98] {
                 let answer = server.answer(ask("/alice")).await;
-                let orders = item("orders", &[("q", 100), ("w", 3600)]);
-                assert_eq!(answer.policies, [orders], "{}", server.name);
-                let orders = item("orders", &[("r", left), ("t", 3600)]);
-                assert_eq!(answer.standings, [orders], "{}", server.name);
+                let orders = policy("orders", 100, 3600);
+                assert_eq!(answer.policies, [orders]);
+                let orders = standing("orders", left, 3600);
+                assert_eq!(answer.standings, [orders]);
                 let left = left.to_string();
-                assert_eq!(answer.legacy, ["100", &left, "3600"], "{}", server.name);
+                assert_eq!(answer.legacy, ["100", &left, "3600"]);
             }
             let refused = server.answer(ask("/alice")).await;
             assert_eq!(
                 (refused.status, refused.retry_after.as_deref()),
-                (429, Some("60")),
-                "{}",
-                server.name
+                (429, Some("60"))
             );
             let told = format!("{refused:?}");
-            assert!(!told.contains("login"), "{}: {told}", server.name);
+            assert!(!told.contains("login"), "{told}");
             assert!(!told.contains("violated-policies"), "{told}");
         }
     }
@@ -709,22 +590,14 @@ async fn a_refusal_that_was_not_collected_keeps_its_fields() {
         let mut answer = server.answer(ask("/alice")).await;
         assert_eq!(
             (answer.status, answer.retry_after.as_deref()),
-            (429, Some("60")),
-            "{}",
-            server.name
+            (429, Some("60"))
         );
         answer.policies.sort();
-        let policies = [
-            item("search", &[("q", 2), ("w", 60)]),
-            item("wide", &[("q", 600), ("w", 60)]),
-        ];
-        assert_eq!(answer.policies, policies, "{}", server.name);
+        let policies = [policy("search", 2, 60), policy("wide", 600, 60)];
+        assert_eq!(answer.policies, policies);
         answer.standings.sort();
         let left = 599 - i64::try_from(asked).unwrap();
-        let standings = [
-            item("search", &[("r", 0), ("t", 60)]),
-            item("wide", &[("r", left), ("t", 60)]),
-        ];
-        assert_eq!(answer.standings, standings, "{}", server.name);
+        let standings = [standing("search", 0, 60), standing("wide", left, 60)];
+        assert_eq!(answer.standings, standings);
     }
 }

@@ -15,7 +15,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::axum_server::{self, request};
 use crate::servers::{KeyOf, Parts, Site, ask};
-use crate::{ApiKey, item, without_key};
+use crate::{ApiKey, policy, standing, without_key};
 
 static PER_USER: Rule = Rule::new("user", Limit::per_minute(2));
 static OF_ALL: Rule = Rule::new("all", Limit::per_hour(3));
@@ -65,17 +65,14 @@ async fn a_request_is_charged_for_all_rules_of_a_layer_or_for_none() {
         let alice = ask("/alice").with_key("alice");
 
         // `Seen` holds that each field is one line.
-        let policies = [
-            item("user", &[("q", 2), ("w", 60)]),
-            item("all", &[("q", 3), ("w", 3600)]),
-        ];
+        let policies = [policy("user", 2, 60), policy("all", 3, 3600)];
         for [of_alice, of_all] in [[1, 2], [0, 1]] {
             let answer = server.answer(alice.clone()).await;
             assert_eq!(answer.status, 200, "{name}");
             assert_eq!(answer.policies, policies, "{name}");
             let standings = [
-                item("user", &[("r", of_alice), ("t", 60)]),
-                item("all", &[("r", of_all), ("t", 3600)]),
+                standing("user", of_alice, 60),
+                standing("all", of_all, 3600),
             ];
             assert_eq!(answer.standings, standings, "{name}");
         }
@@ -87,11 +84,7 @@ async fn a_request_is_charged_for_all_rules_of_a_layer_or_for_none() {
         );
         // Of a stack that is refused there is one decision.
         assert_eq!(refused.policies, policies[..1], "{name}");
-        assert_eq!(
-            refused.standings,
-            [item("user", &[("r", 0), ("t", 60)])],
-            "{name}"
-        );
+        assert_eq!(refused.standings, [standing("user", 0, 60)], "{name}");
         assert_eq!(refused.legacy, ["2", "0", "60"], "{name}");
         assert_eq!(left(&limiter).await, [0, 1], "{name}: the other is charged");
 
@@ -120,11 +113,9 @@ async fn a_request_without_one_of_the_keys_is_charged_for_no_rule() {
             let answer = server.answer(ask("/alice")).await;
             assert_eq!(
                 (answer.status, answer.body, answer.no_store),
-                (400, without_key("is missing"), true),
-                "{}",
-                server.name
+                (400, without_key("is missing"), true)
             );
-            assert_eq!(left(&limiter).await, [2, 3], "{}", server.name);
+            assert_eq!(left(&limiter).await, [2, 3]);
         }
     }
 }
@@ -168,8 +159,8 @@ async fn a_rule_of_a_layer_that_limits_calls_in_flight_is_a_mistake_that_charges
         .await
     {
         let answer = server.answer(ask("/alice")).await;
-        assert_eq!(answer.status, 500, "{}", server.name);
-        assert_eq!(left(&limiter).await, [2, 3], "{}", server.name);
+        assert_eq!(answer.status, 500);
+        assert_eq!(left(&limiter).await, [2, 3]);
     }
 }
 

@@ -20,7 +20,7 @@ use tonic_types::StatusExt as _;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-use crate::seen::{Item, item, parsed};
+use crate::seen::{Item, parsed, policy, standing};
 use crate::{ApiKey, PER_KEY, search};
 
 type Service = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Infallible>;
@@ -136,7 +136,7 @@ async fn answers_and_statuses_report_decisions() {
         assert_eq!(answer.get_ref(), "hello alice");
         assert_eq!(
             list(answer.metadata(), "ratelimit-policy"),
-            [item("search", &[("q", 2), ("w", 60)])]
+            [policy("search", 2, 60)]
         );
         assert_eq!(
             list(answer.metadata(), "ratelimit")[0].1[0],
@@ -149,11 +149,11 @@ async fn answers_and_statuses_report_decisions() {
     assert!((1..=60).contains(&wait), "{wait}");
     assert_eq!(
         list(refused.metadata(), "ratelimit-policy"),
-        [item("search", &[("q", 2), ("w", 60)])]
+        [policy("search", 2, 60)]
     );
     assert_eq!(
         list(refused.metadata(), "ratelimit"),
-        [item("search", &[("r", 0), ("t", wait)])]
+        [standing("search", 0, wait)]
     );
     assert_eq!(
         details(&refused),
@@ -308,11 +308,11 @@ async fn a_layer_refuses_as_grpc_does() {
     );
     assert_eq!(
         list(refused.metadata(), "ratelimit-policy"),
-        [item("per-key", &[("q", 3), ("w", 10)])]
+        [policy("per-key", 3, 10)]
     );
     assert_eq!(
         list(refused.metadata(), "ratelimit"),
-        [item("per-key", &[("r", 0), ("t", wait)])]
+        [standing("per-key", 0, wait)]
     );
     assert_eq!(
         refused.metadata().get("content-type").unwrap(),
@@ -353,10 +353,7 @@ async fn a_layer_around_a_refusal_adds_its_policy_and_leaves_the_details() {
     }
     let by_backend = client.ask("alice", &[]).await.unwrap_err();
     assert_eq!(details(&by_backend).0, ["search"]);
-    let policies = [
-        item("search", &[("q", 2), ("w", 60)]),
-        item("of-proxy", &[("q", 5), ("w", 3600)]),
-    ];
+    let policies = [policy("search", 2, 60), policy("of-proxy", 5, 3600)];
     assert_eq!(list(by_backend.metadata(), "ratelimit-policy"), policies);
     assert_eq!(
         by_backend.metadata().get_all("retry-after").iter().count(),

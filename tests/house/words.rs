@@ -38,7 +38,7 @@ const LONG_LINES: &[(&str, usize)] = &[
     ("tests/cost/src", 2),
     ("tests/cost/tests", 1),
     ("tests/engine", 1),
-    ("tests/examples", 7),
+    ("tests/examples", 5),
     ("tests/faults", 5),
     ("tests/frameworks", 2),
     ("tests/limiter", 5),

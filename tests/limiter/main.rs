@@ -7,7 +7,7 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
-#![allow(clippy::print_stdout, reason = "where a test fails")]
+#![allow(clippy::print_stdout, reason = "for the output of a test that fails")]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -45,8 +45,8 @@ fn on_redis(clock: &FakeClock, prefix: &str) -> RateLimiterBuilder {
         .prefix(prefix)
 }
 
-/// In memory and on Redis, with readable keys and with hashed ones. What a test prints where it
-/// fails begins with the place.
+/// In memory and on Redis, with readable keys and with hashed ones. Each is printed, for the
+/// output of a test that fails.
 fn everywhere(clock: &FakeClock) -> impl Iterator<Item = RateLimiter> + use<> {
     let (plain, hashed) = (unique("byhand"), unique("byhand"));
     let limiters = [

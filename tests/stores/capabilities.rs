@@ -256,20 +256,21 @@ async fn a_key_takes_as_many_bytes_as_the_guide_says() {
             .parse::<u64>()
             .unwrap()
     };
-    for (limit, admissions, per_entry) in
-        [(limits[0], 126, 15..=24), (limits[1], 10_000, 120..=135)]
+    for (limit, calls, cost, per_entry) in
+        [(limits[0], 5, 25, 15..=24), (limits[1], 33, 303, 120..=135)]
     {
         let (key, limits) = (unique("bytes"), [limit]);
         let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
         let _ = store.acquire(request).await.unwrap();
         let one = usage(&key);
-        for _ in 1..admissions {
-            let _ = store.acquire(request).await.unwrap();
+        for _ in 0..calls {
+            let _ = store.acquire(request.with_cost(cost)).await.unwrap();
         }
-        let each = (usage(&key) - one) / (admissions - 1);
+        let entries = calls * cost;
+        let each = (usage(&key) - one) / entries;
         assert!(
             per_entry.contains(&each),
-            "{each} bytes for each of {admissions} admissions"
+            "{each} bytes for each of {entries} entries"
         );
     }
 }

@@ -85,7 +85,7 @@ impl Site {
         Self::of_prefix(self.kind, None, self.prefix.clone()).await
     }
 
-    /// What a test prints where it fails begins with the kind.
+    /// The kind is printed, for the output of a test that fails.
     async fn of_prefix(kind: Kind, clock: Option<&FakeClock>, prefix: String) -> Self {
         println!("{kind:?}:");
         let redis = |url: &str| {

@@ -37,11 +37,7 @@ fn keys_of_every_kind_of_limiter_are_found() {
         assert_ne!(standing["reset_after_seconds"], 0.0, "{standing}");
     }
 
-    let plain = strict().store(
-        RedisStore::new(&bench.server.url())
-            .unwrap()
-            .mode(RedisMode::Transactions),
-    );
+    let plain = strict().store(bench.server.store().mode(RedisMode::Transactions));
     charge(
         plain,
         &Rule::new("plain", Limit::per_hour(2)).with_algorithm(Algorithm::FixedWindow),

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, RateLimiter, RateLimiterBuilder, RedisMode, RedisStore, Rule, key,
+    Algorithm, Key, Limit, RateLimiter, RateLimiterBuilder, RedisMode, Rule, key,
 };
 use serde_json::{Value, json};
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use ratelimit_runtime::__private::{BuiltInStore as _, Health};
 use ratelimit_runtime::{Limit, RedisMode, RedisStore};
 
@@ -24,7 +25,8 @@ async fn ask(store: &RedisStore) -> Outcome {
 #[tokio::test]
 async fn no_call_fails_because_an_idle_connection_was_closed() {
     let server = RedisServer::start_with(&["--timeout", "1"]);
-    for mode in [RedisMode::Scripts, RedisMode::Transactions] {
+    let modes = [RedisMode::Scripts, RedisMode::Transactions];
+    let calls = modes.map(async |mode| {
         let store = connected(&server.url()).await.mode(mode);
         for (call, pause) in [0, 900, 1_000, 1_050, 1_100, 1_500, 2_100, 3_000]
             .into_iter()
@@ -34,7 +36,8 @@ async fn no_call_fails_because_an_idle_connection_was_closed() {
             let outcome = ask(&store).await;
             assert!(outcome.is_answered(), "call {call}, {mode:?}: {outcome:?}");
         }
-    }
+    });
+    join_all(calls).await;
 }
 
 /// The runtime was busy while the server hung up, so it does not know yet.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use ratelimit_runtime::clock::SystemClock;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
@@ -104,13 +105,14 @@ fn store(server: &RedisServer, mode: RedisMode) -> RedisStore {
 #[tokio::test]
 async fn logs_expire_within_two_windows() {
     let server = RedisServer::start();
-    for (mode, form) in MODES {
+    let used = MODES.map(async |(mode, form)| {
         let stores = [
             store(&server, mode),
             store(&server, mode).with_clock(SystemClock),
         ];
         used_by(&stores, &server, form, None).await;
-    }
+    });
+    join_all(used).await;
 }
 
 #[tokio::test]
