@@ -26,7 +26,8 @@ pub(super) struct Reader {
 impl Reader {
     /// A reader of the log with these first lines. A line that is not of the log decides nothing.
     pub(super) fn of(lines: &[&str], input: &Input, clients: &Clients) -> Result<Self, String> {
-        let pattern = input.pattern.as_ref().map(|pattern| pattern.of(lines));
+        let pattern = input.pattern.as_ref();
+        let pattern = pattern.map(|pattern| pattern.of(lines, input.time_format.as_ref(), clients));
         let mut format = match &pattern {
             Some(_) => Some(Format::Pairs),
             None => input.format,
@@ -36,16 +37,25 @@ impl Reader {
             format = Some(Format::W3c);
         }
         if format.is_none() {
-            let found: Vec<Format> = lines
-                .iter()
-                .filter_map(|line| of_line(line, clients))
-                .collect();
+            let found = lines.iter().map(|line| of_line(line, clients));
+            let others = lines.iter().zip(found.clone());
+            let others = others.filter(|(line, format)| format.is_none() && words::is_other(line));
+            let others = others.count();
+            let found: Vec<Format> = found.flatten().collect();
             let votes = |format: Format| found.iter().filter(|found| **found == format).count();
             // Of equal ones `max_by_key` takes the last.
             let most = found.iter().rev().max_by_key(|format| votes(**format));
             format = most.copied().filter(|format| {
                 votes(*format) * 2 >= lines.len() || Columns::of_csv(lines, input).is_err()
             });
+            if matches!(format, Some(Format::Common | Format::Combined)) && others * 3 > found.len()
+            {
+                return Err(
+                    "it is an access log in an order that is not known: --pattern says where the \
+                     fields stand"
+                        .to_owned(),
+                );
+            }
         }
         let format = format.unwrap_or(Format::Csv);
         if format == Format::Csv {
