@@ -198,6 +198,10 @@ fn the_client_is_found_in_access_logs_with_whatever_stands_around_it() {
             r#"{} - - [10/Oct/2026:13:55:{s} +0200] "GET / HTTP/2.0" 200 1 0.005 "-" "x""#,
         ),
         (
+            "a duration in front of the size",
+            r#"{} - - [10/Oct/2026:13:55:{s} +0200] "GET / HTTP/2.0" 200 0.005 1 "-" "x""#,
+        ),
+        (
             "Traefik",
             r#"{} - - [10/Oct/2026:11:55:{s} +0000] "GET /" 200 1 "-" "-" 5 "a@x" "http://x" 3ms"#,
         ),

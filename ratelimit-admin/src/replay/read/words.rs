@@ -55,7 +55,10 @@ impl<'a> Access<'a> {
         // Loki's gateway writes the status in front of the request.
         let second = numbers.next();
         let (status, size) = second.map_or((middle, first), |second| (first, second));
-        let is_size = size == "-" || size.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = size
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let is_size = is_number || size == "-";
         let texts = std::iter::from_fn(|| {
             let (text, next) = quoted(behind)?;
             behind = next;
