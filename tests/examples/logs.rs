@@ -351,7 +351,10 @@ fn a_time_that_is_ambiguous_is_read_by_its_format() {
     );
     finds_the_client("in two columns", &form, csv, "`ip`");
     let json = log(r#"{"ip":"{}","time":"10/10/2026 11:55:{s} AM"}"#);
-    finds_the_client("JSON", &form, json, "`ip`");
+    finds_the_client("JSON", &form, &json, "`ip`");
+    let error = failed(&["--rule", "1/1h", "--time-format", "%d.%m.%Y"], json);
+    let why = "line 1: `10/10/2026 11:55:10 AM` is not as --time-format says";
+    assert!(error.contains(why), "{error}");
     let line = "10/10/2026 11:55:{s} AM {} GET /a";
     let error = failed(&["--rule", "1/1h"], log(line));
     let how = "and the month stands first, this reads it: --pattern '{time} {address} {}' \

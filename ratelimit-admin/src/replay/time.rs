@@ -107,11 +107,12 @@ pub(crate) fn read(text: &str, form: Option<&Form>, last: Option<u64>) -> Result
         };
         Some((time.as_microsecond() as f64, without))
     });
-    let (since_1970, without) = read.ok_or_else(|| {
-        format!(
+    let (since_1970, without) = read.ok_or_else(|| match form {
+        Some(Form::Text(_)) => format!("`{text}` is not as --time-format says"),
+        _ => format!(
             "`{text}` is not a time: it looks like 2026-01-01T00:00:00Z or 10/Oct/2026:13:55:36 \
              +0200, or is a number; --time-format says how it is written"
-        )
+        ),
     })?;
     let micros = in_range(since_1970);
     let micros = micros.ok_or_else(|| format!("the time `{text}` is not between 1970 and 5138"))?;

@@ -32,11 +32,12 @@ const FORMS: [&str; 5] = [
 /// The arguments by which most of these lines are read, if any of them has a time and an address.
 /// Of the lines they hold no more than punctuation, so that they name nobody.
 pub(crate) fn suggested(lines: &[&str], form: Option<&Form>, clients: &Clients) -> Option<String> {
-    let best = |form: Option<&Form>, is_dated| best(lines, form, is_dated, clients);
-    let mut found = best(form, true).map(|(_, pattern)| (pattern, None));
+    let best = |times: Times<'_>| best(lines, times, clients);
+    let mut found = best(Times::Dated(form)).map(|(_, pattern)| (pattern, None));
     if form.is_none() {
         let others = FORMS.iter().filter_map(|text| {
-            let (count, pattern) = best(Some(&Form::Text((*text).to_owned())), true)?;
+            let form = Form::Text((*text).to_owned());
+            let (count, pattern) = best(Times::Dated(Some(&form)))?;
             Some((count, (pattern, Some(*text))))
         });
         found = found
@@ -45,20 +46,27 @@ pub(crate) fn suggested(lines: &[&str], form: Option<&Form>, clients: &Clients) 
                     .max_by_key(|(count, _)| *count)
                     .map(|(_, found)| found)
             })
-            .or_else(|| best(None, false).map(|(_, pattern)| (pattern, None)));
+            .or_else(|| best(Times::Any).map(|(_, pattern)| (pattern, None)));
     }
     let (pattern, form) = found?;
     let form = form.map(|form| format!(" --time-format '{form}'"));
     Some(format!("'{pattern}'{}", form.unwrap_or_default()))
 }
 
+/// Which times a pattern is made of.
+#[derive(Clone, Copy)]
+enum Times<'a> {
+    /// With a date and a year, in this form.
+    Dated(Option<&'a Form>),
+    Any,
+}
+
 /// The pattern that fits most of these lines, and how many it fits.
-fn best(
-    lines: &[&str],
-    form: Option<&Form>,
-    is_dated: bool,
-    clients: &Clients,
-) -> Option<(usize, String)> {
+fn best(lines: &[&str], times: Times<'_>, clients: &Clients) -> Option<(usize, String)> {
+    let form = match times {
+        Times::Dated(form) => form,
+        Times::Any => None,
+    };
     let is_one = |address: Cow<'_, str>| clients.named(&address).is_some();
     let fits = |text: &str| {
         let pattern = text.parse::<Pattern>().ok()?.of(lines, form, clients);
@@ -75,7 +83,7 @@ fn best(
     };
     let made = lines
         .iter()
-        .filter_map(|line| Maker::new(form, is_dated, clients).made(line));
+        .filter_map(|line| Maker::new(times, clients).made(line));
     let counted = made
         .take(TRIED)
         .filter_map(|text| Some((fits(&text)?, text)));
@@ -86,9 +94,7 @@ fn best(
 /// Makes the pattern of a line.
 struct Maker<'a> {
     clients: &'a Clients,
-    form: Option<&'a Form>,
-    /// Whether only times with a date and a year are found.
-    is_dated: bool,
+    times: Times<'a>,
     pattern: String,
     /// The length of the pattern up to its last field with a name.
     named: usize,
@@ -99,11 +105,10 @@ struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
-    fn new(form: Option<&'a Form>, is_dated: bool, clients: &'a Clients) -> Self {
+    fn new(times: Times<'a>, clients: &'a Clients) -> Self {
         Self {
             clients,
-            form,
-            is_dated,
+            times,
             pattern: String::new(),
             named: 0,
             has_time: false,
@@ -209,20 +214,21 @@ impl<'a> Maker<'a> {
         let value = |end: usize| text.get(..end).unwrap_or_default();
         let is_time = |end: &usize| {
             let value = value(*end);
-            let time = if self.is_dated {
-                time::dated(value, self.form)
-            } else {
+            let time = || {
+                if let Times::Dated(form) = self.times {
+                    return time::dated(value, form);
+                }
                 // In front of a time of the day may stand a date in a form that is not known.
-                let time = time::read(value, None, None).ok();
+                let time = time::read(value, None, None).ok()?;
                 let is_first = !self.pattern.contains('{');
-                let time = time.filter(|time| is_first || time.without != Some(Part::Date));
-                time.map(|time| time.micros)
+                (is_first || time.without != Some(Part::Date)).then_some(time.micros)
             };
             value.len() > 7
                 && value.len() <= LONGEST_TIME
                 && value.trim_ascii().len() == value.len()
                 && !value.starts_with('[')
-                && time.is_some_and(|time| TIMES.contains(&time))
+                && (!value.contains(' ') || value.matches(':').count() > 1)
+                && time().is_some_and(|time| TIMES.contains(&time))
         };
         let is_address = |end: &usize| {
             let value = value(*end);
