@@ -138,7 +138,7 @@ pub(crate) enum Format {
     /// The Common Log Format of Apache
     Common,
     /// The Common Log Format with referer and user agent, the default of nginx; one more field in
-    /// quotes is `x-forwarded-for`
+    /// quotes is `x-forwarded-for`. Where the first is no referer, they are `quoted-1` and so on
     Combined,
     /// With a line #Fields, as of IIS and CloudFront
     W3c,

@@ -21,6 +21,8 @@ pub(super) struct Reader {
     is_bare: bool,
     /// Where a line of an access log has the client's address.
     pub(super) address: Option<Place>,
+    /// Whether its first text behind the request is the referer.
+    has_referer: bool,
 }
 
 impl Reader {
@@ -76,6 +78,7 @@ impl Reader {
                 Format::Common | Format::Combined => words::address(lines, clients),
                 _ => None,
             },
+            has_referer: words::has_referer(lines),
         })
     }
 
@@ -123,7 +126,8 @@ impl Reader {
                 if access.is_joined(self.address, clients) {
                     return Err("it holds two requests".to_owned());
                 }
-                Some(access.record(self.address.unwrap_or_default().word, clients))
+                let word = self.address.unwrap_or_default().word;
+                Some(access.record(word, self.has_referer, clients))
             }
             Format::Envoy => words::envoy(line),
             Format::Haproxy => words::haproxy(line),

@@ -222,8 +222,8 @@ impl<'a> Read<'a> {
         Ok(self)
     }
 
-    /// The value of `--pattern` for a log with these lines, or with those that other programs wrote into fields of
-    /// these.
+    /// The value of `--pattern` for a log with these lines, or with those that other programs wrote
+    /// into fields of these.
     fn suggested(&self, lines: &[&str]) -> Option<String> {
         if self.input.pattern.is_some() {
             return None;

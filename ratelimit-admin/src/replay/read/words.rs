@@ -113,7 +113,7 @@ impl<'a> Access<'a> {
 
     /// The fields, if the address is this word of the line; without one, if what stands behind it
     /// is not of the format.
-    pub(super) fn record(self, word: usize, clients: &Clients) -> Record<'a> {
+    pub(super) fn record(self, word: usize, has_referer: bool, clients: &Clients) -> Record<'a> {
         let (mut address, mut behind) = list_at(self.head, word);
         let count = |text: &str| text.split_ascii_whitespace().count();
         let last = count(self.head) - count(behind);
@@ -131,7 +131,11 @@ impl<'a> Access<'a> {
             ("time", self.time),
             ("status", self.status),
         ];
-        let names = ["referer", "user-agent", "x-forwarded-for"];
+        let names = if has_referer {
+            ["referer", "user-agent", "x-forwarded-for"]
+        } else {
+            ["quoted-1", "quoted-2", "quoted-3"]
+        };
         let quoted = names.into_iter().zip(self.quoted);
         let numbered = WORDS.into_iter().zip(self.head.split_ascii_whitespace());
         let others = numbered
@@ -162,6 +166,14 @@ impl<'a> Access<'a> {
 const WORDS: [&str; 8] = [
     "word-1", "word-2", "word-3", "word-4", "word-5", "word-6", "word-7", "word-8",
 ];
+
+/// `true` unless the first text behind most of these requests is another than a referer.
+pub(super) fn has_referer(lines: &[&str]) -> bool {
+    let lines: Vec<_> = lines.iter().filter_map(|line| Access::of(line)).collect();
+    let is_other = |text: &&&str| !matches!(**text, "" | "-") && !text.contains("://");
+    let first = lines.iter().filter_map(|access| access.quoted.first());
+    first.filter(is_other).count() * 2 <= lines.len()
+}
 
 /// `true` if this is a line of an access log in another order, or was cut.
 pub(super) fn is_other(line: &str) -> bool {
