@@ -96,12 +96,15 @@ pub(crate) fn is_number(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_digit() || c == '_')
 }
 
-/// The full name of `usual`, which is `s` or `ms`.
-pub(crate) fn meaning(usual: &str) -> &'static str {
+/// How to write `digits` with a unit, `usual` by default: many are probably milliseconds.
+pub(crate) fn with_unit(digits: &str, usual: &str) -> String {
+    let thousands = digits.strip_suffix("000").unwrap_or_default();
     if usual == "ms" {
-        "milliseconds"
+        format!("write \"{digits}ms\" for milliseconds")
+    } else if thousands.is_empty() {
+        format!("write \"{digits}s\" for seconds")
     } else {
-        "seconds"
+        format!("write \"{thousands}s\" if it is milliseconds, \"{digits}s\" if it is seconds")
     }
 }
 
@@ -145,11 +148,8 @@ fn read(text: &str, usual: &str) -> Result<u64, String> {
             return Err(if let Some(per) = after.strip_prefix('/') {
                 format!("`{text}` is a rate: write `max = {digits}, window = \"{per}\"`")
             } else if after.is_empty() {
-                let meaning = meaning(usual);
-                format!(
-                    "`{text}` has no unit after `{digits}`: write \"{digits}{usual}\" for \
-                     {meaning} (units: {NAMES})"
-                )
+                let advice = with_unit(digits, usual);
+                format!("`{text}` has no unit after `{digits}`: {advice} (units: {NAMES})")
             } else {
                 format!("`{text}` has no unit after `{digits}` (units: {NAMES})")
             });

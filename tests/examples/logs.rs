@@ -291,7 +291,7 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
         }
         count += 1;
     }
-    assert_eq!(count, 173);
+    assert_eq!(count, 174);
     // An unbracketed IPv6 address, and its port.
     let line = concat!(
         "{}:56789 [10/Oct/2026:11:55:{s}.655] in web/a 1/0/3/6/10 200 27 ",
@@ -306,6 +306,89 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
     ];
     let said = Said::of(&[], log_of(line, clients));
     assert_eq!(said.keys(), [("2001:db8:1:2::/64".to_owned(), 2)]);
+}
+
+#[test]
+fn an_access_log_in_another_order_is_not_read_as_if_it_were_in_the_usual_one() {
+    let line = r#"{} - - [10/Oct/2026:11:55:{s} +0000] "GET /a HTTP/1.1" SIZE 200 "-" "curl/8""#;
+    let of = |size: &str| log(&line.replace("SIZE", size));
+    let error = failed(&["--rule", "1/1h"], of("12") + &of("404"));
+    let pattern =
+        r#"this reads it: --pattern '{address} {} {} [{time}] "{request}" {} {status} "{}'"#;
+    assert!(error.trim_end().ends_with(pattern), "{error}");
+}
+
+#[test]
+fn times_without_a_year_or_a_date_are_completed_in_the_order_of_the_lines() {
+    let year = "of times without a year, the first is taken for the last one before now";
+    let sshd = "{time} {} {}[{}]: {} {} {} {} {} {address} {}";
+    let fiber = "{time} | {} | {} | {address} | {}";
+    for (pattern, line, said) in [
+        (
+            sshd,
+            "Oct 10 11:55:{s} web sshd[812]: Failed password for root from {} port 1 ssh2",
+            year,
+        ),
+        (
+            fiber,
+            "11:55:{s} | 200 |  1ms | {} | GET | / | -",
+            "of times without a date",
+        ),
+    ] {
+        let error = failed(&["--rule", "1/1h"], log(line));
+        assert!(
+            error.ends_with(&format!("this reads it: --pattern '{pattern}'\n")),
+            "{error}"
+        );
+        let read = Said::of(&["--pattern", pattern], log(line));
+        assert_eq!(read.keys(), [("203.0.113.7".to_owned(), 3)], "{line}");
+        assert!(
+            read.all.contains("T11:55:10Z") && read.all.contains(said),
+            "{}",
+            read.all
+        );
+    }
+    let new_year = concat!(
+        "{\"ip\":\"192.0.2.1\",\"time\":\"Dec 31 23:59:58\"}\n",
+        "{\"ip\":\"192.0.2.1\",\"time\":\"Jan  1 00:00:03\"}\n"
+    );
+    let read = Said::of(&[], new_year);
+    assert!(read.all.contains("-12-31T23:59:58Z to "), "{}", read.all);
+    assert!(read.all.contains("-01-01T00:00:03Z\n") && !read.all.contains("out of order"));
+}
+
+#[test]
+fn a_time_that_is_ambiguous_is_read_by_its_format() {
+    let form = ["--time-format", "%m/%d/%Y %I:%M:%S %p"];
+    let csv = "date,time,ip\n".to_owned() + &log("10/10/2026,11:55:{s} AM,{}");
+    let error = failed(&["--rule", "1/1h"], &csv);
+    assert!(
+        error.contains("; --time-format says how it is written"),
+        "{error}"
+    );
+    finds_the_client("in two columns", &form, csv, "`ip`");
+    let json = log(r#"{"ip":"{}","time":"10/10/2026 11:55:{s} AM"}"#);
+    finds_the_client("JSON", &form, &json, "`ip`");
+    let error = failed(&["--rule", "1/1h", "--time-format", "%d.%m.%Y"], json);
+    let why = "line 1: `10/10/2026 11:55:10 AM` is not as --time-format says";
+    assert!(error.contains(why), "{error}");
+    let line = "10/10/2026 11:55:{s} AM {} GET /a";
+    let error = failed(&["--rule", "1/1h"], log(line));
+    let how = "and the month stands first, this reads it: --pattern '{time} {address} {}' \
+               --time-format '%m/%d/%Y %I:%M:%S %p'\n";
+    assert!(error.ends_with(how), "{error}");
+    let pattern = ["--pattern", "{time} {address} {}"];
+    finds_the_client(
+        "text",
+        &[&pattern[..], &form].concat(),
+        log(line),
+        "`address`",
+    );
+    let error = failed(&["--rule", "1/1h", "--time-format", "mm/dd"], log(line));
+    assert!(
+        error.contains("it is s, ms, us, ns, or such as '%m/%d/%Y %H:%M:%S'"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -354,7 +437,7 @@ fn fields_of_json_are_named_by_paths() {
         r#"{"at":{"ns":17916333{s}000000000},"res":{"code":429},"list":[{"who":"{}"}],"#,
         r#""req":{"headers":{"X-Forwarded-For":"{}"},"ips":["10.0.0.1","{}"]}}"#
     );
-    let time = ["--time-field", "at.ns", "--time-unit", "ns"];
+    let time = ["--time-field", "at.ns", "--time-format", "ns"];
     for field in [
         "req.headers.x-forwarded-for",
         "req.ips.1",
@@ -382,7 +465,7 @@ fn fields_of_json_are_named_by_paths() {
         ("ns", "000000000"),
     ] {
         let line = format!(r#"{{"ip":"{{}}","t":"17916333{{s}}{zeros}"}}"#);
-        for unit in [&["--time-unit", unit][..], &[]] {
+        for unit in [&["--time-format", unit][..], &[]] {
             let arguments = [&["--time-field", "t"], unit].concat();
             finds_the_client(zeros, &arguments, log(&line), "`ip`");
         }

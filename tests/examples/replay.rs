@@ -281,7 +281,7 @@ fn csv_and_json_lines_in_any_spelling_of_time_say_the_same() {
             json.as_str(),
         ),
         (
-            with_rules(&["--show-keys", "--time-unit", "ms"]),
+            with_rules(&["--show-keys", "--time-format", "ms"]),
             millis.as_str(),
         ),
         (with_rules(&["--show-keys", file.path()]), ""),

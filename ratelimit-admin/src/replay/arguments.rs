@@ -12,7 +12,7 @@ use clap::ValueEnum;
 
 use crate::replay::candidate::Candidate;
 use crate::replay::read::pattern::Pattern;
-use crate::replay::time::Unit;
+use crate::replay::time::Form;
 
 /// Choose a limit: replay a log of requests against candidate rules
 ///
@@ -78,8 +78,10 @@ pub(crate) struct Input {
 
     /// The field with the time: RFC 3339, the form of access logs (10/Oct/2026:13:55:36 +0200), or
     /// a number of seconds, milliseconds, microseconds or nanoseconds [default: time, or the
-    /// server's name for it; or the two fields date and time]. Without an offset it is UTC. Names
-    /// of JSON may be paths: req.headers.x-forwarded-for
+    /// server's name for it; or the two fields date and time]. Without an offset it is UTC;
+    /// without a year (Oct 10 13:55:36) or a date, the last such time before now, and on other
+    /// lines the nearest to that of the line above. Names of JSON may be paths:
+    /// req.headers.x-forwarded-for
     #[arg(long, value_name = "NAME")]
     pub(crate) time_field: Option<String>,
 
@@ -118,10 +120,11 @@ pub(crate) struct Input {
     )]
     pub(crate) actual_cost_field: String,
 
-    /// Unit of a time that is a number; unless given, it is guessed from the size of the number,
-    /// which works from 1973 to 5138
-    #[arg(long, value_enum, value_name = "UNIT")]
-    pub(crate) time_unit: Option<Unit>,
+    /// How the time is written: s, ms, us or ns, the unit of a number, or by strftime, such as
+    /// '%m/%d/%Y %H:%M:%S' [default: a unit guessed from the size of the number, which works from
+    /// 1973 to 5138, or any of the forms of --time-field]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) time_format: Option<Form>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -135,7 +138,7 @@ pub(crate) enum Format {
     /// The Common Log Format of Apache
     Common,
     /// The Common Log Format with referer and user agent, the default of nginx; one more field in
-    /// quotes is `x-forwarded-for`
+    /// quotes is `x-forwarded-for`. Where the first is no referer, they are `quoted-1` and so on
     Combined,
     /// With a line #Fields, as of IIS and CloudFront
     W3c,

@@ -11,7 +11,7 @@ use crate::printable::escaped;
 use crate::replay::arguments::Args;
 use crate::replay::candidate::Outcome;
 use crate::replay::read::Read;
-use crate::replay::time::rfc3339;
+use crate::replay::time::{Part, rfc3339};
 
 /// The most other fields with addresses that are named.
 const MOST_OTHERS: usize = 5;
@@ -133,8 +133,20 @@ fn notes(args: &Args, read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
             count(read.log.out_of_order)
         )?;
     }
-    if read.has_local_times {
-        writeln!(out, "times without an offset are taken for UTC")?;
+    for part in &read.times_without {
+        let part = match part {
+            Part::Offset => {
+                writeln!(out, "times without an offset are taken for UTC")?;
+                continue;
+            }
+            Part::Year => "year",
+            Part::Date => "date",
+        };
+        writeln!(
+            out,
+            "of times without a {part}, the first is taken for the last one before now, others for \
+             the nearest to the line above, all for UTC"
+        )?;
     }
     for name in &read.repeated {
         writeln!(out, "named twice, and counted once: {}", escaped(name))?;

@@ -43,7 +43,7 @@ impl Columns {
         }
         let begins_with_a_time = |line: &str| {
             let cells = cells(line, ',');
-            let is_time = |time: &str| time::exact(time, input.time_unit).is_some();
+            let is_time = |time: &str| time::exact(time, input.time_format.as_ref()).is_some();
             // Of a time with a comma, the second cell is the fraction.
             let is_cut = |next: &str| {
                 next.split(' ').next().is_some_and(|part| {

@@ -275,13 +275,16 @@ impl<'a> Fields<'a> {
         input: &'a Input,
         clients: &Clients,
     ) -> Result<Self, String> {
-        let unit = input.time_unit;
-        let is_time = |value: &str| time::micros(value, unit).is_ok_and(|at| at > EARLIEST);
+        let form = input.time_format.as_ref();
+        let is_time = |value: &str| time::dated(value, form).is_some_and(|at| at > EARLIEST);
         let is_address = |value: &str| clients.named(value).is_some();
+        // Where neither is a time of its own, as of the collectors that add one of them.
         let is_in_two = input.time_field.is_none()
             && records.iter().any(|record| {
-                let time = day_and_time(record).ok().flatten();
-                time.is_some_and(|time| is_time(&time))
+                let parts = DAY_AND_TIME.map(|name| value(record, name).ok().flatten());
+                parts
+                    .into_iter()
+                    .all(|part| part.is_some_and(|part| !is_time(&part)))
             });
         let time = input.time_field.clone();
         let time = time.or_else(|| usual(&owned(TIMES), records, is_time));
@@ -290,7 +293,7 @@ impl<'a> Fields<'a> {
         let (key, kind) = key_of(records, input, clients);
         let instead = if time.is_none() && !is_in_two {
             one_of(records, |value| {
-                is_time(value) && time::exact(value, unit).is_some()
+                is_time(value) && time::exact(value, form).is_some()
             })
         } else if key.is_none() {
             one_of(records, is_address)
@@ -384,7 +387,7 @@ impl<'a> Fields<'a> {
         clients: &Clients,
     ) -> Result<Request, String> {
         let input = self.input;
-        let time = match day_and_time(record) {
+        let time = match day_and_time(record, input) {
             Ok(Some(time)) if self.is_in_two => Some(time.into()),
             _ => value(record, &self.time)?,
         };
@@ -516,9 +519,13 @@ fn one_of(records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> String {
 }
 
 /// The time of a record that has the day in a field of its own.
-fn day_and_time(record: &Record<'_>) -> Result<Option<String>, String> {
+fn day_and_time(record: &Record<'_>, input: &Input) -> Result<Option<String>, String> {
     let [day, time] = DAY_AND_TIME.map(|name| value(record, name));
-    Ok(day?.zip(time?).map(|(day, time)| format!("{day}T{time}Z")))
+    let joined = |(day, time)| match input.time_format {
+        None => format!("{day}T{time}Z"),
+        Some(_) => format!("{day} {time}"),
+    };
+    Ok(day?.zip(time?).map(joined))
 }
 
 /// The path of a request's target, without the query; `None` if a request line has none.

@@ -21,12 +21,15 @@ pub(super) struct Reader {
     is_bare: bool,
     /// Where a line of an access log has the client's address.
     pub(super) address: Option<Place>,
+    /// Whether its first text behind the request is the referer.
+    has_referer: bool,
 }
 
 impl Reader {
     /// A reader of the log with these first lines. A line that is not of the log decides nothing.
     pub(super) fn of(lines: &[&str], input: &Input, clients: &Clients) -> Result<Self, String> {
-        let pattern = input.pattern.as_ref().map(|pattern| pattern.of(lines));
+        let pattern = input.pattern.as_ref();
+        let pattern = pattern.map(|pattern| pattern.of(lines, input.time_format.as_ref(), clients));
         let mut format = match &pattern {
             Some(_) => Some(Format::Pairs),
             None => input.format,
@@ -36,16 +39,25 @@ impl Reader {
             format = Some(Format::W3c);
         }
         if format.is_none() {
-            let found: Vec<Format> = lines
-                .iter()
-                .filter_map(|line| of_line(line, clients))
-                .collect();
+            let found = lines.iter().map(|line| of_line(line, clients));
+            let others = lines.iter().zip(found.clone());
+            let others = others.filter(|(line, format)| format.is_none() && words::is_other(line));
+            let others = others.count();
+            let found: Vec<Format> = found.flatten().collect();
             let votes = |format: Format| found.iter().filter(|found| **found == format).count();
             // Of equal ones `max_by_key` takes the last.
             let most = found.iter().rev().max_by_key(|format| votes(**format));
             format = most.copied().filter(|format| {
                 votes(*format) * 2 >= lines.len() || Columns::of_csv(lines, input).is_err()
             });
+            if matches!(format, Some(Format::Common | Format::Combined)) && others * 3 > found.len()
+            {
+                return Err(
+                    "it is an access log in an order that is not known: --pattern says where the \
+                     fields stand"
+                        .to_owned(),
+                );
+            }
         }
         let format = format.unwrap_or(Format::Csv);
         if format == Format::Csv {
@@ -66,6 +78,7 @@ impl Reader {
                 Format::Common | Format::Combined => words::address(lines, clients),
                 _ => None,
             },
+            has_referer: words::has_referer(lines),
         })
     }
 
@@ -113,7 +126,8 @@ impl Reader {
                 if access.is_joined(self.address, clients) {
                     return Err("it holds two requests".to_owned());
                 }
-                Some(access.record(self.address.unwrap_or_default().word, clients))
+                let word = self.address.unwrap_or_default().word;
+                Some(access.record(word, self.has_referer, clients))
             }
             Format::Envoy => words::envoy(line),
             Format::Haproxy => words::haproxy(line),

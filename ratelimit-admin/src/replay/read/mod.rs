@@ -25,7 +25,7 @@ use self::words::Place;
 use crate::printable::escaped;
 use crate::replay::arguments::{Format, Input};
 use crate::replay::log::Log;
-use crate::replay::time;
+use crate::replay::time::{self, Part};
 
 /// The number of lines that the format and the fields of a log are found by.
 const SAMPLE: usize = 100;
@@ -39,8 +39,8 @@ pub(crate) struct Read<'a> {
     pub(crate) bad_lines: u64,
     /// The error of the first line that could not be read.
     pub(crate) first_bad: Option<String>,
-    /// Whether times have no offset, and are taken for UTC.
-    pub(crate) has_local_times: bool,
+    /// What times leave out.
+    pub(crate) times_without: Vec<Part>,
     /// The logs that were named again, and are read once.
     pub(crate) repeated: Vec<String>,
     /// The fields that the keys were taken from, each once.
@@ -101,7 +101,7 @@ impl<'a> Read<'a> {
             log: Log::default(),
             bad_lines: 0,
             first_bad: None,
-            has_local_times: false,
+            times_without: Vec::new(),
             repeated: Vec::new(),
             taken: Vec::new(),
             suggested: None,
@@ -222,8 +222,8 @@ impl<'a> Read<'a> {
         Ok(self)
     }
 
-    /// A pattern for a log with these lines, or with those that other programs wrote into fields of
-    /// these.
+    /// The value of `--pattern` for a log with these lines, or with those that other programs wrote
+    /// into fields of these.
     fn suggested(&self, lines: &[&str]) -> Option<String> {
         if self.input.pattern.is_some() {
             return None;
@@ -234,7 +234,7 @@ impl<'a> Read<'a> {
             .map(|(line, inner)| inner.as_deref().unwrap_or(line))
             .filter(|line| !line.starts_with('{'))
             .collect();
-        pattern::suggested(&lines, &self.clients)
+        pattern::suggested(&lines, self.input.time_format.as_ref(), &self.clients)
     }
 
     /// The next requests have their keys from this field, in access logs the address from a word.
@@ -284,8 +284,13 @@ impl<'a> Read<'a> {
         let at = match &self.last_time {
             Some((text, at)) if request.time == *text => *at,
             _ => {
-                let time = time::read(&request.time, self.input.time_unit)?;
-                self.has_local_times |= time.is_local;
+                let last = self.last_time.as_ref().map(|(_, at)| *at);
+                let time = time::read(&request.time, self.input.time_format.as_ref(), last)?;
+                if let Some(part) = time.without
+                    && !self.times_without.contains(&part)
+                {
+                    self.times_without.push(part);
+                }
                 self.last_time.insert((request.time, time.micros)).1
             }
         };
@@ -349,7 +354,13 @@ fn counts(status: &str, input: &Input) -> Result<bool, String> {
 
 /// Says how a log can be read, of which nothing could be.
 fn read_by(pattern: &str) -> String {
-    format!("If {{address}} is the client in it, this reads it: --pattern '{pattern}'")
+    let first = ["month", "day"].into_iter().find(|part| {
+        let letter = part.get(..1).unwrap_or_default();
+        pattern.contains(&format!("'%{letter}/"))
+    });
+    let first = first.map(|part| format!(" and the {part} stands first"));
+    let first = first.unwrap_or_default();
+    format!("If {{address}} is the client in it{first}, this reads it: --pattern {pattern}")
 }
 
 /// `true` if this is the beginning of an array of objects.

@@ -48,18 +48,23 @@ impl<'a> Access<'a> {
         if !middle.is_empty() {
             time = bracketed(time)?;
         }
-        let mut numbers = rest.trim_start().splitn(3, ' ');
-        let (status, _size) = (numbers.next()?, numbers.next()?);
-        let behind = numbers.next().unwrap_or_default();
         // Between the size and the referer, servers can write durations.
-        let first = behind.find('"').and_then(|at| behind.get(at..));
-        let mut behind = first.unwrap_or_default();
+        let (numbers, mut behind) = rest.split_at_checked(rest.find('"').unwrap_or(rest.len()))?;
+        let mut numbers = numbers.split_ascii_whitespace();
+        let first = numbers.next()?;
+        // Loki's gateway writes the status in front of the request.
+        let second = numbers.next();
+        let (status, size) = second.map_or((middle, first), |second| (first, second));
+        let is_number = size
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let is_size = is_number || size == "-";
         let texts = std::iter::from_fn(|| {
             let (text, next) = quoted(behind)?;
             behind = next;
             Some(text)
         });
-        (is_status(status) && !head.is_empty()).then(|| Self {
+        (is_status(status) && is_size && !head.is_empty()).then(|| Self {
             head,
             time,
             request,
@@ -108,7 +113,7 @@ impl<'a> Access<'a> {
 
     /// The fields, if the address is this word of the line; without one, if what stands behind it
     /// is not of the format.
-    pub(super) fn record(self, word: usize, clients: &Clients) -> Record<'a> {
+    pub(super) fn record(self, word: usize, has_referer: bool, clients: &Clients) -> Record<'a> {
         let (mut address, mut behind) = list_at(self.head, word);
         let count = |text: &str| text.split_ascii_whitespace().count();
         let last = count(self.head) - count(behind);
@@ -126,7 +131,11 @@ impl<'a> Access<'a> {
             ("time", self.time),
             ("status", self.status),
         ];
-        let names = ["referer", "user-agent", "x-forwarded-for"];
+        let names = if has_referer {
+            ["referer", "user-agent", "x-forwarded-for"]
+        } else {
+            ["quoted-1", "quoted-2", "quoted-3"]
+        };
         let quoted = names.into_iter().zip(self.quoted);
         let numbered = WORDS.into_iter().zip(self.head.split_ascii_whitespace());
         let others = numbered
@@ -157,6 +166,19 @@ impl<'a> Access<'a> {
 const WORDS: [&str; 8] = [
     "word-1", "word-2", "word-3", "word-4", "word-5", "word-6", "word-7", "word-8",
 ];
+
+/// `true` unless the first text behind most of these requests is another than a referer.
+pub(super) fn has_referer(lines: &[&str]) -> bool {
+    let lines: Vec<_> = lines.iter().filter_map(|line| Access::of(line)).collect();
+    let is_other = |text: &&&str| !matches!(**text, "" | "-") && !text.contains("://");
+    let first = lines.iter().filter_map(|access| access.quoted.first());
+    first.filter(is_other).count() * 2 <= lines.len()
+}
+
+/// `true` if this is a line of an access log in another order, or was cut.
+pub(super) fn is_other(line: &str) -> bool {
+    start(line).is_some_and(|(_, time, ..)| bracketed(time).is_some())
+}
 
 /// Whether these words can stand behind the address.
 fn is_format(behind: &str, clients: &Clients) -> bool {
@@ -346,7 +368,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// `true` if this is a status, or stands for one where the client was not answered.
-fn is_status(text: &str) -> bool {
+pub(super) fn is_status(text: &str) -> bool {
     let is_answer = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
     is_answer || matches!(text, "-" | "-1" | "0")
 }
@@ -365,7 +387,7 @@ fn bracketed(text: &str) -> Option<&str> {
     let texts = [text, text.split(' ').next().unwrap_or_default()];
     texts
         .into_iter()
-        .find(|text| text.contains(':') && time::micros(text, None).is_ok())
+        .find(|text| text.contains(':') && time::dated(text, None).is_some())
 }
 
 /// The texts behind each time in brackets.

@@ -1,5 +1,6 @@
 //! `count`: which outcomes count.
 
+use quote::ToTokens as _;
 use syn::{Expr, ExprPath, Lit};
 
 use crate::check::values::constant;
@@ -57,11 +58,13 @@ pub(crate) fn read(argument: &Argument) -> Result<Count, String> {
                 OUTCOMES.advice()
             ),
         },
-        Expr::Path(ExprPath { path, .. }) if path.is_ident("Ok") => {
-            "an outcome is a string: write `count = \"ok\"`".to_owned()
-        }
-        Expr::Path(ExprPath { path, .. }) if path.is_ident("Err") => {
-            "an outcome is a string: write `count = \"err\"`".to_owned()
+        Expr::Path(ExprPath { path, .. })
+            if ["all", "ok", "err", "Ok", "Err"]
+                .iter()
+                .any(|word| path.is_ident(word)) =>
+        {
+            let word = path.to_token_stream().to_string().to_lowercase();
+            format!("an outcome is a string: write `count = \"{word}\"`")
         }
         Expr::Closure(closure) if constant::is_false(&closure.body) => {
             "no outcome counts, so no call is ever refused: write which do, as in \

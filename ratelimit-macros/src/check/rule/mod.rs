@@ -79,7 +79,7 @@ pub(crate) fn check(
         None => Some(algorithm::DEFAULT),
         given => diagnostics.read(given.as_ref(), algorithm::read),
     };
-    let limits = limits::read(arguments, algorithm, diagnostics);
+    let limits = limits::read(arguments, algorithm, scope, diagnostics);
     let mut number =
         |argument, wording| diagnostics.read(argument, |number| number::read(number, wording));
     let concurrent = number(arguments.concurrent.as_ref(), &number::CONCURRENT);

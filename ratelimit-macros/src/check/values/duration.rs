@@ -14,11 +14,8 @@ pub(crate) fn read(argument: &Argument, bounds: &Bounds) -> Result<u64, String> 
     Err(
         match as_int(value).map(|number| (number.base10_digits(), number.suffix())) {
             Some((digits, "")) => {
-                let Bounds { usual, .. } = bounds;
-                format!(
-                    "`{name}` needs a unit: write \"{digits}{usual}\" for {}",
-                    duration::meaning(usual)
-                )
+                let advice = duration::with_unit(digits, bounds.usual);
+                format!("`{name}` needs a unit: {advice}")
             }
             Some((digits, suffix)) if duration::unit(suffix).is_some() => {
                 format!("`{name}` is a string: write \"{digits}{suffix}\"")

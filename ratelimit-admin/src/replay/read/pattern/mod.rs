@@ -9,7 +9,7 @@ pub(super) use self::suggested::suggested;
 use super::client::Clients;
 use super::record::Record;
 use super::words::quote;
-use crate::replay::time;
+use crate::replay::time::{self, Form};
 
 /// `[GIN] {time} | {status} | {} | {address} | {}`: text, and fields between braces, of which one
 /// without a name is not read. A field ends where the text behind it begins, the last one with the
@@ -19,6 +19,11 @@ pub(crate) struct Pattern {
     /// In front of the first field.
     head: String,
     fields: Vec<Field>,
+    /// How the time is written.
+    form: Option<Form>,
+    /// In how many places of a whole line another seems to begin, as behind the first word where
+    /// two times and two addresses stand side by side.
+    beginnings: usize,
 }
 
 #[derive(Clone)]
@@ -46,6 +51,8 @@ impl FromStr for Pattern {
         let mut read = Self {
             head: String::new(),
             fields: Vec::new(),
+            form: None,
+            beginnings: 0,
         };
         let mut rest = pattern;
         while let Some(next) = rest.chars().next() {
@@ -94,9 +101,10 @@ impl Pattern {
     }
 
     /// The pattern, with times as long as those of most of these lines.
-    pub(super) fn of(&self, lines: &[&str]) -> Self {
+    pub(super) fn of(&self, lines: &[&str], form: Option<&Form>, clients: &Clients) -> Self {
         let counted = (0..LONGEST_TIME).map(|holds| {
             let mut pattern = self.clone();
+            pattern.form = form.cloned();
             for field in &mut pattern.fields {
                 field.holds = if field.name == TIME { holds } else { 0 };
             }
@@ -105,7 +113,15 @@ impl Pattern {
         });
         // Of equal ones the last: an offset is part of the time.
         match counted.max_by_key(|(count, _)| *count) {
-            Some((1.., pattern)) => pattern,
+            Some((1.., mut pattern)) => {
+                let values = lines
+                    .iter()
+                    .filter_map(|line| Some((line, pattern.values(line)?)));
+                let beginnings =
+                    values.map(|(line, values)| pattern.beginnings(line, &values, clients));
+                pattern.beginnings = beginnings.min().unwrap_or(0);
+                pattern
+            }
             _ => self.clone(),
         }
     }
@@ -117,7 +133,11 @@ impl Pattern {
 
     fn has_time(&self, line: &str) -> bool {
         self.values(line)
-            .is_some_and(|values| self.named(&values).any(is_time))
+            .is_some_and(|values| self.named(&values).any(|field| self.is_time(field)))
+    }
+
+    fn is_time(&self, (name, value): (&str, &str)) -> bool {
+        name == TIME && time::read(value, self.form.as_ref(), None).is_ok()
     }
 
     /// The fields of a line.
@@ -133,7 +153,7 @@ impl Pattern {
         let values = self
             .values(line)
             .ok_or_else(|| "it is not as --pattern says".to_owned())?;
-        if self.is_joined(line, &values, clients) {
+        if self.beginnings(line, &values, clients) > self.beginnings {
             return Err("it holds two requests".to_owned());
         }
         if self.is_ambiguous(line, clients) {
@@ -180,21 +200,21 @@ impl Pattern {
         false
     }
 
-    /// `true` if the beginning of this line is one that was cut, and another begins behind it. Its
-    /// address would be that of the one, and its time that of the other.
-    fn is_joined(&self, line: &str, found: &[&str], clients: &Clients) -> bool {
+    /// In how many places another line seems to begin, this one having been cut. The address would
+    /// be that of the one, and the time that of the other.
+    fn beginnings(&self, line: &str, found: &[&str], clients: &Clients) -> usize {
         let is_address = |(_, value): &(&str, &str)| clients.named(value).is_some();
         // Few lines have the text of another request.
-        let has_time = LazyCell::new(|| self.named(found).any(is_time));
+        let has_time = LazyCell::new(|| self.named(found).any(|field| self.is_time(field)));
         let address = LazyCell::new(|| Some(self.named(found).find(is_address)?.0));
         let is_request = |values: &[&str]| {
             let mut addresses = self.named(values).filter(is_address);
             address.is_none_or(|address| addresses.any(|(name, _)| name == address))
-                && (!*has_time || self.named(values).any(is_time))
+                && (!*has_time || self.named(values).any(|field| self.is_time(field)))
         };
         let (Some((first, others)), Some(value)) = (self.fields.split_first(), found.first())
         else {
-            return false;
+            return 0;
         };
         // The value that the text behind the first field follows may end with that of another.
         let length = match (&*first.name, clients.named(value)) {
@@ -203,14 +223,14 @@ impl Pattern {
             _ => 0..=0,
         };
         let Some((_, from)) = after(line, &self.head).and_then(|text| first.value(text)) else {
-            return false;
+            return 0;
         };
         let text = if self.head.is_empty() {
             &first.behind
         } else {
             &self.head
         };
-        occurrences(from, text).any(|(before, behind)| {
+        let begins = |(before, behind): &(&str, &str)| {
             if !self.head.is_empty() {
                 return values(&self.fields, behind).is_some_and(|values| is_request(&values));
             }
@@ -228,12 +248,9 @@ impl Pattern {
                     is_request(&values)
                 })
             })
-        })
+        };
+        occurrences(from, text).filter(begins).count()
     }
-}
-
-fn is_time((name, value): (&str, &str)) -> bool {
-    name == TIME && time::micros(value, None).is_ok()
 }
 
 /// The values of these fields of a text.

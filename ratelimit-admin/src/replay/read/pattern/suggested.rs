@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::{LONGEST_ADDRESS, Pattern, TIME};
 use crate::replay::read::client::Clients;
-use crate::replay::read::words::quoted;
-use crate::replay::time;
+use crate::replay::read::words::{self, quoted};
+use crate::replay::time::{self, Form, Part};
 
 /// The number of lines that patterns are made of.
 const TRIED: usize = 10;
@@ -13,38 +13,88 @@ const TRIED: usize = 10;
 /// In bytes.
 const LONGEST_TIME: usize = 40;
 
-/// From 2000 to 2100, in microseconds: other numbers are sizes and identifiers.
-const TIMES: std::ops::Range<u64> = 946_684_800_000_000..4_102_444_800_000_000;
+/// From 2002 to 2100, in microseconds: other numbers are sizes and identifiers, such as those of
+/// twelve digits of AWS.
+const TIMES: std::ops::Range<u64> = 1_009_843_200_000_000..4_102_444_800_000_000;
 
 /// The name of the first address of a line. Others have a number behind it.
 const ADDRESS: &str = "address";
 
-/// The pattern that fits most of these lines, if any of them has a time and an address. Of the
-/// lines it holds no more than punctuation, so that it names nobody.
-pub(crate) fn suggested(lines: &[&str], clients: &Clients) -> Option<String> {
+/// The forms of times that are ambiguous, of equally good ones the last.
+const FORMS: [&str; 5] = [
+    "%d.%m.%Y %H:%M:%S",
+    "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M:%S",
+    "%m/%d/%Y, %H:%M:%S",
+    "%m/%d/%Y %I:%M:%S %p",
+];
+
+/// The arguments by which most of these lines are read, if any of them has a time and an address.
+/// Of the lines they hold no more than punctuation, so that they name nobody.
+pub(crate) fn suggested(lines: &[&str], form: Option<&Form>, clients: &Clients) -> Option<String> {
+    let best = |times: Times<'_>| best(lines, times, clients);
+    let mut found = best(Times::Dated(form)).map(|(_, pattern)| (pattern, None));
+    if form.is_none() {
+        let others = FORMS.iter().filter_map(|text| {
+            let form = Form::Text((*text).to_owned());
+            let (count, pattern) = best(Times::Dated(Some(&form)))?;
+            Some((count, (pattern, Some(*text))))
+        });
+        found = found
+            .or_else(|| {
+                others
+                    .max_by_key(|(count, _)| *count)
+                    .map(|(_, found)| found)
+            })
+            .or_else(|| best(Times::Any).map(|(_, pattern)| (pattern, None)));
+    }
+    let (pattern, form) = found?;
+    let form = form.map(|form| format!(" --time-format '{form}'"));
+    Some(format!("'{pattern}'{}", form.unwrap_or_default()))
+}
+
+/// Which times a pattern is made of.
+#[derive(Clone, Copy)]
+enum Times<'a> {
+    /// With a date and a year, in this form.
+    Dated(Option<&'a Form>),
+    Any,
+}
+
+/// The pattern that fits most of these lines, and how many it fits.
+fn best(lines: &[&str], times: Times<'_>, clients: &Clients) -> Option<(usize, String)> {
+    let form = match times {
+        Times::Dated(form) => form,
+        Times::Any => None,
+    };
     let is_one = |address: Cow<'_, str>| clients.named(&address).is_some();
     let fits = |text: &str| {
-        let pattern = text.parse::<Pattern>().ok()?.of(lines);
+        let pattern = text.parse::<Pattern>().ok()?.of(lines, form, clients);
         let is_request = |line: &&&str| {
-            let address = pattern.record(line, clients);
-            let address = address.and_then(|record| Ok(record.get(ADDRESS)?.is_some_and(is_one)));
-            pattern.has_time(line) && address.unwrap_or(false)
+            let record = pattern.record(line, clients);
+            let fits = record.and_then(|record| {
+                let status = record.get("status")?;
+                Ok(record.get(ADDRESS)?.is_some_and(is_one)
+                    && status.is_none_or(|status| words::is_status(&status)))
+            });
+            pattern.has_time(line) && fits.unwrap_or(false)
         };
         Some(lines.iter().filter(is_request).count())
     };
     let made = lines
         .iter()
-        .filter_map(|line| Maker::new(clients).made(line));
+        .filter_map(|line| Maker::new(times, clients).made(line));
     let counted = made
         .take(TRIED)
         .filter_map(|text| Some((fits(&text)?, text)));
-    let (count, text) = counted.max_by_key(|(count, _)| *count)?;
-    (count * 10 > lines.len()).then_some(text)
+    let best = counted.max_by_key(|(count, _)| *count)?;
+    (best.0 * 10 > lines.len()).then_some(best)
 }
 
 /// Makes the pattern of a line.
 struct Maker<'a> {
     clients: &'a Clients,
+    times: Times<'a>,
     pattern: String,
     /// The length of the pattern up to its last field with a name.
     named: usize,
@@ -55,9 +105,10 @@ struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
-    fn new(clients: &'a Clients) -> Self {
+    fn new(times: Times<'a>, clients: &'a Clients) -> Self {
         Self {
             clients,
+            times,
             pattern: String::new(),
             named: 0,
             has_time: false,
@@ -163,12 +214,21 @@ impl<'a> Maker<'a> {
         let value = |end: usize| text.get(..end).unwrap_or_default();
         let is_time = |end: &usize| {
             let value = value(*end);
-            let time = time::micros(value, None);
+            let time = || {
+                if let Times::Dated(form) = self.times {
+                    return time::dated(value, form);
+                }
+                // In front of a time of the day may stand a date in a form that is not known.
+                let time = time::read(value, None, None).ok()?;
+                let is_first = !self.pattern.contains('{');
+                (is_first || time.without != Some(Part::Date)).then_some(time.micros)
+            };
             value.len() > 7
                 && value.len() <= LONGEST_TIME
                 && value.trim_ascii().len() == value.len()
                 && !value.starts_with('[')
-                && time.is_ok_and(|time| TIMES.contains(&time))
+                && (!value.contains(' ') || value.matches(':').count() > 1)
+                && time().is_some_and(|time| TIMES.contains(&time))
         };
         let is_address = |end: &usize| {
             let value = value(*end);

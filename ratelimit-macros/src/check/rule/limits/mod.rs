@@ -8,6 +8,7 @@ pub(crate) mod zone;
 
 use syn::Expr;
 
+use crate::check::function::scope::Scope;
 use crate::check::rule::limits::algorithm::Algorithm;
 use crate::check::rule::limits::list::Limit;
 use crate::check::rule::limits::policy::PolicyName;
@@ -52,12 +53,13 @@ impl Limits {
 pub(crate) fn read(
     arguments: &Arguments,
     algorithm: Option<Algorithm>,
+    scope: &Scope,
     diagnostics: &mut Diagnostics,
 ) -> Option<Limits> {
     let policy = arguments
         .policy
         .as_ref()
-        .and_then(|argument| policy::read(argument, diagnostics));
+        .and_then(|argument| policy::read(argument, scope, diagnostics));
     let several = arguments
         .limits
         .as_ref()

@@ -2,6 +2,7 @@
 
 use syn::{Expr, Lit, LitStr};
 
+use crate::check::function::scope::Scope;
 use crate::check::values::label;
 use crate::diagnostics::Diagnostics;
 use crate::literal::{as_literal, bare};
@@ -18,7 +19,11 @@ const EXAMPLES: &str =
     "`policy = \"login\"`, or an expression over the arguments, `policy = plan.policy()`";
 
 /// A string literal, or an expression that gives a string.
-pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<PolicyName> {
+pub(crate) fn read(
+    argument: &Argument,
+    scope: &Scope,
+    diagnostics: &mut Diagnostics,
+) -> Option<PolicyName> {
     let value = bare(&argument.value);
     let message = match as_literal(value) {
         Some(Lit::Str(text)) if is_template(&text.value()) => {
@@ -30,12 +35,24 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
             return label::read(argument, "login", diagnostics).map(PolicyName::Fixed);
         }
         Some(_) => format!("`policy` is a name, which is a string: write {EXAMPLES}"),
-        None => {
-            return Some(PolicyName::Computed(argument.value.clone()));
-        }
+        None => match unknown(value, scope) {
+            Some(name) => format!(
+                "no argument is called `{name}`: the name of a policy is a string, as in \
+                 `policy = \"{name}\"`"
+            ),
+            None => return Some(PolicyName::Computed(argument.value.clone())),
+        },
     };
     diagnostics.error(value, message);
     None
+}
+
+/// The word that `value` is, if no argument has this name, nor would a constant.
+fn unknown(value: &Expr, scope: &Scope) -> Option<String> {
+    let Expr::Path(path) = value else { return None };
+    let word = path.path.get_ident()?.to_string();
+    let is_value = scope.varies(&word) || word.chars().any(char::is_uppercase);
+    (!is_value).then_some(word)
 }
 
 /// `true` if a name is written as a key would be.
@@ -51,7 +68,11 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Option<PolicyName> {
-        read(&Argument::of(text), &mut Diagnostics::default())
+        read(
+            &Argument::of(text),
+            &Scope::default(),
+            &mut Diagnostics::default(),
+        )
     }
 
     #[test]

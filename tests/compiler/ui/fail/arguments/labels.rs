@@ -23,6 +23,9 @@ async fn name_macro(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<email>", window = "60s", max = 3, name = "ééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé")]
 async fn name_too_long(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<email>", policy = login)]
+async fn policy_bare_word(email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<email>", policy = "{login}")]
 async fn policy_braces(email: &str) -> Outcome { Ok(()) }
 

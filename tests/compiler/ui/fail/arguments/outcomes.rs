@@ -39,6 +39,9 @@ async fn actual_cost_without_an_estimate(email: &str) -> Sent { Ok(1) }
 #[rate_limit(key = "<email>", window = "60s", max = 3, count = "Ok")]
 async fn count_another_case(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<email>", window = "60s", max = 3, count = err)]
+async fn count_bare_word(email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<email>", window = "60s", max = 3, count = true)]
 async fn count_bool(email: &str) -> Outcome { Ok(()) }
 

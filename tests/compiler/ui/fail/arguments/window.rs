@@ -28,6 +28,9 @@ async fn window_negative(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<email>", window = 60, max = 3)]
 async fn window_number(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<email>", window = 60_000, max = 3)]
+async fn window_number_of_milliseconds(email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<email>", window = "3/60s", max = 3)]
 async fn window_rate(email: &str) -> Outcome { Ok(()) }
 
