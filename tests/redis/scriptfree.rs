@@ -8,7 +8,7 @@ mod lifetimes;
 
 use std::sync::LazyLock;
 
-use crate::support::redis::RedisServer;
+use crate::support::redis::{RedisServer, patient};
 use crate::support::unique;
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
@@ -39,8 +39,7 @@ static SERVER: LazyLock<RedisServer> = LazyLock::new(without_scripts);
 
 /// A script-free store on the server of all tests here.
 fn plain() -> RedisStore {
-    RedisStore::new(&url(&SERVER))
-        .unwrap()
+    patient(&url(&SERVER))
         .mode(RedisMode::Transactions)
         .deny_cache(false)
 }

@@ -9,7 +9,7 @@ use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Limit, MemoryStore, RedisStore};
 
 use crate::support::layer::Layer;
-use crate::support::redis::shared;
+use crate::support::redis::{patient, shared};
 use crate::support::unique;
 
 conformance!(memory, memory_store);
@@ -48,7 +48,7 @@ async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {
         server.cli(&user.split_whitespace().collect::<Vec<_>>()),
         "OK"
     );
-    let store = RedisStore::new(&format!("redis://conformance:pw@{}/", server.address())).unwrap();
+    let store = patient(&format!("redis://conformance:pw@{}/", server.address()));
     let store = store.deny_cache(false).with_clock(clock.clone());
     store.ready().await.unwrap();
     (store, clock)

@@ -9,7 +9,7 @@ use ratelimit_runtime::RedisStore;
 use tokio::task::JoinSet;
 
 use super::{acquire, gone, members, on, permit};
-use crate::support::redis::shared;
+use crate::support::redis::{patient, shared};
 use crate::support::{cluster, unique};
 
 #[tokio::test]
@@ -60,10 +60,9 @@ async fn one_after_the_other(store: RedisStore, calls: usize) {
 
 #[tokio::test]
 async fn a_call_never_finds_the_permit_of_the_one_before_it() {
-    let url = shared().url();
-    one_after_the_other(RedisStore::new(&url).unwrap(), 500).await;
-    one_after_the_other(RedisStore::new(&url).unwrap().deny_cache(false), 200).await;
-    one_after_the_other(RedisStore::new(&cluster::shared().url()).unwrap(), 200).await;
+    one_after_the_other(shared().store(), 500).await;
+    one_after_the_other(shared().store().deny_cache(false), 200).await;
+    one_after_the_other(cluster::shared().store(), 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -73,7 +72,7 @@ async fn concurrent_is_never_passed_by_several_stores() {
         let (key, running) = (unique("many"), Arc::new(AtomicU64::new(0)));
         let mut tasks = JoinSet::new();
         for _ in 0..3 {
-            let store = Arc::new(RedisStore::new(&url).unwrap());
+            let store = Arc::new(patient(&url));
             store.ready().await.unwrap();
             for _ in 0..24 {
                 let (store, key, running) = (Arc::clone(&store), key.clone(), Arc::clone(&running));
