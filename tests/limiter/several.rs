@@ -3,7 +3,7 @@
 use ratelimit_runtime::{Decision, Limit, RateLimitError, Rule};
 
 use super::*;
-use crate::support::settled;
+use crate::support::{layer::Layer, settled};
 
 static PER_USER: Rule = Rule::new("several-user", Limit::per_hour(3));
 static OF_TENANT: Rule =
@@ -89,6 +89,25 @@ async fn an_estimate_of_several_rules_is_settled_once() {
         settled(&limiter).await;
         assert_eq!([used(&A_MINUTE).await, used(&A_DAY).await], [950, 950]);
     }
+}
+
+/// Of one step it counts as spent, for who asks and for who waits.
+#[tokio::test]
+async fn an_estimate_in_several_steps_is_a_reservation_until_its_call_ends() {
+    let (limiter, key) = (RateLimiter::with_store(Layer(MemoryStore::new())), alice());
+    let all = PER_USER.with_cost(3);
+    let open = limiter.reserve_all([(&all, &key), (&OF_TENANT, &key)]);
+    let open = open.await.unwrap();
+    let wait = async || {
+        limiter
+            .acquire(&PER_USER, &key)
+            .await
+            .unwrap_err()
+            .retry_after()
+    };
+    assert_eq!(wait().await, Some(Duration::from_millis(50)));
+    open.commit(3);
+    assert!(wait().await > Some(MINUTE));
 }
 
 #[tokio::test]
