@@ -145,6 +145,16 @@ async fn a_stack_by_hand_without_a_rule_or_of_one_that_needs_a_permit_is_misconf
     }
 }
 
+/// There is never room to settle as many: each call would be an outage.
+#[tokio::test]
+async fn a_stack_of_several_steps_with_too_many_rules_is_misconfigured() {
+    let limiter = RateLimiter::with_store(Layer(MemoryStore::new()));
+    let keys: Vec<Key> = (0..10_001).map(|id| Key::of(&id)).collect();
+    let all = limiter.acquire_all(keys.iter().map(|key| (&PER_USER, key)));
+    let error = all.await.map(drop).unwrap_err();
+    assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
+}
+
 /// As the recipients of one mail: more than one script can name.
 #[tokio::test]
 async fn hundreds_of_rules_are_charged_together_or_not_at_all() {
