@@ -31,8 +31,8 @@ pub struct Override {
 }
 
 impl Override {
-    /// Replaces the `max`, for a policy with one limit. A `max` of 0 suspends the key: every call is
-    /// refused.
+    /// Replaces the `max`, for a policy with one limit. A `max` of 0 suspends the key: every call
+    /// is refused.
     #[must_use]
     pub fn max(max: u64) -> Self {
         Self::max_of_each([max])
