@@ -22,6 +22,8 @@ pub struct Decision {
     pub(crate) reset_after_us: u64,
     /// The charge's ticket at the `source`; 0 if nothing was charged.
     pub(crate) ticket: u64,
+    /// Names the algorithm and the windows under which it was charged.
+    pub(crate) terms_hash: u32,
     pub(crate) limit_index: u8,
     pub(crate) source: Source,
     pub(crate) status: Status,
@@ -227,6 +229,7 @@ impl Decision {
             retry_after_us: 0,
             reset_after_us: 0,
             ticket: 0,
+            terms_hash: 0,
             limit_index: 0,
             source: Source::Nobody,
             status: Status::Allowed,

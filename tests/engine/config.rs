@@ -179,10 +179,6 @@ const MISTAKES: &[(&str, &str)] = &[
         "there is one already",
     ),
     (
-        r#"{"limits": "5/1m", "overrides": {"<a>": 0}}"#,
-        "or block the key",
-    ),
-    (
         r#"{"limits": "5/1m", "overrides": {"<a>": -1}}"#,
         "expected a number of calls, a list of them",
     ),

@@ -3,7 +3,7 @@
 use ratelimit_runtime::{Decision, Limit, RateLimitError, Rule};
 
 use super::*;
-use crate::support::settled;
+use crate::support::{layer::Layer, settled};
 
 static PER_USER: Rule = Rule::new("several-user", Limit::per_hour(3));
 static OF_TENANT: Rule =
@@ -91,6 +91,25 @@ async fn an_estimate_of_several_rules_is_settled_once() {
     }
 }
 
+/// Of one step it counts as spent, for who asks and for who waits.
+#[tokio::test]
+async fn an_estimate_in_several_steps_is_a_reservation_until_its_call_ends() {
+    let (limiter, key) = (RateLimiter::with_store(Layer(MemoryStore::new())), alice());
+    let all = PER_USER.with_cost(3);
+    let open = limiter.reserve_all([(&all, &key), (&OF_TENANT, &key)]);
+    let open = open.await.unwrap();
+    let wait = async || {
+        limiter
+            .acquire(&PER_USER, &key)
+            .await
+            .unwrap_err()
+            .retry_after()
+    };
+    assert_eq!(wait().await, Some(Duration::from_millis(50)));
+    open.commit(3);
+    assert!(wait().await > Some(MINUTE));
+}
+
 #[tokio::test]
 async fn a_call_in_flight_of_several_rules_has_a_permit_and_all_charges_or_nothing() {
     for limiter in everywhere(&FakeClock::new()) {
@@ -124,6 +143,16 @@ async fn a_stack_by_hand_without_a_rule_or_of_one_that_needs_a_permit_is_misconf
     for error in errors {
         assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
     }
+}
+
+/// There is never room to settle as many: each call would be an outage.
+#[tokio::test]
+async fn a_stack_of_several_steps_with_too_many_rules_is_misconfigured() {
+    let limiter = RateLimiter::with_store(Layer(MemoryStore::new()));
+    let keys: Vec<Key> = (0..10_001).map(|id| Key::of(&id)).collect();
+    let all = limiter.acquire_all(keys.iter().map(|key| (&PER_USER, key)));
+    let error = all.await.map(drop).unwrap_err();
+    assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error}");
 }
 
 /// As the recipients of one mail: more than one script can name.

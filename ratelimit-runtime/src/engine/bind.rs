@@ -1,5 +1,6 @@
 //! Binding: finds the [`BoundRule`] of a rule on a limiter, or makes it.
 
+use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -69,6 +70,7 @@ impl Engine {
         }
         let bound = Arc::new(bound);
         set.rules.insert(rule, name, &bound);
+        self.registry.keep(&bound);
         bound
     }
 
@@ -109,9 +111,13 @@ impl Engine {
             rule::push_head(head, terms.algorithm(), terms.limits(), &names.escaped);
         };
         let is_limited = !terms.limits().is_empty();
+        let stored = head(if is_limited { &of_limits } else { &of_permits });
+        let mut hasher = DefaultHasher::new();
+        hasher.write(stored.get(self.prefix.len()..).unwrap_or_default());
         let mut bound = BoundRule {
             name: names.name,
-            head: head(if is_limited { &of_limits } else { &of_permits }),
+            head: stored,
+            terms_hash: (hasher.finish() >> 32) as u32,
             terms,
             is_plain: self.key_hasher.is_none() && policy.is_none(),
             policy,

@@ -19,6 +19,8 @@ pub(crate) struct BoundRule {
     pub(crate) name: Name,
     /// The beginning of the stored keys, including the limiter's prefix.
     pub(super) head: Box<[u8]>,
+    /// A hash of the head behind the prefix: of algorithm, windows and name.
+    pub(super) terms_hash: u32,
     /// The terms after policy and time zone, before an override of the key.
     pub(super) terms: Terms,
     /// The policy, which may override the terms of single keys.

@@ -8,6 +8,7 @@ use super::check::Check;
 use super::part::Part;
 use super::permit::PermitCheck;
 use super::state::Engine;
+use crate::decision::Decision;
 use crate::key::{self, Key, KeyBuf, KeyPart, RenderedKinds};
 use crate::rule::{Limit, Rule, Terms};
 use crate::store::Reserves;
@@ -127,6 +128,17 @@ impl<'r> CheckBuilder<'r> {
                 &found
             }
         };
+        self.with_bound(engine, bound, decide)
+    }
+
+    #[allow(clippy::inline_always, reason = "as that of `with_check`")]
+    #[inline(always)]
+    fn with_bound<T>(
+        &mut self,
+        engine: &Engine,
+        bound: &Arc<BoundRule>,
+        decide: impl FnOnce(&Check<'_>) -> T,
+    ) -> T {
         let changed;
         let mut terms = &bound.terms;
         if self.max.is_some() || !bound.is_plain {
@@ -176,6 +188,20 @@ impl<'r> CheckBuilder<'r> {
     /// The check for this limiter, with values of its own.
     pub(crate) fn kept(&mut self, engine: &Arc<Engine>) -> Part {
         self.with_check(engine, |check| Part::new(Arc::clone(engine), check))
+    }
+
+    /// [`kept`](Self::kept), under the terms by which `admission` was charged: a new set of
+    /// policies may have replaced them.
+    pub(crate) fn kept_as_charged(&mut self, engine: &Arc<Engine>, admission: &Decision) -> Part {
+        let key = self.key.clone();
+        let part = self.kept(engine);
+        let replaced = (part.bound.terms_hash != admission.terms_hash)
+            .then(|| engine.registry.kept(admission.terms_hash))
+            .flatten()
+            .filter(|bound| bound.name == part.bound.name);
+        let Some(bound) = replaced else { return part };
+        self.key = key;
+        self.with_bound(engine, &bound, |check| Part::new(Arc::clone(engine), check))
     }
 
     /// [`kept`](Self::kept), with the permit to ask for if the rule limits calls in flight; `max`

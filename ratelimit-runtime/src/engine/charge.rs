@@ -87,7 +87,8 @@ pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, Ra
     part.bound.require(Feature::Refund)?;
     let now = Instant::now();
     let mut charge = Charge::new(part, Reserves::Nothing, admission, now, None);
-    let Some(open) = charge.open.take() else {
+    let is_charged = part.bound.terms_hash == admission.terms_hash;
+    let Some(open) = charge.open.take().filter(|_| is_charged) else {
         return Ok(false);
     };
     let mut answer = open.ask(Completion::Refund, false);

@@ -208,6 +208,7 @@ impl Check<'_> {
             retry_after_us: verdict.retry_after_us,
             reset_after_us: verdict.reset_after_us,
             ticket: verdict.ticket,
+            terms_hash: self.bound.terms_hash,
             limit_index: u8::try_from(verdict.limit_index).unwrap_or(u8::MAX),
             source: match (verdict.cached, verdict.allowed) {
                 (false, _) => Source::Store,

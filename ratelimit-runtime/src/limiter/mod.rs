@@ -140,7 +140,7 @@ impl RateLimiter {
 
     /// [`acquire`](Self::acquire) for several rules, each with a key of its own: all of them are
     /// charged, or none. The decisions are in the order of the rules. Redis charges up to 254 of
-    /// them in one step, and more as it does those of several nodes.
+    /// them in one step, and more, up to 10,000, as it does those of several nodes.
     ///
     /// ```
     /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
@@ -275,10 +275,10 @@ impl RateLimiter {
         Ok(call.change(Store::reset).await? || here)
     }
 
-    /// Gives back the charge of an admission; `rule` and `key` are those of the call. Says whether
-    /// anything of it was left: it may have expired, been reset, or been given back. A sliding
-    /// window gives a charge back once; the other algorithms keep sums, and give back at most the
-    /// sum.
+    /// Gives back the charge of an admission, also after new policies have changed the windows or
+    /// the algorithm; `rule` and `key` are those of the call. Says whether anything of it was left:
+    /// it may have expired, been reset, or been given back. A sliding window gives a charge back
+    /// once; the other algorithms keep sums, and give back at most the sum.
     ///
     /// # Errors
     ///
@@ -289,7 +289,8 @@ impl RateLimiter {
         key: &Key,
         admission: &Decision,
     ) -> Result<bool, RateLimitError> {
-        engine::refund(&self.limited_call(rule, key)?, admission).await
+        let part = by_hand(rule, key).kept_as_charged(&self.engine, admission);
+        engine::refund(&limited(part)?, admission).await
     }
 
     /// Refuses the key for all processes on the same store until `duration` has passed, in place of
@@ -455,14 +456,7 @@ impl RateLimiter {
 
     /// A call about the limits of the rule.
     fn limited_call(&self, rule: &Rule, key: &Key) -> Result<Part, RateLimitError> {
-        let call = self.call(rule, key);
-        if call.is_limited() {
-            return Ok(call);
-        }
-        let rule = rule.name();
-        Err(RateLimitError::misconfigured(format!(
-            "the rule `{rule}` limits nothing but calls in flight, which release their permits when they end"
-        )))
+        limited(self.call(rule, key))
     }
 
     /// A call that acquires a permit where the rule limits calls in flight.
@@ -502,6 +496,19 @@ fn by_hand<'r>(rule: &'r Rule, key: &Key) -> CheckBuilder<'r> {
     let mut check = CheckBuilder::of(rule, None);
     check.key(key);
     check
+}
+
+/// # Errors
+///
+/// `Misconfigured` for a rule without limits.
+fn limited(call: Part) -> Result<Part, RateLimitError> {
+    if call.is_limited() {
+        return Ok(call);
+    }
+    let rule = call.bound.name.as_str();
+    Err(RateLimitError::misconfigured(format!(
+        "the rule `{rule}` limits nothing but calls in flight, which release their permits when they end"
+    )))
 }
 
 /// # Errors

@@ -14,8 +14,8 @@ use crate::error::RateLimitError;
 ///
 /// The call ends when its permit is dropped, on any thread, with a runtime or without. For this
 /// process the permit is free at once then, and for others as soon as the store is told: on Redis,
-/// by the next command of the connection. A permit of a process that dies is free after its
-/// [`lease`](crate::Rule::with_lease).
+/// by the next command of the connection. If its process or its tokio runtime ends first, it is
+/// free after its [`lease`](crate::Rule::with_lease).
 #[must_use = "dropping it ends the call"]
 pub struct Permit {
     first: Decision,

@@ -102,7 +102,8 @@ const SPENDINGS: u64 = 400;
 
 /// Counts differ a little between versions of libc.
 const SLACK: f64 = 1.03;
-/// What the peer's code costs differs with what else the program holds: 1,296 and 1,321.
+/// What a check costs differs with what else the program holds: the peer's 1,296 and 1,324, and as
+/// much less or more each of ours beside it.
 const LAYOUT: f64 = 1.02;
 /// How often a process waits, and how many callers share a call, is not the same in every run.
 const SLACK_ON_REDIS: f64 = 1.2;
@@ -155,7 +156,7 @@ fn a_check_costs_no_more_than_this() {
             |(ratio, Budget(budget) | SoFar(_, budget))| format!("{ratio:.2} {budget:>6.2}"),
         );
         println!("{:<20} {count:>12} {shown:>13}", format!("{work:?}"));
-        if to_f64(count) > to_f64(most) * SLACK {
+        if to_f64(count) > to_f64(most) * SLACK * LAYOUT {
             failures.push(format!("{work:?}: {count} instructions, at most {most}"));
         }
         match ratio {

@@ -166,3 +166,30 @@ async fn a_stack_and_a_peek_find_the_room_that_a_call_finds() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_charge_is_given_back_to_the_bucket_that_was_charged_or_to_none() {
+    for &algorithm in ALGORITHMS {
+        let flooded = Flooded::new(algorithm, 1, 0).await;
+        let (_, key) = neighbours(&flooded).await;
+        let (store, request) = (&flooded.store, flooded.request(&key));
+        let tenant = flooded.request(b"tenant");
+        let left = async || store.peek(request).await.unwrap().remaining;
+        let shared = flooded.acquire(&key).await;
+        let reserved = store.acquire(request.reserving()).await.unwrap();
+        assert_eq!(left().await, 0, "{algorithm}: with three of a stranger");
+
+        assert!(store.reset(tenant).await.unwrap());
+        let own = flooded.acquire(&key).await;
+        let released = store.settle(request.reserving(), reserved.ticket, 0);
+        assert!(released.await.unwrap().was_open, "{algorithm}");
+        assert!(store.refund(request, shared.ticket).await.unwrap());
+        assert_eq!(left().await, 4, "{algorithm}: its own charge stays");
+
+        // That takes the room of the key.
+        store.block(tenant, micros(DAY)).await.unwrap();
+        assert_eq!(left().await, 2, "{algorithm}: shared again");
+        assert!(!store.refund(request, own.ticket).await.unwrap());
+        assert_eq!(left().await, 2, "{algorithm}: the stranger's charges stay");
+    }
+}

@@ -25,6 +25,7 @@ use crate::engine::charge::Charge;
 use crate::engine::inquiry::Inquiry;
 use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::{At, Part};
+use crate::engine::state::Settlements;
 use crate::engine::timeout::{Boxed, LATEST, Time, all};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::pace;
@@ -63,6 +64,11 @@ pub(super) async fn step<'a>(
         // refuses.
         let refused = |error| Refused { by, error };
         part.bound.require(Feature::Refund).map_err(refused)?;
+    }
+    if let Some(&(by, _)) = limited.get(Settlements::MOST) {
+        let why = "a stack that takes several steps has at most 10,000 rules";
+        let error = RateLimitError::misconfigured(why);
+        return Err(Refused { by, error });
     }
     let is_lone = parts.len() == 1;
     // Of a lone rule, no other caller's limits can be used up: it need not be looked at first.

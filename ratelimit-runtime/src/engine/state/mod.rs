@@ -19,7 +19,7 @@ pub(in crate::engine) use self::counts::PermitCounts;
 use self::fallback::Fallback;
 use self::policies::PolicyBook;
 use self::registry::Registry;
-use self::settlements::Settlements;
+pub(super) use self::settlements::Settlements;
 use self::summaries::Summaries;
 use self::turns::Turns;
 pub(in crate::engine) use self::turns::{QueueKey, Turn};

@@ -16,6 +16,9 @@ const MOST: usize = 16_384;
 pub(in crate::engine) struct Registry {
     /// The rules bound without a policy.
     pub(in crate::engine) rules: BoundRules,
+    /// The rules bound under policies, also those replaced since, the newest for each hash of
+    /// their terms: a charge is given back under the terms by which it was made.
+    by_terms: RwLock<HashMap<u32, Arc<BoundRule>>>,
     meanings: Mutex<HashMap<Box<str>, Meaning>>,
 }
 
@@ -57,6 +60,20 @@ impl BoundRules {
 }
 
 impl Registry {
+    pub(in crate::engine) fn keep(&self, bound: &Arc<BoundRule>) {
+        let by_terms = self.by_terms.write();
+        let mut by_terms = by_terms.unwrap_or_else(PoisonError::into_inner);
+        if by_terms.len() < MOST || by_terms.contains_key(&bound.terms_hash) {
+            by_terms.insert(bound.terms_hash, Arc::clone(bound));
+        }
+    }
+
+    pub(in crate::engine) fn kept(&self, terms_hash: u32) -> Option<Arc<BoundRule>> {
+        let by_terms = self.by_terms.read();
+        let by_terms = by_terms.unwrap_or_else(PoisonError::into_inner);
+        by_terms.get(&terms_hash).cloned()
+    }
+
     /// Compares a rule, whose stored keys begin with `head`, with the first rule of its name.
     ///
     /// # Errors

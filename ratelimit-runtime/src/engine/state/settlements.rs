@@ -4,9 +4,6 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// The most settlements that a limiter has at a time.
-const MOST: usize = 10_000;
-
 /// The settlements of a limiter that have not ended.
 #[derive(Debug)]
 pub(in crate::engine) struct Settlements {
@@ -19,12 +16,15 @@ impl Default for Settlements {
     fn default() -> Self {
         Self {
             open: watch::Sender::default(),
-            room: Arc::new(Semaphore::new(MOST)),
+            room: Arc::new(Semaphore::new(Self::MOST)),
         }
     }
 }
 
 impl Settlements {
+    /// The most settlements that a limiter has at a time.
+    pub(in crate::engine) const MOST: usize = 10_000;
+
     /// The number of open settlements.
     pub(in crate::engine) fn open(&self) -> usize {
         self.open.receiver_count()

@@ -31,7 +31,8 @@ pub struct Override {
 }
 
 impl Override {
-    /// Replaces the `max`, for a policy with one limit.
+    /// Replaces the `max`, for a policy with one limit. A `max` of 0 suspends the key: every call
+    /// is refused.
     #[must_use]
     pub fn max(max: u64) -> Self {
         Self::max_of_each([max])
@@ -83,11 +84,6 @@ impl Override {
             return Err(format!(
                 "write one `max` for each limit of the policy, in their order: {limits}"
             ));
-        }
-        if self.max.contains(&0) {
-            return Err(
-                "a `max` of 0 refuses every call: write 1 or more, or block the key".to_owned(),
-            );
         }
         match self.burst {
             Some(_) if !algorithm.has_burst() => Err(algorithm.lacks_burst()),

@@ -17,6 +17,9 @@ const MAX_OVERFLOW: usize = 1024;
 /// The least time between two sweeps of a shard that has room, in microseconds. Keys that are used
 /// again and again, but expire within less, keep their entries.
 const SWEEP_PAUSE: u64 = 1_000_000;
+/// Marks the ticket of a charge to an overflow bucket. The key may have a bucket of its own by the
+/// time that the charge ends, and one of its own may be gone: no other's charges are given back.
+const SHARED: u64 = 1 << 63;
 
 /// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes
 /// room](Eviction) for each new one. If no key may be dropped, new keys are charged to *overflow
@@ -65,11 +68,16 @@ impl Shard {
         // A new key has room, and is not blocked because of strangers' charges.
         let block = BlockDuration::NONE;
         let request = &Request { block, ..*request };
-        self.as_newcomer(request, hash, now, |bucket| bucket.acquire(request, now))
+        let (mut verdict, mark) =
+            self.as_newcomer(request, hash, now, |bucket| bucket.acquire(request, now));
+        if verdict.ticket > 0 {
+            verdict.ticket |= mark;
+        }
+        verdict
     }
 
     /// Runs `work` on a new bucket for the key. Where there is no room for that, runs it once more,
-    /// on an overflow bucket.
+    /// on an overflow bucket, and gives [`SHARED`] beside its outcome.
     #[inline(never)]
     fn as_newcomer<T>(
         &mut self,
@@ -77,19 +85,22 @@ impl Shard {
         hash: u64,
         now: u64,
         work: impl Fn(&mut Bucket) -> T,
-    ) -> T {
+    ) -> (T, u64) {
         let mut bucket = Bucket::new(request.algorithm());
         let done = work(&mut bucket);
         if bucket.is_void(now) {
-            return done;
+            return (done, 0);
         }
         if self.make_room(now) {
             self.table.insert(request, hash, bucket);
-            return done;
+            return (done, 0);
         }
         let shared = self.overflow_key(request, hash);
         let new = || Bucket::new(request.algorithm());
-        work(self.overflow.entry(shared).or_insert_with(new))
+        (
+            work(self.overflow.entry(shared).or_insert_with(new)),
+            SHARED,
+        )
     }
 
     /// Blocks the key. `false` if there is no room for it.
@@ -100,7 +111,7 @@ impl Shard {
         duration: u64,
         now: u64,
     ) -> bool {
-        if let Some(bucket) = self.known(request, hash, false) {
+        if let Some(bucket) = self.own(request, hash) {
             bucket.block(request, duration, now);
             return true;
         }
@@ -119,7 +130,12 @@ impl Shard {
             && self.table.len() >= self.capacity
             && self.table.find(request.key(), hash).is_none()
             && self.eviction.choose(&mut self.table, now).is_none();
-        match self.known(request, hash, is_full) {
+        let bucket = if is_full {
+            self.shared(request, hash)
+        } else {
+            self.own(request, hash)
+        };
+        match bucket {
             Some(bucket) => bucket.peek(request, now),
             None => Bucket::new(request.algorithm()).peek(request, now),
         }
@@ -128,7 +144,7 @@ impl Shard {
     /// Sets the block of a request that the limits refuse. A key without a bucket of its own is not
     /// blocked, because the charges may be those of other keys.
     pub(super) fn offend(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        match self.known(request, hash, false) {
+        match self.own(request, hash) {
             Some(bucket) => bucket.offend(request, now),
             None => self.peek(request, hash, now),
         }
@@ -142,8 +158,8 @@ impl Shard {
         ticket: u64,
         now: u64,
     ) -> bool {
-        self.known(request, hash, true)
-            .is_some_and(|bucket| bucket.refund(request, ticket, now))
+        self.charged(request, hash, ticket)
+            .is_some_and(|bucket| bucket.refund(request, ticket & !SHARED, now))
     }
 
     /// Gives back the charge or the reservation of an admission.
@@ -164,33 +180,37 @@ impl Shard {
         actual: u64,
         now: u64,
     ) -> Settled {
-        if let Some(bucket) = self.known(request, hash, true) {
-            return bucket.settle(request, ticket, actual, now);
+        let settle = |bucket: &mut Bucket| bucket.settle(request, ticket & !SHARED, actual, now);
+        if let Some(bucket) = self.charged(request, hash, ticket) {
+            return settle(bucket);
         }
-        // Nothing of the key is left. The actual cost is charged to a new bucket.
-        self.as_newcomer(request, hash, now, |bucket| {
-            bucket.settle(request, ticket, actual, now)
-        })
+        // Nothing of the charge is left. The actual cost is charged anew.
+        match self.own(request, hash) {
+            Some(bucket) => settle(bucket),
+            None => self.as_newcomer(request, hash, now, settle).0,
+        }
     }
 
     pub(super) fn unblock(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
-        self.known(request, hash, false)
+        self.own(request, hash)
             .is_some_and(|bucket| bucket.unblock(now))
     }
 
-    /// The bucket of the key, or the overflow bucket in which it may have been charged.
-    fn known(
-        &mut self,
-        request: &Request<'_>,
-        hash: u64,
-        may_be_shared: bool,
-    ) -> Option<&mut Bucket> {
-        if let Some(position) = self.table.find(request.key(), hash) {
-            return self.table.bucket(position);
+    /// The bucket in which the charge with this ticket was made.
+    fn charged(&mut self, request: &Request<'_>, hash: u64, ticket: u64) -> Option<&mut Bucket> {
+        if ticket & SHARED == 0 {
+            self.own(request, hash)
+        } else {
+            self.shared(request, hash)
         }
-        if !may_be_shared || self.overflow.is_empty() {
-            return None;
-        }
+    }
+
+    fn own(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {
+        let position = self.table.find(request.key(), hash)?;
+        self.table.bucket(position)
+    }
+
+    fn shared(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {
         let shared = self.overflow_key(request, hash);
         self.overflow.get_mut(&shared)
     }

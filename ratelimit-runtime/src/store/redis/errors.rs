@@ -122,7 +122,7 @@ const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
     (
         "unknown command",
         Misconfigured,
-        "Redis lacks a command that the rate limiter needs: EVAL, EVALSHA, UNLINK",
+        "Redis lacks a command that the rate limiter needs",
     ),
     (
         "DB index",
