@@ -35,41 +35,41 @@ use Ratio::{Budget, SoFar};
 const MOST: [Row; 15] = [
     (Work::Governor, 1_400, None),
     (Work::GovernorDenied, 1_400, None),
-    (Work::Leaky, 1_047, Some((Work::Governor, SoFar(0.81, 0.8)))),
+    (Work::Leaky, 1_067, Some((Work::Governor, SoFar(0.81, 0.8)))),
     (
         Work::LeakyAnew,
-        1_060,
+        1_090,
         Some((Work::Governor, SoFar(0.82, 0.8))),
     ),
     (
         Work::LeakyRefused,
-        1_160,
+        1_186,
         Some((Work::GovernorDenied, SoFar(0.89, 0.8))),
     ),
     (
         Work::Sliding,
-        1_049,
+        1_075,
         Some((Work::Governor, SoFar(0.81, 0.8))),
     ),
     (
         Work::SlidingRefused,
-        1_098,
+        1_126,
         Some((Work::GovernorDenied, SoFar(0.85, 0.8))),
     ),
     (
         Work::SlidingRefusedLong,
-        1_146,
+        1_183,
         Some((Work::GovernorDenied, Budget(0.9))),
     ),
     (
         Work::RefusedAgain,
-        1_020,
+        1_060,
         Some((Work::GovernorDenied, Budget(0.9))),
     ),
-    (Work::ByHand, 1_168, None),
-    (Work::Token, 1_047, None),
-    (Work::Counter, 1_040, None),
-    (Work::Fixed, 992, None),
+    (Work::ByHand, 1_200, None),
+    (Work::Token, 1_067, None),
+    (Work::Counter, 1_060, None),
+    (Work::Fixed, 1_004, None),
     (Work::Clock, 118, None),
     (Work::Ticking, 145, None),
 ];
@@ -102,8 +102,7 @@ const SPENDINGS: u64 = 400;
 
 /// Counts differ a little between versions of libc.
 const SLACK: f64 = 1.03;
-/// What a check costs differs with what else the program holds: the peer's 1,296 and 1,324, and as
-/// much less or more each of ours beside it.
+/// What the peer's code costs differs with what else the program holds: 1,296 and 1,324.
 const LAYOUT: f64 = 1.02;
 /// How often a process waits, and how many callers share a call, is not the same in every run.
 const SLACK_ON_REDIS: f64 = 1.2;
@@ -156,7 +155,7 @@ fn a_check_costs_no_more_than_this() {
             |(ratio, Budget(budget) | SoFar(_, budget))| format!("{ratio:.2} {budget:>6.2}"),
         );
         println!("{:<20} {count:>12} {shown:>13}", format!("{work:?}"));
-        if to_f64(count) > to_f64(most) * SLACK * LAYOUT {
+        if to_f64(count) > to_f64(most) * SLACK {
             failures.push(format!("{work:?}: {count} instructions, at most {most}"));
         }
         match ratio {
