@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::account::{Account, Answered};
 use super::left::nothing_is_left_on;
 use super::load::{CALLERS, Load, POLICIES};
+use super::log::Logged;
 use super::row::Row;
 use super::runner::Case;
 use crate::support::redis::RedisServer;
@@ -177,6 +178,8 @@ impl<W: World> Fault<W> {
     ) -> Case {
         Case::new(self.name, async move || {
             let world = W::start(self.setup).await;
+            let servers = world.servers().into_iter();
+            servers.for_each(|server| Logged::forget(&server.address()));
             play(self, world).await
         })
     }

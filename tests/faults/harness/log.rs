@@ -35,6 +35,12 @@ impl Logged {
         }
     }
 
+    /// Forgets what was said about the server of another case that had this address.
+    pub(super) fn forget(address: &str) {
+        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.retain(|line| line.server != address);
+    }
+
     /// How many lines hold this text.
     pub(crate) fn with(&self, text: &str) -> usize {
         self.lines
