@@ -82,6 +82,40 @@ async fn what_is_left_of_a_lease_is_given_back() {
     }
 }
 
+/// One question adds few units to a log. Of a busy one, more are on their way while the first are
+/// spent: no more than a quarter of what is left, and none without a call.
+#[tokio::test]
+async fn a_busy_log_is_taken_ahead_while_it_is_spent() {
+    const MAX: u64 = 20_000;
+    let clock = FakeClock::new();
+    let [store, other] = stores(&clock).await;
+    let (key, limits) = (
+        unique("busy"),
+        [Limit::new(MAX, Duration::from_secs(3_600))],
+    );
+    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+    let request = request.with_prefetch(LEASE);
+    let mut most_held = 0;
+    for calls in 1..=MAX {
+        let verdict = store.acquire(request).await.unwrap();
+        assert!(verdict.allowed, "call {calls}: {verdict:?}");
+        if calls % 250 == 0 {
+            // Questions that are on their way arrive before this one, or before the next.
+            let seen = [other.peek(request).await, other.peek(request).await];
+            let [_, left] = seen.map(|seen| seen.unwrap().remaining);
+            let held = MAX - calls - left;
+            assert!(
+                held <= (MAX - calls + 1_000) / 4,
+                "{held} after {calls} calls"
+            );
+            most_held = most_held.max(held);
+        }
+    }
+    assert!((2_000..=4_000).contains(&most_held), "{most_held}");
+    assert!(!store.acquire(request).await.unwrap().allowed);
+    assert_eq!(other.peek(request).await.unwrap().remaining, 0);
+}
+
 /// On threads that stand still until the lease is over, callers come before the task that gives
 /// back, and find that more is to be taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -93,9 +93,11 @@ impl RedisStore {
         let held = self.take_ahead(&request)?;
         let acquire = || self.carry_out(Operation::Acquire, request);
         let mut verdict = acquire().await?.decision()?;
-        if let Some(held) = held {
+        if !held.is_empty() {
             if !verdict.allowed && !verdict.blocked {
-                held.given_back().await;
+                for grant in held {
+                    grant.given_back().await;
+                }
                 verdict = acquire().await?.decision()?;
             }
             if verdict.allowed {
@@ -107,18 +109,17 @@ impl RedisStore {
 
     /// Takes units ahead, after a request that is about to be asked, if its key is busy: by a task,
     /// which runs once this one waits. If too few are left for the request of those taken before,
-    /// these are given back instead, and their grant is returned.
-    fn take_ahead(&self, request: &Request<'_>) -> Result<Option<Arc<Grant>>, StoreError> {
+    /// these are given back instead, and their grants are returned.
+    fn take_ahead(&self, request: &Request<'_>) -> Result<Vec<Arc<Grant>>, StoreError> {
         if request.prefetch_us == 0 || self.route(request)? != Route::Script {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let wanted = self.known.fetch(request);
         if let Ok(Some(fetch)) = wanted {
-            let servers = Arc::clone(&self.client()?.servers);
-            tokio::spawn(fetch.run(servers, self.settings.clock.clone()));
-            return Ok(None);
+            fetch.spawn(&self.client()?.servers, self.settings.clock.as_ref());
+            return Ok(Vec::new());
         }
-        Ok(wanted.err())
+        Ok(wanted.err().unwrap_or_default())
     }
 
     /// Carries out an operation by hand, which voids units taken ahead.

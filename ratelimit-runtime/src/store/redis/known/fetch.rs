@@ -29,18 +29,27 @@ impl Fetch {
     pub(super) fn of(
         grants: &Arc<Grants>,
         request: &Request<'_>,
-    ) -> Result<Option<Self>, Arc<Grant>> {
+    ) -> Result<Option<Self>, Vec<Arc<Grant>>> {
         let wanted = grants.wanted(request)?;
-        Ok(wanted.map(|grant| Self {
+        Ok(wanted.map(|grant| Self::new(grants, grant)))
+    }
+
+    fn new(grants: &Arc<Grants>, grant: Arc<Grant>) -> Self {
+        Self {
             _open: [grants.opened(), grant.opened()],
             grants: Arc::clone(grants),
             grant,
-        }))
+        }
+    }
+
+    /// Starts the task, by the store's own clock if it has one.
+    pub(crate) fn spawn(self, servers: &Arc<Servers>, clock: Option<&Arc<dyn Clock>>) {
+        tokio::spawn(self.run(Arc::clone(servers), clock.cloned()));
     }
 
     /// Takes units ahead, after the call that found none, and gives back the rest when the lease is
     /// over.
-    pub(crate) async fn run(self, servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>) {
+    async fn run(self, servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>) {
         let (grants, grant) = (&self.grants, &self.grant);
         let (sent, operation) = (grants.now(&grant.of.key), Operation::Grant(grant.lease));
         let own_clock = clock.as_deref();
@@ -55,7 +64,14 @@ impl Fetch {
             return;
         };
         let lasts = Duration::from_micros(grant.open(reply, sent, grants.now(&grant.of.key)));
-        let _ = pace::timeout(lasts, grant.over()).await;
+        let spent = async {
+            while grant.changed().await {
+                while let Some(next) = grants.next(grant) {
+                    Self::new(grants, next).spawn(&servers, clock.as_ref());
+                }
+            }
+        };
+        let _ = pace::timeout(lasts, spent).await;
         grants.end(grant);
         // Callers that found the lease over put back what they took.
         pace::READY_TASKS_RUN.pass().await;

@@ -31,7 +31,7 @@ pub(crate) struct Grant {
     taken: OnceLock<Lease>,
     /// `true` if the server has forgotten the grant.
     is_forgotten: AtomicBool,
-    over: Notify,
+    changed: Notify,
     /// The number of callers that wait for the reply, or have waited and not spent yet.
     waiting: AtomicU64,
     fetched: Notify,
@@ -59,7 +59,7 @@ impl Grant {
             left: AtomicU64::new(0),
             taken: OnceLock::new(),
             is_forgotten: AtomicBool::new(false),
-            over: Notify::new(),
+            changed: Notify::new(),
             waiting: AtomicU64::new(0),
             fetched: Notify::new(),
             open: watch::Sender::default(),
@@ -73,6 +73,7 @@ impl Grant {
             algorithm: self.of.algorithm,
             limits: &self.of.limits,
             cost: units,
+            prefetch_us: u32::try_from(self.lease).unwrap_or(u32::MAX),
             ..Request::PLAIN
         }
     }
@@ -142,6 +143,9 @@ impl Grant {
             return None;
         }
         self.of.note_use(now.time);
+        if before == units || before == taken.reply.granted.units {
+            self.changed.notify_one();
+        }
         Some(taken.verdict(self.of.algorithm, before - units, now))
     }
 
@@ -194,7 +198,7 @@ impl Grant {
     /// Ends the grant: no more units may be spent. Returns, the first time, how many were spent.
     pub(super) fn end(&self) -> u64 {
         let left = self.left.fetch_or(OVER, Ordering::AcqRel);
-        self.over.notify_one();
+        self.changed.notify_one();
         self.fetched.notify_waiters();
         let granted = self
             .taken
@@ -207,16 +211,30 @@ impl Grant {
         }
     }
 
+    /// The units that the limits had left before the server granted any.
+    pub(super) fn remaining(&self) -> u64 {
+        self.taken
+            .get()
+            .map_or(0, |taken| taken.reply.before.remaining)
+    }
+
     /// Makes the task give nothing back, because the server has forgotten the grant.
     pub(super) fn forget(&self) {
         self.is_forgotten.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the grant has [ended](Self::end).
-    pub(super) async fn over(&self) {
-        if self.left.load(Ordering::Acquire) < OVER {
-            self.over.notified().await;
+    /// Waits until the first unit or the last is spent, or the grant has [ended](Self::end);
+    /// `false` if the grant is over.
+    pub(super) async fn changed(&self) -> bool {
+        let is_over = || {
+            let left = self.left.load(Ordering::Acquire);
+            let units = self.taken.get().map(|taken| taken.reply.granted.units);
+            left >= OVER || left == 0 && units > Some(0)
+        };
+        if !is_over() {
+            self.changed.notified().await;
         }
+        !is_over()
     }
 
     /// The units that are left of a grant that is over, of which the server is told now.

@@ -1,10 +1,12 @@
-//! [`Grants`]: units taken ahead, by key, algorithm and limits, bounded in number.
+//! [`Grants`]: units taken ahead, by key, algorithm and limits, bounded in number. A busy log has
+//! several at a time, which are spent one after the other.
 //!
 //! Spending takes the read lock of the key's set and one step on the number of units that are left:
 //! no other key waits for that.
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tokio::sync::watch;
 
 use super::grant::Grant;
@@ -25,6 +27,8 @@ const LEAST: u64 = 8;
 const MOST: u64 = 65_535;
 /// The most units that one question adds to a log.
 const MOST_IN_LOG: u64 = 1_000;
+/// The most grants of a key: of a log, more are fetched while the first is spent.
+const MOST_GRANTS: u64 = 4;
 
 pub(super) struct Grants {
     sets: Sets<Vec<Arc<Grant>>>,
@@ -60,17 +64,15 @@ impl Grants {
         }
         let hash = self.sets.hash(request.key());
         let set = self.sets.read(hash)?;
-        let grant = set.iter().find(|grant| grant.of.is_of(hash, request))?;
-        if grant.is_waited_for() {
-            return None;
-        }
+        let grant = first(&set, hash, request).filter(|grant| !grant.is_waited_for())?;
         grant.spend(request.cost(), || self.now(request.key()))
     }
 
     /// The grant that may admit a request.
     pub(super) fn of(&self, request: &Request<'_>) -> Option<Arc<Grant>> {
-        let grant = self.find(self.sets.hash(request.key()), request)?;
-        (may_spend(request) && grant.may_admit(request.cost())).then_some(grant)
+        let hash = self.sets.hash(request.key());
+        let set = self.sets.read(hash).filter(|_| may_spend(request))?;
+        first(&set, hash, request).cloned()
     }
 
     /// The grant to fetch for a request that the server is asked, if its key is busy and has none
@@ -78,22 +80,27 @@ impl Grants {
     ///
     /// # Errors
     ///
-    /// The grant of a request that costs more than is left of it, which ends and is given back.
-    pub(super) fn wanted(&self, request: &Request<'_>) -> Result<Option<Arc<Grant>>, Arc<Grant>> {
+    /// The grants of which too few units are left for a request. They end, and are given back.
+    pub(super) fn wanted(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<Option<Arc<Grant>>, Vec<Arc<Grant>>> {
         if !may_spend(request) {
             return Ok(None);
         }
         let (hash, now) = (self.sets.hash(request.key()), self.now(request.key()));
-        let mut is_known = false;
-        if let Some(known) = self.find(hash, request) {
+        let (mut is_known, mut small) = (false, Vec::new());
+        for known in self.all(hash, request) {
             let has_too_few = known.has_too_few(request.cost());
-            is_known = !has_too_few && !known.is_used_up(request.cost(), now);
-            if !is_known {
+            if has_too_few || known.is_used_up(request.cost(), now) {
                 self.end(&known);
+            } else {
+                is_known = true;
             }
-            if has_too_few {
-                return Err(known);
-            }
+            small.extend(has_too_few.then_some(known));
+        }
+        if !small.is_empty() {
+            return Err(small);
         }
         let lease = request.prefetch_us.into();
         let recent = self.recent.add(hash, request.cost(), now.time, lease);
@@ -106,20 +113,39 @@ impl Grants {
         if is_known || units < LEAST || recent / request.cost() < BUSY {
             return Ok(None);
         }
-        Ok(self.begin(request, hash, units, now.time))
+        let taken = Request {
+            cost: units,
+            ..*request
+        };
+        Ok(self.begin(&taken, hash, 1, now.time))
     }
 
-    /// Adds a grant to fetch, unless there is one. The least recently used one makes room.
-    fn begin(&self, request: &Request<'_>, hash: u64, units: u64, now: u64) -> Option<Arc<Grant>> {
+    /// A further grant of a log to fetch while this one is spent, as one question takes few. All of
+    /// a key are worth no more than the calls of a lease, and a quarter of what was left.
+    pub(super) fn next(&self, spent: &Grant) -> Option<Arc<Grant>> {
+        let (hash, now) = (spent.of.hash, self.now(&spent.of.key).time);
+        let recent = self.recent.add(hash, 0, now, spent.lease);
+        let most = recent.min(spent.remaining() / 4) / MOST_IN_LOG;
+        let taken = spent.request(MOST_IN_LOG);
+        let is_log = spent.of.algorithm.row().is_log;
+        is_log.then(|| self.begin(&taken, hash, most.min(MOST_GRANTS), now))?
+    }
+
+    /// Adds a grant to fetch, if its key has fewer than `most` with units left. The least recently
+    /// used one makes room.
+    fn begin(&self, request: &Request<'_>, hash: u64, most: u64, now: u64) -> Option<Arc<Grant>> {
         let mut set = self.sets.write(hash)?;
-        if set.iter().any(|grant| grant.of.is_of(hash, request)) {
+        let own = set
+            .iter()
+            .filter(|grant| grant.of.is_of(hash, request) && grant.may_admit(1));
+        if own.count() as u64 >= most {
             return None;
         }
-        let grant = Arc::new(Grant::new(request, hash, units, now));
+        let grant = Arc::new(Grant::new(request, hash, request.cost(), now));
         let least = set.iter().enumerate().filter(|_| set.len() >= SET_SIZE);
         let least = least.min_by_key(|(_, grant)| grant.of.last_use());
         if let Some((at, _)) = least {
-            set.swap_remove(at).end();
+            set.remove(at).end();
         }
         set.push(Arc::clone(&grant));
         Some(grant)
@@ -170,12 +196,20 @@ impl Grants {
         self.open.closed().await;
     }
 
-    fn find(&self, hash: u64, request: &Request<'_>) -> Option<Arc<Grant>> {
-        let set = self.sets.read(hash)?;
-        set.iter()
-            .find(|grant| grant.of.is_of(hash, request))
+    fn all(&self, hash: u64, request: &Request<'_>) -> SmallVec<[Arc<Grant>; 1]> {
+        let set = self.sets.read(hash);
+        let own = set.iter().flat_map(|set| set.iter());
+        own.filter(|grant| grant.of.is_of(hash, request))
             .cloned()
+            .collect()
     }
+}
+
+/// The first grant that has, or may get, enough units for a request.
+#[inline]
+fn first<'a>(set: &'a [Arc<Grant>], hash: u64, request: &Request<'_>) -> Option<&'a Arc<Grant>> {
+    set.iter()
+        .find(|grant| grant.of.is_of(hash, request) && grant.may_admit(request.cost()))
 }
 
 /// `true` if units taken ahead may admit a request.

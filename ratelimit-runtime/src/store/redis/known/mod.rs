@@ -262,8 +262,8 @@ impl Known {
     ///
     /// # Errors
     ///
-    /// The grant of which too few units are left for the request: it is over, and given back.
-    pub(crate) fn fetch(&self, request: &Request<'_>) -> Result<Option<Fetch>, Arc<Grant>> {
+    /// The grants of which too few units are left for the request: they are over, and given back.
+    pub(crate) fn fetch(&self, request: &Request<'_>) -> Result<Option<Fetch>, Vec<Arc<Grant>>> {
         let grants = self.grants.get_or_init(|| {
             let own_clock = self.is_own_clock.then(|| Arc::clone(&self.clock));
             Arc::new(Grants::new(own_clock, self.epochs.clone()))
