@@ -351,7 +351,7 @@ fn compare_shapes(
     });
     let cached = Cell::new(0);
     let result = runner.run(&(shapes, steps(sizes)), |(shape, steps)| {
-        cached.set(cached.get() + runtime.block_on(play(&*store, clock, kind, &shape, &steps)));
+        cached.set(cached.get() + play(&runtime, &*store, clock, kind, &shape, &steps));
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
@@ -463,7 +463,7 @@ fn redis_rounds_sliding_counters_as_memory_does() {
             acquire(1),
             acquire(max - 1 - room),
         ];
-        runtime.block_on(play(&*store, &clock, kind, &shape, &steps));
+        play(&runtime, &*store, &clock, kind, &shape, &steps);
         clock.step_back(Duration::from_micros(2 * window - overlap));
         Ok(())
     });
@@ -700,7 +700,7 @@ fn redis_decides_as_memory_does_what_once_differed() {
         for kind in algorithms.iter().flat_map(|algorithm| Kind::of(*algorithm)) {
             let clock = FakeClock::new();
             let (runtime, store) = kind.store(&clock);
-            runtime.block_on(play(&*store, &clock, kind, &shape, &steps));
+            play(&runtime, &*store, &clock, kind, &shape, &steps);
         }
     }
 }

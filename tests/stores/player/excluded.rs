@@ -247,7 +247,7 @@ pub(super) fn assert_same(ours: &Verdict, theirs: &Verdict, how: Circumstances, 
         let relation = relation.unwrap_or(Relation::Equal);
         assert!(
             relation.holds(field.of(theirs), field.of(ours)),
-            "{field:?} is to be {relation:?}, {looser:?}: {theirs:?} beside {ours:?} of memory, \
+            "{field:?} is to be {relation:?} {looser:?}\n redis: {theirs:?}\nmemory: {ours:?}\n\
              {how:?}, at {context}"
         );
     }
