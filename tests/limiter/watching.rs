@@ -108,6 +108,7 @@ async fn a_file_that_is_wrong_or_gone_changes_nothing() {
         "{",
         "",
         r#"{"logn": "9/1m"}"#,
+        r#"{"login": {"limits": "9/1m", "brust": 5}}"#,
         r#"{"login": "9/1m", "login": "9/1m"}"#,
     ] {
         folder.write("policies.json", wrong);

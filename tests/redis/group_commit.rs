@@ -94,7 +94,7 @@ fn poll_once(answer: &mut Answer<'_, Verdict>) {
 
 /// What calls are told that begin in this order, before the server has answered any of them. The
 /// first is sent at once, unless the runtime was late and had to read first; the others wait for
-/// its reply.
+/// its reply, and go in batches of at most half of all callers.
 async fn told(mut answers: Vec<Answer<'_, Verdict>>) -> Vec<Result<Verdict, StoreError>> {
     answers.iter_mut().for_each(poll_once);
     let mut told = Vec::new();

@@ -145,7 +145,7 @@ fn a_check_costs_no_more_than_this() {
     let mut failures = Vec::new();
     println!(
         "{:<20} {:>12} {:>6} {:>6}",
-        "", "instructions", "ratio", "budget"
+        "", "instructions", "ratio", "aim"
     );
     for (work, most, peer) in MOST {
         let count = of(work);
@@ -206,7 +206,7 @@ fn a_check_that_is_counted_costs_no_more_than_this() {
 fn a_check_on_redis_costs_no_more_than_this() {
     let _alone = alone();
     let program = build();
-    println!("{:<20} {:>12} {:>6}", "on Redis", "instructions", "budget");
+    println!("{:<20} {:>12} {:>6}", "on Redis", "instructions", "aim");
     let (mut failures, mut counts) = (Vec::new(), Vec::new());
     for (load, most, budget, checks) in ON_REDIS {
         let count = instructions(&program, load, checks);

@@ -39,6 +39,7 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
         call('SETRANGE', key, '0', value)
         return pack('<dd', max - used - units, ends - now), value
       elseif max - used < cost and shortest == 0 then
+        -- None of the callers is admitted. Where some are, counters.lua counts them.
         return pack('<HBddddd', 0, 0, math.max(0, max - used), ends - now, ends - now, 0, 0)
       end
     end
