@@ -4,13 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, Capabilities, Request, Settled, StoreError, Verdict};
+use futures_util::FutureExt as _;
+use ratelimit_runtime::store::{
+    Answer, Capabilities, Request, Settled, StoreError, StoreErrorKind, Verdict,
+};
+use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, Store, rate_limit,
 };
 
-/// A store on the other end of a network: every answer is for later, and counted once it is on its
-/// way.
+/// A store on the other end of a network: every answer is for later, except that settlements may be
+/// answered at once, and is counted once it is on its way.
 #[derive(Clone, Default)]
 struct Remote {
     inner: Arc<MemoryStore>,
@@ -18,6 +22,7 @@ struct Remote {
     committed: Arc<AtomicU64>,
     /// So many answers to a settlement are lost on their way back.
     loses: Arc<AtomicU64>,
+    is_at_once: bool,
 }
 
 impl Store for Remote {
@@ -39,8 +44,9 @@ impl Store for Remote {
         ticket: u64,
         actual_cost: u64,
     ) -> Answer<'a, Settled> {
-        Answer::later(async move {
-            let settled = self.inner.settle(request, ticket, actual_cost).await;
+        let settle = move || {
+            let settled = self.inner.settle(request, ticket, actual_cost);
+            let settled = settled.now_or_never().unwrap();
             let counter = if actual_cost > 0 {
                 &self.committed
             } else {
@@ -55,7 +61,12 @@ impl Store for Remote {
                 Ok(_) => Err(StoreError::unavailable("the connection has ended").lost()),
                 Err(_) => settled,
             }
-        })
+        };
+        if self.is_at_once {
+            Answer::ready(settle())
+        } else {
+            Answer::later(async move { settle() })
+        }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -94,8 +105,16 @@ async fn a_reservation_is_settled_once() {
 /// An entry of a log cannot be settled twice; a sum could be charged or given back twice.
 #[tokio::test(start_paused = true)]
 async fn a_settlement_whose_answer_was_lost_is_sent_again_only_where_that_does_nothing() {
-    for (algorithm, sent) in [(Algorithm::SlidingWindow, 3), (Algorithm::TokenBucket, 1)] {
-        let store = Remote::default();
+    for (algorithm, sent, is_at_once) in [
+        (Algorithm::SlidingWindow, 3, false),
+        (Algorithm::TokenBucket, 1, false),
+        (Algorithm::SlidingWindow, 3, true),
+        (Algorithm::TokenBucket, 1, true),
+    ] {
+        let store = Remote {
+            is_at_once,
+            ..Remote::default()
+        };
         let limiter = RateLimiter::with_store(store.clone());
         let rule = Rule::new("lost", Limit::per_hour(100))
             .with_algorithm(algorithm)
@@ -121,6 +140,28 @@ async fn a_settlement_whose_answer_was_lost_is_sent_again_only_where_that_does_n
         let settled =
             [&store.committed, &store.released].map(|counter| counter.load(Ordering::SeqCst));
         assert_eq!(settled, [sent; 2], "{algorithm}");
+    }
+}
+
+/// Full is an outage as others are: a store may say so at once.
+#[tokio::test(start_paused = true)]
+async fn what_ends_while_the_store_is_full_is_settled_once_there_is_room() {
+    for kind in [
+        StoreErrorKind::Full,
+        StoreErrorKind::TimedOut,
+        StoreErrorKind::Unavailable,
+    ] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let limiter = RateLimiter::with_store(store.clone());
+        let rule = Rule::new("full", Limit::per_hour(100)).with_cost(10);
+        let reservation = limiter.reserve(&rule, &Key::global()).await.unwrap();
+        store.fail_with(kind);
+        reservation.commit(1);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        store.heal();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let seen = limiter.peek(&rule, &Key::global()).await.unwrap();
+        assert_eq!(seen.remaining(), 99, "{kind:?}");
     }
 }
 

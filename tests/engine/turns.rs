@@ -1,9 +1,11 @@
 //! Turns: of callers that wait, and of tasks that share a thread.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, rate_limit};
 use tokio::task::JoinSet;
@@ -115,4 +117,58 @@ async fn a_caller_that_is_refused_at_once_again_and_again_leaves_its_thread_to_o
         };
         limiter.scope(work).await;
     }
+}
+
+/// Threads that have entered a runtime, and none drives that: no task of it runs.
+#[test]
+fn callers_that_are_refused_at_once_beside_a_runtime_that_nobody_drives_are_answered() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let (answered, answers) = mpsc::channel();
+    for is_of_runtime in [false, true] {
+        let (answered, handle) = (answered.clone(), runtime.handle().clone());
+        let work = move || {
+            let (limiter, key) = (RateLimiter::memory(), Key::global());
+            let rule = Rule::new("beside", Limit::per_hour(1));
+            let ask = || async { limiter.acquire(&rule, &key).await.map(drop) };
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(100) {
+                handle.block_on(join_all((0..100).map(|_| ask())));
+            }
+            answered.send(()).unwrap();
+        };
+        if is_of_runtime {
+            runtime.spawn_blocking(work);
+        } else {
+            thread::spawn(work);
+        }
+    }
+    let answered = [(); 2].map(|()| answers.recv_timeout(Duration::from_secs(60)));
+    // It would wait for callers that are never answered.
+    runtime.shutdown_background();
+    assert_eq!(answered, [Ok(()); 2], "a caller waits for a task of it");
+}
+
+/// Together they may keep the thread for a few slices, and not each for one of its own.
+#[tokio::test]
+async fn callers_in_one_future_that_are_refused_at_once_leave_their_thread_to_others() {
+    let (limiter, key) = (RateLimiter::memory(), Key::global());
+    let rule = Rule::new("together", Limit::per_hour(1));
+    limiter.acquire(&rule, &key).await.unwrap();
+    let (ran, refusals) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
+    let other = tokio::spawn({
+        let ran = Arc::clone(&ran);
+        async move { ran.store(true, Ordering::Relaxed) }
+    });
+    join_all((0..10_000).map(|_| async {
+        while !ran.load(Ordering::Relaxed) {
+            let _ = limiter.acquire(&rule, &key).await;
+            refusals.fetch_add(1, Ordering::Relaxed);
+        }
+    }))
+    .await;
+    other.await.unwrap();
+    let refusals = refusals.into_inner();
+    assert!(refusals < 1_500_000, "{refusals} before another task ran");
 }

@@ -213,11 +213,12 @@ impl OpenCharge {
         self.completion = completion;
         let failed = match self.ask(completion, false).known() {
             Ok(Ok(_)) => return,
-            Ok(Err(error)) if error.kind() != StoreErrorKind::Unavailable => Some(error),
+            Ok(Err(error)) => Some(error),
             // An answer that was not polled has done nothing: see `Answer`.
-            Ok(Err(_)) | Err(_) => None,
+            Err(_) => None,
         };
-        self.error = failed;
+        let is_sent = failed.as_ref().is_some_and(StoreError::is_lost);
+        self.error = failed.filter(|error| !self.may_ask_again(error));
         if self.error.is_some() {
             return;
         }
@@ -240,7 +241,7 @@ impl OpenCharge {
             // The failure is reported before the settlement counts as ended.
             let _open = open;
             let mut charge = self;
-            charge.error = charge.complete_once_served().await.err();
+            charge.error = charge.complete_once_served(is_sent).await.err();
         });
         // The runtime polls it again, and so sees what has woken it.
         let context = &mut Context::from_waker(Waker::noop());
@@ -249,45 +250,52 @@ impl OpenCharge {
         }
     }
 
-    /// Waits until the store serves, and completes the charge. There is no timeout: the store
-    /// answers, or its connection ends.
-    ///
-    /// A completion without an answer may have been carried out. It is sent again only where the
-    /// ticket names entries, which cannot be completed twice: in the log of a sliding window,
-    /// within the window.
-    async fn complete_once_served(&self) -> Result<(), StoreError> {
-        let (mut pauses, mut is_sent_again) = (PAUSES, false);
+    /// Waits until the store serves, and completes the charge; `is_sent` if that may have been
+    /// carried out. There is no timeout: the store answers, or its connection ends.
+    async fn complete_once_served(&self, is_sent: bool) -> Result<(), StoreError> {
+        let (mut pauses, mut is_sent_again) = (PAUSES, is_sent);
         let completion = self.completion;
         let check = self.part.check();
-        let limits = check.terms.limits().iter();
-        let window = limits.map(Limit::window).max();
-        debug_assert!(window.is_some(), "what was charged has a limit");
-        let window = window.unwrap_or_default();
-        let names_entries = check.terms.algorithm().row().is_log;
         let store = &self.part.engine.store;
         loop {
             if store.health(&check.request) != Health::Up {
                 // Only for the part of the store that has the key: another one may be away for long.
                 store.ready_for(Some(check.request)).await?;
             }
-            let counts = self.since.elapsed() < window;
             let charges = completion.actual(check.request.cost());
-            if !counts && charges.is_none_or(|actual| actual == 0) {
+            if !self.counts() && charges.is_none_or(|actual| actual == 0) {
                 return Ok(());
             }
             let Err(error) = self.ask(completion, is_sent_again).await else {
                 return Ok(());
             };
-            let may_pass = matches!(
-                error.kind(),
-                StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full
-            );
-            if !may_pass || (error.is_lost() && !(names_entries && counts)) {
+            if !self.may_ask_again(&error) {
                 return Err(error);
             }
             is_sent_again |= error.is_lost();
             tokio::time::sleep(pauses.pause()).await;
         }
+    }
+
+    /// `true` until the window of the charge has ended.
+    fn counts(&self) -> bool {
+        let check = self.part.check();
+        let window = check.terms.limits().iter().map(Limit::window).max();
+        debug_assert!(window.is_some(), "what was charged has a limit");
+        self.since.elapsed() < window.unwrap_or_default()
+    }
+
+    /// `true` if the store may be asked again after this error.
+    ///
+    /// A completion without an answer may have been carried out. It is sent again only where the
+    /// ticket names entries, which cannot be completed twice: in the log of a sliding window,
+    /// within the window.
+    fn may_ask_again(&self, error: &StoreError) -> bool {
+        let names_entries = self.part.check().terms.algorithm().row().is_log;
+        matches!(
+            error.kind(),
+            StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full
+        ) && (!error.is_lost() || (names_entries && self.counts()))
     }
 
     /// Asks the store that made the charge to complete it. The answer is `true` if a part of it was

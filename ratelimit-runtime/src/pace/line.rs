@@ -17,8 +17,9 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -108,21 +109,41 @@ pub(crate) fn poll_slice(cx: &mut Context<'_>) -> Poll<()> {
     }
     let line = LINE.take();
     let is_alone = line.as_ref().is_none_or(|line| line.lock().is_empty());
-    if is_alone && kept < LONE_SLICE {
+    let is_among_others = !is_alone || last != task;
+    let is_paced = is_among_others && drives_runtime();
+    if is_alone && kept < LONE_SLICE && (is_paced || !is_among_others) {
         LINE.set(line);
         return Poll::Ready(());
     }
     LAST.set(Some((now, task)));
     match Handle::try_current() {
-        Ok(runtime) if !is_alone || last != task => {
+        Ok(runtime) if is_paced => {
             LINE.set(Some(stand(line, &runtime, cx.waker())));
             Poll::Pending
         }
-        // Nobody else is refused here: to go behind the tasks that are ready is enough.
+        // Nobody else is refused here, or no pacer may run: to go behind what is ready is enough.
         _ => {
             LINE.set(line);
             pin!(yield_now()).poll(cx)
         }
+    }
+}
+
+/// `true` if this thread drives a runtime, so that a pacer has its turns. Elsewhere, as in
+/// `Handle::block_on`, nobody may drive it, and tokio wakes at once who yields.
+fn drives_runtime() -> bool {
+    let woken = Arc::new(WokenAtOnce::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let _ = pin!(yield_now()).poll(&mut Context::from_waker(&waker));
+    !woken.0.load(Ordering::Relaxed)
+}
+
+#[derive(Default)]
+struct WokenAtOnce(AtomicBool);
+
+impl Wake for WokenAtOnce {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
