@@ -36,7 +36,8 @@ impl Keys {
     /// the timeout of a check.
     ///
     /// Any limiter of this prefix and store, with a [secret](crate::RateLimiterBuilder::hash_keys)
-    /// or without, reaches the bucket of such a key.
+    /// or without, reaches the bucket of such a key. With a secret, its calls in flight have
+    /// another: `in_flight` and `enter` need the key itself.
     ///
     /// # Errors
     ///
