@@ -281,6 +281,17 @@ fn headers_that_haproxy_has_captured_are_fields() {
     assert_eq!(said.others(), "address");
 }
 
+/// As a collector writes them, which may gather many requests.
+#[test]
+fn fields_with_other_times_are_named() {
+    let log = log(r#"{"time":"2026-10-10T11:56:00Z","ts":17916333{s}.25,"ip":"{}"}"#);
+    let note = "time: `time`; other times stand in `ts`: --time-field takes one of them";
+    let all = Said::of(&[], &log).all;
+    assert!(all.lines().any(|line| line == note), "{all}");
+    let said = finds_the_client("ts", &["--time-field", "ts"], &log, "`ip`");
+    assert!(!said.all.contains("other times"), "{}", said.all);
+}
+
 /// IPv6 stands with brackets or without.
 #[test]
 fn the_port_of_a_client_of_alb_is_no_part_of_its_address() {
