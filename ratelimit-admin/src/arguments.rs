@@ -309,9 +309,14 @@ impl RuleArgs {
             limits: Some(texts.join(",")),
             algorithm: Some(limits.algorithm()),
             burst: rule.line.burst,
-            policy: None,
+            policy: rule.line.policy.clone(),
             ..self.clone()
         })
+    }
+
+    /// Whether the limits are those that a limiter has written of a policy, without its overrides.
+    pub(crate) fn is_without_overrides(&self) -> bool {
+        self.policy.is_some() && self.policies.is_none()
     }
 
     /// Says all of the name of a rule that was named by its last part. The policy keeps its name.

@@ -367,7 +367,7 @@ impl Found {
 }
 
 /// What is printed where limits are without the overrides of policies.
-const OVERRIDES: &str = "\na key with an override in its policy has another limit: see \
+pub(crate) const OVERRIDES: &str = "\na key with an override in its policy has another limit: see \
      `ratelimit-admin find VALUE --policies FILE`";
 
 impl FoundRule {

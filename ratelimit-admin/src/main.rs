@@ -60,9 +60,11 @@ async fn main() -> ExitCode {
 
 async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
     match command {
-        Command::Peek { bucket, .. } => Ok(Report::Standing(
-            Target::new(bucket, service, None).await?.look().await?,
-        )),
+        Command::Peek { bucket, .. } => {
+            let target = Target::new(bucket, service, None).await?;
+            let report = Report::Standing(target.look().await?);
+            Ok(report.without_overrides(target.is_without_overrides))
+        }
         Command::Rules => {
             let rules = stored_rules(service, service.prefix.as_deref()).await?;
             let (store, mut in_force) = (store(service)?, Vec::new());
@@ -101,9 +103,10 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             ))
         }
         Command::List { rule, max_keys, .. } => {
-            let (rule, policy) = settled(rule, service).await?.rule()?;
+            let settled = settled(rule, service).await?;
+            let (rule, policy) = settled.rule()?;
             let listing = list(service, rule, &policy, *max_keys);
-            Ok(Report::Listing(listing.await?))
+            Ok(Report::Listing(listing.await?).without_overrides(settled.is_without_overrides()))
         }
         Command::InFlight { name, max_keys } => {
             Ok(Report::InFlight(in_flight(name, *max_keys, service).await?))
@@ -124,7 +127,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             let changed = changed.map_err(Failure::Change)?;
             let existed = !before.is_untouched();
             let after = target.look().await?;
-            Ok(Report::Outcome(Box::new(Outcome {
+            let report = Report::Outcome(Box::new(Outcome {
                 command: change.name(),
                 blocked_for: match change {
                     Change::Block { duration, .. } => Some(*duration),
@@ -134,7 +137,8 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
                 existed,
                 before,
                 after,
-            })))
+            }));
+            Ok(report.without_overrides(target.is_without_overrides))
         }
     }
 }
@@ -326,6 +330,7 @@ struct Target {
     rule: Rule,
     policy: Policy,
     key: Key,
+    is_without_overrides: bool,
 }
 
 impl Target {
@@ -345,6 +350,7 @@ impl Target {
             }
         }
         let (mut rule, policy) = bucket.rule.rule()?;
+        let is_without_overrides = bucket.rule.is_without_overrides();
         let limiter = connected(service, policy.clone()).await?;
         if let Some(change) = change {
             let bucket = of_a_stored_rule(change, bucket, service).await?;
@@ -355,6 +361,7 @@ impl Target {
             rule,
             policy,
             key,
+            is_without_overrides,
         };
         if let Some(other) = other
             && target.look().await?.is_untouched()

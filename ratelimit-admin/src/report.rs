@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 use crate::calendar::Period;
 use crate::escapes::in_json;
 use crate::in_force::{InForce, RuleInForce};
-use crate::lookup::{Found, Top};
+use crate::lookup::{Found, OVERRIDES, Top};
 use crate::printable::escaped;
 use crate::rules::{RuleKeys, Rules, Unread, Window, kept_as};
 
@@ -29,6 +29,8 @@ pub(crate) enum Report {
     Found(Found),
     Top(Top),
     Outcome(Box<Outcome>),
+    /// Limits are those of a policy, without its overrides.
+    WithoutOverrides(Box<Self>),
 }
 
 /// The state of a key.
@@ -303,6 +305,15 @@ impl Standing {
 }
 
 impl Report {
+    /// Says, if so, that the limits are those of a policy without its overrides.
+    pub(crate) fn without_overrides(self, is_so: bool) -> Self {
+        if is_so {
+            Self::WithoutOverrides(Box::new(self))
+        } else {
+            self
+        }
+    }
+
     /// Exit code 2 where something could not be read, and is left out.
     pub(crate) fn print(&self, json: bool) -> ExitCode {
         let text = if json {
@@ -327,6 +338,7 @@ impl Report {
             Self::Found(found) => found.is_whole(),
             Self::Top(top) => top.is_whole(),
             Self::Standing(_) | Self::Outcome(_) => true,
+            Self::WithoutOverrides(report) => report.is_whole(),
         }
     }
 }
@@ -358,6 +370,7 @@ impl fmt::Display for Report {
                     Ok(())
                 }
             }
+            Self::WithoutOverrides(report) => write!(f, "{report}{OVERRIDES}"),
             Self::Rules(rules) => rules.fmt(f),
             Self::Found(found) => found.fmt(f),
             Self::Top(top) => top.fmt(f),

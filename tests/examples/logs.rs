@@ -265,6 +265,56 @@ fn log_with(lines: &str) -> (String, &str) {
 }
 
 #[test]
+fn headers_that_haproxy_has_captured_are_fields() {
+    let log = log(concat!(
+        "Oct 10 11:55:{s} lb haproxy[14389]: 10.0.0.3:33317 [10/Oct/2026:11:55:{s}.655] web~ ",
+        "static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {example.com|{}|curl (x)} {|} ",
+        "\"GET /a HTTP/1.1\""
+    ));
+    assert_eq!(Said::of(&[], &log).others(), "captured-2");
+    let said = finds_the_client(
+        "captured",
+        &["--key-field", "captured-2"],
+        &log,
+        "`captured-2`",
+    );
+    assert_eq!(said.others(), "address");
+}
+
+/// As a collector writes them, which may gather many requests.
+#[test]
+fn fields_with_other_times_are_named() {
+    let log = log(r#"{"time":"2026-10-10T11:56:00Z","ts":17916333{s}.25,"ip":"{}"}"#);
+    let note = "time: `time`; other times stand in `ts`: --time-field takes one of them";
+    let all = Said::of(&[], &log).all;
+    assert!(all.lines().any(|line| line == note), "{all}");
+    let said = finds_the_client("ts", &["--time-field", "ts"], &log, "`ip`");
+    assert!(!said.all.contains("other times"), "{}", said.all);
+}
+
+/// IPv6 stands with brackets or without.
+#[test]
+fn the_port_of_a_client_of_alb_is_no_part_of_its_address() {
+    let log = log_of(
+        concat!(
+            "https 2026-10-10T11:55:{s}.186641Z app/web/50dc {}:52817 10.0.0.1:80 0.086 0.048 ",
+            "0.037 200 200 0 57 \"GET https://x:443/a HTTP/1.1\" \"curl\" - -"
+        ),
+        [
+            "2001:db8::1",
+            "[2001:db8::2]",
+            "2001:db8:0:0:3::",
+            "192.0.2.1",
+            "2001:db8:1::",
+        ],
+    );
+    let keys = [("2001:db8::/64".to_owned(), 3)];
+    let said = Said::of(&[], log);
+    assert_eq!(said.keys(), keys, "{}", said.all);
+    assert_eq!(said.left_out(), None);
+}
+
+#[test]
 fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
     let mut count = 0;
     for (name, said, lines) in each(SERVERS).chain(each(ACCESS)) {
@@ -291,7 +341,7 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
         }
         count += 1;
     }
-    assert_eq!(count, 174);
+    assert_eq!(count, 176);
     // An unbracketed IPv6 address, and its port.
     let line = concat!(
         "{}:56789 [10/Oct/2026:11:55:{s}.655] in web/a 1/0/3/6/10 200 27 ",

@@ -361,7 +361,7 @@ fn what_was_used_is_not_said_of_a_blocked_key() {
 }
 
 #[test]
-fn what_find_and_top_cannot_see_is_said() {
+fn what_is_not_seen_is_said() {
     let desk = Desk::busy();
     let hint = "nothing is counted for it; are prefix and secret those of the service?";
     let overrides = "a key with an override in its policy has another limit";
@@ -375,10 +375,21 @@ fn what_find_and_top_cannot_see_is_said() {
         seven.contains(overrides) && !seven.contains(hint),
         "{seven}"
     );
-    contains_all(&desk.says(&["top"]), &[overrides]);
+    for args in [
+        &["top"][..],
+        &["list", "report"],
+        &["peek", "report", "7"],
+        &["reset", "report", "7"],
+    ] {
+        contains_all(&desk.says(args), &[overrides]);
+    }
     let file = File::new("policies.toml", "report = \"fixed_window 10/1h\"");
-    let seven = desk.says(&["find", "7", "--policies", file.path()]);
-    assert!(!seven.contains(overrides), "{seven}");
+    for args in [&["find", "7"][..], &["peek", "report", "7"]] {
+        let seven = desk.says(&[args, &["--policies", file.path()]].concat());
+        assert!(!seven.contains(overrides), "{seven}");
+    }
+    let said = desk.says(&["peek", "send", "bob@example.com"]);
+    assert!(!said.contains(overrides), "{said}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use actix_web::body::BoxBody;
 use actix_web::{App, dev, web};
+use axum::extract::FromRequestParts as _;
 use ratelimit_runtime::{
     ClientIp, HeaderKey, Key, KeyRejection, RateLimitLayer, RateLimiter, TrustedProxies,
 };
@@ -321,4 +322,24 @@ fn white_space_around_a_header_makes_no_other_key() {
     };
     assert_eq!(key(" abc\t"), key("abc"));
     assert!(key("abc").is_ok() && key(" \t ").is_err());
+}
+
+/// On one port, either serves the routes of the other.
+#[tokio::test]
+async fn axum_and_tonic_know_each_others_connections() {
+    let peer = socket("192.0.2.1");
+    let mut request = tonic::Request::new(());
+    request
+        .extensions_mut()
+        .insert(axum::extract::ConnectInfo(peer));
+    let of_tonic = tonic::transport::server::TcpConnectInfo {
+        local_addr: None,
+        remote_addr: Some(peer),
+    };
+    let (mut parts, ()) = http::Request::new(()).into_parts();
+    parts.extensions.insert(of_tonic);
+    let in_axum = ClientIp::from_request_parts(&mut parts, &()).await;
+    let in_tonic = ClientIp::try_from(&request);
+    assert_eq!(in_axum.ok(), Some(ClientIp(peer.ip())));
+    assert_eq!(in_tonic.ok(), Some(ClientIp(peer.ip())));
 }

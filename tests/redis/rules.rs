@@ -160,6 +160,21 @@ async fn it_is_written_by_every_deployment_and_without_scripts() {
     }
 }
 
+#[tokio::test]
+async fn a_server_that_has_lost_it_is_told_again() {
+    let mut server = RedisServer::start();
+    let limiter = on(&server.url());
+    acquire(&limiter, &LOGIN).await;
+    line(&server, "log in%3A1").await;
+    server.restart();
+    let third = Rule::new("third", Limit::per_hour(5));
+    until("it is there again", PATIENCE, async || {
+        limiter.acquire(&third, &Key::of("bob")).await.is_ok()
+    })
+    .await;
+    assert_eq!(line(&server, "log in%3A1").await["limits"][0], "5/1m");
+}
+
 /// The user may not write it. That costs no call anything, and is tried once a connection.
 #[tokio::test]
 async fn a_refusal_is_not_repeated_and_does_no_harm() {

@@ -144,7 +144,8 @@ pub(crate) enum Format {
     W3c,
     /// The text format of Envoy and Istio
     Envoy,
-    /// The HTTP format of HAProxy, whose times are taken for UTC
+    /// The HTTP format of HAProxy, whose times are taken for UTC; captured headers are `captured-1`
+    /// and so on
     Haproxy,
     /// The access log of an application or classic load balancer of AWS
     Alb,

@@ -125,6 +125,12 @@ fn notes(args: &Args, read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
                  says which are proxies"
             )?;
         }
+        if let Some((time, others)) = &taken.times {
+            writeln!(
+                out,
+                "time: `{time}`; other times stand in {others}: --time-field takes one of them"
+            )?;
+        }
     }
     if read.log.out_of_order > 0 {
         writeln!(

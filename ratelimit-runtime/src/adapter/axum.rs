@@ -1,14 +1,11 @@
 //! Refusals as axum responses and as return values of handlers; extractors for keys.
 
-use std::net::{IpAddr, SocketAddr};
-
-use axum::extract::connect_info::MockConnectInfo;
-use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
+use http::StatusCode;
 use http::request::Parts;
-use http::{Extensions, StatusCode};
 
-use super::client_ip::{client_ip, lines};
+use super::client_ip::{client_ip, lines, peer};
 use super::header_key::{HeaderKey, NamedHeader};
 use crate::{ClientIp, FromRateLimitError, KeyRejection, RateLimitError};
 
@@ -73,14 +70,6 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
 pub(super) const UNKNOWN_PEER: KeyRejection = KeyRejection::UnknownPeer(
     "over TCP, serve an axum router with `into_make_service_with_connect_info::<SocketAddr>()`. ",
 );
-
-/// The other end of the connection, or the address that a test sets in place of it.
-pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
-    let connected = extensions.get().map(|ConnectInfo(peer)| *peer);
-    let peer: Option<SocketAddr> =
-        connected.or_else(|| extensions.get().map(|MockConnectInfo(peer)| *peer));
-    peer.map(|peer| peer.ip())
-}
 
 impl<N: NamedHeader, S: Sync> FromRequestParts<S> for HeaderKey<N> {
     type Rejection = KeyRejection;

@@ -1,6 +1,13 @@
 //! [`ClientIp`] of what a framework knows of a request.
 
 use std::net::IpAddr;
+#[cfg(feature = "axum")]
+use std::net::SocketAddr;
+
+#[cfg(feature = "axum")]
+use axum::extract::{ConnectInfo, connect_info::MockConnectInfo};
+#[cfg(feature = "tonic")]
+use tonic::{Request, metadata::MetadataMap};
 
 use crate::client_ip::{ClientIp, Lines, TrustedProxies};
 use crate::limiter::find;
@@ -29,4 +36,31 @@ pub(super) fn lines<'a>(headers: &'a http::HeaderMap) -> impl Fn(&str) -> Lines<
             .map(http::HeaderValue::as_bytes)
             .collect()
     }
+}
+
+/// The other end of the connection. Of axum and tonic, either may serve the routes of the other.
+#[cfg(any(feature = "axum", feature = "tonic"))]
+pub(super) fn peer(extensions: &http::Extensions) -> Option<IpAddr> {
+    let peer = None;
+    #[cfg(feature = "axum")]
+    let peer = peer.or_else(|| of_axum(extensions));
+    #[cfg(feature = "tonic")]
+    let peer = peer.or_else(|| of_tonic(extensions));
+    peer
+}
+
+/// Also the address that a test sets in place of it.
+#[cfg(feature = "axum")]
+fn of_axum(extensions: &http::Extensions) -> Option<IpAddr> {
+    let connected = extensions.get().map(|ConnectInfo(peer)| *peer);
+    let peer: Option<SocketAddr> =
+        connected.or_else(|| extensions.get().map(|MockConnectInfo(peer)| *peer));
+    peer.map(|peer| peer.ip())
+}
+
+/// With TLS or without.
+#[cfg(feature = "tonic")]
+fn of_tonic(extensions: &http::Extensions) -> Option<IpAddr> {
+    let peer = Request::from_parts(MetadataMap::new(), extensions.clone(), ()).remote_addr();
+    peer.map(|peer| peer.ip())
 }

@@ -1,13 +1,11 @@
 //! Refusals as gRPC statuses, and parts of keys from gRPC requests.
 
-use std::net::IpAddr;
-
 use http::{Response, StatusCode};
-use tonic::metadata::{MetadataMap, MetadataValue};
-use tonic::{Code, Extensions, Request, Status};
+use tonic::metadata::MetadataValue;
+use tonic::{Code, Request, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::client_ip::{client_ip, lines};
+use super::client_ip::{client_ip, lines, peer};
 use super::header_key::{HeaderKey, NamedHeader};
 use super::layer::{Grpc, NoKey};
 use super::tower::Protocol;
@@ -89,12 +87,6 @@ impl<T> TryFrom<&Request<T>> for ClientIp {
             lines(request.metadata().as_ref()),
         )?)
     }
-}
-
-/// The other end of the connection, with TLS or without.
-pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
-    let peer = Request::from_parts(MetadataMap::new(), extensions.clone(), ()).remote_addr();
-    peer.map(|peer| peer.ip())
 }
 
 /// From the metadata of a request: in a key, `key = HeaderKey::<ApiKey>::try_from(&request)?`.

@@ -15,6 +15,7 @@ const EARLIEST: u64 = 100_000_000_000_000;
 
 /// Names that servers and libraries give to the time.
 pub(super) const TIMES: &[&str] = &[
+    "StartUTC",
     "time",
     "ts",
     "time_iso8601",
@@ -36,7 +37,6 @@ pub(super) const TIMES: &[&str] = &[
     "event_time",
     "eventTimestamp",
     "EdgeStartTimestamp",
-    "StartUTC",
     "request_received_timestamp",
     "instant.epochSecond",
     "timeMillis",
@@ -146,7 +146,7 @@ const STATUSES: &[&str] = &[
 
 /// The names of the fields that a log is read by.
 pub(super) struct Fields<'a> {
-    time: String,
+    pub(super) time: String,
     /// Whether the time is that of [`DAY_AND_TIME`].
     is_in_two: bool,
     pub(super) key: String,
@@ -156,6 +156,8 @@ pub(super) struct Fields<'a> {
     pub(super) forwarded: Option<String>,
     /// The other fields that hold addresses, of other clients.
     pub(super) others: Vec<String>,
+    /// The fields that hold other times.
+    pub(super) other_times: Vec<String>,
     /// Which fields may be meant where no field of a known name holds the time, or the key.
     instead: String,
     input: &'a Input,
@@ -313,9 +315,13 @@ impl<'a> Fields<'a> {
             status: status.unwrap_or_else(|| "status".to_owned()),
             forwarded: None,
             others: Vec::new(),
+            other_times: Vec::new(),
             instead,
             input,
         };
+        if input.time_field.is_none() && !is_in_two {
+            fields.other_times = fields.other_times(records);
+        }
         if kind == Kind::Text && fields.are_addresses(records, clients) {
             fields.kind = Kind::Address;
         }
@@ -363,6 +369,26 @@ impl<'a> Fields<'a> {
             .into_iter()
             .filter(|(_, count)| count * 10 >= records.len());
         frequent.map(|(name, _)| name).collect()
+    }
+
+    /// The fields of a known name in which one in ten of these records has another time: by a
+    /// second or more, as of a collector.
+    fn other_times(&self, records: &[&Record<'_>]) -> Vec<String> {
+        let at = |record: &Record<'_>, name: &str| {
+            let time = value(record, name).ok()??;
+            time::dated(&time, self.input.time_format.as_ref()).filter(|at| *at > EARLIEST)
+        };
+        let is_other = |record: &&&Record<'_>, name: &str| {
+            let times = at(record, &self.time).zip(at(record, name));
+            times.is_some_and(|(time, other)| time.abs_diff(other) >= 1_000_000)
+        };
+        let others = TIMES.iter().filter(|name| {
+            let count = records.iter().filter(|record| is_other(record, name));
+            count.count() * 10 > records.len()
+        });
+        others
+            .map(|name| spelt(records, (*name).to_owned()))
+            .collect()
     }
 
     /// `true` if the keys are addresses: any of them in a field that is known for addresses, in

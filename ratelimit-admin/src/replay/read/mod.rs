@@ -61,6 +61,8 @@ pub(crate) struct Taken {
     pub(crate) forwarded: Option<String>,
     /// The other fields that hold addresses of clients.
     pub(crate) others: IndexSet<String>,
+    /// The field of the time, where other fields hold other times, and these.
+    pub(crate) times: Option<(String, String)>,
     /// The first keys that differ, and whether each is an address.
     pub(crate) samples: Vec<(String, bool)>,
     /// `true` if there were lists of addresses.
@@ -251,10 +253,19 @@ impl<'a> Read<'a> {
             field,
             forwarded,
             others: IndexSet::new(),
+            times: None,
             samples: Vec::new(),
             lists: false,
             unnamed: 0,
         });
+        if !fields.other_times.is_empty() {
+            let others = fields
+                .other_times
+                .iter()
+                .map(|name| format!("`{}`", escaped(name)));
+            let others = others.collect::<Vec<_>>().join(", ");
+            taken.times = Some((escaped(&fields.time), others));
+        }
         taken
             .others
             .extend(fields.others.iter().map(|name| escaped(name)));

@@ -59,12 +59,23 @@ impl<'a> Access<'a> {
             .bytes()
             .all(|byte| byte.is_ascii_digit() || byte == b'.');
         let is_size = is_number || size == "-";
-        let texts = std::iter::from_fn(|| {
+        let mut texts: Vec<_> = std::iter::from_fn(|| {
             let (text, next) = quoted(behind)?;
             behind = next;
             Some(text)
-        });
-        (is_status(status) && is_size && !head.is_empty()).then(|| Self {
+        })
+        .collect();
+        // The router of Cloud Foundry has the connection in its place.
+        if let Some((forwarded, _)) = behind
+            .trim_start()
+            .strip_prefix("x_forwarded_for:")
+            .and_then(quoted)
+        {
+            texts.truncate(2);
+            texts.push(forwarded);
+        }
+        texts.truncate(3);
+        (is_status(status) && is_size && !head.is_empty()).then_some(Self {
             head,
             time,
             request,
@@ -72,7 +83,7 @@ impl<'a> Access<'a> {
             rest,
             has_middle: !middle.is_empty(),
             is_after_time,
-            quoted: texts.take(3).collect(),
+            quoted: texts,
         })
     }
 
@@ -166,6 +177,9 @@ impl<'a> Access<'a> {
 const WORDS: [&str; 8] = [
     "word-1", "word-2", "word-3", "word-4", "word-5", "word-6", "word-7", "word-8",
 ];
+
+/// The names of the headers that `HAProxy` has captured.
+const CAPTURED: [&str; 4] = ["captured-1", "captured-2", "captured-3", "captured-4"];
 
 /// `true` unless the first text behind most of these requests is another than a referer.
 pub(super) fn has_referer(lines: &[&str]) -> bool {
@@ -276,24 +290,32 @@ pub(super) fn envoy(line: &str) -> Option<Record<'_>> {
     })
 }
 
-/// `ADDRESS:PORT [TIME] FRONTEND BACKEND/SERVER TIMERS STATUS BYTES … "REQUEST"`
+/// `ADDRESS:PORT [TIME] FRONTEND BACKEND/SERVER TIMERS STATUS BYTES … {CAPTURED|HEADERS} "REQUEST"`
 pub(super) fn haproxy(line: &str) -> Option<Record<'_>> {
     let (head, rest) = line.split_once(" [")?;
     let (time, rest) = rest.split_once("] ")?;
     // Of IPv6 there are no brackets around the address.
-    let (address, _port) = head.rsplit(' ').next()?.rsplit_once(':')?;
+    let (front, address) = head.rsplit_once(' ').unwrap_or(("", head));
+    let (address, _port) = address.rsplit_once(':')?;
     let mut words = rest.split_ascii_whitespace();
     let (_frontend, backend, timers) = (words.next()?, words.next()?, words.next()?);
     let status = words.next()?;
-    let (_, request) = rest.split_once('"')?;
+    let (middle, request) = rest.split_once('"')?;
+    let captured = middle
+        .split_once('{')
+        .and_then(|(_, text)| text.split_once('}'));
+    let captured = captured.map_or("", |(captured, _)| captured).split('|');
     let is_one = backend.contains('/') && timers.contains('/') && times(rest).next().is_none();
     (is_one && is_status(status)).then(|| {
-        record([
+        let fields = [
             ("address", address),
             (LINE, request.trim_end_matches('"')),
             ("time", time),
             ("status", status),
-        ])
+        ];
+        let words = WORDS.into_iter().zip(front.split_ascii_whitespace());
+        let headers = CAPTURED.into_iter().zip(captured);
+        record(fields.into_iter().chain(words).chain(headers))
     })
 }
 
@@ -309,9 +331,10 @@ pub(super) fn alb(line: &str) -> Option<Record<'_>> {
     let (status, request, agent) = (word(7)?, word(11)?, word(12)?);
     // A line that was cut goes on with the next one.
     let is_one = line.matches(balancer).count() == 1;
-    (is_one && client.contains(':') && is_status(status)).then(|| {
+    let (client, _port) = client.rsplit_once(':')?;
+    (is_one && is_status(status)).then(|| {
         record([
-            ("client", *client),
+            ("client", client),
             (LINE, request),
             ("user-agent", agent),
             ("time", *time),

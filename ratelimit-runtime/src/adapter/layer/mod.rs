@@ -429,7 +429,7 @@ pub(super) async fn acquire(checks: RequestChecks) -> Result<(), RateLimitError>
     message = "`{Self}` is not what the key function of a layer returns",
     label = "the key of this layer's rule is of that type",
     note = "a key function returns a `Key`, as in `|_: &Request| key!(\"all\")` and `|request: &Request| Key::of(&value)`",
-    note = "or a `Result<Key, E>` where a request may have no key, and `E` becomes its response, as in `by_client_ip`"
+    note = "or a `Result<Key, E>` where a request may have no key, and `E` is its response, as by `map_err(IntoResponse::into_response)`, or an error of this crate, as in `by_client_ip`"
 )]
 #[allow(
     unnameable_types,
@@ -451,6 +451,7 @@ impl<A> RequestKey<A> for Key {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<A, E: Into<NoKey<A>>> RequestKey<A> for Result<Key, E> {
     fn into_key(self) -> Result<Key, NoKey<A>> {
         self.map_err(Into::into)

@@ -2,9 +2,7 @@
 
 #[cfg(feature = "axum")]
 use crate::adapter::axum;
-use crate::adapter::client_ip::{client_ip, lines};
-#[cfg(feature = "tonic")]
-use crate::adapter::tonic;
+use crate::adapter::client_ip::{client_ip, lines, peer};
 use crate::client_ip::ClientIp;
 use crate::response::KeyRejection;
 
@@ -15,16 +13,11 @@ impl<B> TryFrom<&http::Request<B>> for ClientIp {
 
     fn try_from(request: &http::Request<B>) -> Result<Self, KeyRejection> {
         let extensions = request.extensions();
-        let peer = None;
-        #[cfg(feature = "axum")]
-        let peer = peer.or_else(|| axum::peer(extensions));
-        #[cfg(feature = "tonic")]
-        let peer = peer.or_else(|| tonic::peer(extensions));
         #[cfg(feature = "axum")]
         let unknown = axum::UNKNOWN_PEER;
         #[cfg(not(feature = "axum"))]
         let unknown = KeyRejection::UnknownPeer("");
         let lines = lines(request.headers());
-        client_ip(peer.ok_or(unknown), extensions.get(), lines)
+        client_ip(peer(extensions).ok_or(unknown), extensions.get(), lines)
     }
 }

@@ -147,9 +147,10 @@ impl RedisStore {
     }
 
     /// Sets whether limiters on this store write their rules to the hash `rl1:rules` under their
-    /// prefix, once a day and when one changes: limits, settings and templates of keys, and never a
-    /// key. `ratelimit-admin` reads it. The default is `true`; nothing waits for it, and a user
-    /// without `MULTI`, `EXEC`, `HSET`, `HLEN` and `EXPIRE` loses nothing else.
+    /// prefix, once a day, when one changes and after a reconnection: limits, settings and
+    /// templates of keys, and never a key. `ratelimit-admin` reads it. The default is `true`;
+    /// nothing waits for it, and a user without `MULTI`, `EXEC`, `HSET`, `HLEN` and `EXPIRE` loses
+    /// nothing else.
     #[must_use]
     pub fn write_rules(mut self, on: bool) -> Self {
         self.writes_rules = on;

@@ -42,9 +42,13 @@ pub(super) struct RuleBook {
 struct NotedRule {
     /// The line without the day of writing.
     line: String,
-    /// The day of the last writing, in days since 1970.
-    written: Option<u64>,
+    /// When it was last written.
+    written: Option<When>,
 }
+
+/// The day, in days since 1970, and the number of reconnections: after one, the server may have
+/// lost what was written.
+type When = (u64, u64);
 
 /// The fields to write, with their lines.
 type Due = Vec<(String, String)>;
@@ -68,18 +72,18 @@ impl RuleBook {
         }
     }
 
-    /// Takes rules of one hash that were not written on this day, and counts them as written.
-    fn take_due(&self, day: u64) -> Option<(String, Due)> {
+    /// Takes rules of one hash that were not written since then, and counts them as written.
+    fn take_due(&self, now: When) -> Option<(String, Due)> {
         let mut rules = self.rules();
         let mut due = rules
             .iter_mut()
-            .filter(|(_, noted)| noted.written != Some(day))
+            .filter(|(_, noted)| noted.written != Some(now))
             .peekable();
         let ((hash, _), _) = due.peek()?;
         let hash = hash.clone();
         let of_hash = due.take_while(|((other, _), _)| *other == hash);
         let lines = of_hash.take(AT_ONCE).map(|((_, field), noted)| {
-            noted.written = Some(day);
+            noted.written = Some(now);
             (field.clone(), noted.line.clone())
         });
         let lines = lines.collect();
@@ -100,11 +104,11 @@ pub(super) async fn run(book: Arc<RuleBook>, servers: Arc<Servers>) {
         // By tokio's clock: an idle connection does not hold up one that a test has paused.
         let _ = tokio::time::timeout(LOOK, book.changed.notified()).await;
         tokio::time::sleep(GATHER).await;
-        let day = today();
+        let now = (today(), servers.epoch());
         while refused_on != Some(servers.epoch())
-            && let Some((hash, lines)) = book.take_due(day)
+            && let Some((hash, lines)) = book.take_due(now)
         {
-            if let Err(error) = write(&servers, &hash, &lines, day).await {
+            if let Err(error) = write(&servers, &hash, &lines, now.0).await {
                 book.forget_written();
                 // An ACL may forbid it. The next connection may have another login.
                 let is_refused = error.kind() == StoreErrorKind::Misconfigured;
