@@ -64,14 +64,14 @@ impl Fetch {
             return;
         };
         let lasts = Duration::from_micros(grant.open(reply, sent, grants.now(&grant.of.key)));
-        let spent = async {
+        let spending = async {
             while grant.changed().await {
                 while let Some(next) = grants.next(grant) {
                     Self::new(grants, next).spawn(&servers, clock.as_ref());
                 }
             }
         };
-        let _ = pace::timeout(lasts, spent).await;
+        let _ = pace::timeout(lasts, spending).await;
         grants.end(grant);
         // Callers that found the lease over put back what they took.
         pace::READY_TASKS_RUN.pass().await;
