@@ -16,11 +16,11 @@ const EARLIEST: u64 = 100_000_000_000_000;
 /// Names that servers and libraries give to the time.
 pub(super) const TIMES: &[&str] = &[
     "StartUTC",
+    "msec",
     "time",
     "ts",
     "time_iso8601",
     "time_local",
-    "msec",
     "timestamp",
     "@timestamp",
     "@t",
