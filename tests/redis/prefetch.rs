@@ -116,6 +116,79 @@ async fn a_busy_log_is_taken_ahead_while_it_is_spent() {
     assert_eq!(other.peek(request).await.unwrap().remaining, 0);
 }
 
+/// The first of several leases is over, and nobody has given back yet: the others are spent.
+#[tokio::test]
+async fn units_of_a_lease_that_lasts_are_spent_behind_those_of_one_that_is_over() {
+    let clock = FakeClock::new();
+    let [store, other] = stores(&clock).await;
+    let (key, limits) = (
+        unique("behind"),
+        [Limit::new(20_000, Duration::from_secs(3_600))],
+    );
+    let plain = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+    let request = plain.with_prefetch(Duration::from_secs(10));
+    for _ in 0..6_500 {
+        clock.advance(Duration::from_micros(100));
+        assert!(store.acquire(request).await.unwrap().allowed);
+    }
+    for cost in [1_000, 1] {
+        while other.acquire(plain.with_cost(cost)).await.unwrap().allowed {}
+    }
+    clock.advance(Duration::from_secs(9));
+    let mut is_refused = false;
+    for step in 0..150 {
+        clock.advance(Duration::from_millis(10));
+        let verdict = store.acquire(request).await.unwrap();
+        is_refused |= !verdict.allowed;
+        assert!(
+            !(is_refused && verdict.allowed && verdict.cached),
+            "step {step}"
+        );
+    }
+}
+
+/// Questions that wait to be sent when their key is reset go before the reset.
+#[tokio::test]
+async fn what_is_taken_ahead_when_a_key_is_reset_is_not_left_on_it() {
+    for turns in 0..8 {
+        let clock = FakeClock::new();
+        let [store, other] = stores(&clock).await.map(Arc::new);
+        let (key, limits) = (
+            unique("reset"),
+            [Limit::new(40_000, Duration::from_secs(3_600))],
+        );
+        let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+        let request = request.with_prefetch(LEASE);
+        let mut last = 0;
+        for calls in 0..10_000 {
+            let verdict = store.acquire(request).await.unwrap();
+            // Within a grant they fall.
+            if calls > 5_000 && verdict.cached && verdict.ticket > last {
+                break;
+            }
+            last = verdict.ticket;
+        }
+        // Others are asked before them.
+        let mut crowd = JoinSet::new();
+        for n in 0..20 {
+            let (store, key) = (Arc::clone(&store), format!("{key}:{n}"));
+            crowd.spawn(async move {
+                let limits = [Limit::per_hour(9)];
+                let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+                store.acquire(request).await.unwrap()
+            });
+        }
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        assert!(store.reset(request).await.unwrap());
+        store.settled().await.unwrap();
+        let left = other.peek(request).await.unwrap().remaining;
+        assert_eq!(left, 40_000, "after {turns} turns");
+        crowd.join_all().await;
+    }
+}
+
 /// On threads that stand still until the lease is over, callers come before the task that gives
 /// back, and find that more is to be taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

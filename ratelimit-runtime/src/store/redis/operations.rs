@@ -104,6 +104,13 @@ impl RedisStore {
                 self.take_ahead(&request)?;
             }
         }
+        if !verdict.allowed && !verdict.blocked && request.prefetch_us > 0 {
+            // Units may have come meanwhile, or be of a grant behind one that was too small.
+            let is_away = self.is_away(&request);
+            if let Some(admission) = self.known.spend_in_turn(&request, is_away).await {
+                return Ok(admission);
+            }
+        }
         Ok(self.known.note_decision(&request, lookup, verdict))
     }
 
@@ -185,7 +192,12 @@ impl Store for RedisStore {
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(async move {
+            let on_their_way = self.known.on_their_way(request.key());
             let _voiding = self.known.voiding(request.key(), true);
+            // What is granted behind the reset would stay charged, and be given to nobody.
+            for grant in on_their_way {
+                grant.given_back().await;
+            }
             let key = self.route(&request)?.key(&request);
             let unlink = redis::cmd("UNLINK").arg(&key).take();
             match self

@@ -77,7 +77,7 @@ impl RuleBook {
         let mut rules = self.rules();
         let mut due = rules
             .iter_mut()
-            .filter(|(_, noted)| noted.written != Some(now))
+            .filter(|(_, noted)| noted.written < Some(now))
             .peekable();
         let ((hash, _), _) = due.peek()?;
         let hash = hash.clone();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::grant::Grant;
-use super::grants::Grants;
+use super::grants::{Grants, MOST_GRANTS};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::store::Request;
@@ -65,9 +65,12 @@ impl Fetch {
         };
         let lasts = Duration::from_micros(grant.open(reply, sent, grants.now(&grant.of.key)));
         let spending = async {
-            while grant.changed().await {
-                while let Some(next) = grants.next(grant) {
+            while let Some(left) = grant.changed().await {
+                for next in std::iter::from_fn(|| grants.next(grant)).take(MOST_GRANTS - 1) {
                     Self::new(grants, next).spawn(&servers, clock.as_ref());
+                }
+                if left == 0 {
+                    return;
                 }
             }
         };

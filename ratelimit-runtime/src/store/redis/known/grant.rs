@@ -89,6 +89,11 @@ impl Grant {
         left < OVER && (left >= units || self.taken.get().is_none())
     }
 
+    /// `true` unless the lease is over.
+    pub(super) fn lasts(&self, now: Moment) -> bool {
+        self.taken.get().is_none_or(|taken| taken.lasts(now))
+    }
+
     /// Waits for the reply, if it is on its way and may have units for this caller too. That to
     /// another runtime is not read while that sleeps.
     pub(super) async fn fetched(&self) {
@@ -173,15 +178,6 @@ impl Grant {
         } else {
             now.time
         };
-        let is_first = self
-            .taken
-            .set(Lease {
-                reply,
-                at: now,
-                until,
-            })
-            .is_ok();
-        debug_assert!(is_first, "one task fetches it, once");
         let opened = |left| (left < OVER).then_some(units);
         if self
             .left
@@ -191,6 +187,16 @@ impl Grant {
             // It was over before it came.
             self.left.store(OVER + units, Ordering::Relaxed);
         }
+        // After the units, without which it would look used up.
+        let is_first = self
+            .taken
+            .set(Lease {
+                reply,
+                at: now,
+                until,
+            })
+            .is_ok();
+        debug_assert!(is_first, "one task fetches it, once");
         self.fetched.notify_waiters();
         until.saturating_sub(now.time)
     }
@@ -223,18 +229,19 @@ impl Grant {
         self.is_forgotten.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the first unit or the last is spent, or the grant has [ended](Self::end);
-    /// `false` if the grant is over.
-    pub(super) async fn changed(&self) -> bool {
-        let is_over = || {
-            let left = self.left.load(Ordering::Acquire);
-            let units = self.taken.get().map(|taken| taken.reply.granted.units);
-            left >= OVER || left == 0 && units > Some(0)
-        };
-        if !is_over() {
+    /// `true` if a task of this runtime waits for the reply.
+    pub(super) fn is_on_its_way(&self) -> bool {
+        self.taken.get().is_none() && self.runtime == current()
+    }
+
+    /// Waits until the first unit or the last is spent, or the grant has [ended](Self::end).
+    /// Returns the units that are left of one that has not.
+    pub(super) async fn changed(&self) -> Option<u64> {
+        if self.left.load(Ordering::Acquire) < OVER {
             self.changed.notified().await;
         }
-        !is_over()
+        let left = self.left.load(Ordering::Acquire);
+        (left < OVER).then_some(left)
     }
 
     /// The units that are left of a grant that is over, of which the server is told now.

@@ -28,7 +28,7 @@ const MOST: u64 = 65_535;
 /// The most units that one question adds to a log.
 const MOST_IN_LOG: u64 = 1_000;
 /// The most grants of a key: of a log, more are fetched while the first is spent.
-const MOST_GRANTS: u64 = 4;
+pub(super) const MOST_GRANTS: usize = 4;
 
 pub(super) struct Grants {
     sets: Sets<Vec<Arc<Grant>>>,
@@ -57,22 +57,35 @@ impl Grants {
         Moment::new(now, &self.epochs, key)
     }
 
-    /// The admission of a request by units taken ahead.
+    /// The admission of a request by units taken ahead, unless a caller waits for some of its key.
     pub(super) fn spend(&self, request: &Request<'_>) -> Option<Verdict> {
         if !may_spend(request) {
             return None;
         }
         let hash = self.sets.hash(request.key());
-        let set = self.sets.read(hash)?;
-        let grant = first(&set, hash, request).filter(|grant| !grant.is_waited_for())?;
-        grant.spend(request.cost(), || self.now(request.key()))
+        let (set, mut first) = (self.sets.read(hash)?, None);
+        for grant in set.iter().filter(|grant| grant.of.is_of(hash, request)) {
+            if grant.is_waited_for() {
+                return None;
+            }
+            if first.is_none() && grant.may_admit(request.cost()) {
+                first = Some(grant);
+            }
+        }
+        first?.spend(request.cost(), || self.now(request.key()))
     }
 
-    /// The grant that may admit a request.
-    pub(super) fn of(&self, request: &Request<'_>) -> Option<Arc<Grant>> {
-        let hash = self.sets.hash(request.key());
-        let set = self.sets.read(hash).filter(|_| may_spend(request))?;
-        first(&set, hash, request).cloned()
+    /// The grant that may admit a request, and whether a caller waits for one of its key.
+    pub(super) fn of(&self, request: &Request<'_>) -> Option<(Arc<Grant>, bool)> {
+        if !may_spend(request) {
+            return None;
+        }
+        let now = self.now(request.key());
+        let all = self.all(self.sets.hash(request.key()), request);
+        let is_waited_for = all.iter().any(|grant| grant.is_waited_for());
+        let mut all = all.into_iter();
+        let grant = all.find(|grant| grant.may_admit(request.cost()) && grant.lasts(now))?;
+        Some((grant, is_waited_for))
     }
 
     /// The grant to fetch for a request that the server is asked, if its key is busy and has none
@@ -113,40 +126,45 @@ impl Grants {
         if is_known || units < LEAST || recent / request.cost() < BUSY {
             return Ok(None);
         }
-        let taken = Request {
-            cost: units,
-            ..*request
-        };
-        Ok(self.begin(&taken, hash, 1, now.time))
+        Ok(self.begin(request, hash, units, now.time))
     }
 
-    /// A further grant of a log to fetch while this one is spent, as one question takes few. All of
-    /// a key are worth no more than the calls of a lease, and a quarter of what was left.
-    pub(super) fn next(&self, spent: &Grant) -> Option<Arc<Grant>> {
-        let (hash, now) = (spent.of.hash, self.now(&spent.of.key).time);
-        let recent = self.recent.add(hash, 0, now, spent.lease);
-        let most = recent.min(spent.remaining() / 4) / MOST_IN_LOG;
-        let taken = spent.request(MOST_IN_LOG);
-        let is_log = spent.of.algorithm.row().is_log;
-        is_log.then(|| self.begin(&taken, hash, most.min(MOST_GRANTS), now))?
-    }
-
-    /// Adds a grant to fetch, if its key has fewer than `most` with units left. The least recently
-    /// used one makes room.
-    fn begin(&self, request: &Request<'_>, hash: u64, most: u64, now: u64) -> Option<Arc<Grant>> {
+    /// Adds a grant to fetch, unless there is one. The least recently used one makes room.
+    fn begin(&self, request: &Request<'_>, hash: u64, units: u64, now: u64) -> Option<Arc<Grant>> {
         let mut set = self.sets.write(hash)?;
-        let own = set
-            .iter()
-            .filter(|grant| grant.of.is_of(hash, request) && grant.may_admit(1));
-        if own.count() as u64 >= most {
+        if set.iter().any(|grant| grant.of.is_of(hash, request)) {
             return None;
         }
-        let grant = Arc::new(Grant::new(request, hash, request.cost(), now));
+        let grant = Arc::new(Grant::new(request, hash, units, now));
         let least = set.iter().enumerate().filter(|_| set.len() >= SET_SIZE);
         let least = least.min_by_key(|(_, grant)| grant.of.last_use());
         if let Some((at, _)) = least {
             set.remove(at).end();
         }
+        set.push(Arc::clone(&grant));
+        Some(grant)
+    }
+
+    /// A further grant of a log to fetch while this one is spent, as one question takes few, where
+    /// there is room for it. All of a key are worth no more than the calls of a lease, and than a
+    /// quarter of what was left.
+    pub(super) fn next(&self, spent: &Arc<Grant>) -> Option<Arc<Grant>> {
+        if !spent.of.algorithm.row().is_log {
+            return None;
+        }
+        let (hash, now) = (spent.of.hash, self.now(&spent.of.key).time);
+        let recent = self.recent.add(hash, 0, now, spent.lease);
+        let most = recent.min(spent.remaining() / 4) / MOST_IN_LOG;
+        let request = spent.request(MOST_IN_LOG);
+        let mut set = self.sets.write(hash)?;
+        let own = set.iter().filter(|grant| grant.of.is_of(hash, &request));
+        // If it is not there, it was voided.
+        let is_there = own.clone().any(|grant| Arc::ptr_eq(grant, spent));
+        let own = own.count();
+        if !is_there || own >= MOST_GRANTS || own as u64 >= most || set.len() >= SET_SIZE {
+            return None;
+        }
+        let grant = Arc::new(Grant::new(&request, hash, MOST_IN_LOG, now));
         set.push(Arc::clone(&grant));
         Some(grant)
     }
@@ -161,6 +179,16 @@ impl Grants {
         if let Some(mut set) = self.sets.write(grant.of.hash) {
             set.retain(|other| !Arc::ptr_eq(other, grant));
         }
+    }
+
+    /// The grants of a key that are on their way to this runtime.
+    pub(super) fn on_their_way(&self, key: &[u8]) -> Vec<Arc<Grant>> {
+        let hash = self.sets.hash(key);
+        let set = self.sets.read(hash);
+        let own = set.iter().flat_map(|set| set.iter());
+        own.filter(|grant| grant.of.is_about(hash, key) && grant.is_on_its_way())
+            .cloned()
+            .collect()
     }
 
     /// Ends the grants of a key, including those on their way. If the server has forgotten the key,
@@ -203,13 +231,6 @@ impl Grants {
             .cloned()
             .collect()
     }
-}
-
-/// The first grant that has, or may get, enough units for a request.
-#[inline]
-fn first<'a>(set: &'a [Arc<Grant>], hash: u64, request: &Request<'_>) -> Option<&'a Arc<Grant>> {
-    set.iter()
-        .find(|grant| grant.of.is_of(hash, request) && grant.may_admit(request.cost()))
 }
 
 /// `true` if units taken ahead may admit a request.

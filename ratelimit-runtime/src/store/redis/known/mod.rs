@@ -32,7 +32,7 @@ use once_cell::sync::OnceCell;
 
 pub(crate) use self::fetch::Fetch;
 pub(crate) use self::grant::Grant;
-use self::grants::Grants;
+use self::grants::{Grants, MOST_GRANTS};
 use self::moment::{Moment, micros};
 use self::refusals::{Miss, Refusals};
 use crate::clock::Clock;
@@ -235,9 +235,9 @@ impl Known {
     ) -> Option<Verdict> {
         let grants = self.grants.get()?;
         // Where one is used up meanwhile, another caller may be fetching the next one.
-        for _ in 0..2 {
-            let grant = grants.of(request)?;
-            if grant.is_waited_for() {
+        for _ in 0..=MOST_GRANTS {
+            let (grant, is_waited_for) = grants.of(request)?;
+            if is_waited_for {
                 // Those who were woken are ready: behind them.
                 READY_TASKS_RUN.pass().await;
             }
@@ -269,6 +269,12 @@ impl Known {
             Arc::new(Grants::new(own_clock, self.epochs.clone()))
         });
         Fetch::of(grants, request)
+    }
+
+    /// The grants of a key that are on their way to this runtime.
+    pub(crate) fn on_their_way(&self, key: &[u8]) -> Vec<Arc<Grant>> {
+        let grants = self.grants.get();
+        grants.map_or_else(Vec::new, |grants| grants.on_their_way(key))
     }
 
     /// Gives back all units taken ahead, without waiting for that.
