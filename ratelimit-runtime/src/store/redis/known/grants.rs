@@ -80,12 +80,12 @@ impl Grants {
         if !may_spend(request) {
             return None;
         }
-        let now = self.now(request.key());
-        let all = self.all(self.sets.hash(request.key()), request);
-        let is_waited_for = all.iter().any(|grant| grant.is_waited_for());
-        let mut all = all.into_iter();
-        let grant = all.find(|grant| grant.may_admit(request.cost()) && grant.lasts(now))?;
-        Some((grant, is_waited_for))
+        let (hash, now) = (self.sets.hash(request.key()), self.now(request.key()));
+        let set = self.sets.read(hash)?;
+        let own = set.iter().filter(|grant| grant.of.is_of(hash, request));
+        let is_waited_for = own.clone().any(|grant| grant.is_waited_for());
+        let mut own = own.filter(|grant| grant.may_admit(request.cost()) && grant.lasts(now));
+        Some((Arc::clone(own.next()?), is_waited_for))
     }
 
     /// The grant to fetch for a request that the server is asked, if its key is busy and has none
@@ -224,7 +224,7 @@ impl Grants {
         self.open.closed().await;
     }
 
-    fn all(&self, hash: u64, request: &Request<'_>) -> SmallVec<[Arc<Grant>; 1]> {
+    fn all(&self, hash: u64, request: &Request<'_>) -> SmallVec<[Arc<Grant>; MOST_GRANTS]> {
         let set = self.sets.read(hash);
         let own = set.iter().flat_map(|set| set.iter());
         own.filter(|grant| grant.of.is_of(hash, request))
