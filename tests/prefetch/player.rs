@@ -181,10 +181,13 @@ impl Play<'_> {
         self.observer.peek(self.request(cost)).await.unwrap()
     }
 
-    /// Keeps the server from expiring the key, which is there if it was `written`.
+    /// Keeps the server from expiring the key, which is there if it was `written`, or if units that
+    /// a store holds count in it.
     fn keep(&mut self, written: bool) {
         self.link.send(&["PERSIST", &self.key]).unwrap();
-        self.is_late |= written && self.link.send(&["EXISTS", &self.key]).unwrap() == "0";
+        let mut held = self.held.iter().flatten();
+        let is_there = written || held.any(|held| self.returned(held).0 > 0);
+        self.is_late |= is_there && self.link.send(&["EXISTS", &self.key]).unwrap() == "0";
     }
 
     fn is_late(&mut self) -> bool {
@@ -233,10 +236,12 @@ impl Play<'_> {
                 let blocked = self.stores[store].block(self.request(1), duration).await;
                 blocked.unwrap();
                 self.void(store).await;
+                self.keep(true);
             }
             Step::Unblock { store } => {
                 self.stores[store].unblock(self.request(1)).await.unwrap();
                 self.void(store).await;
+                self.keep(false);
             }
             Step::Advance { micros } => self.clock.advance(Duration::from_micros(micros)),
             Step::AdvanceToEnd { less } => {
