@@ -346,12 +346,12 @@ impl Play<'_> {
         }
     }
 
-    /// How much is left for a call: a store that holds too little for it gives that back, rather
-    /// than being refused.
+    /// How much is left for a call: a store that holds what cannot be spent for it gives that back,
+    /// where it is enough for the call not to be refused.
     fn taken_back(&self, store: usize, cost: u64, before: &Verdict) -> Range {
         let is_refused = !before.allowed && !before.blocked;
-        let is_too_little = |held: &Held| held.left > 0 && (held.left < cost || !held.is_exact);
-        let held = self.held[store].filter(|held| is_refused && is_too_little(held));
+        let is_enough = |held: &Held| is_refused && before.remaining + held.left >= cost;
+        let held = self.held[store].filter(is_enough);
         let (least, most) = held.map_or((0, 0), |held| self.returned(&held));
         (before.remaining + least, before.remaining + most)
     }

@@ -242,6 +242,47 @@ async fn a_call_that_costs_more_than_is_held_is_admitted_where_it_fits_with_that
     }
 }
 
+/// Nor what it is giving back: to a call, to calls side by side, to a stack.
+#[tokio::test]
+async fn what_is_being_given_back_refuses_no_call_of_this_process() {
+    let lease = Duration::from_secs(10);
+    for &algorithm in Algorithm::ALL {
+        for shape in ["alone", "abreast", "stack"] {
+            let (store, limits) = (store(shared()).await, limits());
+            let (key, other) = (unique(shape), unique("other"));
+            let request = Request::new(key.as_bytes(), algorithm, &limits).with_prefetch(lease);
+            let (calls, _) = spend(&store, request).await;
+            let heavy = request.with_cost(MAX - calls);
+            match shape {
+                "alone" => {
+                    store.give_back();
+                    let admitted = store.acquire(heavy).await.unwrap();
+                    assert!(admitted.allowed, "{algorithm}: {admitted:?}");
+                }
+                "abreast" => {
+                    let halves = [request.with_cost((MAX - calls) / 2); 2];
+                    let [one, two] = halves.map(|half| store.acquire(half));
+                    let (one, two) = tokio::join!(one, two);
+                    let (one, two) = (one.unwrap(), two.unwrap());
+                    assert!(one.allowed && two.allowed, "{algorithm}: {one:?} {two:?}");
+                }
+                _ => {
+                    let other = Request::new(other.as_bytes(), algorithm, &limits);
+                    let stack = [heavy, other];
+                    let verdict = store.acquire_all(None, &stack).await.unwrap();
+                    assert!(verdict.is_acquired(), "{algorithm}: {verdict:?}");
+                }
+            }
+            store.settled().await.unwrap();
+            let most = used(&store, request).await;
+            assert!(
+                (MAX - 1..=MAX).contains(&most),
+                "{algorithm}, {shape}: {most}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn settled_gives_back_what_is_left_at_once() {
     for &algorithm in Algorithm::ALL {

@@ -11,7 +11,7 @@ use super::RedisStore;
 use super::clients::Client;
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
-use super::known::{Grant, Lookup};
+use super::known::Lookup;
 use super::rules;
 use super::scriptless::Route;
 use super::scripts::{KeyQuestion, Operation, Question, Reply, own_time};
@@ -90,43 +90,33 @@ impl RedisStore {
     /// Asks the server to decide, and takes units ahead if the key is busy. Units that this store
     /// holds do not refuse its own call: they are given back, and it asks again.
     async fn ask(&self, request: Request<'_>, lookup: Lookup) -> Result<Verdict, StoreError> {
-        let held = self.take_ahead(&request)?;
+        let held = self.known.held(&request);
+        self.take_ahead(&request)?;
         let acquire = || self.carry_out(Operation::Acquire, request);
         let mut verdict = acquire().await?.decision()?;
-        if !held.is_empty() {
-            if !verdict.allowed && !verdict.blocked {
-                for grant in held {
-                    grant.given_back().await;
-                }
-                verdict = acquire().await?.decision()?;
-            }
-            if verdict.allowed {
-                self.take_ahead(&request)?;
-            }
-        }
-        if !verdict.allowed && !verdict.blocked && request.prefetch_us > 0 {
+        if request.prefetch_us > 0 && !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
             let is_away = self.is_away(&request);
             if let Some(admission) = self.known.spend_in_turn(&request, is_away).await {
                 return Ok(admission);
+            }
+            if self.known.gave_back(&request, held, &verdict).await {
+                verdict = acquire().await?.decision()?;
             }
         }
         Ok(self.known.note_decision(&request, lookup, verdict))
     }
 
     /// Takes units ahead, after a request that is about to be asked, if its key is busy: by a task,
-    /// which runs once this one waits. If too few are left for the request of those taken before,
-    /// these are given back instead, and their grants are returned.
-    fn take_ahead(&self, request: &Request<'_>) -> Result<Vec<Arc<Grant>>, StoreError> {
-        if request.prefetch_us == 0 || self.route(request)? != Route::Script {
-            return Ok(Vec::new());
-        }
-        let wanted = self.known.fetch(request);
-        if let Ok(Some(fetch)) = wanted {
+    /// which runs once this one waits.
+    fn take_ahead(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        if request.prefetch_us > 0
+            && self.route(request)? == Route::Script
+            && let Some(fetch) = self.known.fetch(request)
+        {
             fetch.spawn(&self.client()?.servers, self.settings.clock.as_ref());
-            return Ok(Vec::new());
         }
-        Ok(wanted.err().unwrap_or_default())
+        Ok(())
     }
 
     /// Carries out an operation by hand, which voids units taken ahead.
@@ -147,6 +137,24 @@ impl RedisStore {
     ) -> Result<Reply, StoreError> {
         let _changing = self.known.changing(request.key());
         self.carry_out(operation, request).await
+    }
+
+    /// Asks the server for a permit, and to charge all requests.
+    async fn ask_all(
+        &self,
+        permit: Option<&PermitRequest>,
+        requests: &[Request<'_>],
+    ) -> Result<PermitVerdict, StoreError> {
+        let (client, stack) = (self.client()?, self.stack(requests)?);
+        if let Some(permit) = permit {
+            return client.permits.acquire(permit.clone(), stack).await;
+        }
+        let until = requests.iter().filter_map(Request::timeout_at).min();
+        let replies = client.servers.ask(&stack, until).await?;
+        let verdicts = replies.into_iter().map(Reply::decision);
+        Ok(PermitVerdict::of_limits(
+            verdicts.collect::<Result<_, _>>()?,
+        ))
     }
 
     /// The questions that charge these requests.
@@ -292,15 +300,17 @@ impl BuiltInStore for RedisStore {
     ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
             let lookups = self.known.lookups(requests);
-            let stack = self.stack(requests)?;
-            let verdict = if let Some(permit) = permit {
-                self.client()?.permits.acquire(permit, stack).await?
-            } else {
-                let until = requests.iter().filter_map(Request::timeout_at).min();
-                let replies = self.client()?.servers.ask(&stack, until).await?;
-                let verdicts = replies.into_iter().map(Reply::decision);
-                PermitVerdict::of_limits(verdicts.collect::<Result<_, _>>()?)
-            };
+            let is_ahead = |part: &&Request<'_>| part.prefetch_us > 0;
+            let ahead = requests.iter().filter(is_ahead);
+            let held: Vec<_> = ahead.map(|part| self.known.held(part)).collect();
+            let mut verdict = self.ask_all(permit.as_ref(), requests).await?;
+            let (mut gave_back, parts) = (false, requests.iter().zip(&verdict.verdicts));
+            for ((part, refusal), held) in parts.filter(|(part, _)| is_ahead(part)).zip(held) {
+                gave_back |= self.known.gave_back(part, held, refusal).await;
+            }
+            if gave_back && !verdict.is_full {
+                verdict = self.ask_all(permit.as_ref(), requests).await?;
+            }
             self.known
                 .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
             Ok(verdict)

@@ -9,7 +9,6 @@ use super::grant::Grant;
 use super::grants::{Grants, MOST_GRANTS};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::store::Request;
 use crate::store::redis::batcher::Patience;
 use crate::store::redis::errors::unexpected_reply;
 use crate::store::redis::scripts::{Operation, Question, Reply, own_time};
@@ -25,16 +24,7 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    /// The task for a request that the server is asked, if a grant is [wanted](Grants::wanted).
-    pub(super) fn of(
-        grants: &Arc<Grants>,
-        request: &Request<'_>,
-    ) -> Result<Option<Self>, Vec<Arc<Grant>>> {
-        let wanted = grants.wanted(request)?;
-        Ok(wanted.map(|grant| Self::new(grants, grant)))
-    }
-
-    fn new(grants: &Arc<Grants>, grant: Arc<Grant>) -> Self {
+    pub(super) fn new(grants: &Arc<Grants>, grant: Arc<Grant>) -> Self {
         Self {
             _open: [grants.opened(), grant.opened()],
             grants: Arc::clone(grants),
@@ -107,6 +97,6 @@ impl Fetch {
 
 impl Drop for Fetch {
     fn drop(&mut self) {
-        self.grants.end(&self.grant);
+        self.grants.remove(&self.grant);
     }
 }

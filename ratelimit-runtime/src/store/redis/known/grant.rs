@@ -106,11 +106,20 @@ impl Grant {
         }
     }
 
-    /// `true` if units are left, but too few for a call of this cost, and a task of this runtime
-    /// gives them back.
-    pub(super) fn has_too_few(&self, units: u64) -> bool {
-        let left = self.left.load(Ordering::Acquire);
-        (1..units).contains(&left) && self.runtime == current()
+    /// `true` if no more units may be spent.
+    pub(super) fn is_over(&self) -> bool {
+        self.left.load(Ordering::Acquire) >= OVER
+    }
+
+    /// The most units that a task of this runtime may have to give back.
+    pub(super) fn owes(&self) -> u64 {
+        if self.runtime != current() {
+            0
+        } else if self.taken.get().is_none() {
+            self.wanted
+        } else {
+            self.left.load(Ordering::Acquire) & !(OVER | TOLD)
+        }
     }
 
     /// A receiver for the task that fetches the grant, and gives back what is left.

@@ -89,31 +89,18 @@ impl Grants {
     }
 
     /// The grant to fetch for a request that the server is asked, if its key is busy and has none
-    /// yet.
-    ///
-    /// # Errors
-    ///
-    /// The grants of which too few units are left for a request. They end, and are given back.
-    pub(super) fn wanted(
-        &self,
-        request: &Request<'_>,
-    ) -> Result<Option<Arc<Grant>>, Vec<Arc<Grant>>> {
+    /// yet. One of which too few units are left for the request ends.
+    pub(super) fn wanted(&self, request: &Request<'_>) -> Option<Arc<Grant>> {
         if !may_spend(request) {
-            return Ok(None);
+            return None;
         }
         let (hash, now) = (self.sets.hash(request.key()), self.now(request.key()));
-        let (mut is_known, mut small) = (false, Vec::new());
-        for known in self.all(hash, request) {
-            let has_too_few = known.has_too_few(request.cost());
-            if has_too_few || known.is_used_up(request.cost(), now) {
+        let mut is_known = false;
+        for known in self.held(request) {
+            if known.is_used_up(request.cost(), now) {
                 self.end(&known);
-            } else {
-                is_known = true;
             }
-            small.extend(has_too_few.then_some(known));
-        }
-        if !small.is_empty() {
-            return Err(small);
+            is_known |= !known.is_over();
         }
         let lease = request.prefetch_us.into();
         let recent = self.recent.add(hash, request.cost(), now.time, lease);
@@ -124,22 +111,21 @@ impl Grants {
         };
         let units = recent.min(most);
         if is_known || units < LEAST || recent / request.cost() < BUSY {
-            return Ok(None);
+            return None;
         }
-        Ok(self.begin(request, hash, units, now.time))
+        self.begin(request, hash, units, now.time)
     }
 
     /// Adds a grant to fetch, unless there is one. The least recently used one makes room.
     fn begin(&self, request: &Request<'_>, hash: u64, units: u64, now: u64) -> Option<Arc<Grant>> {
         let mut set = self.sets.write(hash)?;
-        if set.iter().any(|grant| grant.of.is_of(hash, request)) {
+        let live = set.iter().filter(|grant| !grant.is_over());
+        if live.clone().any(|grant| grant.of.is_of(hash, request)) {
             return None;
         }
         let grant = Arc::new(Grant::new(request, hash, units, now));
-        let least = set.iter().enumerate().filter(|_| set.len() >= SET_SIZE);
-        let least = least.min_by_key(|(_, grant)| grant.of.last_use());
-        if let Some((at, _)) = least {
-            set.remove(at).end();
+        if live.clone().count() >= SET_SIZE {
+            self.end(live.min_by_key(|grant| grant.of.last_use())?);
         }
         set.push(Arc::clone(&grant));
         Some(grant)
@@ -157,11 +143,11 @@ impl Grants {
         let most = recent.min(spent.remaining() / 4) / MOST_IN_LOG;
         let request = spent.request(MOST_IN_LOG);
         let mut set = self.sets.write(hash)?;
-        let own = set.iter().filter(|grant| grant.of.is_of(hash, &request));
-        // If it is not there, it was voided.
-        let is_there = own.clone().any(|grant| Arc::ptr_eq(grant, spent));
-        let own = own.count();
-        if !is_there || own >= MOST_GRANTS || own as u64 >= most || set.len() >= SET_SIZE {
+        let live = set.iter().filter(|grant| !grant.is_over());
+        let own = live.clone().filter(|grant| grant.of.is_of(hash, &request));
+        let (live, own) = (live.count(), own.count());
+        // If it is over, it was voided.
+        if spent.is_over() || own >= MOST_GRANTS || own as u64 >= most || live >= SET_SIZE {
             return None;
         }
         let grant = Arc::new(Grant::new(&request, hash, MOST_IN_LOG, now));
@@ -170,12 +156,17 @@ impl Grants {
     }
 
     /// Ends a grant, so that no more units of it are spent.
-    pub(super) fn end(&self, grant: &Arc<Grant>) {
+    pub(super) fn end(&self, grant: &Grant) {
         let spent = grant.end();
         if spent > 0 {
             let now = self.now(&grant.of.key).time;
             self.recent.add(grant.of.hash, spent, now, grant.lease);
         }
+    }
+
+    /// Ends a grant of which nothing will be given back any more.
+    pub(super) fn remove(&self, grant: &Arc<Grant>) {
+        self.end(grant);
         if let Some(mut set) = self.sets.write(grant.of.hash) {
             set.retain(|other| !Arc::ptr_eq(other, grant));
         }
@@ -195,22 +186,20 @@ impl Grants {
     /// nothing is given back.
     pub(super) fn void(&self, key: &[u8], is_forgotten: bool) {
         let hash = self.sets.hash(key);
-        if let Some(mut set) = self.sets.write(hash) {
-            for grant in set.extract_if(.., |grant| grant.of.is_about(hash, key)) {
-                if is_forgotten {
-                    grant.forget();
-                }
-                grant.end();
+        let set = self.sets.read(hash);
+        let all = set.iter().flat_map(|set| set.iter());
+        for grant in all.filter(|grant| grant.of.is_about(hash, key)) {
+            if is_forgotten {
+                grant.forget();
             }
+            self.end(grant);
         }
     }
 
     /// Ends all grants; what is left of them is given back by their tasks.
     pub(super) fn void_all(&self) {
-        for mut set in self.sets.write_each() {
-            for grant in set.drain(..) {
-                grant.end();
-            }
+        for set in self.sets.write_each() {
+            set.iter().for_each(|grant| self.end(grant));
         }
     }
 
@@ -224,7 +213,9 @@ impl Grants {
         self.open.closed().await;
     }
 
-    fn all(&self, hash: u64, request: &Request<'_>) -> SmallVec<[Arc<Grant>; MOST_GRANTS]> {
+    /// The grants of a request's key, until all is given back.
+    pub(super) fn held(&self, request: &Request<'_>) -> GrantsHeld {
+        let hash = self.sets.hash(request.key());
         let set = self.sets.read(hash);
         let own = set.iter().flat_map(|set| set.iter());
         own.filter(|grant| grant.of.is_of(hash, request))
@@ -232,6 +223,9 @@ impl Grants {
             .collect()
     }
 }
+
+/// The grants of a key at one time.
+pub(crate) type GrantsHeld = SmallVec<[Arc<Grant>; MOST_GRANTS]>;
 
 /// `true` if units taken ahead may admit a request.
 #[inline]

@@ -32,7 +32,7 @@ use once_cell::sync::OnceCell;
 
 pub(crate) use self::fetch::Fetch;
 pub(crate) use self::grant::Grant;
-use self::grants::{Grants, MOST_GRANTS};
+use self::grants::{Grants, GrantsHeld, MOST_GRANTS};
 use self::moment::{Moment, micros};
 use self::refusals::{Miss, Refusals};
 use crate::clock::Clock;
@@ -259,16 +259,44 @@ impl Known {
     }
 
     /// The task that takes units ahead, if the request is one of many of its key.
-    ///
-    /// # Errors
-    ///
-    /// The grants of which too few units are left for the request: they are over, and given back.
-    pub(crate) fn fetch(&self, request: &Request<'_>) -> Result<Option<Fetch>, Vec<Arc<Grant>>> {
+    pub(crate) fn fetch(&self, request: &Request<'_>) -> Option<Fetch> {
         let grants = self.grants.get_or_init(|| {
             let own_clock = self.is_own_clock.then(|| Arc::clone(&self.clock));
             Arc::new(Grants::new(own_clock, self.epochs.clone()))
         });
-        Fetch::of(grants, request)
+        let wanted = grants.wanted(request)?;
+        Some(Fetch::new(grants, wanted))
+    }
+
+    /// What is held of a request's key, before the server is asked.
+    pub(crate) fn held(&self, request: &Request<'_>) -> GrantsHeld {
+        let grants = self.grants.get().filter(|_| request.prefetch_us > 0);
+        grants.map_or_else(GrantsHeld::new, |grants| grants.held(request))
+    }
+
+    /// Gives back what is held of a request's key, and waits until that is done, if the request may
+    /// be refused for what was `held` when the server was asked. `true` if it is to be asked again.
+    pub(crate) async fn gave_back(
+        &self,
+        request: &Request<'_>,
+        mut held: GrantsHeld,
+        refusal: &Verdict,
+    ) -> bool {
+        let units: u64 = held.iter().map(|grant| grant.owes()).sum();
+        let is_short = !refusal.allowed && !refusal.blocked && units > 0;
+        let Some(grants) = self.grants.get().filter(|_| is_short) else {
+            return false;
+        };
+        if refusal.remaining + units < request.cost() {
+            return false;
+        }
+        held.extend(grants.held(request));
+        held.retain(|grant| grant.owes() > 0);
+        held.iter().for_each(|grant| grants.end(grant));
+        for grant in held {
+            grant.given_back().await;
+        }
+        true
     }
 
     /// The grants of a key that are on their way to this runtime.
