@@ -48,13 +48,13 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// A limiter for this process alone.
+    /// A limiter that keeps limits in the memory of this process.
     #[must_use]
     pub fn memory() -> Self {
         Self::with_store(MemoryStore::new())
     }
 
-    /// A limiter on a store of your own.
+    /// A limiter on this store, with the default settings of [`builder`](Self::builder).
     pub fn with_store(store: impl Store) -> Self {
         Self::on(Engine::on(store))
     }
@@ -342,7 +342,7 @@ impl RateLimiter {
         Ok(call.change(Store::unblock).await? || here)
     }
 
-    /// The keys of the rule that were charged or blocked of late, in pages:
+    /// Lists the keys of the rule that the store holds, in pages:
     /// `while let Some(page) = keys.next_page().await?`. The list is for operators, not for
     /// requests: on Redis it goes through all keys of the server.
     #[must_use]

@@ -43,12 +43,13 @@ use crate::key::KeyKind;
 /// use std::time::Duration;
 /// use ratelimit_runtime::{Algorithm, Limit, Rule};
 ///
-/// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5)).and(Limit::per_day(50)).with_block(Duration::from_secs(600));
-/// static UPLOAD: Rule =
+/// static LOGIN: Rule = Rule::new("login",
+/// Limit::per_minute(5)).and(Limit::per_day(50)).with_block(Duration::from_secs(600)); static
+/// UPLOAD: Rule =
 ///     Rule::new("upload", Limit::per_hour(1000).with_burst(50)).with_algorithm(Algorithm::TokenBucket);
 /// ```
 ///
-/// Rules of one name share their buckets.
+/// Rules of one name, with the same windows and algorithm, share their counts.
 #[derive(Clone)]
 pub struct Rule {
     name: RuleName,
@@ -187,10 +188,10 @@ impl Rule {
         self.changed()
     }
 
-    /// Sets how long a key is refused once the limits refuse it. Refusals by the block do not
-    /// extend it. `peek` and shadow mode never set it, nor does a call that is also refused by
-    /// another rule of its stack or for lack of a permit. Without limits each call is
-    /// `Misconfigured`.
+    /// Sets how long a key is refused once the limits refuse it, at most [`Limit::MAX_WINDOW`];
+    /// zero for not at all. Refusals by the block do not extend it. `peek` and shadow mode never
+    /// set it, nor does a call that is also refused by another rule of its stack or for lack of a
+    /// permit. Without limits each call is `Misconfigured`.
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = BlockDuration::fixed(block);
@@ -221,7 +222,8 @@ impl Rule {
         self.changed()
     }
 
-    /// Lets a refused call wait for room, for at most this long.
+    /// Lets a refused call wait for room, for at most this long and [`Limit::MAX_WINDOW`]; zero
+    /// refuses at once.
     ///
     /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
     /// open estimate of `actual_cost` counts as spent. A call does not wait for a store that gives
@@ -269,7 +271,8 @@ impl Rule {
         self.with_policy_name(PolicyName::Fixed(policy))
     }
 
-    /// A copy of the rule with a policy whose name is made at run time, as that of a tenant's plan.
+    /// A copy of the rule with a policy whose name is made at run time, such as that of a tenant's
+    /// plan: see [`with_policy`](Self::with_policy).
     #[must_use]
     pub fn with_policy_named(&self, policy: impl Into<String>) -> Self {
         let mut rule = self.clone();
@@ -316,7 +319,8 @@ impl Rule {
         self.changed()
     }
 
-    /// Sets how long a check of this rule may take, in place of the limiter's timeout.
+    /// Sets how long a check of this rule may take, in place of the limiter's timeout. Waiting for
+    /// room is not part of it.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.terms.timeout = Some(timeout);
@@ -360,7 +364,8 @@ impl Rule {
         self
     }
 
-    /// Shadow mode: if `on`, decides and records, but never refuses, so that no call waits either.
+    /// Sets shadow mode: if `on`, the rule decides and records, but never refuses, so that no call
+    /// waits either.
     ///
     /// A refusal in shadow mode sets no [block](Self::with_block), and is no offence: such a call
     /// must not refuse those of processes that enforce the rule. It records refusals by the limits,
@@ -371,9 +376,9 @@ impl Rule {
         self
     }
 
-    /// A copy of the rule with another `max` for its first limit. It shares the buckets of the
-    /// rule, and each admission counts against the `max` of its own call. Where only calls in
-    /// flight are limited, a call of it is `Misconfigured`.
+    /// A copy of the rule with another `max` for its first limit. It shares the counts of the rule,
+    /// and each call is decided by the `max` of its own copy. Where only calls in flight are
+    /// limited, each call is `Misconfigured`.
     #[must_use]
     pub fn with_max(&self, max: u64) -> Self {
         let mut rule = self.clone();
@@ -381,9 +386,9 @@ impl Rule {
         rule.changed()
     }
 
-    /// A copy of the rule for a call of this cost; 1 by default. A call of cost 0 is admitted while
-    /// the limit is not exceeded, and charges nothing. Where only calls in flight are limited, a
-    /// call of another cost than 1 is `Misconfigured`.
+    /// A copy of the rule whose calls have this cost; 1 by default. A call of cost 0 is admitted
+    /// while the limit is not exceeded, and charges nothing. Where only calls in flight are
+    /// limited, a call of another cost than 1 is `Misconfigured`.
     #[must_use]
     pub fn with_cost(&self, cost: u64) -> Self {
         let mut rule = self.clone();
@@ -410,7 +415,7 @@ impl Rule {
         self.terms.algorithm()
     }
 
-    /// The cost of a call.
+    /// The cost that each call of the rule charges.
     #[must_use]
     pub const fn cost(&self) -> u64 {
         self.terms.cost

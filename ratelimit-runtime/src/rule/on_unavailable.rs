@@ -18,8 +18,8 @@ use std::fmt;
 #[non_exhaustive]
 pub enum OnUnavailable {
     /// Limits calls in the memory of this process, by the same limits; the decision is degraded.
-    /// Every process then has a budget of its own, which is unused at first: with *N* processes, a
-    /// window that overlaps an outage, or has a call that the store answered too late, admits up to
+    /// Every process then has counts of its own, from zero: with *N* processes, a window that
+    /// overlaps an outage, or has a call that the store answered too late, admits up to
     /// (*N* + 1) · `max`.
     #[default]
     Local,
