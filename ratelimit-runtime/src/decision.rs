@@ -88,7 +88,7 @@ impl Decision {
         self.status == Status::Allowed
     }
 
-    /// The name of the rule that decided.
+    /// The name of the rule that decided, as logs and metrics show it.
     #[must_use]
     pub fn rule(&self) -> &'static str {
         self.rule.as_str()
@@ -184,7 +184,7 @@ impl Decision {
         rank(self) < rank(other)
     }
 
-    /// Where the decision was made.
+    /// Where the decision was made: by the store, or without it.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source

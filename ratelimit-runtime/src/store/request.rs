@@ -52,7 +52,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key.
+    /// The whole stored key: prefix, format, algorithm, windows, name, and the rendered key.
     /// It is unique, and never holds a brace, so it spreads over a cluster's slots.
     #[must_use]
     #[inline]

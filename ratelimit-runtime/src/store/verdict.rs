@@ -14,8 +14,8 @@ use crate::decision::NEVER_US;
 pub struct Verdict {
     /// `true` if the request is admitted.
     pub allowed: bool,
-    /// Which limit decided: of those that refuse the one with the longest wait; else the one with
-    /// the least left.
+    /// The index of the limit that decided: of those that refuse the one with the longest wait;
+    /// else the one with the least left.
     pub limit_index: usize,
     /// The cost that is left of that limit, after the charge.
     pub remaining: u64,
@@ -55,7 +55,8 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// A reservation that was open, or not, and how much was not charged.
+    /// The outcome: whether the reservation was open, and the part of the cost that was not
+    /// charged.
     #[must_use]
     pub const fn new(was_open: bool, dropped: u64) -> Self {
         Self { was_open, dropped }

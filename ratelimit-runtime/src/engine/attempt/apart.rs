@@ -126,7 +126,7 @@ async fn look<'a>(
         is_known &= looked.is_ok();
         match looked {
             Ok(refusal) if !refusal.is_allowed() => refusals.push((at, refusal)),
-            // A permit that nobody could look for is asked for in any case, and decided then.
+            // A permit is asked for in any case, and decided then.
             _ if permit.is_some() => {}
             Ok(_) => admitting.push((at, part)),
             Err(error) => failed.push((at, part, error)),

@@ -40,8 +40,8 @@ mod table;
 ///
 /// Eviction can add to a limit: a key that is dropped has the used part of its limit, at most half,
 /// once more, and to have a given key dropped takes, on average, at least a quarter as many new
-/// keys as its rule has in the store. A key that moves from an overflow bucket to a bucket of its
-/// own can use its charges there once more. A block is never lifted.
+/// keys as its rule has in the store. A key that moves from an overflow bucket to a place of its
+/// own has its charges there once more. A block is never lifted.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     /// The permits of calls in flight, in shards of their own.
@@ -65,8 +65,9 @@ impl MemoryStore {
         Self::with_capacity(DEFAULT_CAPACITY)
     }
 
-    /// A store for about `keys` live keys (at least 1). A key takes some 150 bytes; a sliding
-    /// window with more than three units of cost in it takes 100 more, and 8 to 16 for each unit.
+    /// A store for about `keys` live keys, at least 1. A key takes some 150 bytes with its place in
+    /// the table; a sliding window with more than three units of cost in it takes 100 more, and 8
+    /// to 16 for each unit.
     #[must_use]
     pub fn with_capacity(keys: usize) -> Self {
         // A power of two.
@@ -81,7 +82,7 @@ impl MemoryStore {
         }
     }
 
-    /// Replaces the clock.
+    /// Takes the time from `clock` instead of tokio's clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         self.clock = Box::new(clock);

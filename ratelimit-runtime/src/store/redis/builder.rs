@@ -64,7 +64,7 @@ impl RedisStore {
         self
     }
 
-    /// Sets the name of the connections in `CLIENT LIST`, without spaces. The default is no name.
+    /// Sets the name of the connections in `CLIENT LIST`, without spaces; none by default.
     #[must_use]
     pub fn client_name(mut self, name: &str) -> Self {
         self.server_mut().login.client_name = Some(name.to_owned());

@@ -1,7 +1,7 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
-//! With scripts, a decision is one call of a script, so it is atomic and one round trip. A module
-//! uses only modules above it in the list of CONTRIBUTING.md.
+//! With scripts, a decision is one call of a script, so it is atomic and takes one round trip. A
+//! module uses only modules above it in the list of CONTRIBUTING.md.
 
 use std::fmt;
 use std::sync::Arc;
