@@ -298,8 +298,9 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try
-    /// again once the store is back, for the others.
+    /// `Misconfigured`, also where `duration` is zero or above [`Limit::MAX_WINDOW`]; or
+    /// `Unavailable`, and then the key is blocked in this process alone: try again once the store
+    /// is back, for the others.
     pub async fn block(
         &self,
         rule: &Rule,

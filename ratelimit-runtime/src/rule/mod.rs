@@ -256,8 +256,8 @@ impl Rule {
     /// elsewhere this has no effect.
     ///
     /// The lease is from 10 ms to 10 s, and at most a fiftieth of the shortest window. Any other
-    /// lease, and one beside a block, makes each call `Misconfigured`: units that another process
-    /// holds would block callers without an offence.
+    /// lease makes each call `Misconfigured`, and so does one without limits, or beside a block:
+    /// units that another process holds would block callers without an offence.
     #[must_use]
     pub const fn with_prefetch(mut self, lease: Duration) -> Self {
         self.terms = self.terms.with_prefetch(lease);

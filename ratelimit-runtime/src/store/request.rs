@@ -96,8 +96,8 @@ impl<'a> Request<'a> {
     }
 
     /// For how long a refusal by the limits blocks the key, the first time if that grows; zero for
-    /// not at all. A refusal by a block does not extend it. Open reservations count as if they were
-    /// committed.
+    /// not at all. A refusal by a block does not extend it. A refusal that only open reservations
+    /// cause, other than [estimates](Self::is_estimate), sets none.
     #[must_use]
     pub fn block(&self) -> Duration {
         self.block.first()
