@@ -150,8 +150,8 @@ impl Responses {
 
     /// Answers a request without the header that is its key by 401 and this `WWW-Authenticate`
     /// instead of 400: for keys that are credentials. `challenge` is a scheme with its parameters,
-    /// as `Bearer` or `ApiKey realm="orders"`; text that a header cannot hold is `Misconfigured`
-    /// when the limiter is built. In gRPC the code is `UNAUTHENTICATED`.
+    /// such as `Bearer` or `ApiKey realm="orders"`; text that a header cannot hold is
+    /// `Misconfigured` when the limiter is built. In gRPC the code is `UNAUTHENTICATED`.
     #[must_use]
     pub fn unauthorized(mut self, challenge: impl Into<String>) -> Self {
         self.challenge = Some(challenge.into());

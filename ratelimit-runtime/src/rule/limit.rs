@@ -217,7 +217,7 @@ impl Limit {
         self.window_us
     }
 
-    /// The unit of a calendar quota.
+    /// The unit of a calendar quota; `None` of any other limit.
     #[must_use]
     #[inline]
     pub const fn calendar_unit(&self) -> Option<CalendarUnit> {
@@ -227,7 +227,8 @@ impl Limit {
         }
     }
 
-    /// The time zone of a calendar quota, if it has one of its own.
+    /// The time zone that a calendar quota has of its own; `None` where that of its rule or policy
+    /// applies.
     #[must_use]
     pub fn zone(&self) -> Option<&'static str> {
         Some(self.calendar?.zone?.name())

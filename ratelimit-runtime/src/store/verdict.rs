@@ -17,12 +17,12 @@ pub struct Verdict {
     /// The index of the limit that decided: of those that refuse the one with the longest wait;
     /// else the one with the least left.
     pub limit_index: usize,
-    /// The cost that is left of that limit, after the charge.
+    /// The cost left in the deciding limit, after the charge.
     pub remaining: u64,
     /// Zero when admitted; else the time until this request would be admitted by all its limits, or
     /// [`NEVER`](Self::NEVER).
     pub retry_after_us: u64,
-    /// The time until nothing of the deciding limit is used.
+    /// The time until the deciding limit is unused, if no other call arrives.
     pub reset_after_us: u64,
     /// The name of this charge for [`Store::refund`](super::Store::refund) and
     /// [`Store::settle`](super::Store::settle): its time by the store's clock, in microseconds; in
@@ -42,7 +42,7 @@ pub struct Verdict {
     pub(crate) holds: u32,
 }
 
-/// The outcome of a settlement.
+/// The outcome of [`Store::settle`](super::Store::settle).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Settled {
