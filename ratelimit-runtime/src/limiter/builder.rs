@@ -83,15 +83,16 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Sets what answers while the store cannot: [`OnUnavailable::Local`] unless set.
+    /// Sets the answer while the store cannot answer: [`OnUnavailable::Local`] unless set.
     pub fn on_unavailable(mut self, answer: OnUnavailable) -> Self {
         self.engine.on_unavailable = answer;
         self
     }
 
     /// Hashes keys with this secret before they leave the process, so that the store holds no
-    /// personal data. All processes that share limits need the same secret; changing it starts
-    /// every limit afresh. A key as it is [listed](crate::RateLimiter::keys) is not hashed again.
+    /// personal data. All processes that share limits need the same secret; with another one all
+    /// counts start from zero. A [listed](crate::RateLimiter::keys) key is not hashed again. An
+    /// empty secret is an error of [`build`](Self::build).
     pub fn hash_keys(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.engine.key_hasher = KeyHasher::new(secret.as_ref());
         if self.engine.key_hasher.is_none() {
@@ -141,7 +142,8 @@ impl RateLimiterBuilder {
 
     /// Keeps limits on the Redis that a URL names: one server (`redis://`, `unix://`), the master
     /// that Sentinel knows (`redis+sentinel://`), or a cluster (`redis+cluster://`), with TLS by
-    /// `rediss` (feature `redis-tls`). [`RedisStore::new`](crate::RedisStore::new) has the forms.
+    /// `rediss` (feature `redis-tls`). [`RedisStore::new`](crate::RedisStore::new) has the forms;
+    /// any other URL is an error of [`build`](Self::build).
     #[cfg(feature = "redis")]
     pub fn redis(mut self, url: &str) -> Self {
         match crate::store::redis::RedisStore::new(url) {

@@ -260,9 +260,9 @@ impl RateLimiter {
     /// whether there was anything. Calls in flight keep their permits. Callers that wait are not
     /// woken by it: they ask at the time that they were told.
     ///
-    /// A sliding window ignores refunds and settlements of charges made before the reset. If a
-    /// burst ran ahead of the clock, the tickets of those microseconds can be issued again. The
-    /// other algorithms keep sums, in which they count as those of later calls.
+    /// In a sliding window refunds and settlements of charges made before the reset change nothing,
+    /// unless a later call got the same ticket, which a burst ahead of the clock makes possible.
+    /// The other algorithms keep sums, in which they count as those of later calls.
     ///
     /// # Errors
     ///
@@ -329,8 +329,8 @@ impl RateLimiter {
     }
 
     /// Ends a block for all processes on the same store, and leaves the charges as they are; says
-    /// whether there was one. Offences are forgotten, also where no block lasts: of a rule whose
-    /// block grows, the next one is a first one again.
+    /// whether there was one. Offences are forgotten, also where no block lasts: under a rule whose
+    /// block grows, the next one counts as the first.
     ///
     /// # Errors
     ///
@@ -352,9 +352,9 @@ impl RateLimiter {
     }
 
     /// Replaces all policies of the limiter with these, in one step: each check is decided by one
-    /// set, and checks made from now on by this one. A policy with other windows or another
-    /// algorithm starts afresh, one with another `max` goes on. Calls that wait for room go on
-    /// waiting under the policy that they began with.
+    /// set, and checks made from now on by this one. Counts start from zero under other windows or
+    /// another algorithm, and go on under another `max`. Calls that wait for room go on waiting
+    /// under the policy that they began with.
     ///
     /// # Errors
     ///
@@ -370,7 +370,7 @@ impl RateLimiter {
     }
 
     /// Puts the policies of a file in force, as [`set_policies`](Self::set_policies) does, and each
-    /// later version of it. Its name ends in `.toml` or `.json`; it holds policies by name.
+    /// later version of it. The file's name ends in `.toml` or `.json`; it holds policies by name.
     ///
     /// This waits for the first reading. From then on a task on the current tokio runtime reads the
     /// file twice a second, by its path, until the limiter or that runtime ends. A change is in

@@ -156,8 +156,8 @@ impl<'a> Request<'a> {
     }
 
     /// For how long a process may spend units that it takes ahead; zero where it takes none, as of
-    /// a reservation, which is settled with the store. A store need not look at it: it is leave to
-    /// admit from memory what was charged before.
+    /// a reservation, which is settled with the store. A store need not look at it: it may admit
+    /// from memory what was charged before.
     #[must_use]
     pub fn prefetch(&self) -> Duration {
         let lease = if self.is_reservation() {
