@@ -79,8 +79,7 @@ use proc_macro::TokenStream;
 /// afterwards. A lower cost frees the rest. A higher one is charged on top, also beyond `max`: then
 /// nothing is left, and later calls are refused until the excess has left the window. At most twice
 /// the capacity of a limit is ever used; the rest is not charged. A body that takes longer than the
-/// window is charged at its end. A call that is cancelled or panics is charged the estimate. So the
-/// estimates of admitted calls stay within `max`, and costs beyond the estimates add to it.
+/// window is charged at its end. A call that is cancelled or panics is charged the estimate.
 ///
 /// The body becomes an async block, as under `count`; without either it is unchanged.
 ///

@@ -25,8 +25,7 @@ use crate::decision::{Decision, whole_seconds};
 pub enum RateLimitError {
     /// The limit is used up, or is 0, which no waiting ends. Nothing was charged.
     Exceeded(Decision),
-    /// The call costs more than the limit, which is above 0, admits in any window, so waiting does
-    /// not help. Nothing was charged.
+    /// The call costs more than the limit, which is above 0, ever admits. Nothing was charged.
     #[non_exhaustive]
     CostExceedsLimit {
         /// The rule that refused.

@@ -110,9 +110,8 @@ impl RateLimiterBuilder {
     }
 
     /// Sets several policies, such as those of a configuration: with the feature `serde` a
-    /// [`Policy`] is read from `"5/1m, 50/1d"` or `"token_bucket 10/1s burst 50"`, or from a table
-    /// of `limits` (a text or a list), `algorithm`, `burst`, `block` and more. Two policies of one
-    /// name are an error of [`build`](Self::build).
+    /// [`Policy`] is read from a line, `"5/1m, 50/1d"`, or from a table. Two policies of one name
+    /// are an error of [`build`](Self::build).
     pub fn policies(
         mut self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
@@ -140,10 +139,9 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Keeps limits on the Redis that a URL names: one server (`redis://`, `unix://`), the master
-    /// that Sentinel knows (`redis+sentinel://`), or a cluster (`redis+cluster://`), with TLS by
-    /// `rediss` (feature `redis-tls`). [`RedisStore::new`](crate::RedisStore::new) has the forms;
-    /// any other URL is an error of [`build`](Self::build).
+    /// Keeps limits on the Redis that a URL names: one server, the master that Sentinel names, or a
+    /// cluster. [`RedisStore::new`](crate::RedisStore::new) has the forms; any other URL is an
+    /// error of [`build`](Self::build).
     #[cfg(feature = "redis")]
     pub fn redis(mut self, url: &str) -> Self {
         match crate::store::redis::RedisStore::new(url) {

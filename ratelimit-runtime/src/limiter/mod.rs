@@ -175,8 +175,8 @@ impl RateLimiter {
     /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
     /// it: for work whose cost is known when it is done. [`Reservation::commit`] takes that cost.
     ///
-    /// The estimates of admitted calls stay within the limits; actual costs beyond the estimates
-    /// add to that, and later calls wait for it.
+    /// The estimates of admitted calls stay within the limits. Actual costs may exceed them; then
+    /// later calls wait for it.
     ///
     /// # Errors
     ///
@@ -216,10 +216,6 @@ impl RateLimiter {
     /// of the key are in flight, over all processes that share the store, and charges the rule's
     /// cost to its other limits: all of it, or nothing. The call ends when the [`Permit`] is
     /// dropped, which can be moved to a task, or into a response that is streamed.
-    ///
-    /// Limits and permit are decided in one step where one server has both keys. Where two nodes of
-    /// a cluster have them, the permit comes last: a call that a limit refuses takes none, and one
-    /// that finds none gives back its charges.
     ///
     /// A rule with [`wait`](Rule::with_wait) waits for a permit. `enter` is not re-entrant: a call
     /// that enters the same key once more may wait for itself, until its wait is over.

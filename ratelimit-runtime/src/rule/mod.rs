@@ -227,8 +227,7 @@ impl Rule {
     ///
     /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
     /// open estimate of `actual_cost` counts as spent. A call does not wait for a store that gives
-    /// no answer: it is answered by [`on_unavailable`](Self::with_on_unavailable), under `Deny`
-    /// with [`Unavailable`](crate::RateLimitError::Unavailable).
+    /// no answer: [`on_unavailable`](Self::with_on_unavailable) answers.
     ///
     /// Callers of one limiter take turns, first come, first served, in a queue for each key that
     /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key
@@ -249,11 +248,9 @@ impl Rule {
     /// admits from its own memory until they are spent or the lease ends. Zero takes none ahead.
     ///
     /// Units taken ahead are charged, so the limits hold. But near the limit a process holds units
-    /// that another could use: this is for limits that are large beside the load. A refusal's
-    /// [`retry_after`](crate::Decision::retry_after) may be too late, as it counts units that are
-    /// held as used, and [`remaining`](crate::Decision::remaining) a lease old. Only Redis takes
-    /// units ahead, and only for calls that are checked by themselves and reserve nothing;
-    /// elsewhere this has no effect.
+    /// that another could use: this is for limits that are [large beside the
+    /// load](crate::guide::prefetch). Only Redis takes units ahead, and only for calls that are
+    /// checked by themselves and reserve nothing; elsewhere this has no effect.
     ///
     /// The lease is from 10 ms to 10 s, and at most a fiftieth of the shortest window. Any other
     /// lease makes each call `Misconfigured`, and so does one without limits, or beside a block:

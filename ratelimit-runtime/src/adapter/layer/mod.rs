@@ -37,8 +37,8 @@ use crate::rule::Rule;
 /// - Answers in place of a handler have a status of HTTP, whatever the request says, or with `grpc`
 ///   one of gRPC. Caches must not store them.
 ///
-/// Scripts in a browser that come from another origin see these fields only where a layer for CORS
-/// exposes them. It belongs around this layer, because a preflight has neither key nor credentials.
+/// A layer for CORS belongs around this one: see
+/// [the order of layers](crate::guide::web_services#the-order-of-layers).
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {

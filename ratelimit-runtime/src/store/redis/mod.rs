@@ -1,7 +1,6 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
-//! With scripts, a decision is one call of a script, so it is atomic and takes one round trip. A
-//! module uses only modules above it in the list of CONTRIBUTING.md.
+//! With scripts, a decision is one call of a script, so it is atomic and takes one round trip.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,9 +43,6 @@ pub use self::settings::mode::RedisMode;
 /// A call that is dropped at its timeout may have been charged although it was not admitted; this
 /// store admits no call that it has not charged.
 ///
-/// A task of the runtime on which a call acquired its permit renews the lease and releases the
-/// permit. Once that runtime has ended, the permit stays taken until its lease ends.
-///
 /// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
 /// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
@@ -77,8 +73,7 @@ impl RedisStore {
     ///
     /// `rediss` in the place of `redis` is TLS (feature `redis-tls`); `valkey` and `valkeys` mean
     /// the same as `redis` and `rediss`. Special characters in a password or a name are
-    /// percent-encoded. Methods set the rest: [`credentials`](Self::credentials) that change,
-    /// [`client_name`](Self::client_name), and certificates.
+    /// percent-encoded.
     ///
     /// Returns at once and connects to nothing.
     ///
@@ -167,8 +162,9 @@ impl RedisStore {
     /// Sets whether this process repeats a refusal without asking the server, until the same call
     /// could be admitted and for up to a second; also to calls of a higher cost, and while a block
     /// lasts to calls of any cost. The default is `true`: a flood then costs the server one or two
-    /// calls a second. A change by this process applies at once; a reset, refund or raised limit by
-    /// another, within that second. A block also holds while the server is down.
+    /// calls a second. A change by this process applies at once; a reset, refund, unblock or
+    /// settlement by another within that second; a raised `max` at once. A block also holds while
+    /// the server is down.
     ///
     /// The cache holds up to 8,192 refusals, of about 180 bytes each and the key.
     #[must_use]
