@@ -175,8 +175,8 @@ impl RateLimiter {
     /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
     /// it: for work whose cost is known when it is done. [`Reservation::commit`] takes that cost.
     ///
-    /// The estimates of admitted calls stay within the limits. Actual costs may exceed them; then
-    /// later calls wait for it.
+    /// The estimates of admitted calls stay within the limits. Actual costs may exceed them; later
+    /// calls wait until the excess has left.
     ///
     /// # Errors
     ///
