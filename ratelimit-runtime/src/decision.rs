@@ -191,8 +191,8 @@ impl Decision {
         self.source
     }
 
-    /// `true` if the store could not answer, so that `on_unavailable` chose the answer, or the check
-    /// of a rule in shadow mode failed. Under `local` the numbers are those of this process;
+    /// `true` if the store could not answer, so that `on_unavailable` chose the answer, or the
+    /// check of a rule in shadow mode failed. Under `local` the numbers are those of this process;
     /// otherwise the limit is known, and the cost left in it is not.
     #[must_use]
     pub fn is_degraded(&self) -> bool {

@@ -43,9 +43,8 @@ use crate::key::KeyKind;
 /// use std::time::Duration;
 /// use ratelimit_runtime::{Algorithm, Limit, Rule};
 ///
-/// static LOGIN: Rule = Rule::new("login",
-/// Limit::per_minute(5)).and(Limit::per_day(50)).with_block(Duration::from_secs(600)); static
-/// UPLOAD: Rule =
+/// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5)).and(Limit::per_day(50)).with_block(Duration::from_secs(600));
+/// static UPLOAD: Rule =
 ///     Rule::new("upload", Limit::per_hour(1000).with_burst(50)).with_algorithm(Algorithm::TokenBucket);
 /// ```
 ///

@@ -9,7 +9,7 @@ use std::fmt;
 /// | --- | --- | --- | --- |
 /// | is up, and did not answer in time | limited by this process | limited by this process | `Unavailable` |
 /// | is slow or down, or answers that it cannot serve | limited by this process | let through | `Unavailable` |
-/// | has no memory or disk left | limited by this process | limited by this process | `Unavailable` |
+/// | has no room left | limited by this process | limited by this process | `Unavailable` |
 /// | is set up wrongly | `Misconfigured` | `Misconfigured` | `Misconfigured` |
 ///
 /// Unless the store is set up wrongly, a refusal in the deny cache of this process that still holds
