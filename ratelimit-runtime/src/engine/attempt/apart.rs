@@ -1,4 +1,4 @@
-//! An attempt at parts that no store decides in one step: their keys are on several nodes of a
+//! An attempt at parts that no store decides in one step: their keys are in several slots of a
 //! cluster, behind a layer, on two limiters, or decided without scripts.
 //!
 //! Charging one part after the other, and giving back where one refuses, would let a caller whose

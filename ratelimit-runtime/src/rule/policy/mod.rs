@@ -146,8 +146,7 @@ impl Policy {
 
     /// Sets how long the permits of a process that dies stay taken, from 5 s to 1 h, for a rule
     /// that [limits calls in flight](crate::Rule::with_concurrent); any other rule with this policy
-    /// is
-    /// `Misconfigured`.
+    /// is `Misconfigured`.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Self {
         self.terms.lease = Some(lease);
