@@ -133,6 +133,8 @@ impl RedisStore {
     /// process. For a process whose clock is ahead by *d*, units become free *d* early, and its
     /// admissions last *d* longer for the other processes. Keys still expire by the server's clock,
     /// a second later than without `clock`, because the caller's clock may be coarse or late.
+    /// `fixed_window` without scripts and `leaky_bucket` by redis-cell, which have no other clock
+    /// than the server's, are `Misconfigured`.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         let clock = Arc::new(clock);
