@@ -47,7 +47,8 @@ pub use self::settings::mode::RedisMode;
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
 /// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
 /// scripts, the user needs those of [`RedisMode::Transactions`]. Listing keys needs `SCAN`, and
-/// [`write_rules`](Self::write_rules) `MULTI`, `EXEC`, `HSET`, `HLEN` and `EXPIRE`. In a cluster,
+/// [`write_rules`](Self::write_rules) `MULTI`, `EXEC`, `HSET`, `HLEN` and `EXPIRE`; a database
+/// other than 0 `SELECT`, and [`client_name`](Self::client_name) `CLIENT SETNAME`. In a cluster,
 /// the user also needs `CLUSTER SLOTS` and `ASKING`, and `CLUSTER INFO` for
 /// [`ready`](crate::RateLimiter::ready) to see whether the cluster is up. The user of sentinels
 /// needs `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
