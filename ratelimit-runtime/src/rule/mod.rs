@@ -204,8 +204,7 @@ impl Rule {
     /// rule of its stack nor the lack of a permit. Refusals by the block, in shadow mode or by a
     /// block set by hand are none. Offences are forgotten `longest` after the last block has ended,
     /// and at once by [`unblock`](crate::RateLimiter::unblock) and
-    /// [`reset`](crate::RateLimiter::reset). If a policy changes `longest`, the shorter time counts
-    /// for blocks set before.
+    /// [`reset`](crate::RateLimiter::reset).
     ///
     /// # Panics
     ///
@@ -231,8 +230,7 @@ impl Rule {
     /// Callers of one limiter take turns, first come, first served, in a queue for each key that
     /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key
     /// always find room. A caller that finds none, or has no turn in time, is refused without
-    /// asking the store. Its `retry_after` is the wait that is known, else 50 ms, and never ends
-    /// before the first in the queue asks again.
+    /// asking the store: see [the guide](crate::guide::attribute#waiting).
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(if wait.as_micros() > Limit::MAX_WINDOW.as_micros() {
@@ -364,8 +362,7 @@ impl Rule {
     /// waits either.
     ///
     /// A refusal in shadow mode sets no [block](Self::with_block), and is no offence: such a call
-    /// must not refuse those of processes that enforce the rule. It records refusals by the limits,
-    /// and by blocks that other calls have set; enforced, a block would refuse more.
+    /// must not refuse those of processes that enforce the rule.
     #[must_use]
     pub const fn with_shadow(mut self, on: bool) -> Self {
         self.terms.shadow = Some(on);

@@ -50,7 +50,7 @@ impl RedisStore {
     /// ```
     ///
     /// An error of `provider`, or no result within 5 seconds, counts as an outage, like a server
-    /// that is down; the store goes on connecting, with pauses of up to a second.
+    /// that is down.
     ///
     /// Sentinels are not logged in to with these credentials: their login is in the URL.
     #[must_use]

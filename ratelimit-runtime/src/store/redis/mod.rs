@@ -81,10 +81,9 @@ impl RedisStore {
     /// # Errors
     ///
     /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL has none of these
-    /// forms. The message never repeats the URL, which may hold a password. With a master that no
-    /// sentinel knows, a wrong password or a wrong certificate, calls and
-    /// [`ready`](crate::RateLimiter::ready) return `Misconfigured`; the store goes on connecting,
-    /// with pauses of up to a second, so that the mistake can be corrected without a restart.
+    /// forms. The message never repeats the URL, which may hold a password. A wrong password,
+    /// certificate or name of a master is an error of [`ready`](crate::RateLimiter::ready) and of
+    /// calls, until it is corrected.
     pub fn new(url: &str) -> Result<Self, StoreError> {
         url::settings(url).map(Self::on)
     }
