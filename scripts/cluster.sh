@@ -6,7 +6,7 @@
 #   scripts/cluster.sh stop
 #
 # The nodes listen on CLUSTER_PORT (7000 unless set) and the five ports above, and for each other 10,000 above those. They keep
-# nothing on disk but what they know of each other, in a folder below target/, where only who builds here can write.
+# nothing on disk but what they know of each other, in a folder below target/, where only the user who builds can write.
 set -euo pipefail
 
 first=${CLUSTER_PORT:-7000}

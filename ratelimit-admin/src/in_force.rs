@@ -1,6 +1,7 @@
 //! [`InForce`]: the rules that the limiters of a service have written to its Redis.
 //!
-//! Whoever may write to that Redis may have written them: they are checked, and printed escaped.
+//! Any client that may write to that Redis may have written them: they are checked, and printed
+//! escaped.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};

@@ -290,7 +290,7 @@ pub(crate) async fn top<E: From<RateLimitError>>(
 ) -> Result<Top, E> {
     let (mut left_out, mut looks, mut policies) = (Vec::new(), Vec::new(), Vec::new());
     for rule in &in_force.rules {
-        // Otherwise nobody can tell which keys the limits refuse.
+        // Of other rules it is not known which keys the limits refuse.
         let limits = match rule.limits() {
             Ok(_) if rule.is_max_per_call() => Err("each call says its `max`".to_owned()),
             Ok(_) if in_force.has_policies(&rule.name) => {

@@ -57,14 +57,14 @@ use proc_macro::TokenStream;
 ///
 /// With `count` other than `"all"` a call is charged before the body runs, so that a thousand
 /// parallel guesses cannot pass a limit of five, and gets its units back if the outcome does not
-/// count. A call that is cancelled or panics counts. Calls that are still running occupy their
-/// units, but only those that have counted lead to a block.
+/// count. A call that is cancelled or panics counts. Running calls occupy their units, but only
+/// those that have counted lead to a block.
 ///
 /// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block,
-/// because a `return` in it must not end the function before the outcome is judged. Without `count`
-/// the body is unchanged. Arguments that the body names move into the block: a closure of `count`
-/// can use an argument if it is `Copy`, or if the body does not take it. Arguments are dropped in
-/// their usual order, but those that the closure names, or that the body does not name, come last.
+/// because a `return` in it must not end the function before the outcome is judged. Arguments that
+/// the body names move into the block: a closure of `count` can use an argument if it is `Copy`, or
+/// if the body does not take it. Arguments are dropped in their usual order, but those that the
+/// closure names, or that the body does not name, come last.
 ///
 /// # Costs that are known afterwards
 ///
@@ -79,10 +79,9 @@ use proc_macro::TokenStream;
 /// afterwards. A lower cost frees the rest. A higher one is charged on top, also beyond `max`: then
 /// nothing is left, and later calls are refused until the excess has left the window. At most twice
 /// the capacity of a limit is ever used; the rest is not charged. A body that takes longer than the
-/// window is charged at its end. A call that is cancelled or panics is charged the estimate. So the
-/// estimates of admitted calls stay within `max`, and costs beyond the estimates add to it.
+/// window is charged at its end. A call that is cancelled or panics is charged the estimate.
 ///
-/// The body becomes an async block, as under `count`.
+/// The body becomes an async block, as under `count`; without either it is unchanged.
 ///
 /// # Key templates
 ///
@@ -107,13 +106,13 @@ use proc_macro::TokenStream;
 /// `#[tokio::main]`, which makes a blocking function of an async one, stands below.
 ///
 /// Several attributes on one function, all under the name `rate_limit`, make one guard: each has
-/// its own bucket. They are consulted together, and a call is charged to all of them or to none.
+/// its own counts. They are consulted together, and a call is charged to all of them or to none.
 /// Write an attribute of the same name from another crate with its path. Of several refusals, the
 /// one that lasts longest is returned. `on_refused` is written once and applies to all of them.
 /// Each attribute's `wait` holds for a refusal by its own limits: one without it refuses at once.
 ///
-/// The derived name is the function's path, so moving the function starts fresh buckets: give a
-/// `name` to keep them. A second attribute's derived name ends in `#2`, and so on.
+/// The derived name is the function's path, so counts start from zero when the function moves: give
+/// a `name` to keep them. A second attribute's derived name ends in `#2`, and so on.
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     stages::rate_limit(arguments.into(), item.into()).into()
@@ -125,14 +124,14 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// limiter.reset(&rule, &key!("<tenant>:<email>")).await?;
 /// ```
 ///
-/// The grammar is that of `#[rate_limit(key = "…")]`. The value is a `Key`. With the runtime crate
-/// under another name: `key!(crate = ::path, "<email>")`.
+/// It evaluates to a `Key`. The grammar is that of `#[rate_limit(key = "…")]`. Where the runtime
+/// crate has another name: `key!(crate = ::path, "<email>")`.
 #[proc_macro]
 pub fn key(input: TokenStream) -> TokenStream {
     stages::key(input.into()).into()
 }
 
-/// Makes a type of your own usable in a key.
+/// Implements `KeyPart` for a type of your own, so that it can be part of a key.
 ///
 /// ```text
 /// #[derive(KeyPart)]

@@ -66,17 +66,18 @@ pub(crate) enum Receipt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// The store itself.
+    /// In the store.
     Store,
-    /// This process, without asking the store: its deny cache knows that the store would refuse,
+    /// In this process, without asking the store: its deny cache knows that the store would refuse,
     /// the limit is 0, or the call would have waited, but found no room or no turn in time.
     DenyCache,
-    /// This process, from units taken ahead: see
+    /// In this process, from units taken ahead: see
     /// [`Rule::with_prefetch`](crate::Rule::with_prefetch).
     Grant,
-    /// The fallback: the memory of this process, because the store could not answer.
+    /// In the fallback, the memory of this process, because the store could not answer.
     Fallback,
-    /// No store: it could not answer, and the rule admits calls unchecked meanwhile.
+    /// Nowhere: the store could not answer and the rule admits calls unchecked meanwhile, or the
+    /// check of a rule in shadow mode failed.
     Nobody,
 }
 
@@ -88,7 +89,7 @@ impl Decision {
         self.status == Status::Allowed
     }
 
-    /// The name of the rule that decided.
+    /// The name of the rule that decided, as logs and metrics show it.
     #[must_use]
     pub fn rule(&self) -> &'static str {
         self.rule.as_str()
@@ -184,15 +185,15 @@ impl Decision {
         rank(self) < rank(other)
     }
 
-    /// Where the decision was made.
+    /// Where the decision was made: by the store, or without it.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// `true` if the store could not answer, so that `on_unavailable` chose the answer. Under
-    /// `allow` the decision knows the limit, but not the cost left in it; under `local` the numbers
-    /// are those of this process.
+    /// `true` if the store could not answer, so that `on_unavailable` chose the answer, or the
+    /// check of a rule in shadow mode failed. Under `local` the numbers are those of this process;
+    /// otherwise the limit is known, and the cost left in it is not.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         match self.source {

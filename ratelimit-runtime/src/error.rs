@@ -25,8 +25,7 @@ use crate::decision::{Decision, whole_seconds};
 pub enum RateLimitError {
     /// The limit is used up, or is 0, which no waiting ends. Nothing was charged.
     Exceeded(Decision),
-    /// The call costs more than the limit, which is above 0, admits in any window, so waiting does
-    /// not help. Nothing was charged.
+    /// The call costs more than the limit, which is above 0, ever admits. Nothing was charged.
     #[non_exhaustive]
     CostExceedsLimit {
         /// The rule that refused.
@@ -42,8 +41,8 @@ pub enum RateLimitError {
     },
     /// The store gave no answer in time, or replied that it cannot serve now.
     Unavailable(StoreError),
-    /// The limiter or its store is set up wrongly. `on_unavailable` does not apply, because
-    /// a typo in a password must not switch a limit off.
+    /// The limiter, its store or the rule is set up wrongly. `on_unavailable` does not apply,
+    /// because a typo in a password must not switch a limit off.
     Misconfigured(StoreError),
 }
 
@@ -248,14 +247,14 @@ impl StoreError {
         self.is_lost
     }
 
-    /// Adds the error that caused this one.
+    /// Sets the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// The kind of the failure.
+    /// The kind of the error, which selects the answer to the call.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind

@@ -1,6 +1,6 @@
-//! Functions and types that expansions of `#[rate_limit]`, `key!` and `#[derive(KeyPart)]` use, and
-//! with the feature `_tests` what the other packages of this workspace reach for. They have no
-//! stability: all packages are released together.
+//! Functions and types that expansions of `#[rate_limit]`, `key!` and `#[derive(KeyPart)]` use,
+//! and, with the feature `_tests`, the other packages of this workspace. They have no stability:
+//! all packages are released together.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Errors as tokens, where the user's code still has to make sense.
+//! Errors as tokens, beside the user's code, which has to compile apart from them.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;

@@ -11,7 +11,7 @@ use crate::response::KeyRejection;
 /// The value of a header, as an extractor of axum, actix-web and poem, and as part of a key. A
 /// request with two such headers is answered 400, and so is one without it, or 401 with
 /// [`Responses::unauthorized`](crate::Responses::unauthorized): requests without the header must
-/// not share one bucket.
+/// not share one key.
 ///
 /// A header says what the client claims. Until that is verified, limit by
 /// [`ClientIp`](crate::ClientIp) too.
@@ -36,14 +36,14 @@ pub struct HeaderKey<N> {
     name: PhantomData<fn() -> N>,
 }
 
-/// Which header a [`HeaderKey`] is.
+/// A type that names the header of a [`HeaderKey`].
 pub trait NamedHeader {
-    /// The name, in any case.
+    /// The name of the header, in any case.
     const NAME: &'static str;
 }
 
 impl<N: NamedHeader> HeaderKey<N> {
-    /// From the headers of a request, of whatever framework.
+    /// The header's value among the `headers` of a request, in any framework.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ impl RateLimitError {
     /// have it: 429 with `Retry-After`, 413, 503 or 500. A mistake in the setup is logged, not told
     /// to the client.
     ///
-    /// The features for frameworks do this where a handler is refused.
+    /// With the feature of a framework, a refused handler answers so by itself.
     #[must_use]
     pub fn to_http_response(&self) -> Response<String> {
         find::responses().response(self)

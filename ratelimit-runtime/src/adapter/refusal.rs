@@ -4,9 +4,8 @@ use crate::RateLimitError;
 
 /// A return type that can carry a refusal.
 ///
-/// It holds for every `Result<T, E>` whose error is `From<RateLimitError>`, so also for
-/// `anyhow::Result`. The features `axum`, `actix-web`, `poem` and `tonic` bring the types of these
-/// frameworks:
+/// Every `Result<T, E>` whose `E` is `From<RateLimitError>` implements it, so `anyhow::Result` does
+/// too. With the features `axum`, `actix-web`, `poem` and `tonic` types of these frameworks do:
 ///
 /// | feature | a handler may return |
 /// | --- | --- |
@@ -15,8 +14,8 @@ use crate::RateLimitError;
 /// | `poem` | `Response`; `Result<_, poem::Error>` |
 /// | `tonic` | `Result<_, tonic::Status>` |
 ///
-/// In place of `impl IntoResponse` or `impl Responder`, which could be anything, it returns
-/// `Result<impl IntoResponse, RateLimitError>`.
+/// A handler that returns `impl IntoResponse` or `impl Responder`, which hide their type, returns
+/// `Result<impl IntoResponse, RateLimitError>` instead.
 ///
 /// Implement it for a response type of your own:
 ///

@@ -38,7 +38,7 @@ macro_rules! __algorithms {
     ($($then:tt)::+ $(, $with:tt)?) => {
         $($then)::+! {
             $($with)?
-            /// A log of every admission: exact.
+            /// A log of every admission: exact, at most `max` in any window.
             #[default]
             SlidingWindow sliding_window(sliding_window::Log) {
                 is_log: true,
@@ -47,7 +47,7 @@ macro_rules! __algorithms {
                 tag: "sw",
                 number: 1,
             }
-            /// Two counters, the last window's weighted: O(1) memory; up to `2·max − 1` in an
+            /// Two counters, the previous window's weighted: O(1) memory; up to `2·max − 1` in an
             /// interval of one window.
             SlidingCounter sliding_counter(Counters<sliding_counter::SlidingCounter>) {
                 is_log: false,
@@ -56,8 +56,8 @@ macro_rules! __algorithms {
                 tag: "sc",
                 number: 3,
             }
-            /// One counter per window, begun by the first call: up to `2·max` in an interval of a
-            /// window.
+            /// One counter per window, which the first call begins: up to `2·max` in an interval of
+            /// one window.
             FixedWindow fixed_window(Counters<fixed_window::FixedWindow>) {
                 is_log: false,
                 has_burst: false,
@@ -65,8 +65,8 @@ macro_rules! __algorithms {
                 tag: "fw",
                 number: 2,
             }
-            /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max − 1` in
-            /// a window.
+            /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max` in an
+            /// interval of one window.
             TokenBucket token_bucket(Counters<bucket::Bucket>) {
                 is_log: false,
                 has_burst: true,
@@ -74,8 +74,8 @@ macro_rules! __algorithms {
                 tag: "tb",
                 number: 4,
             }
-            /// The generic cell rate algorithm: `max` per window evenly, `burst` at once; up to
-            /// `burst + max − 1`.
+            /// The generic cell rate algorithm (GCRA): `max` per window evenly, `burst` at once; up
+            /// to `burst + max` in an interval of one window.
             LeakyBucket leaky_bucket(Counters<bucket::Bucket>) {
                 is_log: false,
                 has_burst: true,

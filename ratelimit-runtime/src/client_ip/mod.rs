@@ -56,9 +56,8 @@ impl fmt::Display for ClientIp {
 
 /// The key function of a [`RateLimitLayer`](crate::RateLimitLayer) that limits by [`ClientIp`], in
 /// every framework. If the connection has no known address, the request is answered 500. If a
-/// trusted proxy names no client, the key is the proxy's own address, so that such clients share a
-/// bucket; or the request is answered 400, if the proxy has none or
-/// [`strict`](TrustedProxies::strict) is set.
+/// trusted proxy names no client, the key is the proxy's own address, which such clients share; or
+/// the request is answered 400, if the proxy has none or [`strict`](TrustedProxies::strict) is set.
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {

@@ -16,7 +16,7 @@ use crate::observe::episodes::Episodes;
 use crate::parse_error::ParseError;
 use crate::response::KeyRejection;
 
-/// Proxies whose forwarding header [`ClientIp`] trusts. None by default.
+/// The proxies whose forwarding header [`ClientIp`] trusts. None by default.
 ///
 /// [`RateLimiterBuilder::trusted_proxies`](crate::RateLimiterBuilder::trusted_proxies) sets them
 /// wherever that limiter is [in force](crate::RateLimiter::current). For a part of a server another
@@ -29,9 +29,9 @@ use crate::response::KeyRejection;
 /// been sent by the client.
 ///
 /// A trusted proxy may name no client: no such field, `unknown`, an obfuscated identifier, or
-/// something else than an address. Then its own address stands for all its clients, which share
-/// their limits. The event `no_client` says so; with
-/// [`strict`](Self::strict), and where the proxy has no address, such requests are answered 400.
+/// anything but an address. Then its own address stands for all its clients, which share their
+/// limits, and the log has the event `no_client`; with [`strict`](Self::strict), and where the
+/// proxy has no address, such requests are answered 400.
 ///
 /// ```
 /// use ratelimit_runtime::{RateLimiter, TrustedProxies};
@@ -86,7 +86,7 @@ impl Default for TrustedProxies {
 const MOST_HOPS: usize = 32;
 
 impl TrustedProxies {
-    /// Trusts proxies with these addresses (`"10.1.2.3"`) or in these networks (`"10.0.0.0/8"`).
+    /// Trusts the proxies at these addresses (`"10.1.2.3"`) and in these networks (`"10.0.0.0/8"`).
     /// IPv4 written as IPv6 is IPv4: `"::ffff:10.0.0.0/104"` is `"10.0.0.0/8"`. White space around
     /// an entry is ignored.
     ///
@@ -131,9 +131,9 @@ impl TrustedProxies {
         Ok(self)
     }
 
-    /// Answers a request 400 if a trusted proxy names no client; by default it shares the limits of
-    /// the proxy's address. Health checks that a proxy makes itself name no client
-    /// either.
+    /// Sets whether a request is answered 400 if a trusted proxy names no client; by default it
+    /// shares the limits of the proxy's address. Health checks that a proxy makes itself name no
+    /// client either.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 /// A clock that a store reads once per decision.
 pub trait Clock: Send + Sync + 'static {
-    /// The time since a fixed moment. It should not step back; if it does, stores go on.
+    /// The time since a fixed moment. If it steps back, time stands still for a key until the clock
+    /// has caught up.
     fn now(&self) -> Duration;
 }
 

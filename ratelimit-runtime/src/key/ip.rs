@@ -53,7 +53,7 @@ impl KeyPart for Ipv6Addr {
         if let Some(address) = embedded_ipv4(*self) {
             address.write_key(key);
         } else if let [0x64, 0xff9b, 1, ..] = self.segments() {
-            // A translator of the site's own, and nobody knows where in it the IPv4 address is.
+            // The prefix of a local translator, which puts the IPv4 address at any place in it.
             key.display(self);
         } else {
             let network = Self::from_bits(self.to_bits() & (u128::MAX << 64));

@@ -33,12 +33,12 @@ use crate::parse_error::ParseError;
 
 /// A rendered key, made by [`key!`](crate::key!) or [`Key::of`].
 ///
-/// With it, `acquire`, `peek` and `reset` reach the bucket of an attribute with the same template.
+/// With it, `acquire`, `peek` and `reset` reach the counts of an attribute with the same template.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(KeyBuf);
 
 impl Key {
-    /// The key of a rule with one bucket for all callers, as of an attribute without `key`.
+    /// The key that all callers share, as those of an attribute without `key` do.
     #[must_use]
     pub fn global() -> Self {
         Self(KeyBuf::new())
@@ -51,13 +51,13 @@ impl Key {
         builder.finish()
     }
 
-    /// The key with this rendering, as [`as_bytes`](Self::as_bytes) returns it and tools find it at
-    /// the end of a stored key.
+    /// The key with this rendering, which [`as_bytes`](Self::as_bytes) returns and which ends a
+    /// stored key.
     ///
     /// # Errors
     ///
-    /// If no key has this rendering: brackets that do not match, a brace, or a control character.
-    /// Any other text is accepted, even if no call renders it.
+    /// If `rendered` has brackets that do not match, a brace, or a control character. Any other
+    /// text is accepted, even if no call renders it.
     ///
     /// ```
     /// # #[cfg(feature = "macros")] {

@@ -12,8 +12,7 @@ use crate::rule::{FORMAT, OnUnavailable, Policy};
 use crate::store::memory::MemoryStore;
 use crate::store::{BuiltInStore as _, Store};
 
-/// Sets up a [`RateLimiter`]; made by
-/// [`RateLimiter::builder`].
+/// Sets up a [`RateLimiter`]; made by [`RateLimiter::builder`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct RateLimiterBuilder {
     engine: Engine,
@@ -23,7 +22,8 @@ pub struct RateLimiterBuilder {
 }
 
 impl RateLimiter {
-    /// A limiter to be set up: prefix, timeout, store, what happens when the store is unavailable.
+    /// A builder of a limiter: store, prefix, timeout, policies, the answer while the store is
+    /// unavailable.
     pub fn builder() -> RateLimiterBuilder {
         RateLimiterBuilder {
             engine: Engine::on(MemoryStore::new()),
@@ -48,7 +48,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Misconfigured`] when the variable is set to something else.
+    /// [`RateLimitError::Misconfigured`] when the variable is set, but not to a usable value.
     pub fn from_env() -> Result<Self, RateLimitError> {
         Self::builder().store_from_env()?.build()
     }
@@ -68,30 +68,31 @@ impl fmt::Debug for RateLimiterBuilder {
 }
 
 impl RateLimiterBuilder {
-    /// The beginning of every stored key, which keeps services and stages that share a Redis apart:
-    /// `shop:prod`. At most 64 bytes, without braces, white space, control characters
-    /// or a part `rl1`.
+    /// Sets the beginning of every stored key, which keeps services and stages that share a Redis
+    /// apart: `shop:prod`. None unless set; at most 64 bytes, without braces, white space, control
+    /// characters or a part `rl1`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.engine.prefix = prefix.into().into_boxed_str();
         self
     }
 
-    /// How long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for room
-    /// is not part of it.
+    /// Sets how long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for
+    /// room is not part of it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.engine.timeout = timeout;
         self
     }
 
-    /// Sets what answers while the store cannot: [`OnUnavailable::Local`] unless set.
+    /// Sets the answer while the store cannot answer: [`OnUnavailable::Local`] unless set.
     pub fn on_unavailable(mut self, answer: OnUnavailable) -> Self {
         self.engine.on_unavailable = answer;
         self
     }
 
     /// Hashes keys with this secret before they leave the process, so that the store holds no
-    /// personal data. All processes that share limits need the same secret; changing it starts
-    /// every limit afresh. A key as it is [listed](crate::RateLimiter::keys) is not hashed again.
+    /// personal data. All processes that share limits need the same secret; with another one all
+    /// counts start from zero. A [listed](crate::RateLimiter::keys) key is not hashed again. An
+    /// empty secret is an error of [`build`](Self::build).
     pub fn hash_keys(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.engine.key_hasher = KeyHasher::new(secret.as_ref());
         if self.engine.key_hasher.is_none() {
@@ -102,15 +103,15 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// The limits of rules with `policy = "…"`. A rule whose policy is missing is an error when it
-    /// is first used.
+    /// Sets the policy of this name. A call whose rule names a policy that the limiter lacks is
+    /// `Misconfigured`.
     pub fn policy(self, name: impl Into<String>, policy: Policy) -> Self {
         self.policies([(name, policy)])
     }
 
-    /// Several policies at once, as they come from a configuration: with the feature `serde` a
-    /// [`Policy`] is read from `"5/1m, 50/1d"` or `"token_bucket 10/1s burst 50"`, or from a table
-    /// of `limits` (a text or a list), `algorithm`, `burst`, `block` and more.
+    /// Sets several policies, such as those of a configuration: with the feature `serde` a
+    /// [`Policy`] is read from a line, `"5/1m, 50/1d"`, or from a table. Two policies of one name
+    /// are an error of [`build`](Self::build).
     pub fn policies(
         mut self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
@@ -121,7 +122,7 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// How refusals look over HTTP, where this is the limiter
+    /// Sets the responses to refusals over HTTP, where this is the limiter
     /// [in force](crate::RateLimiter::current) while the response is made.
     #[cfg(feature = "http")]
     pub fn responses(mut self, responses: crate::Responses) -> Self {
@@ -129,8 +130,8 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Proxies whose forwarding headers [`ClientIp`](crate::ClientIp) trusts, where this is the
-    /// limiter [in force](crate::RateLimiter::current). None by default. A
+    /// Sets the proxies whose forwarding header [`ClientIp`](crate::ClientIp) trusts, where this is
+    /// the limiter [in force](crate::RateLimiter::current). None by default. A
     /// [`RateLimitLayer`](crate::RateLimitLayer) may set others for the handlers inside of it.
     #[cfg(feature = "http")]
     pub fn trusted_proxies(mut self, proxies: crate::TrustedProxies) -> Self {
@@ -138,9 +139,9 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Keeps limits on the Redis that a URL names: one server (`redis://`, `unix://`), the master
-    /// that Sentinel knows (`redis+sentinel://`), or a cluster (`redis+cluster://`), with TLS by
-    /// `rediss` (feature `redis-tls`). [`RedisStore::new`](crate::RedisStore::new) has the forms.
+    /// Keeps limits on the Redis that a URL names: one server, the master that Sentinel names, or a
+    /// cluster. [`RedisStore::new`](crate::RedisStore::new) has the forms; any other URL is an
+    /// error of [`build`](Self::build).
     #[cfg(feature = "redis")]
     pub fn redis(mut self, url: &str) -> Self {
         match crate::store::redis::RedisStore::new(url) {
@@ -192,13 +193,13 @@ impl RateLimiterBuilder {
         )))
     }
 
-    /// The limiter. It validates and returns at once; a store connects when it is first asked, in
-    /// the background.
+    /// Makes the limiter. This checks the settings and returns at once; a store connects when it
+    /// is first asked, in the background.
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a
-    /// policy needs what the store cannot do.
+    /// [`RateLimitError::Misconfigured`] with the mistake and what to write instead, also where a
+    /// policy needs a feature that the store lacks.
     pub fn build(self) -> Result<RateLimiter, RateLimitError> {
         if let Some(problem) = self.problem {
             return Err(problem);

@@ -31,13 +31,12 @@ impl Keys {
         }
     }
 
-    /// The next page; `None` after the last one. On Redis a page is one `SCAN` of about 250 of the
-    /// keys that a server holds, whatever they belong to, so many a page is empty. It takes at most
-    /// the timeout of a check.
+    /// The next page; `None` after the last one. A page takes at most the timeout of a check. On
+    /// Redis it is one `SCAN` of about 250 keys, of this rule or not, so it may be empty.
     ///
-    /// Any limiter of this prefix and store, with a [secret](crate::RateLimiterBuilder::hash_keys)
-    /// or without, reaches the bucket of such a key. With a secret, its calls in flight have
-    /// another: `in_flight` and `enter` need the key itself.
+    /// Under a [secret](crate::RateLimiterBuilder::hash_keys) these are hashed keys. `peek`,
+    /// `reset`, `block` and `unblock` take them as they are, on any limiter of this prefix and
+    /// store; `in_flight` and `enter` take only the key before hashing.
     ///
     /// # Errors
     ///

@@ -48,13 +48,13 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// A limiter for this process alone.
+    /// A limiter that keeps limits in the memory of this process.
     #[must_use]
     pub fn memory() -> Self {
         Self::with_store(MemoryStore::new())
     }
 
-    /// A limiter on a store of your own.
+    /// A limiter on this store, with the default settings of [`builder`](Self::builder).
     pub fn with_store(store: impl Store) -> Self {
         Self::on(Engine::on(store))
     }
@@ -140,7 +140,7 @@ impl RateLimiter {
 
     /// [`acquire`](Self::acquire) for several rules, each with a key of its own: all of them are
     /// charged, or none. The decisions are in the order of the rules. Redis charges up to 254 of
-    /// them in one step, and more, up to 10,000, as it does those of several nodes.
+    /// them in one step, and more, up to 10,000, as it does those in several slots of a cluster.
     ///
     /// ```
     /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
@@ -175,8 +175,8 @@ impl RateLimiter {
     /// Charges the rule's cost to the key as an estimate, of at least 1, if all its limits admit
     /// it: for work whose cost is known when it is done. [`Reservation::commit`] takes that cost.
     ///
-    /// The estimates of admitted calls stay within the limits; actual costs beyond the estimates
-    /// add to that, and later calls wait for it.
+    /// The estimates of admitted calls stay within the limits. Actual costs may exceed them; later
+    /// calls wait until the excess has left.
     ///
     /// # Errors
     ///
@@ -217,10 +217,6 @@ impl RateLimiter {
     /// cost to its other limits: all of it, or nothing. The call ends when the [`Permit`] is
     /// dropped, which can be moved to a task, or into a response that is streamed.
     ///
-    /// Limits and permit are decided in one step where one server has both keys. Where two nodes of
-    /// a cluster have them, the permit comes last: a call that a limit refuses takes none, and one
-    /// that finds none gives back its charges.
-    ///
     /// A rule with [`wait`](Rule::with_wait) waits for a permit. `enter` is not re-entrant: a call
     /// that enters the same key once more may wait for itself, until its wait is over.
     ///
@@ -260,9 +256,9 @@ impl RateLimiter {
     /// whether there was anything. Calls in flight keep their permits. Callers that wait are not
     /// woken by it: they ask at the time that they were told.
     ///
-    /// A sliding window ignores refunds and settlements of charges made before the reset. If a
-    /// burst ran ahead of the clock, the tickets of those microseconds can be issued again. The
-    /// other algorithms keep sums, in which they count as those of later calls.
+    /// In a sliding window refunds and settlements of charges made before the reset change nothing,
+    /// unless a later call got the same ticket, which a burst ahead of the clock makes possible.
+    /// The other algorithms keep sums, in which they count as those of later calls.
     ///
     /// # Errors
     ///
@@ -298,8 +294,9 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try
-    /// again once the store is back, for the others.
+    /// `Misconfigured`, also where `duration` is zero or above [`Limit::MAX_WINDOW`]; or
+    /// `Unavailable`, and then the key is blocked in this process alone: try again once the store
+    /// is back, for the others.
     pub async fn block(
         &self,
         rule: &Rule,
@@ -328,8 +325,8 @@ impl RateLimiter {
     }
 
     /// Ends a block for all processes on the same store, and leaves the charges as they are; says
-    /// whether there was one. Offences are forgotten, also where no block lasts: of a rule whose
-    /// block grows, the next one is a first one again.
+    /// whether there was one. Offences are forgotten, also where no block lasts: under a rule whose
+    /// block grows, the next one counts as the first.
     ///
     /// # Errors
     ///
@@ -342,7 +339,7 @@ impl RateLimiter {
         Ok(call.change(Store::unblock).await? || here)
     }
 
-    /// The keys of the rule that were charged or blocked of late, in pages:
+    /// Lists the keys of the rule that the store holds, in pages:
     /// `while let Some(page) = keys.next_page().await?`. The list is for operators, not for
     /// requests: on Redis it goes through all keys of the server.
     #[must_use]
@@ -351,9 +348,9 @@ impl RateLimiter {
     }
 
     /// Replaces all policies of the limiter with these, in one step: each check is decided by one
-    /// set, and checks made from now on by this one. A policy with other windows or another
-    /// algorithm starts afresh, one with another `max` goes on. Calls that wait for room go on
-    /// waiting under the policy that they began with.
+    /// set, and checks made from now on by this one. Counts start from zero under other windows or
+    /// another algorithm, and go on under another `max`. Calls that wait for room go on waiting
+    /// under the policy that they began with.
     ///
     /// # Errors
     ///
@@ -369,7 +366,7 @@ impl RateLimiter {
     }
 
     /// Puts the policies of a file in force, as [`set_policies`](Self::set_policies) does, and each
-    /// later version of it. Its name ends in `.toml` or `.json`; it holds policies by name.
+    /// later version of it. The file's name ends in `.toml` or `.json`; it holds policies by name.
     ///
     /// This waits for the first reading. From then on a task on the current tokio runtime reads the
     /// file twice a second, by its path, until the limiter or that runtime ends. A change is in

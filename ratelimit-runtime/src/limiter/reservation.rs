@@ -11,11 +11,11 @@ use crate::rule::Limit;
 /// [`RateLimiter::reserve`](crate::RateLimiter::reserve) and
 /// [`reserve_all`](crate::RateLimiter::reserve_all).
 ///
-/// It ends by [`commit`](Self::commit) or [`release`](Self::release). A reservation that is dropped
-/// is committed as estimated: a call that is cancelled is not free. Both return at once: a store in
-/// memory is told at once as well, any other by a task of the current tokio runtime, again where it
-/// does not answer, once it is back. A settlement that fails is logged (`unsettled`), and the
-/// estimate stays charged until it expires.
+/// It ends by [`commit`](Self::commit) or [`release`](Self::release), which return at once.
+/// Dropping it commits the estimate, because a cancelled call is not free. A store in memory
+/// settles at once; for any other store a task of the current tokio runtime does, and tries again
+/// after an outage, where that cannot charge twice. A settlement that fails is logged
+/// (`unsettled`), and the estimate stays charged until it expires.
 #[must_use = "dropping it commits the estimate"]
 pub struct Reservation {
     first: Decision,
@@ -47,12 +47,12 @@ impl Reservation {
         &self.admitted.decisions
     }
 
-    /// Charges the actual cost of the call in place of the estimate, to each rule; more than
-    /// [`Limit::MAX_COUNT`] means that.
+    /// Charges the actual cost of the call in place of the estimate, to each rule; at most
+    /// [`Limit::MAX_COUNT`].
     ///
     /// A lower cost frees the rest of the estimate. A higher one is charged on top, also beyond the
-    /// limits: they refuse until it has left or drained. After that at most twice the capacity of a
-    /// limit is used of it; the rest is not charged, and counted by the metric
+    /// limits, which refuse until the excess has left the window or drained. At most twice the
+    /// capacity of a limit is used; the rest is not charged, but counted by the metric
     /// `ratelimit_cost_dropped_total`. Where the estimate has left a window meanwhile, all of the
     /// cost is charged now.
     pub fn commit(self, actual_cost: u64) {

@@ -1,9 +1,10 @@
-//! Observing: each decision, admission, refusal or failure, is observed here once, before its call
-//! goes on; and so are the events of a store and of its connections.
+//! Decisions, as the log, metrics and code see them: [`collect`] returns those that were made while
+//! a future ran.
 //!
-//! Decisions go to the log (`tracing`), to counters and histograms (`metrics`, with the feature of
-//! that name), and to [collectors](collect), by which tests read them and adapters write response
-//! headers. `guide::observability` lists all names.
+//! Each decision (an admission, a refusal or a failure) is observed here once, before its call goes
+//! on, and so are the events of a store and of its connections. They go to the log (`tracing`), to
+//! metrics (with the feature `metrics`), and to collectors, also those by which adapters write
+//! response headers. `guide::observability` lists all names.
 
 mod collector;
 #[cfg(feature = "redis")]

@@ -27,7 +27,7 @@ impl Observation {
         }
     }
 
-    /// The decision.
+    /// The decision that was made.
     #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.decision

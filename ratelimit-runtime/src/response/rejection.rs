@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::error::RateLimitError;
 
-/// The reason why a request has no key to be limited by. It is refused, by the
-/// [`Responses`](crate::Responses) of the limiter in force: without a key, requests would share
+/// The reason why a request has no key to be limited by. The request is refused, as the
+/// [`Responses`](crate::Responses) of the limiter in force say: without a key, requests would share
 /// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

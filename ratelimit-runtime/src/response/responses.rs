@@ -36,11 +36,10 @@ use crate::error::RateLimitError;
 ///
 /// - Further limits of a rule are `"login/2"` and so on. A name stands once, over all layers and
 ///   the handler: with the item that has the least left.
-/// - A bucket whose burst is not its `max` says it in a parameter of its own,
-///   `"upload";q=1000;w=3600;burst=50`: what it admits at once, and so the most that `r` can be. A
-///   refusal that no layer has seen knows the burst and not the `max`, and is sent without
-///   `RateLimit-Policy` there.
-/// - Of a name with dots, as paths of functions have, clients get the part after the last. `%`,
+/// - A bucket whose burst is not its `max` has it in a parameter of its own,
+///   `"upload";q=1000;w=3600;burst=50`: what it admits at once, and so the most that `r` can be.
+///   Outside of a layer such a refusal is sent without `RateLimit-Policy`.
+/// - Of a name with dots, such as a function's path, clients get the part after the last dot. `%`,
 ///   control characters and characters beyond ASCII are percent-encoded: `müde` is `"m%C3%BCde"`.
 ///   [`rule_names`](Self::rule_names) gives clients other names, or none.
 ///
@@ -84,8 +83,9 @@ impl Responses {
         self
     }
 
-    /// A body of your own, with its media type. Behind a [`RateLimitLayer`](crate::RateLimitLayer)
-    /// it may depend on the [request](Refusal::request), of which each layer then makes a copy.
+    /// Makes the body and its media type by a function of your own. Behind a
+    /// [`RateLimitLayer`](crate::RateLimitLayer) it may depend on the [request](Refusal::request),
+    /// of which each layer then makes a copy.
     ///
     /// ```
     /// use ratelimit_runtime::{Refusal, Responses};
@@ -107,9 +107,9 @@ impl Responses {
         self
     }
 
-    /// Sends `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in seconds) as
-    /// well; by default they are not sent. They are those of the rule that refuses, or
-    /// of the rule with the least left, over all layers.
+    /// Sets whether `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in
+    /// seconds) are sent as well; not by default. They are those of the rule that refuses, or of
+    /// the rule with the least left, over all layers.
     #[must_use]
     pub fn legacy_headers(mut self, on: bool) -> Self {
         self.legacy = on;
@@ -150,8 +150,8 @@ impl Responses {
 
     /// Answers a request without the header that is its key by 401 and this `WWW-Authenticate`
     /// instead of 400: for keys that are credentials. `challenge` is a scheme with its parameters,
-    /// as `Bearer` or `ApiKey realm="orders"`; text that a header cannot hold is `Misconfigured`
-    /// when the limiter is built. In gRPC the code is `UNAUTHENTICATED`.
+    /// such as `Bearer` or `ApiKey realm="orders"`; text that a header cannot hold is
+    /// `Misconfigured` when the limiter is built. In gRPC the code is `UNAUTHENTICATED`.
     #[must_use]
     pub fn unauthorized(mut self, challenge: impl Into<String>) -> Self {
         self.challenge = Some(challenge.into());

@@ -57,8 +57,8 @@ macro_rules! algorithms {
 crate::__algorithms!(algorithms);
 
 impl Algorithm {
-    /// `true` if the burst of a limit applies: see [`Limit::with_burst`]. Without a burst, `max` is
-    /// admitted at once.
+    /// `true` of a bucket algorithm, under which a limit admits its burst at once: see
+    /// [`Limit::with_burst`].
     #[must_use]
     #[inline]
     pub const fn has_burst(self) -> bool {

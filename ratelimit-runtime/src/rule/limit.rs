@@ -8,8 +8,8 @@ use super::calendar::{Calendar, CalendarUnit, Zone};
 /// The most limits of a rule.
 pub(super) const MAX_LIMITS: usize = 8;
 
-/// At most `max` in any `window`, or in each unit of the calendar. Its text is `5/1m`, or
-/// `500/day`.
+/// A limit: calls cost at most `max` together in any `window`, or in each unit of the calendar. Its
+/// text is `5/1m`, or `500/day`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limit {
     max: u64,
@@ -24,12 +24,12 @@ impl Limit {
     pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
     /// The largest count that a limit can hold: 2⁵² − 1, so that Redis scripts, which count in
-    /// doubles, add two of them exactly. A larger `max` or burst becomes this one. A cost above it
-    /// is above every limit.
+    /// doubles, add two of them exactly. A larger `max` or burst is cut to it. A cost above it is
+    /// above every limit.
     pub const MAX_COUNT: u64 = (1 << 52) - 1;
 
     /// At most `max` in any `window`. A `max` of 0 admits nothing; a `max` above
-    /// [`MAX_COUNT`](Self::MAX_COUNT) becomes that.
+    /// [`MAX_COUNT`](Self::MAX_COUNT) is cut to that.
     ///
     /// # Panics
     ///
@@ -138,7 +138,7 @@ impl Limit {
         )
     }
 
-    /// Replaces `max`, up to [`MAX_COUNT`](Self::MAX_COUNT).
+    /// Sets `max`, at most [`MAX_COUNT`](Self::MAX_COUNT).
     #[must_use]
     pub const fn with_max(mut self, max: u64) -> Self {
         self.max = if max > Self::MAX_COUNT {
@@ -152,7 +152,8 @@ impl Limit {
     /// Sets the cost that a bucket algorithm admits at once, which is `max` by default. Other
     /// algorithms have no burst: with one, each call is `Misconfigured`.
     ///
-    /// A bucket fills within [`MAX_WINDOW`](Self::MAX_WINDOW): a larger burst is cut to that.
+    /// A bucket refills within [`MAX_WINDOW`](Self::MAX_WINDOW): a larger burst is cut to the
+    /// largest that does.
     ///
     /// # Panics
     ///
@@ -196,7 +197,7 @@ impl Limit {
         }
     }
 
-    /// The cost that one window admits.
+    /// The cost that one window admits, by all calls together.
     #[must_use]
     #[inline]
     pub const fn max(&self) -> u64 {
@@ -216,7 +217,7 @@ impl Limit {
         self.window_us
     }
 
-    /// The unit of a calendar quota.
+    /// The unit of a calendar quota; `None` of any other limit.
     #[must_use]
     #[inline]
     pub const fn calendar_unit(&self) -> Option<CalendarUnit> {
@@ -226,7 +227,8 @@ impl Limit {
         }
     }
 
-    /// The time zone of a calendar quota, if it has one of its own.
+    /// The time zone that a calendar quota has of its own; `None` where that of its rule or policy
+    /// applies.
     #[must_use]
     pub fn zone(&self) -> Option<&'static str> {
         Some(self.calendar?.zone?.name())

@@ -48,7 +48,7 @@ use crate::key::KeyKind;
 ///     Rule::new("upload", Limit::per_hour(1000).with_burst(50)).with_algorithm(Algorithm::TokenBucket);
 /// ```
 ///
-/// Rules of one name share their buckets.
+/// Rules of one name, with the same windows and algorithm, share their counts.
 #[derive(Clone)]
 pub struct Rule {
     name: RuleName,
@@ -187,10 +187,10 @@ impl Rule {
         self.changed()
     }
 
-    /// Sets how long a key is refused once the limits refuse it. Refusals by the block do not
-    /// extend it. `peek` and shadow mode never set it, nor does a call that is also refused by
-    /// another rule of its stack or for lack of a permit. Without limits each call is
-    /// `Misconfigured`.
+    /// Sets how long a key is refused once the limits refuse it, at most [`Limit::MAX_WINDOW`];
+    /// zero for not at all. Refusals by the block do not extend it. `peek` and shadow mode never
+    /// set it, nor does a call that is also refused by another rule of its stack or for lack of a
+    /// permit. Without limits each call is `Misconfigured`.
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = BlockDuration::fixed(block);
@@ -204,8 +204,7 @@ impl Rule {
     /// rule of its stack nor the lack of a permit. Refusals by the block, in shadow mode or by a
     /// block set by hand are none. Offences are forgotten `longest` after the last block has ended,
     /// and at once by [`unblock`](crate::RateLimiter::unblock) and
-    /// [`reset`](crate::RateLimiter::reset). If a policy changes `longest`, the shorter time counts
-    /// for blocks set before.
+    /// [`reset`](crate::RateLimiter::reset).
     ///
     /// # Panics
     ///
@@ -221,18 +220,17 @@ impl Rule {
         self.changed()
     }
 
-    /// Lets a refused call wait for room, for at most this long.
+    /// Lets a refused call wait for room, for at most this long and [`Limit::MAX_WINDOW`]; zero
+    /// refuses at once.
     ///
     /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
     /// open estimate of `actual_cost` counts as spent. A call does not wait for a store that gives
-    /// no answer: it is answered by [`on_unavailable`](Self::with_on_unavailable), under `Deny`
-    /// with [`Unavailable`](crate::RateLimitError::Unavailable).
+    /// no answer: [`on_unavailable`](Self::with_on_unavailable) answers.
     ///
     /// Callers of one limiter take turns, first come, first served, in a queue for each key that
     /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key
     /// always find room. A caller that finds none, or has no turn in time, is refused without
-    /// asking the store. Its `retry_after` is the wait that is known, else 50 ms, and never ends
-    /// before the first in the queue asks again.
+    /// asking the store: see [the guide](crate::guide::attribute#waiting).
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(if wait.as_micros() > Limit::MAX_WINDOW.as_micros() {
@@ -247,15 +245,13 @@ impl Rule {
     /// admits from its own memory until they are spent or the lease ends. Zero takes none ahead.
     ///
     /// Units taken ahead are charged, so the limits hold. But near the limit a process holds units
-    /// that another could use: this is for limits that are large beside the load. A refusal's
-    /// [`retry_after`](crate::Decision::retry_after) may be too late, as it counts units that are
-    /// held as used, and [`remaining`](crate::Decision::remaining) a lease old. Only Redis takes
-    /// units ahead, and only for calls that are checked by themselves and reserve nothing;
-    /// elsewhere this has no effect.
+    /// that another could use: this is for limits that are [large beside the
+    /// load](crate::guide::prefetch). Only Redis takes units ahead, and only for calls that are
+    /// checked by themselves and reserve nothing; elsewhere this has no effect.
     ///
     /// The lease is from 10 ms to 10 s, and at most a fiftieth of the shortest window. Any other
-    /// lease, and one beside a block, makes each call `Misconfigured`: units that another process
-    /// holds would block callers without an offence.
+    /// lease makes each call `Misconfigured`, and so does one without limits, or beside a block:
+    /// units that another process holds would block callers without an offence.
     #[must_use]
     pub const fn with_prefetch(mut self, lease: Duration) -> Self {
         self.terms = self.terms.with_prefetch(lease);
@@ -269,7 +265,8 @@ impl Rule {
         self.with_policy_name(PolicyName::Fixed(policy))
     }
 
-    /// A copy of the rule with a policy whose name is made at run time, as that of a tenant's plan.
+    /// A copy of the rule with a policy whose name is made at run time, such as that of a tenant's
+    /// plan: see [`with_policy`](Self::with_policy).
     #[must_use]
     pub fn with_policy_named(&self, policy: impl Into<String>) -> Self {
         let mut rule = self.clone();
@@ -316,7 +313,8 @@ impl Rule {
         self.changed()
     }
 
-    /// Sets how long a check of this rule may take, in place of the limiter's timeout.
+    /// Sets how long a check of this rule may take, in place of the limiter's timeout. Waiting for
+    /// room is not part of it.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.terms.timeout = Some(timeout);
@@ -360,20 +358,20 @@ impl Rule {
         self
     }
 
-    /// Shadow mode: if `on`, decides and records, but never refuses, so that no call waits either.
+    /// Sets shadow mode: if `on`, the rule decides and records, but never refuses, so that no call
+    /// waits either.
     ///
     /// A refusal in shadow mode sets no [block](Self::with_block), and is no offence: such a call
-    /// must not refuse those of processes that enforce the rule. It records refusals by the limits,
-    /// and by blocks that other calls have set; enforced, a block would refuse more.
+    /// must not refuse those of processes that enforce the rule.
     #[must_use]
     pub const fn with_shadow(mut self, on: bool) -> Self {
         self.terms.shadow = Some(on);
         self
     }
 
-    /// A copy of the rule with another `max` for its first limit. It shares the buckets of the
-    /// rule, and each admission counts against the `max` of its own call. Where only calls in
-    /// flight are limited, a call of it is `Misconfigured`.
+    /// A copy of the rule with another `max` for its first limit. It shares the counts of the rule,
+    /// and each call is decided by the `max` of its own copy. Where only calls in flight are
+    /// limited, each call is `Misconfigured`.
     #[must_use]
     pub fn with_max(&self, max: u64) -> Self {
         let mut rule = self.clone();
@@ -381,9 +379,9 @@ impl Rule {
         rule.changed()
     }
 
-    /// A copy of the rule for a call of this cost; 1 by default. A call of cost 0 is admitted while
-    /// the limit is not exceeded, and charges nothing. Where only calls in flight are limited, a
-    /// call of another cost than 1 is `Misconfigured`.
+    /// A copy of the rule whose calls have this cost; 1 by default. A call of cost 0 is admitted
+    /// while the limit is not exceeded, and charges nothing. Where only calls in flight are
+    /// limited, a call of another cost than 1 is `Misconfigured`.
     #[must_use]
     pub fn with_cost(&self, cost: u64) -> Self {
         let mut rule = self.clone();
@@ -410,7 +408,7 @@ impl Rule {
         self.terms.algorithm()
     }
 
-    /// The cost of a call.
+    /// The cost that each call of the rule charges.
     #[must_use]
     pub const fn cost(&self) -> u64 {
         self.terms.cost

@@ -9,7 +9,7 @@ use std::fmt;
 /// | --- | --- | --- | --- |
 /// | is up, and did not answer in time | limited by this process | limited by this process | `Unavailable` |
 /// | is slow or down, or answers that it cannot serve | limited by this process | let through | `Unavailable` |
-/// | is out of memory | limited by this process | limited by this process | `Unavailable` |
+/// | has no room left | limited by this process | limited by this process | `Unavailable` |
 /// | is set up wrongly | `Misconfigured` | `Misconfigured` | `Misconfigured` |
 ///
 /// Unless the store is set up wrongly, a refusal in the deny cache of this process that still holds
@@ -18,15 +18,15 @@ use std::fmt;
 #[non_exhaustive]
 pub enum OnUnavailable {
     /// Limits calls in the memory of this process, by the same limits; the decision is degraded.
-    /// Every process then has a budget of its own, which is unused at first: with *N* processes, a
-    /// window that overlaps an outage, or has a call that the store answered too late, admits up to
+    /// Every process then has counts of its own, from zero: with *N* processes, a window that
+    /// overlaps an outage, or has a call that the store answered too late, admits up to
     /// (*N* + 1) · `max`.
     #[default]
     Local,
     /// Admits calls unchecked while the store is slow or down, or answers that it cannot serve
     /// (`CLUSTERDOWN`, `NOREPLICAS`, …); the decision is degraded. While the store is up and
-    /// answers late, or has no memory left, `Allow` means [`Local`](Self::Local): otherwise an
-    /// attacker who floods it could switch the limit off.
+    /// answers late, or has no memory or disk left, `Allow` means [`Local`](Self::Local): otherwise
+    /// a client that floods it could switch the limit off.
     Allow,
     /// Refuses with [`RateLimitError::Unavailable`](crate::RateLimitError::Unavailable).
     Deny,

@@ -10,20 +10,20 @@ use crate::rule::Algorithm;
 pub enum Feature {
     /// Several limits on one key.
     Limits,
-    /// [`Store::refund`](super::Store::refund). Of the rules of a stack, at most one may be on a
-    /// store that has neither this nor [`Reserve`](Self::Reserve), unless one call of the store
-    /// decides them all.
+    /// Refunds: [`Store::refund`](super::Store::refund). Of the rules of a stack, at most one may
+    /// be on a store that has neither this nor [`Reserve`](Self::Reserve), unless one call of the
+    /// store decides them all.
     Refund,
     /// Reservations: [`Request::is_reservation`] and [`Store::settle`](super::Store::settle).
     Reserve,
     /// Costs that are known afterwards: [`Request::is_estimate`], and
-    /// [`Store::settle`](super::Store::settle) by another cost. It takes
+    /// [`Store::settle`](super::Store::settle) by another cost. It needs
     /// [`Reserve`](Self::Reserve).
     ActualCost,
     /// Blocks: [`Request::block`], [`Store::block`](super::Store::block) and
     /// [`Store::unblock`](super::Store::unblock).
     Block,
-    /// Blocks that grow: [`Request::longest_block`]. It takes [`Block`](Self::Block).
+    /// Blocks that grow: [`Request::longest_block`]. It needs [`Block`](Self::Block).
     GrowingBlock,
     /// A list of the keys of a rule: [`Store::keys`](super::Store::keys).
     Keys,
@@ -89,7 +89,7 @@ impl Default for Capabilities {
     reason = "there is an entry for each algorithm; `get` is not const"
 )]
 impl Capabilities {
-    /// Nothing at all.
+    /// No algorithm, and so no feature.
     #[must_use]
     pub const fn none() -> Self {
         Self {
@@ -105,8 +105,8 @@ impl Capabilities {
         }
     }
 
-    /// Adds this algorithm, and these features under it. There are no calendar quotas but under
-    /// [`Algorithm::FixedWindow`].
+    /// Adds this algorithm, and these features under it. Calendar quotas are possible under
+    /// [`Algorithm::FixedWindow`] alone.
     #[must_use]
     pub const fn with(mut self, algorithm: Algorithm, features: &[Feature]) -> Self {
         let mut bits = match self.by_algorithm[algorithm as usize] {

@@ -1,4 +1,4 @@
-//! Which of several stores around each other answers a limiter.
+//! Which store of several layers answers a limiter.
 
 use std::time::Duration;
 

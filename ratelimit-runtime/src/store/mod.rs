@@ -1,4 +1,4 @@
-//! [`Store`]: where the state of limits lives. A backend is one type that implements this one
+//! [`Store`]: keeps the state of limits, and decides. A backend is one type that implements this
 //! trait.
 
 use std::fmt;

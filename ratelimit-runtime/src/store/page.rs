@@ -18,7 +18,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page, and where the next one begins.
+    /// A page of these keys; `next` is where the next one begins, `None` for the last page.
     #[must_use]
     pub fn new(keys: Vec<Vec<u8>>, next: Option<Vec<u8>>) -> Self {
         Self { keys, next }

@@ -52,7 +52,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key.
+    /// The whole stored key: prefix, format, algorithm, windows, name, and the rendered key.
     /// It is unique, and never holds a brace, so it spreads over a cluster's slots.
     #[must_use]
     #[inline]
@@ -96,8 +96,8 @@ impl<'a> Request<'a> {
     }
 
     /// For how long a refusal by the limits blocks the key, the first time if that grows; zero for
-    /// not at all. A refusal by a block does not extend it. Open reservations count as if they were
-    /// committed.
+    /// not at all. A refusal by a block does not extend it. A refusal that only open reservations
+    /// cause, other than [estimates](Self::is_estimate), sets none.
     #[must_use]
     pub fn block(&self) -> Duration {
         self.block.first()
@@ -156,8 +156,8 @@ impl<'a> Request<'a> {
     }
 
     /// For how long a process may spend units that it takes ahead; zero where it takes none, as of
-    /// a reservation, which is settled with the store. A store need not look at it: it is leave to
-    /// admit from memory what was charged before.
+    /// a reservation, which is settled with the store. A store need not look at it: it may admit
+    /// from memory what was charged before.
     #[must_use]
     pub fn prefetch(&self) -> Duration {
         let lease = if self.is_reservation() {

@@ -14,15 +14,15 @@ use crate::decision::NEVER_US;
 pub struct Verdict {
     /// `true` if the request is admitted.
     pub allowed: bool,
-    /// Which limit decided: of those that refuse the one with the longest wait; else the one with
-    /// the least left.
+    /// The index of the limit that decided: of those that refuse the one with the longest wait;
+    /// else the one with the least left.
     pub limit_index: usize,
-    /// The cost that is left of that limit, after the charge.
+    /// The cost left in the deciding limit, after the charge.
     pub remaining: u64,
     /// Zero when admitted; else the time until this request would be admitted by all its limits, or
     /// [`NEVER`](Self::NEVER).
     pub retry_after_us: u64,
-    /// The time until nothing of the deciding limit is used.
+    /// The time until the deciding limit is unused, if no other call arrives.
     pub reset_after_us: u64,
     /// The name of this charge for [`Store::refund`](super::Store::refund) and
     /// [`Store::settle`](super::Store::settle): its time by the store's clock, in microseconds; in
@@ -42,7 +42,7 @@ pub struct Verdict {
     pub(crate) holds: u32,
 }
 
-/// The outcome of a settlement.
+/// The outcome of [`Store::settle`](super::Store::settle).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Settled {
@@ -55,7 +55,8 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// A reservation that was open, or not, and how much was not charged.
+    /// The outcome: whether the reservation was open, and the part of the cost that was not
+    /// charged.
     #[must_use]
     pub const fn new(was_open: bool, dropped: u64) -> Self {
         Self { was_open, dropped }

@@ -13,7 +13,7 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// A clock that shows a time well away from zero.
+    /// A clock that shows 14 November 2023, 22:13:20 UTC.
     #[must_use]
     pub fn new() -> Self {
         Self {

@@ -1,6 +1,5 @@
-//! Functions and macros that are known by their names: functions by the end of their path, as
-//! `Box::pin` and `std::boxed::Box::pin` are, and the macros of the standard library. Names among
-//! tokens.
+//! Names: of functions, by the last two segments of their path, as in `std::boxed::Box::pin`; of
+//! the standard library's macros; among tokens.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::punctuated::Punctuated;

@@ -1,4 +1,4 @@
-//! `limiter`: it must be there before the call, and after it.
+//! `limiter`: a limiter that outlives the call, because one made for it has counted nothing.
 
 use syn::{Block, Expr, Stmt};
 

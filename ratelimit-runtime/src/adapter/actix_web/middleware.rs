@@ -17,7 +17,8 @@ use crate::adapter::layer::{NoKey, RateLimitLayer, RequestRules, acquire};
 use crate::response::RefusalDecision;
 use crate::{KeyRejection, RateLimitError};
 
-/// A service whose responses tell of rate limits; made by [`RateLimitLayer`].
+/// The service that a [`RateLimitLayer`] makes of one of actix-web: it checks the layer's rules,
+/// and its responses have the header fields.
 #[derive(Debug)]
 pub struct RateLimitMiddleware<S, R> {
     layer: RateLimitLayer<R>,

@@ -1,6 +1,5 @@
-//! [`RateLimitLayer`]: all checks of a request use one limiter, and its response tells their
-//! decisions.
-//! The frameworks' own modules make it a layer or a middleware of theirs.
+//! [`RateLimitLayer`]: all checks of a request use one limiter, and its response has their
+//! decisions. The modules of the frameworks make a layer or a middleware of it.
 
 pub(super) mod header_update;
 
@@ -26,9 +25,9 @@ use crate::rule::Rule;
 /// tower, `.wrap(…)` of actix-web, `.with(…)` of poem.
 ///
 /// - Responses get the fields `RateLimit-Policy` and `RateLimit` of all decisions that were made
-///   for them, by attributes or by hand, admitted or refused, of at most ten rules; see
-///   [`Responses`](crate::Responses). Decisions that are made while a body is already being
-///   streamed come too late for that. Errors of other crates, in poem and from middleware of
+///   for them, by attributes or by hand, admitted or refused, of at most ten rules and 1 KiB of
+///   their names; see [`Responses`](crate::Responses). Decisions that are made while a body is
+///   being streamed come too late for that. Errors of other crates, in poem and from middleware of
 ///   actix-web, become responses around the layer, without the fields, unless their status is
 ///   429.
 /// - With a [`limiter`](Self::limiter), checks made for a request use it, wherever it was made.
@@ -38,8 +37,8 @@ use crate::rule::Rule;
 /// - Answers in place of a handler have a status of HTTP, whatever the request says, or with `grpc`
 ///   one of gRPC. Caches must not store them.
 ///
-/// Scripts in a browser that come from another origin see these fields only where a layer for CORS
-/// exposes them. It belongs around this layer, because a preflight has neither key nor credentials.
+/// A layer for CORS belongs around this one: see
+/// [the order of layers](crate::guide::web_services#the-order-of-layers).
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {
@@ -171,7 +170,7 @@ impl<Q, A> fmt::Debug for Limited<Q, A> {
 }
 
 impl RateLimitLayer {
-    /// Tells of the decisions in responses.
+    /// A layer without a rule: it writes the decisions on a request into its response.
     pub fn new() -> Self {
         Self::default()
     }
@@ -183,8 +182,7 @@ impl<P> RateLimitLayer<Unlimited, P> {
     /// not share one. The error is a [`KeyRejection`](crate::KeyRejection), a [`RateLimitError`], or a
     /// response of the framework.
     ///
-    /// The type has a name, as it takes to return the layer from a function, see
-    /// [`Limited`](crate::layer::Limited).
+    /// [`Limited`](crate::layer::Limited) names the type, for functions that return the layer.
     pub fn rule<Q, A, K: RequestKey<A>>(
         self,
         rule: &Rule,
@@ -226,9 +224,9 @@ impl<Q, A, P> RateLimitLayer<Limited<Q, A>, P> {
         self.with(rules)
     }
 
-    /// Does not limit requests for which `is_exempt` is `true`, such as health checks: the layer
-    /// makes no key for them and charges nothing, by none of its rules. Limits further in hold for
-    /// them too. Of several `skip`, each exempts requests.
+    /// Exempts requests for which `is_exempt` is `true`, such as health checks, from all rules of
+    /// the layer: it makes no key for them and charges nothing. Limits further in hold for them
+    /// too. Of several `skip`, each exempts requests.
     pub fn skip(self, is_exempt: impl Fn(&Q) -> bool + Send + Sync + 'static) -> Self {
         let rules = self.rules.skip(Arc::new(is_exempt));
         self.with(rules)
@@ -253,14 +251,14 @@ impl<R> RateLimitLayer<R> {
 }
 
 impl<R, P> RateLimitLayer<R, P> {
-    /// The limiter for all checks that are made for a request.
+    /// Sets the limiter for all checks that are made for a request, in place of the installed one.
     pub fn limiter(mut self, limiter: RateLimiter) -> Self {
         self.limiter = Some(limiter);
         self
     }
 
-    /// Proxies whose forwarding headers [`ClientIp`](crate::ClientIp) trusts inside of this layer,
-    /// in place of those of the [limiter](crate::RateLimiterBuilder::trusted_proxies).
+    /// Sets the proxies whose forwarding header [`ClientIp`](crate::ClientIp) trusts inside of this
+    /// layer, in place of those of the [limiter](crate::RateLimiterBuilder::trusted_proxies).
     pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.proxies = Some(proxies);
         self

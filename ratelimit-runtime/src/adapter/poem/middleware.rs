@@ -9,7 +9,8 @@ use crate::adapter::layer::{NoKey, RateLimitLayer, RequestRules, acquire};
 use crate::response::RefusalDecision;
 use crate::{KeyRejection, RateLimitError};
 
-/// An endpoint whose responses tell of rate limits; made by [`RateLimitLayer`].
+/// The endpoint that a [`RateLimitLayer`] makes of one of poem: it checks the layer's rules, and
+/// its responses have the header fields.
 #[derive(Debug)]
 pub struct RateLimitEndpoint<E, R> {
     layer: RateLimitLayer<R>,

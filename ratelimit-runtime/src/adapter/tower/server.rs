@@ -26,7 +26,8 @@ impl<S, R: Clone, P: Clone> Layer<S> for RateLimitLayer<R, P> {
     }
 }
 
-/// A service whose responses tell of rate limits; made by [`RateLimitLayer`].
+/// The service that a [`RateLimitLayer`] makes of one of tower: it checks the layer's rules, and
+/// its responses have the header fields.
 #[derive(Clone, Debug)]
 pub struct RateLimitService<S, R, P = Http> {
     layer: RateLimitLayer<R, P>,

@@ -17,11 +17,11 @@
 //! 2 · burst · ⌈window / tick⌉ < 2⁵³   and   ⌈level / tick⌉ < 2⁵³
 //! ```
 //!
-//! where `level` is the stored one: 1 up to a burst of some 52,000 a day, 32 for a million. Windows
-//! and levels are rounded up to whole ticks, times down. So no window refills more than `max`, and
-//! rounding does not add up. Doubles hold multiples of a power of two exactly: the script goes on
-//! counting microseconds, and a level needs no conversion when the tick changes. Here a level is a
-//! number of ticks, and keeps their length.
+//! where `level` is the stored one: a tick is 1 µs up to a burst of some 52,000 a day, and 32 µs
+//! for a million. Windows and levels are rounded up to whole ticks, times down. So no window
+//! refills more than `max`, and rounding does not add up. Doubles hold multiples of a power of two
+//! exactly: the script counts microseconds, and a level needs no conversion when the tick changes.
+//! In memory a level is a number of ticks, stored with their length.
 
 use super::counter::{Counter, Open, Past};
 use super::state::Settlement;

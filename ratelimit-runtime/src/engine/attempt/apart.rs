@@ -1,4 +1,4 @@
-//! An attempt at parts that no store decides in one step: their keys are on several nodes of a
+//! An attempt at parts that no store decides in one step: their keys are in several slots of a
 //! cluster, behind a layer, on two limiters, or decided without scripts.
 //!
 //! Charging one part after the other, and giving back where one refuses, would let a caller whose
@@ -126,7 +126,7 @@ async fn look<'a>(
         is_known &= looked.is_ok();
         match looked {
             Ok(refusal) if !refusal.is_allowed() => refusals.push((at, refusal)),
-            // A permit that nobody could look for is asked for in any case, and decided then.
+            // A permit is asked for in any case, and decided then.
             _ if permit.is_some() => {}
             Ok(_) => admitting.push((at, part)),
             Err(error) => failed.push((at, part, error)),

@@ -1,9 +1,9 @@
 //! The calendar window of a moment, and the next.
 //!
-//! A moment belongs to the unit that its zone's clock and calendar show. A unit begins with the
-//! first moment that shows it and ends where the next one begins; a day that a clock change repeats
-//! in part is one unit, an hour that it repeats is two. So periods follow one another without a
-//! gap, whatever a zone does.
+//! A moment belongs to the unit that the clock and the calendar of its zone show. A unit begins
+//! with the first moment that shows it and ends where the next one begins: a day of which a clock
+//! change repeats a part is one unit, an hour that it repeats is two. So periods have no gaps in
+//! any zone.
 
 #[cfg(not(feature = "calendar"))]
 use super::{CalendarUnit, Zone};

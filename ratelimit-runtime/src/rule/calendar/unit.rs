@@ -11,10 +11,10 @@ const DAY: u64 = 24 * HOUR;
 #[non_exhaustive]
 #[repr(u8)]
 pub enum CalendarUnit {
-    /// From one full hour to the next. If the clock is set back by an hour, that hour is two
-    /// windows.
+    /// From one full hour to the next. An hour that a clock change repeats is two windows.
     Hour = 1,
-    /// From midnight to midnight; on a day without midnight, from its first moment.
+    /// From midnight to midnight; on a day whose midnight a clock change skips, from its first
+    /// moment.
     Day,
     /// From the midnight at which a Monday begins to the next.
     Week,

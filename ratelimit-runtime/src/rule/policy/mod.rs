@@ -21,9 +21,9 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 /// The settings that operators give to a rule with `policy = "…"`. They can be replaced at run
 /// time: see [`RateLimiter::set_policies`](crate::RateLimiter::set_policies).
 ///
-/// Limits, algorithm and block are always the policy's. Shadow mode, waiting, taking ahead, the
-/// timeout, the answer while the store is unavailable and the number of calls in flight are the
-/// rule's own, unless the policy sets them: then the policy's setting wins.
+/// Limits, algorithm and block are always the policy's. Shadow mode, `wait`, `prefetch`, the
+/// timeout, the answer while the store is unavailable, and the number and lease of calls in flight
+/// are the policy's where it sets them, and else the rule's.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy with one limit, kept as an exact sliding window.
+    /// A policy with one limit, under the exact sliding window.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
         Self {
@@ -54,21 +54,23 @@ impl Policy {
         }
     }
 
-    /// Adds a limit on the same key. A call is charged to all limits, or to none.
+    /// Adds a limit on the same key. A call is charged to all limits, or to none. With more than 8
+    /// limits the policy is refused when it is set.
     #[must_use]
     pub fn and(mut self, limit: Limit) -> Self {
         self.terms = self.terms.and(limit);
         self
     }
 
-    /// Sets the algorithm that keeps the limits.
+    /// Sets the algorithm that keeps the limits; [`Algorithm::SlidingWindow`] by default.
     #[must_use]
     pub fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         self.terms = self.terms.with_algorithm(algorithm);
         self
     }
 
-    /// Sets how long a key is refused once the limits refuse it.
+    /// Sets how long a key is refused once the limits refuse it, at most [`Limit::MAX_WINDOW`];
+    /// zero for not at all. See [`Rule::with_block`](crate::Rule::with_block).
     #[must_use]
     pub fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = BlockDuration::fixed(block);
@@ -93,8 +95,9 @@ impl Policy {
         self
     }
 
-    /// Shadow mode: if `on`, decides and records, but never refuses; else refuses, also under
-    /// `shadow`. A block of the policy is set only by calls that may be refused.
+    /// Sets shadow mode: if `on`, the rule decides and records, but never refuses; if not, it
+    /// refuses, also where the attribute has `shadow`. See
+    /// [`Rule::with_shadow`](crate::Rule::with_shadow).
     #[must_use]
     pub fn with_shadow(mut self, on: bool) -> Self {
         self.terms.shadow = Some(on);
@@ -126,7 +129,7 @@ impl Policy {
         self
     }
 
-    /// Sets the answer while the store cannot answer.
+    /// Sets the answer while the store cannot answer, in place of the rule's and the limiter's.
     #[must_use]
     pub fn with_on_unavailable(mut self, answer: OnUnavailable) -> Self {
         self.terms.on_unavailable = Some(answer);
@@ -141,7 +144,9 @@ impl Policy {
         self
     }
 
-    /// Sets how long the permits of a process that dies stay taken, from 5 s to 1 h.
+    /// Sets how long the permits of a process that dies stay taken, from 5 s to 1 h, for a rule
+    /// that [limits calls in flight](crate::Rule::with_concurrent); any other rule with this policy
+    /// is `Misconfigured`.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Self {
         self.terms.lease = Some(lease);
@@ -163,11 +168,11 @@ impl Policy {
         self
     }
 
-    /// Gives one key other numbers, in place of an earlier override. The key is as calls render it,
-    /// also where the limiter [hashes keys](crate::RateLimiterBuilder::hash_keys) before they are
-    /// stored. An IP address in it may be written in any form: it stands for its subscriber and, if
-    /// the key is an [`ExactIp`](crate::ExactIp), for the address. Addresses of one /64 whose
-    /// numbers differ stand for themselves alone.
+    /// Gives one key other numbers, in place of an earlier override of the key. The key is as calls
+    /// render it, also where the limiter [hashes keys](crate::RateLimiterBuilder::hash_keys) before
+    /// they are stored. An IP address in it may be written in any form: it stands for its
+    /// subscriber and, if the key is an [`ExactIp`](crate::ExactIp), for the address. Addresses of
+    /// one /64 whose numbers differ stand for themselves alone.
     #[must_use]
     pub fn with_override(mut self, key: &Key, values: Override) -> Self {
         self.overrides.insert(key.clone(), values);

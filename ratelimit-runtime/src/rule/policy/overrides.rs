@@ -9,8 +9,8 @@ use crate::key::{ExactIp, Key, KeyPart, is_canonical};
 use crate::rule::algorithm::Algorithm;
 use crate::rule::limit::Limit;
 
-/// Other numbers for one key of a [`Policy`](super::Policy): `max`, `burst`, or both. Windows stay,
-/// because buckets are stored under them, and so do all other settings of the policy.
+/// Other numbers for one key of a [`Policy`](super::Policy): `max`, `burst`, or both. The windows,
+/// which are part of stored keys, and all other settings of the policy stay.
 ///
 /// ```
 /// use ratelimit_runtime::{Key, Limit, Override, Policy};
@@ -56,7 +56,7 @@ impl Override {
         }
     }
 
-    /// Replaces the burst besides the `max`, for a policy with one limit and a bucket algorithm.
+    /// Replaces the burst as well as the `max`, for a policy with one limit and a bucket algorithm.
     #[must_use]
     pub fn with_burst(mut self, burst: u64) -> Self {
         self.burst = Some(burst);

@@ -12,15 +12,16 @@ use crate::rule::name::escape;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleSummary {
-    /// The full name.
+    /// The name of the rule, in full.
     pub name: Box<str>,
     /// The limits after policy and time zone; empty if only calls in flight are limited.
     pub limits: Vec<Limit>,
     /// The algorithm that keeps the limits.
     pub algorithm: Algorithm,
-    /// The first and the longest block, which are equal unless blocks grow.
+    /// The first and the longest block, which are equal unless blocks grow; `None` for no block.
     pub block: Option<(Duration, Duration)>,
-    /// The number of calls of a key that may be in flight, and the lease of their permits.
+    /// The number of calls of a key that may be in flight, and the lease of their permits; `None`
+    /// for any number.
     pub concurrent: Option<(u64, Duration)>,
     /// The lease of units that a process takes ahead; zero if it takes none.
     pub prefetch: Duration,
@@ -28,7 +29,7 @@ pub struct RuleSummary {
     pub template: Option<&'static str>,
     /// The kind of each placeholder of the template.
     pub kinds: Vec<KeyKind>,
-    /// The policy that sets limits, algorithm and block.
+    /// The policy that sets limits, algorithm and block; `None` without one.
     pub policy: Option<Box<str>>,
     /// `true` if each call names its policy; then each policy used has a summary.
     pub is_policy_per_call: bool,

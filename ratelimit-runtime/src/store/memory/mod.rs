@@ -32,16 +32,10 @@ mod table;
 /// Keeps limits in memory: exact, bounded, without a background task.
 ///
 /// Expired keys are removed while new keys arrive. Once as many keys are live as the capacity
-/// allows, each new key takes the room of another: of a few keys drawn at random from the rule with
-/// the most keys, the one that has used the smallest share of its limits. A key that has used more
-/// than half of a limit, is blocked, or holds a reservation (under an algorithm that keeps sums,
-/// one by `count`) is never dropped. If only such keys are found, new keys of a rule share overflow
-/// buckets until there is room.
-///
-/// Eviction can add to a limit: a key that is dropped has the used part of its limit, at most half,
-/// once more, and to have a given key dropped takes, on average, at least a quarter as many new
-/// keys as its rule has in the store. A key that moves from an overflow bucket to a bucket of its
-/// own can use its charges there once more. A block is never lifted.
+/// allows, each new key evicts one that has used at most half of each limit, is not blocked and
+/// holds no reservation by `count`. If no such key is found, new keys of a rule share overflow
+/// buckets until there is room. [The guide](crate::guide::algorithms#what-a-key-takes) says which
+/// key is evicted, and how much eviction adds to a limit. A block is never lifted.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     /// The permits of calls in flight, in shards of their own.
@@ -65,8 +59,9 @@ impl MemoryStore {
         Self::with_capacity(DEFAULT_CAPACITY)
     }
 
-    /// A store for about `keys` live keys (at least 1). A key takes some 150 bytes; a sliding
-    /// window with more than three units of cost in it takes 100 more, and 8 to 16 for each unit.
+    /// A store for about `keys` live keys, at least 1. A key takes some 150 bytes with its place in
+    /// the table; a sliding window with more than three units of cost in it takes 100 more, and 8
+    /// to 16 for each unit.
     #[must_use]
     pub fn with_capacity(keys: usize) -> Self {
         // A power of two.
@@ -81,7 +76,7 @@ impl MemoryStore {
         }
     }
 
-    /// Replaces the clock.
+    /// Takes the time from `clock` instead of tokio's clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         self.clock = Box::new(clock);

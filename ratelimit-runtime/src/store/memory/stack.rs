@@ -42,8 +42,8 @@ pub(super) fn decide(
     let each = parts.iter().zip(&mut verdicts);
     let mut refusing = each.filter(|(_, verdict)| !verdict.allowed);
     if let Some((part, verdict)) = refusing.next() {
-        // Only one that alone refuses sets its block: nobody blocks another's key by calls that his
-        // own limit refuses.
+        // Only a part that alone refuses sets its block: else callers whose own limit refuses could
+        // block the keys of others.
         if refusing.next().is_none() {
             *verdict = shard_of(shards, part).offend(&part.with_ahead(), part.hash, now);
         }

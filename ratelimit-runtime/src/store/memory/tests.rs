@@ -1,4 +1,4 @@
-//! A clock that steps back, such as to units that were admitted and removed.
+//! Decisions after the clock has stepped back, also into a window whose units were removed.
 
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, reason = "a test")]

@@ -50,7 +50,7 @@ impl RedisStore {
     /// ```
     ///
     /// An error of `provider`, or no result within 5 seconds, counts as an outage, like a server
-    /// that is down; the store goes on connecting, with pauses of up to a second.
+    /// that is down.
     ///
     /// Sentinels are not logged in to with these credentials: their login is in the URL.
     #[must_use]
@@ -64,7 +64,8 @@ impl RedisStore {
         self
     }
 
-    /// Sets the name of the connections in `CLIENT LIST`, without spaces. The default is no name.
+    /// Sets the name of the connections in `CLIENT LIST`; none by default. With one that the server
+    /// does not take, such as one with a space, calls are `Misconfigured`.
     #[must_use]
     pub fn client_name(mut self, name: &str) -> Self {
         self.server_mut().login.client_name = Some(name.to_owned());

@@ -1,7 +1,6 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
-//! With scripts, a decision is one call of a script, so it is atomic and one round trip. A module
-//! uses only modules above it in the list of CONTRIBUTING.md.
+//! With scripts, a decision is one call of a script, so it is atomic and takes one round trip.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,14 +43,12 @@ pub use self::settings::mode::RedisMode;
 /// A call that is dropped at its timeout may have been charged although it was not admitted; this
 /// store admits no call that it has not charged.
 ///
-/// A task of the runtime on which a call acquired its permit renews the lease and releases the
-/// permit. Once that runtime has ended, the permit stays taken until its lease ends.
-///
 /// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
 /// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
 /// scripts, the user needs those of [`RedisMode::Transactions`]. Listing keys needs `SCAN`, and
-/// [`write_rules`](Self::write_rules) `MULTI`, `EXEC`, `HSET`, `HLEN` and `EXPIRE`. In a cluster,
+/// [`write_rules`](Self::write_rules) `MULTI`, `EXEC`, `HSET`, `HLEN` and `EXPIRE`; a database
+/// other than 0 `SELECT`, and [`client_name`](Self::client_name) `CLIENT SETNAME`. In a cluster,
 /// the user also needs `CLUSTER SLOTS` and `ASKING`, and `CLUSTER INFO` for
 /// [`ready`](crate::RateLimiter::ready) to see whether the cluster is up. The user of sentinels
 /// needs `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
@@ -77,18 +74,16 @@ impl RedisStore {
     ///
     /// `rediss` in the place of `redis` is TLS (feature `redis-tls`); `valkey` and `valkeys` mean
     /// the same as `redis` and `rediss`. Special characters in a password or a name are
-    /// percent-encoded. Methods set the rest: [`credentials`](Self::credentials) that change,
-    /// [`client_name`](Self::client_name), and certificates.
+    /// percent-encoded.
     ///
     /// Returns at once and connects to nothing.
     ///
     /// # Errors
     ///
     /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL has none of these
-    /// forms. The message never repeats the URL, which may hold a password. With a master that no
-    /// sentinel knows, a wrong password or a wrong certificate, calls and
-    /// [`ready`](crate::RateLimiter::ready) return `Misconfigured`; the store goes on connecting,
-    /// with pauses of up to a second, so that the mistake can be corrected without a restart.
+    /// forms. The message never repeats the URL, which may hold a password. A wrong password,
+    /// certificate or name of a master is an error of [`ready`](crate::RateLimiter::ready) and of
+    /// calls, until it is corrected.
     pub fn new(url: &str) -> Result<Self, StoreError> {
         url::settings(url).map(Self::on)
     }
@@ -138,6 +133,8 @@ impl RedisStore {
     /// process. For a process whose clock is ahead by *d*, units become free *d* early, and its
     /// admissions last *d* longer for the other processes. Keys still expire by the server's clock,
     /// a second later than without `clock`, because the caller's clock may be coarse or late.
+    /// `fixed_window` without scripts and `leaky_bucket` by redis-cell, which have no other clock
+    /// than the server's, are `Misconfigured`.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         let clock = Arc::new(clock);
@@ -167,8 +164,9 @@ impl RedisStore {
     /// Sets whether this process repeats a refusal without asking the server, until the same call
     /// could be admitted and for up to a second; also to calls of a higher cost, and while a block
     /// lasts to calls of any cost. The default is `true`: a flood then costs the server one or two
-    /// calls a second. A change by this process applies at once; a reset, refund or raised limit by
-    /// another, within that second. A block also holds while the server is down.
+    /// calls a second. A change by this process applies at once; a reset, refund, unblock or
+    /// settlement by another within that second; a raised `max` at once. A block also holds while
+    /// the server is down.
     ///
     /// The cache holds up to 8,192 refusals, of about 180 bytes each and the key.
     #[must_use]

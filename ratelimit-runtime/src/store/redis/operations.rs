@@ -202,8 +202,8 @@ impl Store for RedisStore {
         Answer::later(async move {
             let on_their_way = self.known.on_their_way(request.key());
             let _voiding = self.known.voiding(request.key(), true);
-            // What is granted behind the reset would stay charged, and be given to nobody. A server
-            // that is away resets nothing either.
+            // Units granted behind the reset would stay charged, and never be spent. A server that
+            // is away resets nothing either.
             if !self.is_away(&request) {
                 for grant in on_their_way {
                     grant.given_back().await;

@@ -30,7 +30,7 @@ const FORMS: [&str; 5] = [
 ];
 
 /// The arguments by which most of these lines are read, if any of them has a time and an address.
-/// Of the lines they hold no more than punctuation, so that they name nobody.
+/// Of the lines they hold no more than punctuation, so that they name no person.
 pub(crate) fn suggested(lines: &[&str], form: Option<&Form>, clients: &Clients) -> Option<String> {
     let best = |times: Times<'_>| best(lines, times, clients);
     let mut found = best(Times::Dated(form)).map(|(_, pattern)| (pattern, None));

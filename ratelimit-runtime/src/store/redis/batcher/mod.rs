@@ -251,8 +251,8 @@ async fn run(batcher: Weak<Batcher>, wake: Arc<Notify>, mut status: watch::Recei
     }
 }
 
-/// `true` if the reply to a PING repeats its `number`. A user who may not PING gets an error, and a
-/// server that does not serve answers both with errors.
+/// `true` if the reply to a PING repeats its `number`. A user without the right to PING gets an
+/// error, and a server that does not serve answers both with errors.
 fn repeats(pong: &Value, number: &str, reply: &Value) -> bool {
     match pong {
         Value::BulkString(echo) => echo == number.as_bytes(),

@@ -43,7 +43,7 @@ pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError>
         Value::ServerError(error) if errors::is_no_service(error) => {
             return Ok(Probed::Busy(errors::from_server(error)));
         }
-        // A user who may not PING is served.
+        // A user without the right to PING is served.
         Value::ServerError(error) if errors::is_forbidden(error) => {}
         Value::ServerError(error) => return Err(errors::from_server(error)),
         _ => return Err(errors::unexpected_reply()),

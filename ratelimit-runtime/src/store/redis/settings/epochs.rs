@@ -1,5 +1,5 @@
-//! [`Epochs`]: how often a server may have lost keys: after each new connection to it, but for the
-//! first one of a runtime.
+//! [`Epochs`]: counts how often a server may have lost keys: once for each new connection to it,
+//! but for the first of a runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
