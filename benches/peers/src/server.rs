@@ -50,6 +50,8 @@ impl Drop for Far<'_> {
 
 /// The slots of a Cluster.
 const SLOTS: usize = 16_384;
+/// The key of the rules that a limiter writes for operators.
+const RULES: &str = "rl1:rules";
 
 /// A redis-server on a free port, without persistence; or a Cluster of them, of which this is the
 /// first master.
@@ -222,15 +224,15 @@ impl Server {
         Ok(bytes.ok_or("INFO has no used_memory")?.trim().parse()?)
     }
 
-    /// The bytes of the only key.
+    /// The bytes of the only key that holds a limit.
     pub fn bytes_of_the_key(&self) -> Result<u64, Failure> {
-        let keys: u64 = redis::from_redis_value(self.ask(&["DBSIZE"])?)?;
-        if keys != 1 {
-            return Err(format!("there are {keys} keys, and not one").into());
-        }
-        let key: String = redis::from_redis_value(self.ask(&["RANDOMKEY"])?)?;
+        let mut keys: Vec<String> = redis::from_redis_value(self.ask(&["KEYS", "*"])?)?;
+        keys.retain(|key| key != RULES);
+        let [key] = &keys[..] else {
+            return Err(format!("there are {} keys, and not one", keys.len()).into());
+        };
         Ok(redis::from_redis_value(
-            self.ask(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?,
+            self.ask(&["MEMORY", "USAGE", key, "SAMPLES", "0"])?,
         )?)
     }
 
