@@ -172,3 +172,9 @@ pub async fn costs_and_returns_needlessly(id: u32) -> Outcome<u32> {
 pub fn tokens<R>(_outcome: &R) -> u8 {
     1
 }
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = "ok"))]
+pub async fn counted_gives_a_long_type() -> Outcome<Vec<(Option<Box<dyn Fn(&str) -> Vec<String> + Send + Sync>>, Pin<Box<dyn Future<Output = Option<String>>>>)>> {
+    other().await;
+    Ok(Vec::new())
+}
