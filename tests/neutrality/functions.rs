@@ -178,3 +178,18 @@ pub async fn counted_gives_a_long_type() -> Outcome<Vec<(Option<Box<dyn Fn(&str)
     other().await;
     Ok(Vec::new())
 }
+
+pub struct Note(pub bool);
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        std::hint::black_box(self.0);
+    }
+}
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = "ok"))]
+pub async fn counted_writes_for_the_destructor(mut note: Note) -> Outcome<u32> {
+    other().await;
+    note.0 = true;
+    Ok(1)
+}
