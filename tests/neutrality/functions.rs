@@ -174,7 +174,9 @@ pub fn tokens<R>(_outcome: &R) -> u8 {
 }
 
 #[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = "ok"))]
-pub async fn counted_gives_a_long_type() -> Outcome<Vec<(Option<Box<dyn Fn(&str) -> Vec<String> + Send + Sync>>, Pin<Box<dyn Future<Output = Option<String>>>>)>> {
+pub async fn counted_gives_a_long_type() -> Outcome<
+    Vec<(Option<Box<dyn Fn(&str) -> Vec<u8> + Send + Sync>>, Pin<Box<dyn Future<Output = u8>>>)>,
+> {
     other().await;
     Ok(Vec::new())
 }
