@@ -172,3 +172,26 @@ pub async fn costs_and_returns_needlessly(id: u32) -> Outcome<u32> {
 pub fn tokens<R>(_outcome: &R) -> u8 {
     1
 }
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = "ok"))]
+pub async fn counted_gives_a_long_type() -> Outcome<
+    Vec<(Option<Box<dyn Fn(&str) -> Vec<u8> + Send + Sync>>, Pin<Box<dyn Future<Output = u8>>>)>,
+> {
+    other().await;
+    Ok(Vec::new())
+}
+
+pub struct Note(pub bool);
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        std::hint::black_box(self.0);
+    }
+}
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = "ok"))]
+pub async fn counted_writes_for_the_destructor(mut note: Note) -> Outcome<u32> {
+    other().await;
+    note.0 = true;
+    Ok(1)
+}

@@ -266,9 +266,15 @@ fn value(input: ParseStream<'_>, name: &Ident, parameter: &Parameter) -> syn::Re
 }
 
 fn expression(input: ParseStream<'_>, Parameter { name, .. }: &Parameter) -> syn::Result<Expr> {
-    input
-        .parse()
-        .map_err(|error| Error::new(error.span(), format!("{error}, in the value of `{name}`")))
+    let start = input.span();
+    let template = *name == "key" && input.peek(Token![<]);
+    input.parse().map_err(|error| {
+        if template {
+            Error::new(start, "a template is a string: write `key = \"<email>\"`")
+        } else {
+            Error::new(error.span(), format!("{error}, in the value of `{name}`"))
+        }
+    })
 }
 
 /// Goes on to the comma before the next argument, so that the others are still checked.

@@ -23,6 +23,8 @@ impl Output {
     /// The output `ty`. An error that says it is nothing underlines `at`.
     pub(crate) fn of_type(ty: &Type, at: TokenStream) -> Self {
         match ty {
+            // A type that `macro_rules!` passed on as `$output:ty`.
+            Type::Group(group) => Self::of_type(&group.elem, at),
             Type::Never(_) => Self::Never(at),
             _ if is_unit(ty) => Self::Nothing(at),
             _ => Self::Type(Box::new(ty.clone())),

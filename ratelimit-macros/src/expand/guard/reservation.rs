@@ -111,7 +111,7 @@ pub(crate) fn around(
     braces.set_span(place);
     let block = quote_spanned!(place=> async move #braces);
     quote_mixed! {
-        let __ratelimit_outcome: #ty = #block.await;
+        let __ratelimit_outcome = #block.await;
         #finish
         __ratelimit_outcome
     }

@@ -119,6 +119,23 @@ macro_rules! part {
 
 part!(id, part);
 
+macro_rules! output {
+    ($name:ident, $output:ty) => {
+        #[rate_limit(window = "60s", max = 1, on_refused = |_error| panic!("refused"))]
+        async fn $name() -> $output {
+            panic!("ran")
+        }
+    };
+}
+
+output!(never, !);
+
+#[tokio::test]
+#[should_panic(expected = "ran")]
+async fn a_type_that_a_macro_passes_on_may_be_never() {
+    never().await
+}
+
 #[tokio::test]
 async fn runs() {
     assert!(whole_item(1).await.is_ok());

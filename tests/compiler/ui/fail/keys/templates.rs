@@ -87,4 +87,7 @@ async fn wrong_case(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<email.len>", window = "60s", max = 3)]
 async fn method_without_call(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = <email>, window = "60s", max = 3)]
+async fn without_quotes(email: &str) -> Outcome { Ok(()) }
+
 fn main() {}
