@@ -1,10 +1,11 @@
 //! [`Lent`]: a connection for transactions, lent to one caller at a time: between `WATCH` and
 //! `EXEC`, a connection cannot be shared.
 //!
-//! Callers of one key share a connection and so take turns: at the same time, they would only make
-//! each other's transactions fail. Connections are opened at first use, beside the link's own. A
-//! caller that gives up before the reply closes its connection. Each `WATCH` follows an `UNWATCH`,
-//! because a caller may have watched a key and written nothing.
+//! Callers of one key take turns: at the same time, they would only make each other's transactions
+//! fail. Keys share connections, for each of which one caller of a key waits at a time. Connections
+//! are opened at first use, beside the link's own. A caller that gives up before the reply closes
+//! its connection. Each `WATCH` follows an `UNWATCH`, because a caller may have watched a key and
+//! written nothing.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Value, cmd};
 use tokio::sync::OwnedMutexGuard;
 
+use super::key_turn::KeyTurn;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::pace::{Backoff, SOCKETS_ARE_READ};
 use crate::store::redis::batcher::Failure;
@@ -52,7 +54,9 @@ fn no_outage(error: StoreError) -> StoreError {
 /// A connection lent to a caller, and the link's own one beside which it was opened.
 pub(super) struct Lent<'a> {
     link: &'a Link,
+    // Given back before the turn, to callers of other keys.
     own: OwnedMutexGuard<Option<Connection>>,
+    _turn: KeyTurn,
     main: Arc<Connection>,
     asking: bool,
     pauses: Backoff,
@@ -62,8 +66,9 @@ impl<'a> Lent<'a> {
     /// Waits for the connection that serves this key, and opens it if it is closed. `asking` puts
     /// `ASKING` before each command.
     pub(super) async fn by(link: &'a Link, key: &[u8], asking: bool) -> Result<Self, Failure> {
-        let (own, main) = loop {
+        let (own, turn, main) = loop {
             let main = link.connected().await?;
+            let turn = KeyTurn::of(&main, key).await;
             let mut own = main.beside(slot_of(key)).lock_owned().await;
             // The driver sees here that the server has closed an idle connection.
             SOCKETS_ARE_READ.pass().await;
@@ -71,13 +76,13 @@ impl<'a> Lent<'a> {
                 continue;
             }
             if own.as_ref().is_some_and(|own| !own.has_ended()) {
-                break (own, main);
+                break (own, turn, main);
             }
             // On a task of its own: if the caller gives up during a slow login, the next caller
             // finds the connection open.
             let connecting = tokio::spawn(async move {
                 *own = Some(log_in(&main.server).await.map_err(no_outage)?);
-                Ok((own, main))
+                Ok((own, turn, main))
             });
             let cut_short = |_| Err(StoreError::unavailable("connecting to Redis was cut short"));
             break connecting.await.unwrap_or_else(cut_short)?;
@@ -85,6 +90,7 @@ impl<'a> Lent<'a> {
         Ok(Self {
             link,
             own,
+            _turn: turn,
             main,
             asking,
             pauses: PAUSES,
