@@ -1,7 +1,7 @@
 //! What the callers of one key cost those of other keys.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::{Algorithm, Limit, RedisMode};
@@ -11,12 +11,13 @@ use super::{ask, unique, without_scripts};
 use crate::support::proxy::Proxy;
 use crate::support::redis::patient;
 
-/// Some of the strangers share a connection with the busy key, whichever that is: they wait for one
-/// of its callers, and not for all of them.
+/// Of so many, some share a connection with a busy key, whichever that is.
+const STRANGERS: usize = 64;
+
+/// They wait for one of its callers, and not for all of them.
 #[tokio::test]
 async fn a_busy_key_has_one_turn_in_each_round_of_its_connection() {
     const CALLERS: usize = 40;
-    const STRANGERS: usize = 64;
     let server = without_scripts();
     let proxy = Proxy::start(server.port()).await;
     let url = format!("redis://plain:secret@{}/", proxy.address());
@@ -59,4 +60,44 @@ async fn a_busy_key_has_one_turn_in_each_round_of_its_connection() {
     );
     callers.join_all().await;
     assert_eq!(server.number(&["ZCARD", &format!("{busy}%log")]), 40);
+}
+
+/// A key that another program changes all the time is read again after a pause, in which others
+/// have the connection.
+#[tokio::test]
+async fn a_caller_that_is_overtaken_again_and_again_holds_up_no_other_key() {
+    let server = without_scripts();
+    let proxy = Proxy::start(server.port()).await;
+    let url = format!("redis://plain:secret@{}/", proxy.address());
+    let store = patient(&url).mode(RedisMode::Transactions);
+    let store = Arc::new(store.deny_cache(false));
+    let busy = unique("busy");
+    let call = |key: String| {
+        let store = Arc::clone(&store);
+        async move { ask(&store, &key, Algorithm::SlidingWindow, Limit::per_day(999)).await }
+    };
+    let strangers = || (0..STRANGERS).map(|number| call(format!("{busy}/{number}")));
+    strangers().collect::<JoinSet<_>>().join_all().await;
+    assert!(call(busy.clone()).await.allowed);
+    // Each transaction takes longer than the time between two changes.
+    proxy.delay(Duration::from_millis(2));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut program = server.connect();
+    let changes = std::thread::spawn({
+        let (is_over, key) = (Arc::clone(&is_over), format!("{busy}%log"));
+        move || {
+            while !is_over.load(Ordering::Relaxed) {
+                program.send(&["PEXPIRE", &key, "100000000"]).unwrap();
+            }
+        }
+    });
+    let overtaken = tokio::spawn(call(busy.clone()));
+    tokio::task::yield_now().await;
+    let strangers = strangers().collect::<JoinSet<_>>().join_all();
+    let answered = tokio::time::timeout(Duration::from_secs(5), strangers).await;
+    let waits = !overtaken.is_finished();
+    is_over.store(true, Ordering::Relaxed);
+    changes.join().unwrap();
+    assert!(answered.is_ok() && waits, "{}", answered.is_ok());
+    assert!(overtaken.await.unwrap().allowed);
 }
