@@ -5,6 +5,7 @@ mod deaths;
 mod fixed_window;
 mod held_up;
 mod lifetimes;
+mod strangers;
 
 use std::sync::LazyLock;
 

@@ -13,8 +13,11 @@ use crate::store::redis::scripts::{CallQuestion, KeyQuestion, Question, Script};
 pub(super) const MAX_KEYS: usize = 64;
 /// The most entries that one call adds to logs: 10,000 would keep the server busy for 27 ms.
 const MAX_UNITS: u64 = 1_000;
-/// The most questions in one call: the end of a reservation is a question for each caller.
-const MAX_QUESTIONS: usize = 256;
+/// The most questions in one call: the end of a reservation is a question for each caller, and
+/// callers of other keys wait meanwhile. *Measured* with 500 callers who reserve and commit on one
+/// key: 256 kept the server busy for up to 18 ms; the others waited two to four times as long, and
+/// no more was decided a second.
+const MAX_QUESTIONS: usize = 64;
 /// The most callers in one call.
 const MAX_CALLERS: usize = 30_000;
 

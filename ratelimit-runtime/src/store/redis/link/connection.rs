@@ -1,9 +1,10 @@
 //! [`Connection`]: one connection of the crate `redis`, with its times and its state.
 
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{self, Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
@@ -35,6 +36,9 @@ const NEAR: u32 = 200;
 const OTHERS: usize = 8;
 /// The microseconds without a read after which a connection may have ended unnoticed.
 const UNREAD_US: u64 = 5_000;
+
+/// A lock that lives as long as somebody waits for it or has it.
+pub(crate) type KeyLock = Weak<Mutex<()>>;
 
 /// The error of a connection that ended before the reply arrived: the command may have run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +74,8 @@ pub(crate) struct Connection {
     doubted: Notify,
     /// Further connections to the server, each for one caller at a time.
     others: [Arc<Mutex<Option<Self>>>; OTHERS],
+    /// For each key whose callers wait for one of them, or have it, the lock of its turn.
+    pub(crate) turns: sync::Mutex<HashMap<Box<[u8]>, KeyLock>>,
 }
 
 impl Connection {
@@ -112,6 +118,7 @@ impl Connection {
             used: AtomicBool::new(false),
             doubted: Notify::new(),
             others: Default::default(),
+            turns: sync::Mutex::default(),
         })
     }
 

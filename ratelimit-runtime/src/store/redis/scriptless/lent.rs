@@ -1,10 +1,11 @@
 //! [`Lent`]: a connection for transactions, lent to one caller at a time: between `WATCH` and
 //! `EXEC`, a connection cannot be shared.
 //!
-//! Callers of one key share a connection and so take turns: at the same time, they would only make
-//! each other's transactions fail. Connections are opened at first use, beside the link's own. A
-//! caller that gives up before the reply closes its connection. Each `WATCH` follows an `UNWATCH`,
-//! because a caller may have watched a key and written nothing.
+//! Callers of one key take turns: at the same time, they would only make each other's transactions
+//! fail. Keys share connections, for each of which one caller of a key waits at a time. Connections
+//! are opened at first use, beside the link's own. A caller that gives up before the reply closes
+//! its connection. Each `WATCH` follows an `UNWATCH`, because a caller may have watched a key and
+//! written nothing.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Value, cmd};
 use tokio::sync::OwnedMutexGuard;
 
+use super::key_turn::KeyTurn;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::pace::{Backoff, SOCKETS_ARE_READ};
 use crate::store::redis::batcher::Failure;
@@ -50,42 +52,52 @@ fn no_outage(error: StoreError) -> StoreError {
 }
 
 /// A connection lent to a caller, and the link's own one beside which it was opened.
+type Loan = (OwnedMutexGuard<Option<Connection>>, Arc<Connection>);
+
+/// Waits for the connection that serves this key, and opens it if it is closed.
+async fn lend(link: &Link, key: &[u8]) -> Result<Loan, Failure> {
+    loop {
+        let main = link.connected().await?;
+        let mut own = main.beside(slot_of(key)).lock_owned().await;
+        // The driver sees here that the server has closed an idle connection.
+        SOCKETS_ARE_READ.pass().await;
+        if main.has_ended() {
+            continue;
+        }
+        if own.as_ref().is_some_and(|own| !own.has_ended()) {
+            return Ok((own, main));
+        }
+        // On a task of its own: if the caller gives up during a slow login, the next caller finds
+        // the connection open.
+        let connecting = tokio::spawn(async move {
+            *own = Some(log_in(&main.server).await.map_err(no_outage)?);
+            Ok((own, main))
+        });
+        let cut_short = |_| Err(StoreError::unavailable("connecting to Redis was cut short"));
+        return Ok(connecting.await.unwrap_or_else(cut_short)?);
+    }
+}
+
+/// A connection that is lent to a caller for each of its transactions, one after the other.
 pub(super) struct Lent<'a> {
     link: &'a Link,
-    own: OwnedMutexGuard<Option<Connection>>,
-    main: Arc<Connection>,
+    key: &'a [u8],
+    // Given back before the turn, to callers of other keys.
+    loan: Option<Loan>,
+    _turn: KeyTurn,
     asking: bool,
     pauses: Backoff,
 }
 
 impl<'a> Lent<'a> {
-    /// Waits for the connection that serves this key, and opens it if it is closed. `asking` puts
-    /// `ASKING` before each command.
-    pub(super) async fn by(link: &'a Link, key: &[u8], asking: bool) -> Result<Self, Failure> {
-        let (own, main) = loop {
-            let main = link.connected().await?;
-            let mut own = main.beside(slot_of(key)).lock_owned().await;
-            // The driver sees here that the server has closed an idle connection.
-            SOCKETS_ARE_READ.pass().await;
-            if main.has_ended() {
-                continue;
-            }
-            if own.as_ref().is_some_and(|own| !own.has_ended()) {
-                break (own, main);
-            }
-            // On a task of its own: if the caller gives up during a slow login, the next caller
-            // finds the connection open.
-            let connecting = tokio::spawn(async move {
-                *own = Some(log_in(&main.server).await.map_err(no_outage)?);
-                Ok((own, main))
-            });
-            let cut_short = |_| Err(StoreError::unavailable("connecting to Redis was cut short"));
-            break connecting.await.unwrap_or_else(cut_short)?;
-        };
+    /// Waits for the turn of this key. `asking` puts `ASKING` before each command.
+    pub(super) async fn by(link: &'a Link, key: &'a [u8], asking: bool) -> Result<Self, Failure> {
+        let main = link.connected().await?;
         Ok(Self {
             link,
-            own,
-            main,
+            key,
+            loan: None,
+            _turn: KeyTurn::of(&main, key).await,
             asking,
             pauses: PAUSES,
         })
@@ -93,22 +105,27 @@ impl<'a> Lent<'a> {
 
     async fn send(&mut self, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
-        let connection = self.own.take().ok_or_else(closed)?;
-        let replies = send(self.link, &connection, &self.main, commands, asking).await;
+        let (own, main) = self.loan.as_mut().ok_or_else(closed)?;
+        let connection = own.take().ok_or_else(closed)?;
+        let replies = send(self.link, &connection, main, commands, asking).await;
         let replies = replies.map_err(no_outage)?;
         if !errors::first(&replies).is_some_and(errors::is_logged_out) {
-            *self.own = Some(connection);
+            **own = Some(connection);
         }
         Ok(replies)
     }
 
-    /// Watches a key, and returns the replies to `reads`.
-    pub(super) async fn watch(
-        &mut self,
-        key: &[u8],
-        reads: Vec<Cmd>,
-    ) -> Result<Vec<Value>, Failure> {
-        let watch = [cmd("UNWATCH"), cmd("WATCH").arg(key).take()];
+    /// Waits for a connection, if the caller has none.
+    pub(super) async fn connect(&mut self) -> Result<(), Failure> {
+        if self.loan.is_none() {
+            self.loan = Some(lend(self.link, self.key).await?);
+        }
+        Ok(())
+    }
+
+    /// Watches the key on the connection, and returns the replies to `reads`.
+    pub(super) async fn watch(&mut self, reads: Vec<Cmd>) -> Result<Vec<Value>, Failure> {
+        let watch = [cmd("UNWATCH"), cmd("WATCH").arg(self.key).take()];
         let commands = watch.into_iter().chain(reads).collect();
         // Nothing is written yet, so nothing is lost.
         let replies = self.send(commands, self.asking).await?;
@@ -130,6 +147,8 @@ impl<'a> Lent<'a> {
         let replies = self.send(transaction(commands, self.asking), false).await;
         let executed = executed(replies.map_err(StoreError::lost)?)?;
         if executed.is_none() {
+            // Callers of other keys have it meanwhile.
+            self.loan = None;
             tokio::time::sleep(self.pauses.pause()).await;
         }
         Ok(executed)

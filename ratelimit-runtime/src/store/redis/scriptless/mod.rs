@@ -14,6 +14,7 @@ use crate::rule::Algorithm;
 use crate::store::{Capabilities, Feature, Request};
 
 mod fixed_window;
+mod key_turn;
 mod lent;
 mod log;
 mod redis_cell;

@@ -125,12 +125,13 @@ async fn look<'a>(
     (key, request): (&'a [u8], Request<'a>),
     spare: Duration,
 ) -> Result<StoredLog<'a>, Failure> {
+    lent.connect().await?;
     let asked = Instant::now();
     let reads: Vec<Cmd> = [cmd("TIME")]
         .into_iter()
         .chain(log::reads(key, &request))
         .collect();
-    let replies = lent.watch(key, reads).await?;
+    let replies = lent.watch(reads).await?;
     let took = asked.elapsed();
     let (time, replies) = replies.split_first().ok_or_else(unexpected_reply)?;
     let time = match own_time(clock)? {
