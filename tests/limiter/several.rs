@@ -1,5 +1,7 @@
 //! Several rules at once, by hand: all are charged, or none.
 
+use std::time::Instant;
+
 use ratelimit_runtime::{Decision, Limit, RateLimitError, Rule};
 
 use super::*;
@@ -186,5 +188,34 @@ async fn hundreds_of_rules_are_charged_together_or_not_at_all() {
             settled(&limiter).await;
             reset().await;
         }
+    }
+}
+
+/// Of the recipients of one call there may be thousands, and one may stand twice.
+#[tokio::test]
+async fn eight_times_as_many_keys_take_no_more_than_some_eight_times_as_long() {
+    static RULE: Rule = Rule::new("several-many", Limit::per_hour(1_000_000))
+        .with_algorithm(Algorithm::TokenBucket);
+    type KeyOf = fn(usize) -> usize;
+    let shapes: [(&str, KeyOf); 3] = [
+        ("all differ", |number| number),
+        ("two are equal", |number| number.max(1)),
+        ("all are equal", |_| 0),
+    ];
+    let limiter = RateLimiter::memory();
+    for (shape, key_of) in shapes {
+        let mut fastest = [Duration::MAX; 2];
+        for _ in 0..5 {
+            for (fastest, keys) in fastest.iter_mut().zip([1_000, 8_000]) {
+                let keys: Vec<_> = (0..keys).map(|number| Key::of(&key_of(number))).collect();
+                let start = Instant::now();
+                let stack = keys.iter().map(|key| (&RULE, key));
+                assert!(limiter.acquire_all(stack).await.is_ok());
+                *fastest = start.elapsed().min(*fastest);
+            }
+        }
+        let [few, many] = fastest;
+        println!("{shape}: {few:?}, {many:?}");
+        assert!(many < 24 * few, "{shape}: {few:?}, {many:?}");
     }
 }

@@ -157,7 +157,7 @@ async fn offence(parts: &[At<'_>], refused: Refused, time: Time, has_looked: boo
 }
 
 /// The cost of the parts before this one on its key, which has to have room for all of them.
-pub(super) fn cost_ahead(parts: &[At<'_>], (at, part): At<'_>) -> u64 {
+fn cost_ahead(parts: &[At<'_>], (at, part): At<'_>) -> u64 {
     let before = parts.iter().take_while(|(other, _)| *other != at);
     let same = before.filter(|(_, other)| other.has_key_of(part));
     same.map(|(_, other)| other.cost()).sum()

@@ -50,6 +50,8 @@ pub(super) struct Held<'a> {
     pub(super) shares_keys: bool,
     pub(super) start: Instant,
     pub(super) admissions: Admissions,
+    /// The parts that were admitted, in order, if parts share keys.
+    charged: Vec<usize>,
     /// Charges that were not answered in time: each future waits for its answer, and gives it back.
     pub(super) late: Vec<Boxed<'a, ()>>,
 }
@@ -67,6 +69,7 @@ impl<'a> Held<'a> {
             shares_keys,
             start: Instant::now(),
             admissions: stack.iter().map(|_| Admission::of(unasked())).collect(),
+            charged: Vec::new(),
             late: Vec::new(),
         }
     }
@@ -77,22 +80,28 @@ impl<'a> Held<'a> {
     }
 
     /// Records that the limits of a part admit, and the charge, if it may have to be ended: in the
-    /// order of the charges. What the parts before on its key leave is less by its cost.
+    /// order of the charges.
     pub(super) fn admit(&mut self, at: usize, decision: Decision, charge: Option<Charge>) {
-        if self.shares_keys
-            && let Some(part) = self.stack.get(at)
-        {
-            for (other, admission) in self.stack.iter().zip(&mut self.admissions) {
-                if let Ok(before) = &mut admission.decided
-                    && before.source == decision.source
-                    && other.has_key_of(part)
-                {
-                    before.remaining = before.remaining.saturating_sub(part.cost());
-                }
-            }
+        if self.shares_keys {
+            self.charged.push(at);
         }
         if let Some(admission) = self.of(at) {
             (admission.decided, admission.charge) = (Ok(decision), charge);
+        }
+    }
+
+    /// Takes the costs of later charges on a key from what remains for the parts before.
+    pub(super) fn share(&mut self) {
+        let mut later = BTreeMap::new();
+        while let Some(at) = self.charged.pop() {
+            if let (Some(part), Some(admission)) = (self.stack.get(at), self.admissions.get_mut(at))
+                && let (Some(key), Ok(decision)) = (part.charged_key(), &mut admission.decided)
+            {
+                let on = (key, decision.source as u8);
+                let cost: &mut u64 = later.entry(on).or_default();
+                decision.remaining = decision.remaining.saturating_sub(*cost);
+                *cost += part.cost();
+            }
         }
     }
 

@@ -15,6 +15,8 @@ mod detached;
 mod held;
 mod together;
 
+use std::collections::BTreeMap;
+
 pub(super) use self::detached::run;
 pub(super) use self::held::Admissions;
 use self::held::{Admission, Held, StepParts};
@@ -41,6 +43,7 @@ fn steps(stack: &[Part]) -> impl Iterator<Item = StepParts<'_>> {
 /// Attempts all steps of a stack once.
 async fn attempt<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Attempted {
     let outcome = take_steps(held, stack).await;
+    held.share();
     let admissions = std::mem::take(&mut held.admissions);
     outcome.map(|()| admissions)
 }
@@ -62,14 +65,16 @@ async fn take_steps<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Result<(), Re
 
 /// Charges the limits of these `parts` and acquires their permits, or does neither.
 async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> {
+    let mut costs = BTreeMap::new();
     for &(by, part) in parts {
         let refused = |error| Refused { by, error };
         part.ensure_supported().map_err(refused)?;
         if held.shares_keys {
             // A key that stands twice has to have room for both.
-            let ahead = apart::cost_ahead(parts, (by, part));
-            if ahead > 0 {
-                part.may_cost(ahead + part.cost()).map_err(refused)?;
+            let cost: &mut u64 = costs.entry(part.charged_key()).or_default();
+            *cost += part.cost();
+            if part.is_limited() && *cost > part.cost() {
+                part.may_cost(*cost).map_err(refused)?;
             }
         }
     }

@@ -144,17 +144,17 @@ impl MemoryStore {
         if let [request] = requests {
             return vec![self.decide(request)];
         }
-        let mut parts = Vec::<StackPart<'_>>::with_capacity(requests.len());
-        for request in requests {
+        let parts = requests.iter().map(|request| {
             let hash = self.hash(request.key());
-            let before = parts.iter().filter(|part| part.has_key(hash, request));
-            parts.push(StackPart {
+            StackPart {
                 request: *request,
-                ahead: before.map(|part| part.request.cost()).sum(),
+                ahead: 0,
                 hash,
                 shard: self.shard_index(hash),
-            });
-        }
+            }
+        });
+        let mut parts: Vec<StackPart<'_>> = parts.collect();
+        StackPart::add_up(&mut parts);
         // All locks, always in the same order.
         let mut indices: Vec<usize> = parts.iter().map(|part| part.shard).collect();
         indices.sort_unstable();

@@ -2,6 +2,8 @@
 
 use std::sync::MutexGuard;
 
+use smallvec::SmallVec;
+
 use super::shard::Shard;
 use crate::store::{Request, Verdict};
 
@@ -15,8 +17,21 @@ pub(super) struct StackPart<'a> {
 }
 
 impl<'a> StackPart<'a> {
-    pub(super) fn has_key(&self, hash: u64, request: &Request<'_>) -> bool {
-        self.hash == hash && self.request.key() == request.key()
+    fn key(&self) -> (u64, &'a [u8]) {
+        (self.hash, self.request.key())
+    }
+
+    /// Gives each part the cost of those before it on its key.
+    pub(super) fn add_up(parts: &mut [Self]) {
+        let mut by_key: SmallVec<[&mut Self; 4]> = parts.iter_mut().collect();
+        // In order of their keys, and those of a key in their own.
+        by_key.sort_by_key(|part| part.key());
+        let mut before = None;
+        for part in by_key {
+            let same = before.filter(|(key, _)| *key == part.key());
+            part.ahead = same.map_or(0, |(_, cost)| cost);
+            before = Some((part.key(), part.ahead.saturating_add(part.request.cost())));
+        }
     }
 
     /// The request with the cost of those before it, because a key that stands twice has to have
