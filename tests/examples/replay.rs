@@ -180,6 +180,23 @@ async fn refusals_are_those_of_the_store_in_memory() {
     }
 }
 
+/// As access logs write them. Whoever keeps to a limit is never refused.
+#[test]
+fn requests_a_whole_window_apart_find_that_the_others_have_left() {
+    let seconds = (0..60).flat_map(|second| [second; 5]);
+    let log: String = seconds.fold("time,key\n".to_owned(), |mut log, second| {
+        let _ = writeln!(log, "{second},alice\n{second},bob");
+        log
+    });
+    for rule in ["5/1s", "6/1s", "10/2s", "50/10s, 5/1s", "fixed_window 5/1s"] {
+        let printed = printed(&["--rule", rule], &log);
+        assert_eq!(row(&printed, rule)[0], "0", "{rule}: {printed}");
+        says(&printed, "requests: 600, keys: 2, from 1970-01-01T00:00:00Z to 1970-01-01T00:00:59Z");
+    }
+    let printed = printed(&["--rule", "4/1s"], &log);
+    assert_eq!(row(&printed, "4/1s")[0], "120", "{printed}");
+}
+
 /// Two a day, by the clock of Berlin: midnight is at 23:00 UTC in winter.
 #[test]
 fn quotas_of_the_calendar_end_at_the_midnights_of_the_log() {
