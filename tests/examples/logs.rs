@@ -341,7 +341,7 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
         }
         count += 1;
     }
-    assert_eq!(count, 176);
+    assert_eq!(count, 177);
     // An unbracketed IPv6 address, and its port.
     let line = concat!(
         "{}:56789 [10/Oct/2026:11:55:{s}.655] in web/a 1/0/3/6/10 200 27 ",
@@ -1025,9 +1025,11 @@ fn times_without_an_offset_are_taken_for_utc_and_said_so() {
     for (time, is_noted) in [
         ("2026-10-10T11:55:{s}Z", false),
         ("2026-10-10 13:55:{s}.5 +0200", false),
+        ("2026-10-10 13:55:{s}.5 +02:00", false),
         ("[10/Oct/2026:13:55:{s} +0200]", false),
         ("Sat, 10 Oct 2026 11:55:{s} GMT", false),
         ("2026-10-10 11:55:{s}.5", true),
+        ("Oct 10, 2026 @ 11:55:{s}.5", true),
         ("2026-10-10 11:55:{s},123", true),
         ("2026/10/10 11:55:{s}", true),
         ("10/Oct/2026 11:55:{s}", true),

@@ -157,7 +157,7 @@ fn zoned(text: &str) -> Option<Timestamp> {
 /// A time as programs write it for readers, and what it leaves out.
 fn civil(text: &str) -> Option<(Timestamp, Option<Part>)> {
     let text = with_point(text);
-    let zones = ["", " %z", "%z", " UTC", " GMT"];
+    let zones = ["", " %z", "%z", " %:z", " UTC", " GMT"];
     let mut forms = FORMS
         .iter()
         .flat_map(|form| zones.map(|zone| (format!("{form}{zone}"), zone)));
@@ -229,6 +229,7 @@ const FORMS: &[&str] = &[
     "%a, %d %b %Y %H:%M:%S",
     "%d %b %Y %H:%M:%S%.f",
     "%b %e, %Y %I:%M:%S %p",
+    "%b %e, %Y @ %H:%M:%S%.f",
     "%a %b %e %H:%M:%S%.f %Y",
 ];
 
