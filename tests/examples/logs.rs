@@ -1030,6 +1030,7 @@ fn times_without_an_offset_are_taken_for_utc_and_said_so() {
         ("Sat, 10 Oct 2026 11:55:{s} GMT", false),
         ("2026-10-10 11:55:{s}.5", true),
         ("Oct 10, 2026 @ 11:55:{s}.5", true),
+        ("202610101155{s}", true),
         ("2026-10-10 11:55:{s},123", true),
         ("2026/10/10 11:55:{s}", true),
         ("10/Oct/2026 11:55:{s}", true),
