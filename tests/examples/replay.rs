@@ -245,6 +245,19 @@ fn blocks_and_costs_above_the_limit_refuse_too() {
     );
 }
 
+/// A field of that name may hold something else, as may the third column of CSV without a header.
+#[test]
+fn costs_are_said_where_they_are_not_one() {
+    for (log, costs) in [
+        ("0,a,0\n1,a,0\n", "costs: 0 to 0, as `cost` says"),
+        ("0,a,200\n1,a\n", "costs: 1 to 200, as `cost` says"),
+    ] {
+        says(&printed(&RULE, log), costs);
+    }
+    let printed = printed(&RULE, "0,a,1\n1,a\n");
+    assert!(!printed.contains("costs: "), "{printed}");
+}
+
 #[test]
 fn actual_costs_are_paid_by_later_requests() {
     let log = "time,key,cost,actual_cost\n0,alice,2,15\n5,alice,1,\n10,alice,9,1\n11,alice,9,9\n12,alice,1,1\n";
