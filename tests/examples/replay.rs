@@ -387,6 +387,14 @@ fn bad_lines_are_counted_and_the_first_is_named() {
         ),
         ("{\"time\":0}\n", "line 1: it has no `key`"),
         (
+            "{\"records\":[{\"time\":\"2026-10-10T11:55:10Z\",\"ip\":\"192.0.2.1\"},{}]}\n",
+            "line 1: its requests are a list: jq -c '.records[]' writes one a line",
+        ),
+        (
+            "{\"a\":[{\"b\":[{\"at\":\"2026-10-10T11:55:10Z\"}]}]}\n",
+            "line 1: its requests are a list: jq -c '.a[].b[]' writes one a line",
+        ),
+        (
             "{\"time\":0,\"key\":{\"a\":1}}\n",
             "line 1: `key` is neither text nor a number",
         ),
