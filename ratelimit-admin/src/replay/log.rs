@@ -13,9 +13,6 @@ pub(crate) struct Log {
     last: u64,
 }
 
-/// The most units of a request in a sliding window.
-const MOST_UNITS: u64 = 1_000;
-
 /// One request. A log has many of them, and far fewer keys.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
@@ -64,8 +61,8 @@ impl Log {
         for request in &mut self.requests {
             let free = &mut free[request.key];
             request.after = free.saturating_sub(request.at);
-            let units = request.actual_cost.unwrap_or(0).max(request.cost);
-            *free = request.at + request.after + units.clamp(1, MOST_UNITS);
+            // A sliding window admits no more units at once.
+            *free = request.at + request.after + request.cost.clamp(1, 1_000);
         }
         self.requests
             .sort_by_key(|request| request.at + request.after);

@@ -139,12 +139,9 @@ fn notes(args: &Args, read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
             count(read.log.out_of_order)
         )?;
     }
-    let costs = || read.log.requests().iter().map(|request| request.cost);
-    if let (Some(least), Some(most)) = (costs().min(), costs().max())
-        && (least, most) != (1, 1)
-    {
+    if read.log.requests().iter().any(|request| request.cost != 1) {
         let field = escaped(&args.input.cost_field);
-        writeln!(out, "costs: {least} to {most}, as `{field}` says")?;
+        writeln!(out, "requests cost what `{field}` says")?;
     }
     for part in &read.times_without {
         let part = match part {

@@ -130,17 +130,18 @@ pub(crate) fn exact(text: &str, form: Option<&Form>) -> Option<u64> {
     in_range(number(text, form)?)
 }
 
-/// The digits of a date and a time without anything between them.
-const COMPACT: usize = 14;
-
 fn number(text: &str, form: Option<&Form>) -> Option<f64> {
     let unit = match form {
         Some(Form::Text(_)) => return None,
         Some(Form::Number(unit)) => Some(*unit),
         None => None,
     };
-    // No number of milliseconds before 2286 has as many digits.
-    if unit.is_none() && text.len() == COMPACT && formatted("%Y%m%d%H%M%S", text).is_some() {
+    // A date and a time: until 2286, no number of seconds or parts of them has as many digits.
+    if unit.is_none()
+        && matches!(text.len(), 14 | 17)
+        && !text.contains('.')
+        && civil(text).is_some()
+    {
         return None;
     }
     Some(match text.parse::<f64>() {
@@ -228,6 +229,7 @@ fn completed(text: &str, last: Option<Timestamp>) -> Option<(Timestamp, Option<P
 
 const FORMS: &[&str] = &[
     "%Y%m%d%H%M%S",
+    "%Y%m%d%H%M%S%f",
     "%Y-%m-%dT%H:%M:%S%.f",
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y/%m/%d %H:%M:%S%.f",
