@@ -285,7 +285,7 @@ impl<'a> Maker<'a> {
 const SEPARATORS: &[char] = &[' ', '\t', '"', '[', ']', '(', ')', '{', '}', '|', ',', ';'];
 
 /// In front of a field within a word.
-const FRONT: &str = "=:<>";
+const FRONT: &str = "=:<>@";
 
 /// A text, and the ends of it behind one of [`FRONT`] or a separator.
 fn starts(text: &str) -> impl Iterator<Item = &str> {
