@@ -341,7 +341,7 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
         }
         count += 1;
     }
-    assert_eq!(count, 176);
+    assert_eq!(count, 180);
     // An unbracketed IPv6 address, and its port.
     let line = concat!(
         "{}:56789 [10/Oct/2026:11:55:{s}.655] in web/a 1/0/3/6/10 200 27 ",
@@ -733,6 +733,25 @@ fn a_line_that_is_not_of_the_log_does_not_decide_its_format() {
     );
 }
 
+/// As `tracing` writes them wherever it writes, and gin to a terminal.
+#[test]
+fn the_colours_of_a_terminal_are_no_part_of_a_line() {
+    let tracing = concat!(
+        "\u{1b}[2m2026-10-10T11:55:{s}Z\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m ",
+        "\u{1b}[1mrequest\u{1b}[0m\u{1b}[1m{\u{1b}[0m\u{1b}[3mstatus\u{1b}[0m\u{1b}[2m=\u{1b}[0m200 ",
+        "\u{1b}[3mclient_ip\u{1b}[0m\u{1b}[2m=\u{1b}[0m{}\u{1b}[1m}\u{1b}[0m\u{1b}[2m:\u{1b}[0m done",
+    );
+    finds_the_client("tracing", &[], log(tracing), "`client_ip`");
+    let gin = "[GIN] 2026/10/10 - 11:55:{s} |\u{1b}[97;42m 200 \u{1b}[0m| 1ms | {} | GET \"/a\"";
+    let error = failed(&RULE, log(gin));
+    let pattern = "[{}] {time} | {} | {} | {address} | {}";
+    assert!(
+        error.ends_with(&format!("--pattern '{pattern}'\n")),
+        "{error}"
+    );
+    finds_the_client("gin", &["--pattern", pattern], log(gin), "`address`");
+}
+
 #[test]
 fn hostile_lines_are_left_out_and_control_no_terminal() {
     let mut log = log(COMBINED).into_bytes();
@@ -1025,9 +1044,13 @@ fn times_without_an_offset_are_taken_for_utc_and_said_so() {
     for (time, is_noted) in [
         ("2026-10-10T11:55:{s}Z", false),
         ("2026-10-10 13:55:{s}.5 +0200", false),
+        ("2026-10-10 13:55:{s}.5 +02:00", false),
         ("[10/Oct/2026:13:55:{s} +0200]", false),
         ("Sat, 10 Oct 2026 11:55:{s} GMT", false),
         ("2026-10-10 11:55:{s}.5", true),
+        ("Oct 10, 2026 @ 11:55:{s}.5", true),
+        ("202610101155{s}", true),
+        ("202610101155{s}123", true),
         ("2026-10-10 11:55:{s},123", true),
         ("2026/10/10 11:55:{s}", true),
         ("10/Oct/2026 11:55:{s}", true),

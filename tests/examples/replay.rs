@@ -180,6 +180,26 @@ async fn refusals_are_those_of_the_store_in_memory() {
     }
 }
 
+/// As access logs write them. Whoever keeps to a limit is never refused.
+#[test]
+fn requests_a_whole_window_apart_find_that_the_others_have_left() {
+    let seconds = (0..60).flat_map(|second| [second; 5]);
+    let log: String = seconds.fold("time,key\n".to_owned(), |mut log, second| {
+        let _ = writeln!(log, "{second},alice\n{second},bob");
+        log
+    });
+    for rule in ["5/1s", "6/1s", "10/2s", "50/10s, 5/1s", "fixed_window 5/1s"] {
+        let printed = printed(&["--rule", rule], &log);
+        assert_eq!(row(&printed, rule)[0], "0", "{rule}: {printed}");
+        says(
+            &printed,
+            "requests: 600, keys: 2, from 1970-01-01T00:00:00Z to 1970-01-01T00:00:59Z",
+        );
+    }
+    let printed = printed(&["--rule", "4/1s"], &log);
+    assert_eq!(row(&printed, "4/1s")[0], "120", "{printed}");
+}
+
 /// Two a day, by the clock of Berlin: midnight is at 23:00 UTC in winter.
 #[test]
 fn quotas_of_the_calendar_end_at_the_midnights_of_the_log() {
@@ -226,6 +246,20 @@ fn blocks_and_costs_above_the_limit_refuse_too() {
         &printed,
         "2/10s block 1m: 1 of the refused cost more than it ever admits",
     );
+}
+
+/// A field of that name may hold something else, as may the third column of CSV without a header.
+#[test]
+fn costs_are_said_where_they_are_not_one() {
+    let note = "\nrequests cost what `cost` says\n";
+    for (log, is_noted) in [
+        ("0,a,0\n1,a,1\n", true),
+        ("0,a,200\n1,a\n", true),
+        ("0,a,1\n1,a\n", false),
+    ] {
+        let printed = printed(&RULE, log);
+        assert_eq!(printed.contains(note), is_noted, "{log}: {printed}");
+    }
 }
 
 #[test]
@@ -356,6 +390,14 @@ fn bad_lines_are_counted_and_the_first_is_named() {
              time, who",
         ),
         ("{\"time\":0}\n", "line 1: it has no `key`"),
+        (
+            "{\"records\":[{\"time\":\"2026-10-10T11:55:10Z\",\"ip\":\"192.0.2.1\"},{}]}\n",
+            "line 1: its requests are a list: jq -c '.records[]' writes one a line",
+        ),
+        (
+            "{\"a\":[{\"b\":[{\"at\":\"2026-10-10T11:55:10Z\"}]}]}\n",
+            "line 1: its requests are a list: jq -c '.a[].b[]' writes one a line",
+        ),
         (
             "{\"time\":0,\"key\":{\"a\":1}}\n",
             "line 1: `key` is neither text nor a number",

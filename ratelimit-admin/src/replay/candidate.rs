@@ -75,8 +75,9 @@ impl Candidate {
         let mut rule = RULE.clone();
         let (mut now, _) = log.span();
         for request in progress.wrap_iter(log.requests().iter()) {
-            clock.advance(Duration::from_micros(request.at - now));
-            now = request.at;
+            let at = request.at + request.after;
+            clock.advance(Duration::from_micros(at - now));
+            now = at;
             if rule.cost() != request.cost {
                 rule = RULE.with_cost(request.cost);
             }

@@ -18,6 +18,8 @@ pub(crate) struct Log {
 pub(crate) struct Request {
     /// In microseconds since 1970.
     pub(crate) at: u64,
+    /// In microseconds behind `at`: when it is replayed.
+    pub(crate) after: u64,
     /// Index of the key.
     pub(crate) key: usize,
     pub(crate) cost: u64,
@@ -35,6 +37,7 @@ impl Log {
         self.last = at;
         self.requests.push(Request {
             at,
+            after: 0,
             key,
             cost,
             actual_cost,
@@ -48,8 +51,21 @@ impl Log {
 
     /// Sorts the requests by time. A log may be slightly out of order, because servers log a
     /// request when it ends, or write several files. Requests with equal times keep their order.
+    ///
+    /// Times may be whole seconds, and each unit in a sliding window has a microsecond of its own.
+    /// The *n*-th of a key in one second follows *n* − 1 microseconds later, and so finds that the
+    /// *n*-th of a window before has left.
     pub(crate) fn sort(&mut self) {
         self.requests.sort_by_key(|request| request.at);
+        let mut free = vec![0_u64; self.keys.len()];
+        for request in &mut self.requests {
+            let free = &mut free[request.key];
+            request.after = free.saturating_sub(request.at);
+            // A sliding window admits no more units at once.
+            *free = request.at + request.after + request.cost.clamp(1, 1_000);
+        }
+        self.requests
+            .sort_by_key(|request| request.at + request.after);
     }
 
     pub(crate) fn requests(&self) -> &[Request] {

@@ -1,7 +1,7 @@
 //! `replay`: replays a log of requests against several rules, and reports as a table and as a chart
 //! how many requests of which keys each would have refused, and for how long.
 //!
-//! The log is held in memory, at 40 bytes a request.
+//! The log is held in memory, at 48 bytes a request.
 
 #![allow(
     clippy::indexing_slicing,

@@ -139,6 +139,10 @@ fn notes(args: &Args, read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
             count(read.log.out_of_order)
         )?;
     }
+    if read.log.requests().iter().any(|request| request.cost != 1) {
+        let field = escaped(&args.input.cost_field);
+        writeln!(out, "requests cost what `{field}` says")?;
+    }
     for part in &read.times_without {
         let part = match part {
             Part::Offset => {

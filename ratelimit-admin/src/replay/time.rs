@@ -136,6 +136,14 @@ fn number(text: &str, form: Option<&Form>) -> Option<f64> {
         Some(Form::Number(unit)) => Some(*unit),
         None => None,
     };
+    // A date and a time: until 2286, no number of seconds or parts of them has as many digits.
+    if unit.is_none()
+        && matches!(text.len(), 14 | 17)
+        && !text.contains('.')
+        && civil(text).is_some()
+    {
+        return None;
+    }
     Some(match text.parse::<f64>() {
         Ok(number) => (number * unit.unwrap_or_else(|| Unit::by_size(number)).micros()).round(),
         Err(_) => zoned(text)?.as_microsecond() as f64,
@@ -157,7 +165,7 @@ fn zoned(text: &str) -> Option<Timestamp> {
 /// A time as programs write it for readers, and what it leaves out.
 fn civil(text: &str) -> Option<(Timestamp, Option<Part>)> {
     let text = with_point(text);
-    let zones = ["", " %z", "%z", " UTC", " GMT"];
+    let zones = ["", " %z", "%z", " %:z", " UTC", " GMT"];
     let mut forms = FORMS
         .iter()
         .flat_map(|form| zones.map(|zone| (format!("{form}{zone}"), zone)));
@@ -220,6 +228,8 @@ fn completed(text: &str, last: Option<Timestamp>) -> Option<(Timestamp, Option<P
 }
 
 const FORMS: &[&str] = &[
+    "%Y%m%d%H%M%S",
+    "%Y%m%d%H%M%S%f",
     "%Y-%m-%dT%H:%M:%S%.f",
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y/%m/%d %H:%M:%S%.f",
@@ -229,6 +239,7 @@ const FORMS: &[&str] = &[
     "%a, %d %b %Y %H:%M:%S",
     "%d %b %Y %H:%M:%S%.f",
     "%b %e, %Y %I:%M:%S %p",
+    "%b %e, %Y @ %H:%M:%S%.f",
     "%a %b %e %H:%M:%S%.f %Y",
 ];
 

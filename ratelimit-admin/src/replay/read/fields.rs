@@ -482,6 +482,12 @@ impl<'a> Fields<'a> {
 
     /// The message about a line without this field, which an option names.
     fn lacks(&self, name: &str, option: &str) -> String {
+        let first = self.instead.split(',').nth(1);
+        // Its first request would be the only one.
+        if let Some((list, _)) = first.and_then(|first| first.rsplit_once(".0.")) {
+            let list = list.replace(" one of ", ".").replace(".0.", "[].");
+            return format!("its requests are a list: jq -c '{list}[]' writes one a line");
+        }
         format!("it has no `{name}`: say {option}{}", self.instead)
     }
 

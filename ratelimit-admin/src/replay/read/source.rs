@@ -1,5 +1,6 @@
 //! The lines of a file, which may be compressed.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 
 use bzip2::bufread::MultiBzDecoder;
@@ -89,7 +90,7 @@ impl<R: BufRead> Iterator for Lines<R> {
                 }
                 Ok(_) => {}
             }
-            let text = String::from_utf8_lossy(&self.line);
+            let text = without_colors(String::from_utf8_lossy(&self.line));
             let text =
                 text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\u{feff}');
             // The last cell between tabs may be empty.
@@ -100,6 +101,21 @@ impl<R: BufRead> Iterator for Lines<R> {
             }
         }
     }
+}
+
+/// A line without the colours of a terminal.
+fn without_colors(line: Cow<'_, str>) -> Cow<'_, str> {
+    let Some((first, others)) = line.split_once("\u{1b}[") else {
+        return line;
+    };
+    let is_code = |c: char| c.is_ascii_digit() || c == ';';
+    let text = |part| {
+        str::trim_start_matches(part, is_code)
+            .strip_prefix('m')
+            .unwrap_or(part)
+    };
+    let others = others.split("\u{1b}[").map(text);
+    Cow::Owned([first].into_iter().chain(others).collect())
 }
 
 /// A line of syslog (RFC 5424), `<PRI>1 TIME HOST APP PID ID [DATA] LINE`, with `-` for the data:

@@ -166,7 +166,7 @@ impl<'a> Maker<'a> {
             self.text(next);
             return next.len_utf8();
         };
-        let within = starts(word).skip(1).find(|start| {
+        let within = starts(word).find(|start| {
             let start = text.get(word.len() - start.len()..).unwrap_or_default();
             self.field(start).is_some()
         });
@@ -261,7 +261,7 @@ impl<'a> Maker<'a> {
     fn add_front(&mut self, front: &str) {
         let mut is_text = true;
         for c in front.chars() {
-            if FRONT.contains(c) {
+            if FRONT.contains(c) || c == '/' {
                 self.text(c);
                 is_text = true;
             } else if std::mem::take(&mut is_text) {
@@ -285,15 +285,17 @@ impl<'a> Maker<'a> {
 const SEPARATORS: &[char] = &[' ', '\t', '"', '[', ']', '(', ')', '{', '}', '|', ',', ';'];
 
 /// In front of a field within a word.
-const FRONT: &str = "=:<>";
+const FRONT: &str = "=:<>@";
 
-/// A text, and the ends of it behind one of [`FRONT`] or a separator.
+/// A text, and the ends of it behind one of [`FRONT`] or a separator. Java writes a slash in front
+/// of addresses.
 fn starts(text: &str) -> impl Iterator<Item = &str> {
     let is_front = |c: char| FRONT.contains(c) || SEPARATORS.contains(&c);
     let places = text.match_indices(is_front).map(|(at, c)| at + c.len());
     [0].into_iter()
         .chain(places)
         .filter_map(|at| text.get(at..))
+        .map(|start| start.strip_prefix('/').unwrap_or(start))
 }
 
 fn is_status(word: &str) -> bool {
