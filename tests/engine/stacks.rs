@@ -262,6 +262,30 @@ async fn no_part_is_charged_after_the_timeout() {
     }
 }
 
+/// A charge that takes as long as the look would be late, and only be undone.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_charged_where_less_time_is_left_than_looking_took() {
+    let timeout = Duration::from_millis(100);
+    for (look, charged) in [(45, 1), (55, 0)] {
+        for policy in [OnUnavailable::Deny, OnUnavailable::Local] {
+            let store = Held::new();
+            let limiter = store.limiter(policy, timeout);
+            store.hold(Operation::Peek);
+            let (outcome, ()) = tokio::join!(both(&limiter, &limiter), async {
+                tokio::time::sleep(Duration::from_millis(look)).await;
+                store.let_all_pass();
+            });
+            let is_admitted = charged > 0 || policy == OnUnavailable::Local;
+            assert_eq!(outcome.is_ok(), is_admitted, "{look} ms, {policy:?}");
+            settled(&limiter).await;
+            let acquired = store.acquired.load(Ordering::SeqCst);
+            assert_eq!(acquired, charged, "{look} ms, {policy:?}");
+            let left = both_left(&limiter, &limiter).await;
+            assert_eq!(left, [MAX - charged; 2], "{look} ms, {policy:?}");
+        }
+    }
+}
+
 /// Somebody whose own key is on a part of the store that is away must not reserve what is others'.
 #[tokio::test]
 async fn a_part_that_its_policy_refuses_ends_the_call_before_another_is_charged() {
