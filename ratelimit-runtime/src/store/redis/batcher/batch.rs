@@ -9,15 +9,13 @@ use super::caller::{Caller, Departure, Failure, replies_at};
 use crate::store::redis::scripts::call::{Answers, ScriptCall};
 use crate::store::redis::scripts::{CallQuestion, KeyQuestion, Question, Script};
 
-/// The most keys in one call.
-pub(super) const MAX_KEYS: usize = 64;
 /// The most entries that one call adds to logs: 10,000 would keep the server busy for 27 ms.
 const MAX_UNITS: u64 = 1_000;
-/// The most questions in one call: the end of a reservation is a question for each caller, and
-/// callers of other keys wait meanwhile. *Measured* with 500 callers who reserve and commit on one
-/// key: 256 kept the server busy for up to 18 ms; the others waited two to four times as long, and
-/// no more was decided a second.
-const MAX_QUESTIONS: usize = 64;
+/// The most questions in one call, and so the most keys: the end of a reservation is a question for
+/// each caller, and callers of other keys wait meanwhile. *Measured* with 500 callers who reserve
+/// and commit on one key: 256 kept the server busy for up to 18 ms; the others waited two to four
+/// times as long, and no more was decided a second.
+pub(super) const MAX_QUESTIONS: usize = 64;
 /// The most callers in one call.
 const MAX_CALLERS: usize = 30_000;
 
@@ -59,7 +57,6 @@ pub(super) struct Batch {
     /// The number of callers, which `most_callers` bounds.
     pub(super) callers: usize,
     most_callers: usize,
-    keys: usize,
     units: u64,
     questions: usize,
 }
@@ -92,7 +89,6 @@ impl Batch {
 
     pub(super) fn is_full(&self) -> bool {
         self.callers >= self.most_callers
-            || self.keys >= MAX_KEYS
             || self.units >= MAX_UNITS
             || self.questions >= MAX_QUESTIONS
     }
@@ -116,7 +112,6 @@ impl Batch {
     /// Adds a group after the groups of its key that were added before; `from` is the first
     /// position it may take. Returns that of the key's next group.
     pub(super) fn add(&mut self, slot: u16, key: &Arc<[u8]>, group: Group, from: usize) -> usize {
-        self.keys += usize::from(from == 0);
         self.callers += group.callers.len();
         self.units +=
             group.question.weight() * u64::try_from(group.callers.len()).unwrap_or(u64::MAX);
@@ -140,7 +135,7 @@ impl Batch {
 
     /// Adds a stack, which is a call by itself and is never split.
     pub(super) fn add_stack(&mut self, stack: BatchedCall) {
-        self.keys += stack.keys.len();
+        self.questions += stack.keys.len();
         self.callers += 1;
         self.units += stack
             .questions
@@ -178,7 +173,10 @@ impl BatchedCall {
         if self.keys.last() != Some(key) {
             self.keys.push(Arc::clone(key));
         }
-        debug_assert!(self.keys.len() <= MAX_KEYS, "a full batch takes no key");
+        debug_assert!(
+            self.keys.len() <= MAX_QUESTIONS,
+            "a full batch takes no key"
+        );
         let index = u8::try_from(self.keys.len()).unwrap_or(u8::MAX);
         let mut others = self.questions.iter_mut().enumerate().skip(from);
         if let Some((at, asked)) = others.find(|(_, asked)| asked.question.is_same(&question)) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use super::batch::MAX_KEYS;
+use super::batch::MAX_QUESTIONS;
 use super::queue::Queue;
 use crate::error::StoreError;
 use crate::store::redis::link::{Connection, Link};
@@ -53,7 +53,7 @@ impl State {
     /// `true` if a call from the queue may be sent. A full call gains nothing by waiting.
     pub(super) fn may_send(&self, connection: &Connection) -> bool {
         self.in_flight < connection.depth()
-            || (self.queue.keys() >= MAX_KEYS && self.in_flight < MAX_CALLS)
+            || (self.queue.keys() >= MAX_QUESTIONS && self.in_flight < MAX_CALLS)
     }
 }
 
