@@ -738,8 +738,10 @@ fn a_line_that_is_not_of_the_log_does_not_decide_its_format() {
 fn the_colours_of_a_terminal_are_no_part_of_a_line() {
     let tracing = concat!(
         "\u{1b}[2m2026-10-10T11:55:{s}Z\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m ",
-        "\u{1b}[1mrequest\u{1b}[0m\u{1b}[1m{\u{1b}[0m\u{1b}[3mstatus\u{1b}[0m\u{1b}[2m=\u{1b}[0m200 ",
-        "\u{1b}[3mclient_ip\u{1b}[0m\u{1b}[2m=\u{1b}[0m{}\u{1b}[1m}\u{1b}[0m\u{1b}[2m:\u{1b}[0m done",
+        "\u{1b}[1mrequest\u{1b}[0m\u{1b}[1m{\u{1b}[0m",
+        "\u{1b}[3mstatus\u{1b}[0m\u{1b}[2m=\u{1b}[0m200 ",
+        "\u{1b}[3mclient_ip\u{1b}[0m\u{1b}[2m=\u{1b}[0m{}",
+        "\u{1b}[1m}\u{1b}[0m\u{1b}[2m:\u{1b}[0m done",
     );
     finds_the_client("tracing", &[], log(tracing), "`client_ip`");
     let gin = "[GIN] 2026/10/10 - 11:55:{s} |\u{1b}[97;42m 200 \u{1b}[0m| 1ms | {} | GET \"/a\"";

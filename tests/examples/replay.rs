@@ -420,6 +420,10 @@ fn bad_lines_are_counted_and_the_first_is_named() {
         &failed(&[&rule[..], &["/no/such/log.csv"]].concat(), ""),
         "/no/such/log.csv: ",
     );
+}
+
+#[test]
+fn what_is_asked_for_and_cannot_be_done_is_an_error() {
     for (status, why) in [
         (
             "401",
