@@ -458,6 +458,28 @@ fn what_is_asked_for_and_cannot_be_done_is_an_error() {
     }
 }
 
+/// Equal times of a key are told apart by microseconds, which neither hide what comes last nor
+/// let the replay fall behind.
+#[test]
+fn heavy_requests_at_almost_one_time_keep_the_times_of_the_log() {
+    let log = "time,key,cost\n0,a,500\n0.0001,a,500\n0.0003,b,1\n";
+    let chart = File::new("almost.svg", "");
+    let report = printed(&["--rule", "9/1m", "--svg", chart.path()], log);
+    says(&report, "to 1970-01-01T00:00:00.0003Z");
+    let mut log = "time,key,cost\n".to_owned();
+    for request in 0..20_000 {
+        let _ = writeln!(log, "{},a,1000", f64::from(request) / 2_000.0);
+    }
+    // Twice what it admits, for ten seconds.
+    let rule = "fixed_window 1000000/1s";
+    let report = printed(&["--rule", rule], &log);
+    let refused: f64 = row(&report, rule)[1]
+        .trim_end_matches(" %")
+        .parse()
+        .unwrap();
+    assert!((40.0..=50.0).contains(&refused), "{report}");
+}
+
 #[test]
 fn keys_are_hidden_unless_asked_for() {
     let log = "time,key\n0,alice@example.com\n1,alice@example.com\n2,alice@example.com\n0,\u{1b}]|\n1,\u{1b}]|\n";

@@ -283,6 +283,49 @@ async fn what_is_being_given_back_refuses_no_call_of_this_process() {
     }
 }
 
+/// Others go on spending what would not help.
+#[tokio::test]
+async fn a_stack_that_another_rule_refuses_gives_nothing_back() {
+    let lease = Duration::from_secs(10);
+    for &algorithm in Algorithm::ALL {
+        let (store, limits) = (store(shared()).await, limits());
+        let (key, other) = (unique("ahead"), unique("used up"));
+        let request = Request::new(key.as_bytes(), algorithm, &limits).with_prefetch(lease);
+        let (calls, _) = spend(&store, request).await;
+        let used_up = Request::new(other.as_bytes(), algorithm, &limits).with_cost(MAX);
+        assert!(store.acquire(used_up).await.unwrap().allowed);
+        for cost in [1, MAX - calls] {
+            let stack = [request.with_cost(cost), used_up];
+            let refused = store.acquire_all(None, &stack).await.unwrap();
+            assert!(!refused.is_acquired(), "{algorithm}: {refused:?}");
+        }
+        assert!(store.acquire(request).await.unwrap().cached, "{algorithm}");
+    }
+}
+
+/// The server has refused: that is told, and not what the policy for outages says.
+#[tokio::test]
+async fn a_refusal_stands_where_there_is_no_time_to_give_back() {
+    let proxy = Proxy::start(shared().port()).await;
+    let url = format!("redis://{}/", proxy.address());
+    let store = RedisStore::new(&url).unwrap().deny_cache(false);
+    let builder = RateLimiter::builder().store(store);
+    let limiter = builder.timeout(Duration::from_millis(300)).build().unwrap();
+    limiter.ready().await.unwrap();
+    let rule = Rule::named(unique("distant"), limits()[0]);
+    let rule = rule.with_prefetch(Duration::from_secs(10));
+    let key = Key::global();
+    let calls = spend_by(&limiter, &rule, &key).await;
+    proxy.delay(Duration::from_millis(60));
+    // Some are held, and would be enough.
+    let heavy = rule.with_cost(MAX - calls - 2);
+    let refused = limiter.acquire(&heavy, &key).await.unwrap_err();
+    assert!(
+        matches!(refused, RateLimitError::Exceeded(_)),
+        "{refused:?}"
+    );
+}
+
 #[tokio::test]
 async fn settled_gives_back_what_is_left_at_once() {
     for &algorithm in Algorithm::ALL {

@@ -60,7 +60,8 @@ impl Log {
         let mut free = vec![0_u64; self.keys.len()];
         for request in &mut self.requests {
             let free = &mut free[request.key];
-            request.after = free.saturating_sub(request.at);
+            // Never a second behind the log, however much it has of one key.
+            request.after = free.saturating_sub(request.at).min(999_999);
             // A sliding window admits no more units at once.
             *free = request.at + request.after + request.cost.clamp(1, 1_000);
         }
@@ -76,9 +77,9 @@ impl Log {
         &self.keys
     }
 
-    /// The times of the first and the last request.
+    /// The earliest and the latest time of a request.
     pub(crate) fn span(&self) -> (u64, u64) {
-        let at = |request: Option<&Request>| request.map_or(0, |request| request.at);
-        (at(self.requests.first()), at(self.requests.last()))
+        let times = || self.requests.iter().map(|request| request.at);
+        (times().min().unwrap_or(0), times().max().unwrap_or(0))
     }
 }

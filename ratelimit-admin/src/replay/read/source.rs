@@ -111,7 +111,7 @@ fn without_colors(line: Cow<'_, str>) -> Cow<'_, str> {
     let is_code = |c: char| c.is_ascii_digit() || c == ';';
     let text = |part| {
         str::trim_start_matches(part, is_code)
-            .strip_prefix('m')
+            .strip_prefix(['m', 'K'])
             .unwrap_or(part)
     };
     let others = others.split("\u{1b}[").map(text);

@@ -7,13 +7,14 @@
 //! an open reservation refuses is told to wait 50 ms, and that is no offence. Then all are committed
 //! or released in the background.
 //!
-//! Nothing is charged where less time is left than looking took: under more load than the servers
-//! bear, charges that are late and undone would be most of it. A charge that is answered after the
-//! deadline is released, since the caller has had another answer by then.
+//! No part is charged where less time is left than looking at it took: under more load than the
+//! servers bear, charges that are late and undone would be most of it. A charge that is answered
+//! after the deadline is released, since the caller has had another answer by then.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
+use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -57,7 +58,7 @@ pub(super) async fn step<'a>(
     held: &mut Held<'a>,
     parts: &[At<'a>],
     limited: StepParts<'a>,
-    mut time: Time,
+    time: Time,
 ) -> Result<(), Refused> {
     let lasting = |(_, part): &&At<'_>| Undo::of(part) == Undo::Never;
     if let Some(&(by, part)) = limited.iter().filter(lasting).nth(1) {
@@ -76,12 +77,7 @@ pub(super) async fn step<'a>(
     let charging = if is_lone {
         limited
     } else {
-        let began = Instant::now();
         let (admitting, failed) = look(parts, time).await?;
-        let looked = Instant::now();
-        if looked + (looked - began) > time.end {
-            time.end = looked;
-        }
         // Where `deny` refuses a part that gave no answer, nothing is charged.
         held.decide_failed(failed)?;
         admitting
@@ -105,7 +101,7 @@ pub(super) async fn step<'a>(
 }
 
 /// Asks all limits and permits at once whether they would admit, without charging. Gives the limits
-/// that would, and those that gave no answer.
+/// that would, and those that gave no answer, or one too late to charge them in time.
 ///
 /// # Errors
 ///
@@ -123,17 +119,22 @@ async fn look<'a>(
             .entry((inquiry.part.engine.id, inquiry.key()))
             .or_default();
         *cost += inquiry.cost();
-        Box::pin(inquiry.look(*cost, time)) as Boxed<'a, Result<Decision, StoreError>>
+        let (look, began) = (inquiry.look(*cost, time), Instant::now());
+        let timed = async move { (look.await, began.elapsed()) };
+        Box::pin(timed) as Boxed<'a, (Result<Decision, StoreError>, Duration)>
     });
     let looks: Vec<_> = looks.collect();
     let (mut admitting, mut failed) = (StepParts::new(), Vec::new());
     let (mut refusals, mut is_known) = (Vec::new(), true);
-    for (Inquiry { at, part, permit }, looked) in inquiries.into_iter().zip(all(looks).await) {
+    let looked = all(looks).await;
+    let now = Instant::now();
+    for (Inquiry { at, part, permit }, (looked, took)) in inquiries.into_iter().zip(looked) {
         is_known &= looked.is_ok();
         match looked {
             Ok(refusal) if !refusal.is_allowed() => refusals.push((at, refusal)),
             // A permit is asked for in any case, and decided then.
             _ if permit.is_some() => {}
+            Ok(_) if now + took > time.end => failed.push((at, part, time.out())),
             Ok(_) => admitting.push((at, part)),
             Err(error) => failed.push((at, part, error)),
         }

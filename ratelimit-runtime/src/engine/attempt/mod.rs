@@ -69,11 +69,11 @@ async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> 
     for &(by, part) in parts {
         let refused = |error| Refused { by, error };
         part.ensure_supported().map_err(refused)?;
-        if held.shares_keys {
+        if held.shares_keys && part.is_limited() {
             // A key that stands twice has to have room for both.
             let cost: &mut u64 = costs.entry(part.charged_key()).or_default();
             *cost += part.cost();
-            if part.is_limited() && *cost > part.cost() {
+            if *cost > part.cost() {
                 part.may_cost(*cost).map_err(refused)?;
             }
         }

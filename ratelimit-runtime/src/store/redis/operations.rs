@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::Value;
 
@@ -90,9 +90,9 @@ impl RedisStore {
     /// Asks the server to decide, and takes units ahead if the key is busy. Units that this store
     /// holds do not refuse its own call: they are given back, and it asks again.
     async fn ask(&self, request: Request<'_>, lookup: Lookup) -> Result<Verdict, StoreError> {
-        let held = self.known.held(&request);
-        self.take_ahead(&request)?;
         let acquire = || self.carry_out(Operation::Acquire, request);
+        let (mut held, asked) = (self.known.held(&request), Instant::now());
+        self.take_ahead(&request)?;
         let mut verdict = acquire().await?.decision()?;
         if request.prefetch_us > 0 && !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
@@ -100,8 +100,12 @@ impl RedisStore {
             if let Some(admission) = self.known.spend_in_turn(&request, is_away).await {
                 return Ok(admission);
             }
-            if self.known.gave_back(&request, held, &verdict).await {
-                verdict = acquire().await?.decision()?;
+            let is_refused_for = self.known.is_refused_for(&mut held, &request, &verdict);
+            if is_refused_for && has_time(asked, request.timeout_at()) {
+                self.known.gave_back([held]).await;
+                let again = acquire().await.and_then(Reply::decision);
+                // Without another answer, it was refused.
+                verdict = again.unwrap_or(verdict);
             }
         }
         Ok(self.known.note_decision(&request, lookup, verdict))
@@ -278,6 +282,12 @@ impl Store for RedisStore {
     }
 }
 
+/// `true` if there is time to give units back and to ask again, where a question takes as long as
+/// the one that was `asked` then.
+fn has_time(asked: Instant, until: Option<Instant>) -> bool {
+    until.is_none_or(|until| Instant::now() + 3 * asked.elapsed() <= until)
+}
+
 /// The most keys that one script decides together, which names each by a byte, from 1.
 const MAX_KEYS_OF_STACK: usize = 254;
 
@@ -300,16 +310,25 @@ impl BuiltInStore for RedisStore {
     ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
             let lookups = self.known.lookups(requests);
-            let is_ahead = |part: &&Request<'_>| part.prefetch_us > 0;
-            let ahead = requests.iter().filter(is_ahead);
-            let held: Vec<_> = ahead.map(|part| self.known.held(part)).collect();
+            let ahead = requests.iter().any(|part| part.prefetch_us > 0);
+            let held = requests.iter().filter(|_| ahead);
+            let mut held: Vec<_> = held.map(|part| self.known.held(part)).collect();
+            let asked = Instant::now();
             let mut verdict = self.ask_all(permit.as_ref(), requests).await?;
-            let (mut gave_back, parts) = (false, requests.iter().zip(&verdict.verdicts));
-            for ((part, refusal), held) in parts.filter(|(part, _)| is_ahead(part)).zip(held) {
-                gave_back |= self.known.gave_back(part, held, refusal).await;
+            let mut is_refused_for = ahead && !verdict.is_acquired() && !verdict.is_full;
+            let parts = requests.iter().zip(&verdict.verdicts);
+            for ((part, refusal), held) in parts.zip(&mut held) {
+                if refusal.allowed {
+                    held.clear();
+                } else {
+                    is_refused_for &= self.known.is_refused_for(held, part, refusal);
+                }
             }
-            if gave_back && !verdict.is_full {
-                verdict = self.ask_all(permit.as_ref(), requests).await?;
+            let until = requests.iter().filter_map(Request::timeout_at).min();
+            if is_refused_for && has_time(asked, until) {
+                self.known.gave_back(held).await;
+                let again = self.ask_all(permit.as_ref(), requests).await;
+                verdict = again.unwrap_or(verdict);
             }
             self.known
                 .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());

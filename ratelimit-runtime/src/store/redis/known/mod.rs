@@ -274,29 +274,34 @@ impl Known {
         grants.map_or_else(GrantsHeld::new, |grants| grants.held(request))
     }
 
-    /// Gives back what is held of a request's key, and waits until that is done, if the request may
-    /// be refused for what was `held` when the server was asked. `true` if it is to be asked again.
-    pub(crate) async fn gave_back(
+    /// `true` if a request may be refused for what is `held`, now or when the server was asked.
+    pub(crate) fn is_refused_for(
         &self,
+        held: &mut GrantsHeld,
         request: &Request<'_>,
-        mut held: GrantsHeld,
         refusal: &Verdict,
     ) -> bool {
-        let units: u64 = held.iter().map(|grant| grant.owes()).sum();
-        let is_short = !refusal.allowed && !refusal.blocked && units > 0;
-        let Some(grants) = self.grants.get().filter(|_| is_short) else {
-            return false;
-        };
-        if refusal.remaining + units < request.cost() {
-            return false;
+        for grant in self.held(request) {
+            if !held.iter().any(|other| Arc::ptr_eq(other, &grant)) {
+                held.push(grant);
+            }
         }
-        held.extend(grants.held(request));
         held.retain(|grant| grant.owes() > 0);
-        held.iter().for_each(|grant| grants.end(grant));
+        let units: u64 = held.iter().map(|grant| grant.owes()).sum();
+        units > 0 && !refusal.blocked && refusal.remaining + units >= request.cost()
+    }
+
+    /// Gives back what is held, and waits until that is done.
+    pub(crate) async fn gave_back(&self, held: impl IntoIterator<Item = GrantsHeld>) {
+        let held: Vec<_> = held.into_iter().flatten().collect();
+        if let Some(grants) = self.grants.get() {
+            for grant in &held {
+                grants.end(grant);
+            }
+        }
         for grant in held {
             grant.given_back().await;
         }
-        true
     }
 
     /// The grants of a key that are on their way to this runtime.
