@@ -1,7 +1,5 @@
 //! Several rules at once, by hand: all are charged, or none.
 
-use std::time::Instant;
-
 use ratelimit_runtime::{Decision, Limit, RateLimitError, Rule};
 
 use super::*;
@@ -191,6 +189,12 @@ async fn hundreds_of_rules_are_charged_together_or_not_at_all() {
     }
 }
 
+/// The time that this thread has run, whatever else the machine does.
+fn spent() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(spent).unwrap()
+}
+
 /// Of the recipients of one call there may be thousands, and one may stand twice.
 #[tokio::test]
 async fn eight_times_as_many_keys_take_no_more_than_some_eight_times_as_long() {
@@ -208,10 +212,10 @@ async fn eight_times_as_many_keys_take_no_more_than_some_eight_times_as_long() {
         for _ in 0..5 {
             for (fastest, keys) in fastest.iter_mut().zip([1_000, 8_000]) {
                 let keys: Vec<_> = (0..keys).map(|number| Key::of(&key_of(number))).collect();
-                let start = Instant::now();
+                let start = spent();
                 let stack = keys.iter().map(|key| (&RULE, key));
                 assert!(limiter.acquire_all(stack).await.is_ok());
-                *fastest = start.elapsed().min(*fastest);
+                *fastest = (spent() - start).min(*fastest);
             }
         }
         let [few, many] = fastest;
