@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::{Algorithm, Limit, RedisMode};
+use ratelimit_runtime::store::Verdict;
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore};
 use tokio::task::JoinSet;
 
 use super::{ask, unique, without_scripts};
@@ -14,42 +15,48 @@ use crate::support::redis::patient;
 /// Of so many, some share a connection with a busy key, whichever that is.
 const STRANGERS: usize = 64;
 
+fn distant(proxy: &Proxy) -> Arc<RedisStore> {
+    let url = format!("redis://plain:secret@{}/", proxy.address());
+    let store = patient(&url).mode(RedisMode::Transactions);
+    Arc::new(store.deny_cache(false))
+}
+
+async fn call(store: Arc<RedisStore>, key: String) -> Verdict {
+    ask(&store, &key, Algorithm::SlidingWindow, Limit::per_day(999)).await
+}
+
+/// A call on each key but the busy one. The first ones open all connections.
+fn strangers(store: &Arc<RedisStore>, busy: &str) -> JoinSet<Verdict> {
+    let calls = (0..STRANGERS).map(|number| call(Arc::clone(store), format!("{busy}/{number}")));
+    calls.collect()
+}
+
+async fn all_admitted(calls: JoinSet<Verdict>) {
+    let told = calls.join_all().await;
+    assert!(told.iter().all(|verdict| verdict.allowed));
+}
+
 /// They wait for one of its callers, and not for all of them.
 #[tokio::test]
 async fn a_busy_key_has_one_turn_in_each_round_of_its_connection() {
     const CALLERS: usize = 40;
-    let server = without_scripts();
+    let (server, busy) = (without_scripts(), unique("busy"));
     let proxy = Proxy::start(server.port()).await;
-    let url = format!("redis://plain:secret@{}/", proxy.address());
-    let store = patient(&url).mode(RedisMode::Transactions);
-    let store = Arc::new(store.deny_cache(false));
-    let busy = unique("busy");
-    let call = |key: String| {
-        let store = Arc::clone(&store);
-        async move { ask(&store, &key, Algorithm::SlidingWindow, Limit::per_day(999)).await }
-    };
-    let strangers = || (0..STRANGERS).map(|number| call(format!("{busy}/{number}")));
-    // Opens all connections.
-    assert!(
-        strangers()
-            .collect::<JoinSet<_>>()
-            .join_all()
-            .await
-            .iter()
-            .all(|said| said.allowed)
-    );
+    let store = distant(&proxy);
+    all_admitted(strangers(&store, &busy)).await;
     proxy.delay(Duration::from_millis(2));
     let answered = Arc::new(AtomicUsize::new(0));
     let mut callers = JoinSet::new();
     for _ in 0..CALLERS {
-        let (called, answered) = (call(busy.clone()), Arc::clone(&answered));
+        let called = call(Arc::clone(&store), busy.clone());
+        let answered = Arc::clone(&answered);
         callers.spawn(async move {
             assert!(called.await.allowed);
             answered.fetch_add(1, Ordering::Relaxed);
         });
     }
     tokio::task::yield_now().await;
-    strangers().collect::<JoinSet<_>>().join_all().await;
+    all_admitted(strangers(&store, &busy)).await;
     let before = answered.load(Ordering::Relaxed);
     assert!(
         before < CALLERS * 3 / 4,
@@ -63,19 +70,11 @@ async fn a_busy_key_has_one_turn_in_each_round_of_its_connection() {
 /// have the connection.
 #[tokio::test]
 async fn a_caller_that_is_overtaken_again_and_again_holds_up_no_other_key() {
-    let server = without_scripts();
+    let (server, busy) = (without_scripts(), unique("busy"));
     let proxy = Proxy::start(server.port()).await;
-    let url = format!("redis://plain:secret@{}/", proxy.address());
-    let store = patient(&url).mode(RedisMode::Transactions);
-    let store = Arc::new(store.deny_cache(false));
-    let busy = unique("busy");
-    let call = |key: String| {
-        let store = Arc::clone(&store);
-        async move { ask(&store, &key, Algorithm::SlidingWindow, Limit::per_day(999)).await }
-    };
-    let strangers = || (0..STRANGERS).map(|number| call(format!("{busy}/{number}")));
-    strangers().collect::<JoinSet<_>>().join_all().await;
-    assert!(call(busy.clone()).await.allowed);
+    let store = distant(&proxy);
+    all_admitted(strangers(&store, &busy)).await;
+    assert!(call(Arc::clone(&store), busy.clone()).await.allowed);
     // Each transaction takes longer than the time between two changes.
     proxy.delay(Duration::from_millis(2));
     let is_over = Arc::new(AtomicBool::new(false));
@@ -88,10 +87,10 @@ async fn a_caller_that_is_overtaken_again_and_again_holds_up_no_other_key() {
             }
         }
     });
-    let overtaken = tokio::spawn(call(busy.clone()));
+    let overtaken = tokio::spawn(call(Arc::clone(&store), busy.clone()));
     tokio::task::yield_now().await;
-    let strangers = strangers().collect::<JoinSet<_>>().join_all();
-    let answered = tokio::time::timeout(Duration::from_secs(5), strangers).await;
+    let others = all_admitted(strangers(&store, &busy));
+    let answered = tokio::time::timeout(Duration::from_secs(5), others).await;
     let waits = !overtaken.is_finished();
     is_over.store(true, Ordering::Relaxed);
     changes.join().unwrap();

@@ -91,10 +91,11 @@ impl RedisStore {
     /// holds do not refuse its own call: they are given back, and it asks again.
     async fn ask(&self, request: Request<'_>, lookup: Lookup) -> Result<Verdict, StoreError> {
         let acquire = || self.carry_out(Operation::Acquire, request);
-        let (mut held, asked) = (self.known.held(&request), Instant::now());
+        let is_ahead = request.prefetch_us > 0;
+        let (mut held, asked) = (self.known.held(&request), is_ahead.then(Instant::now));
         self.take_ahead(&request)?;
         let mut verdict = acquire().await?.decision()?;
-        if request.prefetch_us > 0 && !verdict.allowed && !verdict.blocked {
+        if is_ahead && !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
             let is_away = self.is_away(&request);
             if let Some(admission) = self.known.spend_in_turn(&request, is_away).await {
@@ -284,8 +285,9 @@ impl Store for RedisStore {
 
 /// `true` if there is time to give units back and to ask again, where a question takes as long as
 /// the one that was `asked` then.
-fn has_time(asked: Instant, until: Option<Instant>) -> bool {
-    until.is_none_or(|until| Instant::now() + 3 * asked.elapsed() <= until)
+fn has_time(asked: Option<Instant>, until: Option<Instant>) -> bool {
+    let ends = asked.map(|asked| Instant::now() + 3 * asked.elapsed());
+    until.is_none_or(|until| ends.is_none_or(|ends| ends <= until))
 }
 
 /// The most keys that one script decides together, which names each by a byte, from 1.
@@ -313,7 +315,7 @@ impl BuiltInStore for RedisStore {
             let ahead = requests.iter().any(|part| part.prefetch_us > 0);
             let held = requests.iter().filter(|_| ahead);
             let mut held: Vec<_> = held.map(|part| self.known.held(part)).collect();
-            let asked = Instant::now();
+            let asked = ahead.then(Instant::now);
             let mut verdict = self.ask_all(permit.as_ref(), requests).await?;
             let mut is_refused_for = ahead && !verdict.is_acquired() && !verdict.is_full;
             let parts = requests.iter().zip(&verdict.verdicts);

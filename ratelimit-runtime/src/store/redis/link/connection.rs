@@ -37,7 +37,7 @@ const OTHERS: usize = 8;
 /// The microseconds without a read after which a connection may have ended unnoticed.
 const UNREAD_US: u64 = 5_000;
 
-/// A lock that lives as long as somebody waits for it or has it.
+/// A lock that lives while a caller waits for it or has it.
 pub(crate) type KeyLock = Weak<Mutex<()>>;
 
 /// The error of a connection that ended before the reply arrived: the command may have run.
