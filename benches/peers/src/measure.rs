@@ -187,7 +187,7 @@ async fn call(
         done.took.add((answered - asked).as_nanos() as u64);
         asked = answered;
         // A caller who is always answered at once must let the others, and the connection, run too.
-        if done.calls % BATCH == 0 {
+        if done.calls.is_multiple_of(BATCH) {
             tokio::task::yield_now().await;
             asked = Instant::now();
         }

@@ -132,7 +132,7 @@ impl Work {
         match self.keys {
             Keys::Among(keys) | Keys::Large(keys) => n % keys,
             Keys::Exhausted => 0,
-            Keys::MostlyRefused if (caller + call) % 100 == 0 => REFUSED + n,
+            Keys::MostlyRefused if (caller + call).is_multiple_of(100) => REFUSED + n,
             Keys::MostlyRefused => n % REFUSED,
         }
     }

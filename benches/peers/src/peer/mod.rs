@@ -88,6 +88,7 @@ impl Kind {
 }
 
 /// A limiter of so many calls per key.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Peer {
     Ping(articles::Connection),
     ArticleZset(articles::Zset),
