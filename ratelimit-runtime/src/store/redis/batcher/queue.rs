@@ -86,7 +86,7 @@ impl Queue {
         slot_of: fn(&[u8]) -> u16,
         at: Departure,
     ) -> Batch {
-        let mut batch = Batch::of(callers);
+        let (mut batch, mut first) = (Batch::of(callers), None);
         for _ in 0..self.order.len() {
             if batch.is_full() {
                 break;
@@ -98,11 +98,19 @@ impl Queue {
                         continue;
                     };
                     self.callers -= count(&groups);
+                    let before = batch.callers;
                     let later = take_groups(groups, &key, slot_of(&key), &mut batch, at);
-                    if !later.is_empty() {
-                        self.callers += count(&later);
-                        // Other keys are next; the order of its own callers stays.
-                        self.keys.insert(Arc::clone(&key), later);
+                    if later.is_empty() {
+                        continue;
+                    }
+                    self.callers += count(&later);
+                    // Other keys are next; the order of its own callers stays.
+                    self.keys.insert(Arc::clone(&key), later);
+                    if batch.callers == before && first.is_none() {
+                        // There was no room for the first of them: the next call begins with it, or
+                        // smaller questions of other keys would overtake it again and again.
+                        first = Some(Queued::Key(key));
+                    } else {
                         self.order.push_back(Queued::Key(key));
                     }
                 }
@@ -116,6 +124,9 @@ impl Queue {
                 }
                 None => break,
             }
+        }
+        if let Some(first) = first {
+            self.order.push_front(first);
         }
         if self.is_empty() && self.order.capacity().max(self.keys.capacity()) > MAX_KEPT {
             *self = Self::default();
@@ -169,6 +180,9 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::rule::{Algorithm, Limit};
+    use crate::store::Request;
+    use crate::store::redis::scripts::Operation;
 
     #[test]
     fn no_room_is_kept_for_a_flood_of_callers_that_gave_up() {
@@ -195,5 +209,41 @@ mod tests {
             assert!(queue.take(usize::MAX, |_| 0, at).calls.is_empty() && queue.is_empty());
             assert!(queue.keys.capacity() <= MAX_KEPT && queue.order.capacity() <= MAX_KEPT);
         }
+    }
+
+    /// Callers of other keys come all the time.
+    #[test]
+    fn a_question_that_takes_a_call_of_its_own_is_not_overtaken_again_and_again() {
+        let limits = [Limit::per_day(1_000_000)];
+        let charge = |cost| {
+            let request = Request::new(b"", Algorithm::SlidingWindow, &limits);
+            Question::new(Operation::Acquire, &request.with_cost(cost), None)
+        };
+        let now = Instant::now();
+        let at = Departure { now, began: now };
+        let (mut queue, mut waiting, mut keys) = (Queue::default(), Vec::new(), 0_u32..);
+        let mut push = |queue: &mut Queue, cost| {
+            let (answer, waits) = oneshot::channel();
+            let caller = Caller {
+                answer,
+                until: None,
+                on: None,
+            };
+            let key = keys.next().unwrap().to_le_bytes();
+            queue.push(&[(&key[..], charge(cost))], caller);
+            waiting.push(waits);
+            key
+        };
+        for _ in 0..100 {
+            push(&mut queue, 1);
+        }
+        let heavy = [0; 3].map(|_| push(&mut queue, 1_000));
+        for _ in 0..10 {
+            let _ = queue.take(usize::MAX, |_| 0, at);
+            for _ in 0..64 {
+                push(&mut queue, 1);
+            }
+        }
+        assert!(heavy.iter().all(|key| !queue.keys.contains_key(&key[..])));
     }
 }
