@@ -350,6 +350,27 @@ async fn where_there_is_no_room_for_settlements_the_policy_answers() {
     }
 }
 
+/// They may go on for hours, as streams do; settlements are short.
+#[tokio::test(start_paused = true)]
+async fn reservations_of_calls_that_go_on_take_no_room_for_settlements() {
+    const CALLS: u64 = 5_001;
+    let limiter = Held::new().limiter(OnUnavailable::Deny, LONG);
+    let rules = ["streams", "tokens"].map(|name| {
+        Rule::new(name, Limit::per_hour(CALLS)).with_algorithm(Algorithm::TokenBucket)
+    });
+    let (key, mut open) = (Key::global(), Vec::new());
+    for _ in 0..CALLS {
+        let calls = rules.iter().map(|rule| (rule, &key));
+        open.push(limiter.reserve_all(calls).await.unwrap());
+    }
+    both(&limiter, &limiter).await.unwrap();
+    drop(open);
+    settled(&limiter).await;
+    for rule in &rules {
+        assert_eq!(left(&limiter, rule).await, 0);
+    }
+}
+
 #[rate_limit(limiter = limiter, name = "first", window = "1h", max = MAX)]
 #[rate_limit(limiter = limiter, name = "second", policy = "plan")]
 async fn by_policy(limiter: &RateLimiter) -> Outcome {

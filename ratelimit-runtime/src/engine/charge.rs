@@ -151,6 +151,15 @@ impl Charge {
         }
     }
 
+    /// Keeps the reservation of an admitted call, which may go on for long: it takes room to be
+    /// settled when it ends.
+    pub(super) fn open_for_call(&mut self) {
+        self.otherwise = Completion::Commit;
+        if let Some(open) = &mut self.open {
+            open.room = None;
+        }
+    }
+
     /// Lets the charge count as it is.
     pub(super) fn keep(mut self) {
         self.open = None;

@@ -125,7 +125,7 @@ impl<'a> Held<'a> {
             };
             if part.reserves() {
                 if let Some(charge) = charge {
-                    charge.otherwise = Completion::Commit;
+                    charge.open_for_call();
                 }
             } else if let Some(charge) = charge.take() {
                 match charge.otherwise {
