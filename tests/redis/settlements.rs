@@ -7,6 +7,7 @@ use ratelimit_runtime::{Algorithm, Key, Limit, RateLimitError, RateLimiter, Rule
 
 use super::PATIENCE;
 use crate::support::redis::RedisServer;
+use crate::support::{settled, strict, until};
 
 const EACH: u64 = 100;
 
@@ -79,4 +80,30 @@ async fn what_ends_while_the_server_stands_still_is_settled_to_the_unit() {
             "{decision:?}"
         );
     }
+}
+
+/// Its name leads to a replica meanwhile, as during a fail-over: none is given up for that.
+#[tokio::test]
+async fn what_ends_while_the_server_is_a_replica_is_settled_once_it_takes_writes() {
+    let server = RedisServer::start();
+    let limiter = strict().redis(&server.url()).build().unwrap();
+    let rule = Rule::new("failed-over", Limit::per_day(10));
+    let reserve = async || limiter.reserve(&rule, &Key::global()).await.unwrap();
+    let [before, during] = [reserve().await, reserve().await];
+    assert_eq!(server.cli(&["REPLICAOF", "127.0.0.1", "1"]), "OK");
+    before.release();
+    until("it is noticed", PATIENCE, async || {
+        limiter.peek(&rule, &Key::global()).await.is_err()
+    })
+    .await;
+    during.release();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(server.cli(&["REPLICAOF", "NO", "ONE"]), "OK");
+    settled(&limiter).await;
+    until("it takes writes", PATIENCE, async || {
+        limiter.ready().await.is_ok()
+    })
+    .await;
+    let left = limiter.peek(&rule, &Key::global()).await.unwrap();
+    assert_eq!(left.remaining(), 10);
 }

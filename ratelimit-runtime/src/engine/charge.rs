@@ -267,9 +267,16 @@ impl OpenCharge {
         let check = self.part.check();
         let store = &self.part.engine.store;
         loop {
-            if store.health(&check.request) != Health::Up {
+            if store.health(&check.request) != Health::Up
                 // Only for the part of the store that has the key: another one may be away for long.
-                store.ready_for(Some(check.request)).await?;
+                && let Err(error) = store.ready_for(Some(check.request)).await
+            {
+                // A replica may take over, and a setting be corrected.
+                if !self.counts() {
+                    return Err(error);
+                }
+                tokio::time::sleep(pauses.pause()).await;
+                continue;
             }
             let charges = completion.actual(check.request.cost());
             if !self.counts() && charges.is_none_or(|actual| actual == 0) {
