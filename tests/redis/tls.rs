@@ -1,5 +1,8 @@
 //! TLS: whom the store trusts, and what it shows.
 
+use std::sync::mpsc;
+use std::time::Duration;
+
 use super::{MINUTE, PATIENCE, acquire, acquire_in_time};
 use crate::support::redis::shared;
 use crate::support::tls::{Authority, TlsServer};
@@ -167,4 +170,23 @@ async fn the_wrong_scheme_is_like_an_outage() {
             .unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     }
+}
+
+/// Nor does one that has no thread to read certificates on.
+#[test]
+fn a_runtime_that_stands_still_while_it_connects_keeps_no_other_from_connecting() {
+    let authority = Authority::new();
+    let server = TlsServer::start(&authority);
+    let store = RedisStore::new(&server.url()).unwrap();
+    let store = store.ca_certificates(authority.certificate()).unwrap();
+    let [first, second] = [(); 2].map(|()| {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().max_blocking_threads(1).build().unwrap()
+    });
+    let (release, held) = mpsc::channel::<()>();
+    first.spawn_blocking(move || held.recv());
+    let soon = async { timeout(Duration::from_millis(500), store.ready()).await };
+    assert!(first.block_on(soon).is_err());
+    second.block_on(ready(&store)).unwrap();
+    drop(release);
 }

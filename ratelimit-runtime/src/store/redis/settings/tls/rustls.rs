@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use once_cell::sync::OnceCell;
 use tokio::net::TcpStream;
-use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::CryptoProvider;
@@ -74,20 +74,21 @@ impl Tls {
     ) -> io::Result<TlsStream<TcpStream>> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| wrong("this host name cannot be in a certificate"))?;
-        let config = self.config.get_or_try_init(|| async {
-            let tls = self.clone();
-            // On the blocking pool: it reads many files. rustls panics without a crypto provider.
-            let config = tokio::task::spawn_blocking(move || tls.config()).await;
-            config
-                .map_err(|_| wrong("rustls needs a crypto provider"))?
-                .map(Arc::new)
-        });
-        TlsConnector::from(Arc::clone(config.await?))
-            .connect(name, tcp)
-            .await
+        let config = match self.config.get() {
+            Some(config) => Arc::clone(config),
+            None => {
+                let tls = self.clone();
+                let made = move || tls.config.get_or_try_init(|| tls.made()).cloned();
+                // On the blocking pool, which goes on where its runtime stands still: it reads many
+                // files. rustls panics without a crypto provider.
+                let made = tokio::task::spawn_blocking(made).await;
+                made.map_err(|_| wrong("rustls needs a crypto provider"))??
+            }
+        };
+        TlsConnector::from(config).connect(name, tcp).await
     }
 
-    fn config(&self) -> io::Result<ClientConfig> {
+    fn made(&self) -> io::Result<Arc<ClientConfig>> {
         // If the application has installed no provider, rustls takes the one it was built with; it
         // panics if there is not exactly one.
         let builder = match CryptoProvider::get_default().cloned() {
@@ -98,12 +99,13 @@ impl Tls {
         };
         let authorities = self.authorities.clone().map_or_else(of_the_platform, Ok)?;
         let builder = builder.with_root_certificates(authorities);
-        match &self.identity {
-            None => Ok(builder.with_no_client_auth()),
+        let config = match &self.identity {
+            None => builder.with_no_client_auth(),
             Some(identity) => builder
                 .with_client_auth_cert(identity.0.clone(), identity.1.clone_key())
-                .map_err(|_| wrong("the key of the client does not fit its certificate")),
-        }
+                .map_err(|_| wrong("the key of the client does not fit its certificate"))?,
+        };
+        Ok(Arc::new(config))
     }
 }
 
