@@ -151,6 +151,30 @@ async fn sentinels_that_name_one_master_in_two_ways_end_no_connection() {
     assert!(counts_on(&store, &server).await);
 }
 
+/// It was set up with the address of a replica, of a dead server, or of a replica while it has seen
+/// one fail-over more than the other.
+#[tokio::test]
+async fn a_sentinel_that_names_no_master_ends_no_connection() {
+    for (epoch, is_dead) in [(1, false), (1, true), (2, false)] {
+        let (server, mut other) = (RedisServer::start(), RedisServer::start());
+        let wrong = FakeSentinel::start(&other, epoch).await;
+        if is_dead {
+            other.stop();
+        } else {
+            other.cli(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
+            let is_copy = async || other.info("replication", "master_link_status") == "up";
+            until("it is a copy", PATIENCE, is_copy).await;
+        }
+        let right = FakeSentinel::start(&server, 1).await;
+        let store = ready(&both(right.port(), wrong.port())).await;
+        let taken = connections_taken(&server);
+        // Each is asked every second.
+        sleep(Duration::from_millis(2_500)).await;
+        assert_eq!(connections_since(&server, taken), 0, "{epoch}, {is_dead}");
+        assert!(counts_on(&store, &server).await);
+    }
+}
+
 fn both(one: u16, other: u16) -> String {
     format!("redis+sentinel://127.0.0.1:{one},127.0.0.1:{other}/{NAME}")
 }

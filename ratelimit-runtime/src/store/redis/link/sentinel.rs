@@ -143,7 +143,8 @@ impl Sentinels {
         Err(error.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked")))
     }
 
-    /// Waits until a sentinel names another master than this one.
+    /// Waits until a sentinel names another master than this one. One that is not reached is
+    /// believed in only after a fail-over, which raises the epoch.
     pub(super) async fn another_than(self: &Arc<Self>, master: &Address) {
         let Address::Tcp(master) = master else {
             debug_assert!(false, "sentinels name hosts and ports");
@@ -152,6 +153,13 @@ impl Sentinels {
         let names_another = |sentinel| Arc::clone(self).names_another(sentinel, master.clone());
         let mut asking: JoinSet<()> = self.servers().map(names_another).collect();
         asking.join_next().await;
+    }
+
+    /// `true` if the server at this address takes itself for a master; `None` if it is not reached.
+    /// A sentinel may have been set up wrong, or have missed a fail-over.
+    async fn is_master(&self, at: &TcpAddress) -> Option<bool> {
+        let (_, probed) = connect(&Arc::new(self.master.at(at)), &[]).await.ok()?;
+        Some(!matches!(probed, Probed::Replica))
     }
 
     /// Asks a sentinel every second, until it names another master than this one.
@@ -163,7 +171,14 @@ impl Sentinels {
             if let Ok((answer, connection)) =
                 ask(open, Arc::clone(&sentinel), self.names.name.clone()).await
             {
-                if self.note(&answer) && !lead_to_one(&answer.master, &master).await {
+                let is_newer = self
+                    .known()
+                    .as_ref()
+                    .is_none_or(|known| answer.epoch > known.epoch);
+                if self.note(&answer)
+                    && !lead_to_one(&answer.master, &master).await
+                    && self.is_master(&answer.master).await.unwrap_or(is_newer)
+                {
                     return;
                 }
                 kept = Some(connection);
