@@ -1,6 +1,8 @@
 //! How the nodes of a cluster are found, and what is said where there is none.
 
 use ratelimit_runtime::__private::BuiltInStore as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use super::*;
 use crate::support::cluster::{free_ports, lone_node, serve_all_slots, shared};
@@ -170,4 +172,28 @@ async fn tls_holds_for_all_nodes() {
         .unwrap()
         .unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+}
+
+/// It stops right behind the login, and says nothing of slots.
+#[tokio::test]
+async fn a_seed_that_falls_silent_keeps_no_other_from_being_asked_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let mut clients = Vec::new();
+        while let Ok((mut client, _)) = listener.accept().await {
+            let _ = client.read(&mut [0; 256]).await;
+            client.write_all(b"+PONG\r\n").await.unwrap();
+            clients.push(client);
+        }
+    });
+    let mut server = lone_node(&[]);
+    server.stop();
+    let seeds = format!("127.0.0.1:{silent},127.0.0.1:{}", server.port());
+    let store = RedisStore::new(&format!("redis+cluster://{seeds}")).unwrap();
+    assert!(acquire_in_time(&store, "key", Limit::per_hour(3)).await.is_err());
+    sleep(Duration::from_millis(500)).await;
+    server.restart();
+    serve_all_slots(&server);
+    timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
 }

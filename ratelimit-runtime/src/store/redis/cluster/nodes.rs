@@ -28,6 +28,9 @@ const MAX_ASKED: usize = 16;
 /// that callers usually have.
 const STAGGER: Duration = Duration::from_millis(20);
 
+/// The time that a seed has to say its slots, once it has let the store in.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// The nodes of a cluster, for one runtime.
 pub(super) struct Nodes {
     /// Addresses of some nodes.
@@ -146,11 +149,12 @@ impl Nodes {
                 } else {
                     // Over a connection of its own: a seed may be a replica.
                     let connection = log_in(&Arc::new(nodes.template.at(&at))).await?;
+                    let silent = |_| StoreError::unavailable("a seed of the cluster is silent");
                     let ended = |Lost| StoreError::unavailable("the connection to Redis ended");
-                    connection
-                        .send(&command, Instant::now())
-                        .await
-                        .map_err(ended)?
+                    let reply = connection.send(&command, Instant::now());
+                    // No link watches over this connection.
+                    let reply = tokio::time::timeout(SILENCE, reply).await;
+                    reply.map_err(silent)?.map_err(ended)?
                 };
                 ranges(&reply, &at)
             });
