@@ -191,7 +191,11 @@ async fn a_seed_that_falls_silent_keeps_no_other_from_being_asked_again() {
     server.stop();
     let seeds = format!("127.0.0.1:{silent},127.0.0.1:{}", server.port());
     let store = RedisStore::new(&format!("redis+cluster://{seeds}")).unwrap();
-    assert!(acquire_in_time(&store, "key", Limit::per_hour(3)).await.is_err());
+    assert!(
+        acquire_in_time(&store, "key", Limit::per_hour(3))
+            .await
+            .is_err()
+    );
     sleep(Duration::from_millis(500)).await;
     server.restart();
     serve_all_slots(&server);

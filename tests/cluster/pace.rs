@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::{Key, Rule};
 
 use super::*;
 use crate::support::cluster::{lone_node, serve_all_slots};
 use crate::support::proxy::Proxy;
+use crate::support::{settled, strict};
 
 /// On one server, callers of many keys share calls, so few calls are on their way. In a cluster
 /// they cannot; then no caller may wait for the call of another key.
@@ -65,4 +67,33 @@ async fn callers_of_many_keys_do_not_wait_for_each_other() {
         "on one connection, not on {}",
         proxy.accepted() - taken
     );
+}
+
+/// All wait for the same node.
+#[tokio::test]
+async fn settlements_that_wait_for_a_node_do_not_ask_for_its_state_one_by_one() {
+    const CALLS: usize = 500;
+    let mut cluster = RedisCluster::start(3, 0);
+    let limiter = strict().redis(&cluster.url()).build().unwrap();
+    let rule = Rule::new("storm", Limit::per_hour(10_000));
+    let keys = (0_u64..).map(|key| Key::of(&key));
+    let on_last = keys.filter(|key| {
+        let stored = [&b"rl1:sw-3600s:storm:"[..], key.as_bytes()].concat();
+        slots::of(&stored) > 11_000
+    });
+    let mut open = Vec::new();
+    for key in on_last.take(CALLS) {
+        open.push(limiter.reserve(&rule, &key).await.unwrap());
+    }
+    assert!(cluster.node(2).number(&["DBSIZE"]) >= CALLS as i64);
+    cluster.kill(2);
+    drop(open);
+    sleep(Duration::from_millis(500)).await;
+    cluster.restart(2);
+    settled(&limiter).await;
+    // Each takes a tenth of a millisecond.
+    let stats = cluster.node(2).info("commandstats", "cmdstat_cluster|info");
+    let asked = stats.strip_prefix("calls=").unwrap_or("0");
+    let asked: u64 = asked.split(',').next().unwrap().parse().unwrap();
+    assert!(asked < 10, "asked {asked} times by {CALLS} settlements");
 }

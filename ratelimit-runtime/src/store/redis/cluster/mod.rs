@@ -26,6 +26,7 @@ use super::link::LinkSettings;
 use super::settings::epochs::Epochs;
 use super::settings::server::{Server, TcpAddress};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::pace::Backoff;
 use crate::store::Health;
 
 pub(crate) use super::settings::slot::slot_of;
@@ -38,8 +39,10 @@ const PAUSES: [Duration; 3] = [
     Duration::from_millis(10),
     Duration::from_millis(20),
 ];
-/// The pause between two questions whether masters serve, while a caller waits for that.
+/// The pause between two questions whether masters serve, while a caller waits for that; and how
+/// long it becomes while settlements wait for one master.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
+const PATIENT: Duration = Duration::from_secs(1);
 /// The time that a master has to connect and answer, before the slots are asked for again.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -166,10 +169,12 @@ impl Cluster {
     ///
     /// `Misconfigured`, which waiting does not change.
     pub(crate) async fn ready(&self, slot: Option<u16>) -> Result<(), StoreError> {
+        let longest = if slot.is_some() { PATIENT } else { ASK_AGAIN };
+        let mut pauses = Backoff::new(ASK_AGAIN, longest);
         loop {
             match self.serves(slot).await {
                 Err(error) if error.kind() != StoreErrorKind::Misconfigured => {
-                    tokio::time::sleep(ASK_AGAIN).await;
+                    tokio::time::sleep(pauses.pause()).await;
                 }
                 served => return served,
             }
@@ -190,6 +195,10 @@ impl Cluster {
             let serves = async {
                 // A node that has become a replica is waited for: another one takes its slots.
                 batcher.link().connected().await?;
+                if slot.is_some() {
+                    // Thousands of settlements may wait for it, and each asks a question next.
+                    return Ok(());
+                }
                 // An error says nothing.
                 let info = nodes::ask(&batcher, &cmd("CLUSTER").arg("INFO").take()).await?;
                 match from_redis_value_ref::<String>(&info) {
