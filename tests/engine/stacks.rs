@@ -355,9 +355,8 @@ async fn where_there_is_no_room_for_settlements_the_policy_answers() {
 async fn reservations_of_calls_that_go_on_take_no_room_for_settlements() {
     const CALLS: u64 = 5_001;
     let limiter = Held::new().limiter(OnUnavailable::Deny, LONG);
-    let rules = ["streams", "tokens"].map(|name| {
-        Rule::new(name, Limit::per_hour(CALLS)).with_algorithm(Algorithm::TokenBucket)
-    });
+    let rules = ["streams", "tokens"]
+        .map(|name| Rule::new(name, Limit::per_hour(CALLS)).with_algorithm(Algorithm::TokenBucket));
     let (key, mut open) = (Key::global(), Vec::new());
     for _ in 0..CALLS {
         let calls = rules.iter().map(|rule| (rule, &key));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{BuiltInStore as _, Health};
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
@@ -16,10 +16,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::PATIENCE;
+use crate::support::asking::health;
 use crate::support::proxy::Proxy;
 use crate::support::random::Random;
 use crate::support::redis::{RedisServer, shared};
-use crate::support::{polled, settled, strict, unique};
+use crate::support::{polled, settled, strict, unique, until};
 
 const MAX: u64 = 1_000;
 const LEASE: Duration = Duration::from_millis(200);
@@ -791,4 +792,30 @@ async fn what_is_left_is_given_back_also_where_another_store_took_ahead_after_th
             "{algorithm}: {spent} units were spent, and {used} are used"
         );
     }
+}
+
+/// Of one that refuses writes, all calls are answered without it.
+#[tokio::test]
+async fn a_server_that_does_not_serve_is_not_asked_for_units() {
+    let server = RedisServer::start_without_disk();
+    let store = store(&server).await;
+    let limits = limits();
+    let request = Request::new(b"slow", Algorithm::TokenBucket, &limits).with_prefetch(LEASE);
+    let _ = spend(&store, request).await;
+    server.fail_to_save();
+    until("it is noticed", PATIENCE, async || {
+        let _ = store.acquire(request).await;
+        health(&store) != Health::Up
+    })
+    .await;
+    sleep(2 * LEASE).await;
+    let asked = || server.info("commandstats", "cmdstat_evalsha");
+    let before = asked();
+    for _ in 0..100 {
+        // Those without a timeout would be sent.
+        let request = request.with_timeout_at(Instant::now() + PATIENCE);
+        assert!(store.acquire(request).await.is_err());
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(asked(), before);
 }

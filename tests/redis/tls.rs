@@ -181,7 +181,11 @@ fn a_runtime_that_stands_still_while_it_connects_keeps_no_other_from_connecting(
     let store = store.ca_certificates(authority.certificate()).unwrap();
     let [first, second] = [(); 2].map(|()| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_all().max_blocking_threads(1).build().unwrap()
+        builder
+            .enable_all()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap()
     });
     let (release, held) = mpsc::channel::<()>();
     first.spawn_blocking(move || held.recv());

@@ -112,11 +112,12 @@ impl RedisStore {
         Ok(self.known.note_decision(&request, lookup, verdict))
     }
 
-    /// Takes units ahead, after a request that is about to be asked, if its key is busy: by a task,
-    /// which runs once this one waits.
+    /// Takes units ahead, after a request that is about to be asked, if its key is busy and its
+    /// server serves: by a task, which runs once this one waits.
     fn take_ahead(&self, request: &Request<'_>) -> Result<(), StoreError> {
         if request.prefetch_us > 0
             && self.route(request)? == Route::Script
+            && !self.is_away(request)
             && let Some(fetch) = self.known.fetch(request)
         {
             fetch.spawn(&self.client()?.servers, self.settings.clock.as_ref());
