@@ -165,6 +165,50 @@ async fn what_ends_while_the_store_is_full_is_settled_once_there_is_room() {
     }
 }
 
+#[rate_limit(
+    limiter = limiter, name = "guess:slow", window = "1s", max = 1, burst = 3, count = "err",
+    algorithm = "token_bucket"
+)]
+async fn guess_slowly(limiter: &RateLimiter) -> Result<(), RateLimitError> {
+    tokio::time::sleep(Duration::from_millis(3_500)).await;
+    Ok(())
+}
+
+/// A reservation of a bucket counts for up to twice the time to refill, that of a sliding counter
+/// for up to two windows.
+#[tokio::test(start_paused = true)]
+async fn what_is_released_after_a_window_no_longer_counts() {
+    for store in [false, true].map(|is_remote| -> Box<dyn Store> {
+        if is_remote {
+            Box::new(Remote::default())
+        } else {
+            Box::new(MemoryStore::new())
+        }
+    }) {
+        let limiter = RateLimiter::with_store(store);
+        let bucket = Limit::new(1, Duration::from_secs(1)).with_burst(3);
+        let slow = Rule::new("guess:slow", bucket).with_algorithm(Algorithm::TokenBucket);
+        for _ in 0..3 {
+            guess_slowly(&limiter).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let left = limiter.peek(&slow, &Key::global()).await.unwrap();
+        assert_eq!(left.remaining(), 3);
+
+        // An estimate of a bucket that refills in ten windows.
+        let bucket = Limit::per_minute(10).with_burst(100);
+        let tokens = Rule::new("tokens", bucket)
+            .with_algorithm(Algorithm::TokenBucket)
+            .with_cost(100);
+        let reserved = limiter.reserve(&tokens, &Key::global()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(70)).await;
+        reserved.release();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let left = limiter.peek(&tokens, &Key::global()).await.unwrap();
+        assert_eq!(left.remaining(), 100);
+    }
+}
+
 /// A store forgets a reservation that has left its window: a second commit would be charged again.
 #[tokio::test]
 async fn a_commit_that_is_late_is_sent_once() {

@@ -293,12 +293,19 @@ impl OpenCharge {
         }
     }
 
-    /// `true` until the window of the charge has ended.
+    /// `true` as long as the charge may count: a log forgets it with its window, and sums keep what
+    /// is reserved for up to twice as long as anything else.
     fn counts(&self) -> bool {
         let check = self.part.check();
         let window = check.terms.limits().iter().map(Limit::window).max();
         debug_assert!(window.is_some(), "what was charged has a limit");
-        self.since.elapsed() < window.unwrap_or_default()
+        let longest = check.request.horizon().max(window.unwrap_or_default());
+        let times = if check.terms.algorithm().row().is_log {
+            1
+        } else {
+            2
+        };
+        self.since.elapsed() < times * longest
     }
 
     /// `true` if the store may be asked again after this error.
