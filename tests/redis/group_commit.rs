@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{MINUTE, PATIENCE, acquire, number_of};
 use crate::support::redis::RedisServer;
+use futures_util::future::join_all;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
@@ -169,6 +170,29 @@ async fn a_call_has_at_most_64_keys_64_questions_and_1_000_units_of_logs() {
         2,
         "half of all callers"
     );
+}
+
+/// The cost of a call that has ended may be far above its estimate.
+#[tokio::test]
+async fn a_call_adds_at_most_1_000_units_of_actual_costs_to_logs() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(1_000_000, MINUTE)];
+    let request = Request::new(b"key", Algorithm::SlidingWindow, &limits).reserving_estimate();
+    let mut tickets = Vec::new();
+    for _ in 0..9 {
+        tickets.push(store.acquire(request).await.unwrap().ticket);
+    }
+    let before = calls(&server, "evalsha");
+    let settled = tickets.into_iter();
+    let settled = settled.map(|ticket| store.settle(request, ticket, 1_000));
+    assert!(
+        join_all(settled)
+            .await
+            .into_iter()
+            .all(|it| it.unwrap().was_open)
+    );
+    assert_eq!(calls(&server, "evalsha") - before, 9);
 }
 
 #[tokio::test]

@@ -224,7 +224,13 @@ impl Question {
     /// number.
     pub(crate) fn weight(&self) -> u64 {
         match &self.subject {
-            Subject::Limits(subject) if subject.algorithm.row().is_log => subject.cost.max(1),
+            Subject::Limits(subject) if subject.algorithm.row().is_log => {
+                let actual = match subject.operation {
+                    Operation::Settle(_, actual) => actual.min(Algorithm::MOST_IN_LOG),
+                    _ => 1,
+                };
+                subject.cost.max(actual)
+            }
             Subject::Limits(_) => 0,
             // It keeps the server as busy as an entry of a log does.
             Subject::Permit => 1,
