@@ -283,6 +283,18 @@ async fn callers_with_a_clock_of_their_own_share_a_call_at_the_latest_time_of_th
     }
 }
 
+/// A thousand units drain in a microsecond, and none at the moment of the charge.
+#[tokio::test]
+async fn a_bucket_counts_what_was_charged_in_the_same_microsecond() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::per_second(1_000_000_000).with_burst(5)];
+    let request = Request::new(b"key", Algorithm::TokenBucket, &limits);
+    let stack = [request.with_cost(3), request.with_cost(1).reserving()];
+    let told = store.acquire_all(None, &stack).await.unwrap().verdicts;
+    assert_eq!([told[0].remaining, told[1].remaining], [2, 1]);
+}
+
 type Verdicts = Result<Vec<Verdict>, StoreError>;
 
 /// What so many callers of two rules are told who come at once; the `index`-th asks these keys.

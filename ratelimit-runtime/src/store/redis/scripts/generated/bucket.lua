@@ -157,7 +157,7 @@ end
 -- Everything else is decided by counters.lua, which stands behind this file, with these functions.
 local holds, first, own, opens = 'buckets', 3, 1, 3
 local function brought(at, now, max, window, burst, _, numbers, own, open, floor, till)
-  local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] <= at and 0 or numbers[own], 1
+  local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] < at and 0 or numbers[own], 1
   if 2 * burst * window >= 2 ^ 53 or level >= 2 ^ 53 then
     local units = math.max(2 * burst * window, level)
     tick = units / math.frexp(units) / 2 ^ 53
