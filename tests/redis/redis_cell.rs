@@ -143,6 +143,20 @@ async fn retry_after_is_not_too_short_after_a_limit_was_lowered() {
     }
 }
 
+/// A call that costs nothing is refused while more is used than a limit has.
+#[tokio::test]
+#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
+async fn a_look_at_no_cost_is_refused_as_the_call_is_after_a_limit_was_lowered() {
+    let (store, key) = (cell(server()), unique("lowered"));
+    for (lower, is_allowed) in [(limit(10, 60, 4), true), (limit(10, 60, 2), false)] {
+        assert!(ask(&store, &key, limit(10, 60, 10), 2).await.allowed);
+        let limits = [lower];
+        let free = Request::new(key.as_bytes(), LEAKY, &limits).with_cost(0);
+        assert_eq!(store.acquire(free).await.unwrap().allowed, is_allowed);
+        assert_eq!(store.peek(free).await.unwrap().allowed, is_allowed);
+    }
+}
+
 /// The module itself ends the whole server when it is given such a key.
 #[tokio::test]
 #[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]

@@ -83,11 +83,7 @@ fn verdict(reply: &Value, request: &Request<'_>, charges: bool) -> Option<Verdic
         numbers.map(|number| u64::try_from(number).unwrap_or(0));
     let (limit, cost) = (limit(request), request.cost());
     let empty_in = (reset_after.min(LONGEST) + 1) * SECOND;
-    let allowed = if charges {
-        limited == 0
-    } else {
-        cost <= remaining
-    };
+    let allowed = limited == 0 && (charges || cost <= remaining);
     if allowed {
         let reset_after_us = if remaining >= limit.capacity() && reset_after == 0 {
             0
