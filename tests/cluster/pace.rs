@@ -72,7 +72,7 @@ async fn callers_of_many_keys_do_not_wait_for_each_other() {
 /// All wait for the same node.
 #[tokio::test]
 async fn settlements_that_wait_for_a_node_do_not_ask_for_its_state_one_by_one() {
-    const CALLS: usize = 500;
+    const CALLS: u16 = 500;
     let mut cluster = RedisCluster::start(3, 0);
     let limiter = strict().redis(&cluster.url()).build().unwrap();
     let rule = Rule::new("storm", Limit::per_hour(10_000));
@@ -82,10 +82,10 @@ async fn settlements_that_wait_for_a_node_do_not_ask_for_its_state_one_by_one() 
         slots::of(&stored) > 11_000
     });
     let mut open = Vec::new();
-    for key in on_last.take(CALLS) {
+    for key in on_last.take(CALLS.into()) {
         open.push(limiter.reserve(&rule, &key).await.unwrap());
     }
-    assert!(cluster.node(2).number(&["DBSIZE"]) >= CALLS as i64);
+    assert!(cluster.node(2).number(&["DBSIZE"]) >= CALLS.into());
     cluster.kill(2);
     drop(open);
     sleep(Duration::from_millis(500)).await;

@@ -221,7 +221,7 @@ mod tests {
         };
         let now = Instant::now();
         let at = Departure { now, began: now };
-        let (mut queue, mut waiting, mut keys) = (Queue::default(), Vec::new(), 0_u32..);
+        let (mut queue, mut waiting) = (Queue::default(), Vec::new());
         let mut push = |queue: &mut Queue, cost| {
             let (answer, waits) = oneshot::channel();
             let caller = Caller {
@@ -229,7 +229,7 @@ mod tests {
                 until: None,
                 on: None,
             };
-            let key = keys.next().unwrap().to_le_bytes();
+            let key = waiting.len().to_le_bytes();
             queue.push(&[(&key[..], charge(cost))], caller);
             waiting.push(waits);
             key
@@ -237,7 +237,7 @@ mod tests {
         for _ in 0..100 {
             push(&mut queue, 1);
         }
-        let heavy = [0; 3].map(|_| push(&mut queue, 1_000));
+        let heavy = [(); 3].map(|()| push(&mut queue, 1_000));
         for _ in 0..10 {
             let _ = queue.take(usize::MAX, |_| 0, at);
             for _ in 0..64 {

@@ -74,16 +74,15 @@ impl Tls {
     ) -> io::Result<TlsStream<TcpStream>> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| wrong("this host name cannot be in a certificate"))?;
-        let config = match self.config.get() {
-            Some(config) => Arc::clone(config),
-            None => {
-                let tls = self.clone();
-                let made = move || tls.config.get_or_try_init(|| tls.made()).cloned();
-                // On the blocking pool, which goes on where its runtime stands still: it reads many
-                // files. rustls panics without a crypto provider.
-                let made = tokio::task::spawn_blocking(made).await;
-                made.map_err(|_| wrong("rustls needs a crypto provider"))??
-            }
+        let config = if let Some(config) = self.config.get() {
+            Arc::clone(config)
+        } else {
+            let tls = self.clone();
+            let made = move || tls.config.get_or_try_init(|| tls.made()).cloned();
+            // On the blocking pool, which goes on where its runtime stands still: it reads many
+            // files. rustls panics without a crypto provider.
+            let made = tokio::task::spawn_blocking(made).await;
+            made.map_err(|_| wrong("rustls needs a crypto provider"))??
         };
         TlsConnector::from(config).connect(name, tcp).await
     }
