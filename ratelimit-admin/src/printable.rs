@@ -27,6 +27,21 @@ pub(crate) fn is_unprintable(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
     }
+    if let '\u{34f}'
+    | '\u{115f}'
+    | '\u{1160}'
+    | '\u{17b4}'
+    | '\u{17b5}'
+    | '\u{180b}'..='\u{180f}'
+    | '\u{2800}'
+    | '\u{3164}'
+    | '\u{fe00}'..='\u{fe0f}'
+    | '\u{ffa0}'
+    | '\u{e0100}'..='\u{e01ef}' = c
+    {
+        // Marks and letters that show nothing: joiners, fillers, selectors of variations.
+        return true;
+    }
     let behind_a_letter: String = ['a', c].into_iter().collect();
     behind_a_letter.escape_debug().count() > 2
 }

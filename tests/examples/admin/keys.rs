@@ -155,12 +155,14 @@ fn a_listed_key_steers_no_terminal_and_can_be_acted_on() {
         "bob\u{9b}2J\u{202e}\u{200b}moc",
         "Zoë \"d'Arc\"",
         r"DOMAIN\user",
+        "eve\u{34f}\u{3164}\u{fe0f}",
     ];
     bench.charge_hourly("login", &users);
     let shown = [
         r"<bob\u{9b}2J\u{202e}\u{200b}moc>",
         "<Zoë \"d'Arc\">",
         r"<DOMAIN\user>",
+        r"<eve\u{34f}\u{3164}\u{fe0f}>",
     ];
     let printed = bench.says(&["list", "login"]);
     for key in shown {
